@@ -1,0 +1,1 @@
+"""toolloom: verified training data for tool-using language models, from APIs."""

@@ -1,0 +1,49 @@
+"""What a stage is: a plain async function over one record, and how its input is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from toolloom.llm import Gateway, Model
+from toolloom.schemas import AgentName, Recipe, Record, Rejected
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one record: every record ends in one of the two."""
+
+    accepted: tuple[Record, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a stage may use: the recipe and the way to the models."""
+
+    recipe: Recipe
+    gateway: Gateway
+
+    def model(self, agent: AgentName) -> Model:
+        return self.gateway.model(self.recipe.endpoint(agent))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a run.
+
+    `work` takes one record to its outcome. `draw` makes the stage's input from all that the
+    stage before accepted; without it the records stream through, shard by shard. `settle` holds
+    what only the whole stage can tell (near-duplicates, unique names): it is given every
+    accepted record, in order, and parts them again. A stage that settles, or whose successor
+    draws, is complete before the next begins.
+    """
+
+    name: str
+    agent: AgentName
+    reads: type[Record]
+    writes: type[Record]
+    work: Callable[[Any, Context], Awaitable[Outcome]]
+    draw: Callable[[Recipe, Iterable[Any]], Iterator[Record]] | None = None
+    settle: Callable[[Sequence[Any]], Outcome] | None = None

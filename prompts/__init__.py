@@ -1,0 +1,73 @@
+"""One Jinja template for each purpose of an agent, and the one environment that renders them.
+
+A template is a file of blocks. `system` and `user` become the turns of those names; blocks
+called `shot1_user`, `shot1_assistant`, `shot2_user` … between them become example turns. Each
+block is rendered on its own, so that data can never open a new turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from toolloom.schemas import TemplateError, canonical, digest
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Chat messages `({"role", "content"}, …)` and the hash of the template they come from."""
+
+    template: str
+    template_hash: str
+    messages: tuple[dict[str, str], ...]
+
+
+@cache
+def environment(folder: Path = FOLDER) -> jinja2.Environment:
+    """The sandboxed environment: undefined variables are errors, nothing is escaped."""
+    made = ImmutableSandboxedEnvironment(
+        loader=jinja2.FileSystemLoader(folder),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # prompts are plain text, not HTML
+    )
+    made.filters["json"] = canonical
+    return made
+
+
+@cache
+def source_hash(name: str, folder: Path = FOLDER) -> str:
+    """Hash of a template's text: a changed prompt shows in the provenance."""
+    return digest((folder / f"{name}.j2").read_text(encoding="utf-8"))
+
+
+def render(name: str, variables: Mapping[str, Any], folder: Path = FOLDER) -> Prompt:
+    """Render every block of template `name`. Raises TemplateError that names the variable."""
+    try:
+        template = environment(folder).get_template(f"{name}.j2")
+        context = template.new_context(dict(variables))
+        texts = {block: "".join(part(context)).strip() for block, part in template.blocks.items()}
+    except jinja2.TemplateNotFound as error:
+        raise TemplateError(f"prompts/{name}.j2: there is no such template.") from error
+    except jinja2.UndefinedError as error:
+        raise TemplateError(
+            f"prompts/{name}.j2 uses a variable that it is not given: {error.message}. "
+            f"Given are: {', '.join(sorted(variables))}."
+        ) from error
+    except jinja2.TemplateError as error:
+        raise TemplateError(f"prompts/{name}.j2 cannot be rendered: {error}") from error
+    messages = tuple(
+        {"role": block.rpartition("_")[2], "content": texts[block]}
+        for block in texts
+        if texts[block]
+    )
+    return Prompt(name, source_hash(name, folder), messages)

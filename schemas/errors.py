@@ -1,0 +1,64 @@
+"""Everything toolloom raises for a reason a user can act on.
+
+ToolloomError
+├── RecipeError            a recipe that cannot be read or does not fit the model
+├── TemplateError          a prompt template that is broken or uses an undefined variable
+├── EndpointError          an endpoint that cannot serve the run: the run stops, and can go on
+│   ├── EndpointDown       nobody answers, or only errors, after all tries
+│   ├── EndpointDenied     the key is missing or not accepted
+│   └── ModelMissing       the endpoint does not know the model
+├── RequestRefused         the endpoint refuses this one request; the record is rejected
+├── StoreError             a folder or file that cannot be written or read
+├── PublishError           a dataset that cannot be made of a run
+└── NothingFound           a run, dataset or record that does not exist
+"""
+
+from __future__ import annotations
+
+
+class ToolloomError(Exception):
+    """The base: its text says what happened, where, and what to do."""
+
+
+class RecipeError(ToolloomError):
+    """A recipe that cannot be read or does not fit the model."""
+
+
+class TemplateError(ToolloomError):
+    """A prompt template that is broken or uses an undefined variable."""
+
+
+class EndpointError(ToolloomError):
+    """An endpoint that cannot serve the run."""
+
+
+class EndpointDown(EndpointError):
+    """Nobody answers, or only errors, after all tries."""
+
+
+class EndpointDenied(EndpointError):
+    """The key is missing or not accepted."""
+
+
+class ModelMissing(EndpointError):
+    """The endpoint does not know the model."""
+
+
+class RequestRefused(ToolloomError):
+    """The endpoint refuses this one request. `raw` is its answer."""
+
+    def __init__(self, message: str, raw: str = "") -> None:
+        super().__init__(message)
+        self.raw = raw
+
+
+class StoreError(ToolloomError):
+    """A folder or file that cannot be written or read."""
+
+
+class PublishError(ToolloomError):
+    """A dataset that cannot be made of a run."""
+
+
+class NothingFound(ToolloomError):
+    """A run, dataset or record that does not exist."""

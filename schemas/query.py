@@ -1,0 +1,111 @@
+"""A user's need, first drawn (`Need`), then put into words (`Query`)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from enum import StrEnum
+
+from pydantic import Field
+
+from toolloom.schemas.api import Api
+from toolloom.schemas.base import JsonObject, Record
+from toolloom.schemas.provenance import Provenance
+
+
+class Ability(StrEnum):
+    """What a model must be able to do (API-Bank, section 2.1)."""
+
+    CALL = "call"
+    RETRIEVE_CALL = "retrieve_call"
+    PLAN_RETRIEVE_CALL = "plan_retrieve_call"
+
+    @property
+    def searches(self) -> bool:
+        """Only API Search is given; every other API must be found before it is called."""
+        return self is not Ability.CALL
+
+
+class Scenario(StrEnum):
+    """What a dialogue exercises."""
+
+    SINGLE = "single"
+    PARALLEL = "parallel"
+    SEQUENTIAL = "sequential"
+    MULTI_TURN = "multi_turn"
+    CLARIFICATION = "clarification"
+    IRRELEVANCE = "irrelevance"
+    ERROR_RECOVERY = "error_recovery"
+
+
+class Reference(Record):
+    """An argument whose value an earlier observation gives."""
+
+    call: int = Field(ge=0, description="Index of the earlier intended call.")
+    field: str = Field(description="Top-level field of that call's response.")
+
+
+class Intention(Record):
+    """One call the user's need amounts to. Its values are fixed before any words are."""
+
+    api: str = Field(description="Id of the API.")
+    turn: int = Field(default=0, ge=0, description="User turn (from 0) that asks for it.")
+    arguments: JsonObject = Field(description="Values the user knows.")
+    references: dict[str, Reference] = Field(
+        default_factory=dict, description="Arguments that come from an earlier observation."
+    )
+
+
+class Fault(Record):
+    """An execution that fails, planned for an error recovery dialogue."""
+
+    call: int = Field(ge=0, description="Index of the intended call that fails first.")
+    error: str = Field(description="The error the execution reports.")
+    transient: bool = Field(description="True: the same call works when tried again.")
+
+
+class Need(Record):
+    """What a user wants, before it is put into words."""
+
+    id: str = Field(description="Unique in its run.")
+    ability: Ability
+    scenario: Scenario
+    language: str = Field(default="English", description="Language of the dialogue.")
+    now: dt.datetime = Field(description="The dialogue's present, told in its system turn.")
+    pool: tuple[Api, ...] = Field(description="APIs on offer: needed ones and distractors.")
+    outside: Api | None = Field(
+        default=None, description="Irrelevance: the API the user would need; not in the pool."
+    )
+    intent: tuple[Intention, ...] = Field(description="The calls the need amounts to, in order.")
+    withheld: tuple[str, ...] = Field(
+        default=(), description="Clarification: arguments of the first call told only when asked."
+    )
+    fault: Fault | None = Field(default=None, description="Error recovery: what fails.")
+
+    def api(self, api_id: str) -> Api:
+        """The API of the pool, or the one outside it, with this id."""
+        for api in (*self.pool, *([self.outside] if self.outside else [])):
+            if api.id == api_id:
+                return api
+        raise KeyError(api_id)
+
+    @property
+    def due(self) -> tuple[Intention, ...]:
+        """The calls that ought to be made: none when the pool cannot serve the need."""
+        return () if self.scenario is Scenario.IRRELEVANCE else self.intent
+
+    @property
+    def needed(self) -> tuple[Api, ...]:
+        """The APIs of the intent, each once, in order."""
+        return tuple({i.api: self.api(i.api) for i in self.intent}.values())
+
+    @property
+    def turns(self) -> int:
+        """How many user turns ask for something new."""
+        return 1 + max((i.turn for i in self.intent), default=0)
+
+
+class Query(Need):
+    """A need in a user's words."""
+
+    text: str = Field(min_length=1, description="The first user turn.")
+    provenance: tuple[Provenance, ...] = Field(default=(), description="How it was made.")

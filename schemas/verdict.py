@@ -1,0 +1,106 @@
+"""Why a record is accepted or rejected."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from toolloom.schemas.base import JsonObject, Record
+from toolloom.schemas.dialogue import Dialogue
+from toolloom.schemas.provenance import Provenance
+
+
+class Reason(StrEnum):
+    """Reason codes. The first six are API-Bank's error types (appendix A.1)."""
+
+    NO_API_CALL = "no_api_call"
+    API_HALLUCINATION = "api_hallucination"
+    INVALID_INPUT_PARAMETERS = "invalid_input_parameters"
+    MISSING_INPUT_PARAMETERS = "missing_input_parameters"
+    FALSE_API_CALL_FORMAT = "false_api_call_format"
+    HAS_EXCEPTION = "has_exception"
+    # Certain checks of a dialogue.
+    MALFORMED_DIALOGUE = "malformed_dialogue"
+    UNNEEDED_API_CALL = "unneeded_api_call"
+    UNGROUNDED_ARGUMENT = "ungrounded_argument"
+    SEARCH_SKIPPED = "search_skipped"
+    WRONG_ORDER = "wrong_order"
+    OBSERVATION_OFF_SCHEMA = "observation_off_schema"
+    UNGROUNDED_ANSWER = "ungrounded_answer"
+    INTENT_MISMATCH = "intent_mismatch"
+    # The tester's judgement of API-Bank's design principles (section 2).
+    DOMAIN_MISMATCH = "domain_mismatch"
+    UNAUTHENTIC_API = "unauthentic_api"
+    UNNATURAL_QUERY = "unnatural_query"
+    UNSOLVABLE_QUERY = "unsolvable_query"
+    UNHELPFUL_ANSWER = "unhelpful_answer"
+    # What can go wrong while a record is made.
+    UNUSABLE_RESPONSE = "unusable_response"
+    REQUEST_REFUSED = "request_refused"
+    VALUE_NOT_MENTIONED = "value_not_mentioned"
+    VALUE_GIVEN_AWAY = "value_given_away"
+    NEAR_DUPLICATE = "near_duplicate"
+    ILLEGAL_SCHEMA = "illegal_schema"
+    NOTHING_TO_DRAW = "nothing_to_draw"
+
+
+class Finding(Record):
+    """One fault, precise enough to act on."""
+
+    check: str = Field(description="The check that found it.")
+    reason: Reason
+    turn: int | None = Field(default=None, description="Index of the message, where there is one.")
+    detail: str = Field(description="What is wrong: names, values, what was expected.")
+
+
+class Vote(Record):
+    """One independent judgement of the tester's model."""
+
+    accept: bool
+    reason: Reason | None = Field(default=None, description="The principle it says is broken.")
+    explanation: str = Field(default="", description="The model's own words.")
+    upheld: bool | None = Field(
+        default=None, description="A rejecting vote's self-validation: does it stand?"
+    )
+
+    @property
+    def rejects(self) -> bool:
+        return not self.accept and self.upheld is not False
+
+
+class Verdict(Record):
+    """All findings and votes on one dialogue. No finding: accepted."""
+
+    findings: tuple[Finding, ...] = ()
+    votes: tuple[Vote, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        return not self.findings
+
+
+class Sample(Record):
+    """A dialogue with its verdict: what a dataset is made of."""
+
+    dialogue: Dialogue
+    verdict: Verdict
+    provenance: tuple[Provenance, ...] = Field(default=(), description="How it was made.")
+
+    @property
+    def id(self) -> str:
+        return self.dialogue.id
+
+
+class Rejected(Record):
+    """A record that did not pass a stage, kept with all that is needed to see why."""
+
+    id: str = Field(description="Id of the record.")
+    stage: str = Field(description="The stage that rejected it.")
+    agent: str = Field(description="The agent whose work was rejected.")
+    reason: Reason = Field(description="The first reason.")
+    detail: str = Field(description="What is wrong, in a sentence.")
+    findings: tuple[Finding, ...] = Field(default=(), description="All findings, where several.")
+    record: JsonObject = Field(description="The record as far as it came.")
+    raw: tuple[str, ...] = Field(default=(), description="The model's raw responses, in order.")
+    provenance: tuple[Provenance, ...] = Field(default=(), description="How it was made.")
