@@ -1,1 +1,34 @@
-"""."""
+"""The one door to a model."""
+
+from typing import TYPE_CHECKING, Any
+
+from toolloom.llm.answer import Answer, Misfit, Unusable, Usage, ask
+from toolloom.llm.gateway import Gateway, Model
+from toolloom.llm.local import LocalServer
+from toolloom.llm.wire import Reply, Request
+
+if TYPE_CHECKING:
+    from toolloom.llm.fake import FakeServer
+
+__all__ = [
+    "Answer",
+    "FakeServer",
+    "Gateway",
+    "LocalServer",
+    "Misfit",
+    "Model",
+    "Reply",
+    "Request",
+    "Unusable",
+    "Usage",
+    "ask",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Later: it loads a web server, and `python -m toolloom.llm.fake` must find it unloaded.
+    if name == "FakeServer":
+        from toolloom.llm.fake import FakeServer
+
+        return FakeServer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,16 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toolloom.agents.outcome import Outcome
 from toolloom.llm import Gateway, Model
-from toolloom.schemas import AgentName, Recipe, Record, Rejected
+from toolloom.schemas import AgentName, Recipe, Record
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one record: every record ends in one of the two."""
-
-    accepted: tuple[Record, ...] = ()
-    rejected: tuple[Rejected, ...] = ()
+__all__ = ["Context", "Outcome", "Stage"]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The vocabulary: frozen, closed records, the errors and the recipe."""
 
 from toolloom.schemas.api import API_SEARCH, Api, Source
-from toolloom.schemas.base import JsonObject, Record, canonical, digest
+from toolloom.schemas.base import JsonObject, Record, canonical, digest, seed_for
 from toolloom.schemas.dialogue import Dialogue, FunctionCall, Message, Observation, ToolCall
 from toolloom.schemas.domain import Brief, Domain
 from toolloom.schemas.errors import (
@@ -67,4 +67,5 @@ __all__ = [
     "digest",
     "load_recipe",
     "parse_recipe",
+    "seed_for",
 ]

@@ -27,3 +27,8 @@ def canonical(value: Any) -> str:
 def digest(value: Any, length: int = 12) -> str:
     """The first `length` hex digits of the SHA-256 of a JSON value."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:length]
+
+
+def seed_for(*parts: Any) -> int:
+    """A seed of 31 bits from (recipe seed, stage, record id, …): never from order of arrival."""
+    return int(digest(list(parts), 8), 16) >> 1

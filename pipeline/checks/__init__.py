@@ -1,1 +1,73 @@
-"""."""
+"""The tester's certain checks: everything that can be judged without a model."""
+
+from __future__ import annotations
+
+from toolloom.pipeline.checks.answers import (
+    admitted_limits,
+    consistent_replies,
+    founded_replies,
+    told_results,
+)
+from toolloom.pipeline.checks.calls import (
+    fitting_arguments,
+    grounded_arguments,
+    known_names,
+    searched_first,
+)
+from toolloom.pipeline.checks.flow import Check
+from toolloom.pipeline.checks.grounding import grounded, mentions, spans
+from toolloom.pipeline.checks.intent import asked_first, dependent_calls, intended_calls
+from toolloom.pipeline.checks.observations import fitting_observations, planned_faults
+from toolloom.pipeline.checks.requests import mentioned_values, opening_request
+from toolloom.pipeline.checks.structure import (
+    answered_calls,
+    message_order,
+    plain_values,
+    readable_calls,
+)
+from toolloom.pipeline.checks.wording import helpful_replies, natural_requests
+from toolloom.schemas import Dialogue, Finding
+
+__all__ = ["CHECKS", "grounded", "inspect", "mentions", "spans"]
+
+# Cheap first. A group is run only if the ones before it found nothing: what has no readable form
+# cannot be judged by its content.
+CHECKS: tuple[tuple[Check, ...], ...] = (
+    (plain_values,),
+    (message_order, answered_calls, readable_calls),
+    (
+        known_names,
+        searched_first,
+        fitting_arguments,
+        fitting_observations,
+        natural_requests,
+        helpful_replies,
+        opening_request,
+        mentioned_values,
+        grounded_arguments,
+        asked_first,
+        intended_calls,
+        dependent_calls,
+        planned_faults,
+        founded_replies,
+        told_results,
+        consistent_replies,
+        admitted_limits,
+    ),
+)
+
+
+def inspect(dialogue: Dialogue) -> tuple[Finding, ...]:
+    """Every fault the certain checks find, in the order of `CHECKS`; none: all is well.
+
+    Never raises, whatever a model wrote into the dialogue.
+    """
+    for group in CHECKS:
+        found = tuple(
+            Finding(check=check.__name__, reason=reason, turn=turn, detail=detail)
+            for check in group
+            for reason, turn, detail in check(dialogue)
+        )
+        if found:
+            return found
+    return ()

@@ -1,0 +1,142 @@
+"""The API agent: designs a domain's tool and its APIs (API-Bank, section 4, second agent)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from toolloom.agents import api_small
+from toolloom.agents.drafts import build, snake
+from toolloom.agents.likeness import twin
+from toolloom.agents.outcome import Job, Outcome
+from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
+from toolloom.prompts import Prompt, render
+from toolloom.schemas import Api, Domain, JsonObject, Reason, Rejected
+from toolloom.schemas.catalogue import PublicApi
+
+_TEXT: JsonObject = {"type": "string"}
+_FIELD: JsonObject = {
+    "type": "object",
+    "properties": {
+        "name": _TEXT,
+        "type": {"enum": ["string", "integer", "number", "boolean", "array", "object"]},
+        "description": _TEXT,
+        "required": {"type": "boolean"},
+        "examples": {"type": "array"},
+        "enum": {"type": "array"},
+        "format": {"enum": ["", "date", "date-time", "time", "email", "uri", "uuid"]},
+        "items": {"enum": ["string", "integer", "number"]},
+    },
+    "required": ["name", "type", "description"],
+    "additionalProperties": False,
+}
+_API: JsonObject = {
+    "type": "object",
+    "properties": {
+        "name": _TEXT,
+        "description": _TEXT,
+        "parameters": {"type": "array", "items": _FIELD, "maxItems": 12},
+        "returns": {"type": "array", "items": _FIELD, "minItems": 1, "maxItems": 12},
+    },
+    "required": ["name", "description", "parameters", "returns"],
+    "additionalProperties": False,
+}
+
+
+def schema(count: int) -> JsonObject:
+    """Shape of an answer with `count` APIs."""
+    apis = {"type": "array", "items": _API, "minItems": 1, "maxItems": count}
+    return {
+        "type": "object",
+        "properties": {"tool": _TEXT, "apis": apis},
+        "required": ["tool", "apis"],
+        "additionalProperties": False,
+    }
+
+
+def question(
+    domain: Domain, examples: Sequence[PublicApi], count: int, taken: Sequence[str] = ()
+) -> Prompt:
+    """The prompt that asks for a tool of `count` APIs, with real ones to learn from."""
+    return render(
+        "api",
+        {
+            "category": domain.category,
+            "domain": domain.name,
+            "description": domain.description,
+            "examples": list(examples),
+            "count": count,
+            "taken": list(taken),
+        },
+    )
+
+
+def read(answer: Any, domain: Domain) -> list[Api | Misfit]:
+    """The APIs of an answer, or what is wrong with each. Raises Misfit if none is legal."""
+    tool = snake(answer["tool"]) or snake(domain.name)
+    made: list[Api | Misfit] = []
+    for draft in answer["apis"]:
+        try:
+            made.append(build(domain, tool, draft))
+        except Misfit as why:
+            made.append(why)
+    faults = [m for m in made if isinstance(m, Misfit)]
+    if len(faults) == len(made):
+        raise faults[0]
+    return made
+
+
+async def run(domain: Domain, job: Job, *, count: int, examples: Sequence[PublicApi]) -> Outcome:
+    """Design `count` APIs for `domain`; near-duplicates within the tool are rejected."""
+    try:
+        if job.model.endpoint.small:
+            answer = await api_small.design(domain, job, count, examples)
+        else:
+            answer = await _design(domain, job, count, examples)
+    except Unusable as why:
+        return Outcome(rejected=(job.reject(domain, why),))
+    return _sort(domain, job, answer)
+
+
+async def _design(
+    domain: Domain, job: Job, count: int, examples: Sequence[PublicApi]
+) -> Answer[list[Api | Misfit]]:
+    return await ask(
+        job.model,
+        question(domain, examples, count),
+        lambda a: read(a, domain),
+        schema=schema(count),
+        seed=job.seed,
+        max_tokens=700 * count + 200,
+    )
+
+
+def _sort(domain: Domain, job: Job, answer: Answer[list[Api | Misfit]]) -> Outcome:
+    """Part what the answer holds; its usage is booked on the first record."""
+    kept: list[Api] = []
+    rejected: list[Rejected] = []
+    for index, api in enumerate(answer.value):
+        usage = answer.usage if index == 0 else Usage()
+        if isinstance(api, Misfit):
+            rejected.append(job.reject(domain, api, usage=usage, raw=answer.raw))
+            continue
+        mine = api.model_copy(update={"provenance": job.provenance(usage, [domain.id])})
+        other = twin(mine.name, (k.name for k in kept))
+        if other is None:
+            kept.append(mine)
+        else:
+            rejected.append(duplicate(mine, other, job.stage))
+    return Outcome(tuple(kept), tuple(rejected))
+
+
+def duplicate(api: Api, other: str, stage: str) -> Rejected:
+    """An API that does what another one does already."""
+    return Rejected(
+        id=api.id,
+        stage=stage,
+        agent="api",
+        reason=Reason.NEAR_DUPLICATE,
+        detail=f"«{api.name}» is nearly «{other}».",
+        record=api.model_dump(mode="json", exclude={"provenance"}),
+        provenance=api.provenance,
+    )

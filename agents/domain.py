@@ -1,0 +1,126 @@
+"""The domain agent: names application domains (API-Bank, section 4, first agent)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from toolloom.agents.likeness import twin
+from toolloom.agents.outcome import Job, Outcome
+from toolloom.llm import Misfit, Unusable, Usage, ask
+from toolloom.prompts import Prompt, render
+from toolloom.schemas import Brief, Domain, JsonObject, Reason, Rejected, seed_for
+
+ROUND = 20  # domains asked for at once; more, and models begin to repeat themselves
+SPARE = 2  # rounds beyond those needed, to make up for near-duplicates
+
+
+def question(brief: Brief, known: Sequence[str], count: int, *, small: bool) -> Prompt:
+    """The prompt that asks for `count` domains that are not among `known`."""
+    return render(
+        "domain",
+        {
+            "category": brief.category,
+            "about": brief.about,
+            "known": list(known),
+            "count": count,
+            "describe": not small,
+        },
+    )
+
+
+def schema(count: int, *, small: bool) -> JsonObject:
+    """Shape of the answer; a small model's names are held to plain words, one at a time."""
+    name: JsonObject = {"type": "string"}
+    if small:
+        name["pattern"] = "^[a-z]+( [a-z]+){1,4}$"
+    fields = {"name": name} if small else {"name": name, "description": {"type": "string"}}
+    item = {
+        "type": "object",
+        "properties": fields,
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+    domains = {"type": "array", "items": item, "minItems": 1, "maxItems": count}
+    return {
+        "type": "object",
+        "properties": {"domains": domains},
+        "required": ["domains"],
+        "additionalProperties": False,
+    }
+
+
+def read(answer: Any, brief: Brief) -> list[Domain]:
+    """The domains of an answer. Raises Misfit for a name that is not one."""
+    found = [
+        Domain(
+            category=brief.category,
+            name=" ".join(d["name"].split()),
+            description=d.get("description", "").strip(),
+        )
+        for d in answer["domains"]
+    ]
+    for domain in found:
+        words = re.findall(r"[^\W\d_]+", domain.name.lower())
+        if not 2 <= len(words) <= 8 or len(set(words)) < len(words):
+            raise Misfit(
+                Reason.UNUSABLE_RESPONSE,
+                f"«{domain.name}» is not a domain in two to six different words.",
+            )
+    return found
+
+
+async def run(brief: Brief, job: Job) -> Outcome:
+    """Name `brief.count` domains, in rounds that each show what is named already."""
+    small = job.model.endpoint.small
+    batch = 1 if small else ROUND
+    kept: list[Domain] = []
+    rejected: list[Rejected] = []
+    for number in range(-(-brief.count // batch) + SPARE):
+        count = min(batch, brief.count - len(kept))
+        if count <= 0:
+            break
+        known = [d.name for d in kept]
+        try:
+            answer = await ask(
+                job.model,
+                question(brief, known, count, small=small),
+                lambda a: read(a, brief),
+                schema=schema(count, small=small),
+                seed=seed_for(job.seed, number),
+                max_tokens=40 if small else 60 * count + 40,
+            )
+        except Unusable as why:
+            rejected.append(job.reject(brief, why))
+            continue
+        _sort(answer.value, answer.usage, job, kept, rejected)
+    return Outcome(tuple(kept), tuple(rejected))
+
+
+def _sort(
+    found: list[Domain], usage: Usage, job: Job, kept: list[Domain], rejected: list[Rejected]
+) -> None:
+    """Keep what is new; the usage of a round is booked on its first domain."""
+    for index, domain in enumerate(found):
+        mine = domain.model_copy(
+            update={"provenance": job.provenance(usage if index == 0 else Usage(), [job.record])}
+        )
+        other = twin(domain.name, (d.name for d in kept))
+        if other is None:
+            kept.append(mine)
+        else:
+            rejected.append(duplicate(mine, other, job.stage))
+
+
+def duplicate(domain: Domain, other: str, stage: str) -> Rejected:
+    """A domain that says what another one says already."""
+    return Rejected(
+        id=domain.id,
+        stage=stage,
+        agent="domain",
+        reason=Reason.NEAR_DUPLICATE,
+        detail=f"«{domain.name}» is nearly «{other}».",
+        record=domain.model_dump(mode="json", exclude={"provenance"}),
+        provenance=domain.provenance,
+    )

@@ -1,0 +1,152 @@
+"""What is due next in a dialogue, by the query's intent. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pydantic import ValidationError
+
+from toolloom.schemas import API_SEARCH, Message, Observation, Query, Scenario
+
+
+class Act(StrEnum):
+    """What an assistant does with its turn."""
+
+    SEARCH = "search"
+    CALL = "call"
+    ASK = "ask"
+    ANSWER = "answer"
+    EXPLAIN = "explain"  # why it cannot be done: nothing fits, or the execution failed for good
+
+
+@dataclass(frozen=True)
+class Due:
+    """An act, with the intended calls (by index) it concerns."""
+
+    act: Act
+    calls: tuple[int, ...] = ()
+
+
+def outcomes(query: Query, messages: Sequence[Message]) -> dict[int, Observation]:
+    """The latest observation of each intended call; calls of one API count in order."""
+    found: dict[int, Observation] = {}
+    results = {m.tool_call_id: m for m in messages if m.role == "tool"}
+    for message in messages:
+        for call in message.tool_calls:
+            result = results.get(call.id)
+            index = _next(query, call.function.name, found)
+            if result is not None and index is not None:
+                found[index] = observation(result)
+    return found
+
+
+def observation(message: Message) -> Observation:
+    """The envelope of a tool message; an empty one where it cannot be read."""
+    try:
+        return message.observation()
+    except ValidationError:
+        return Observation()
+
+
+def _next(query: Query, name: str, found: dict[int, Observation]) -> int | None:
+    """Which intended call a call by this name is: the first that has not succeeded yet."""
+    for index, intention in enumerate(query.due):
+        done = index in found and found[index].error is None
+        if not done and query.api(intention.api).function == name:
+            return index
+    return None
+
+
+def known_functions(query: Query, messages: Sequence[Message]) -> list[str]:
+    """Functions the assistant may call now: the pool's, or those API Search has returned."""
+    if not query.ability.searches:
+        return [a.function for a in query.pool]
+    found = [API_SEARCH.function]
+    for message in messages:
+        if message.role == "tool" and message.name == API_SEARCH.function:
+            response = observation(message).response
+            found += [d["name"] for d in response or () if isinstance(d, dict) and "name" in d]
+    return list(dict.fromkeys(found))
+
+
+def observed(messages: Sequence[Message]) -> list[Any]:
+    """Responses of all successful executions so far, API Search apart."""
+    return [
+        observation(m).response
+        for m in messages
+        if m.role == "tool" and m.name != API_SEARCH.function
+    ]
+
+
+def asks(messages: Sequence[Message]) -> int:
+    """How many user turns there are."""
+    return sum(m.role == "user" for m in messages)
+
+
+def due(query: Query, messages: Sequence[Message]) -> Due:
+    """What a good assistant does next."""
+    if query.scenario is Scenario.IRRELEVANCE:
+        searched = any(m.name == API_SEARCH.function for m in messages)
+        return Due(Act.SEARCH if query.ability.searches and not searched else Act.EXPLAIN)
+    found = outcomes(query, messages)
+    if any(_final(query, o) for o in found.values()):
+        return Due(Act.EXPLAIN)
+    turn = 0 if query.withheld else asks(messages) - 1
+    pending = [
+        i
+        for i, intention in enumerate(query.due)
+        if intention.turn == turn and (i not in found or found[i].error)
+    ]
+    if not pending:
+        return Due(Act.ANSWER)
+    ready = [
+        i
+        for i in pending
+        if all(r.call in found for r in query.due[i].references.values())
+    ]
+    first = ready[0]
+    known = known_functions(query, messages)
+    if query.api(query.due[first].api).function not in known:
+        return Due(Act.SEARCH, (first,))
+    if query.withheld and asks(messages) == 1:
+        return Due(Act.ASK, (first,))
+    found_too = [i for i in ready if query.api(query.due[i].api).function in known]
+    return Due(Act.CALL, tuple(found_too) if query.scenario is Scenario.PARALLEL else (first,))
+
+
+def _final(query: Query, seen: Observation) -> bool:
+    """Whether an execution failed in a way that trying again does not mend."""
+    return seen.error is not None and not (query.fault is not None and query.fault.transient)
+
+
+def reference_values(query: Query, index: int, messages: Sequence[Message]) -> dict[str, Any]:
+    """Values that earlier observations give to an intended call's arguments."""
+    found = outcomes(query, messages)
+    values = {}
+    for name, reference in query.due[index].references.items():
+        response = found[reference.call].response if reference.call in found else None
+        if isinstance(response, dict) and reference.field in response:
+            values[name] = response[reference.field]
+    return values
+
+
+def transcript(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    """A dialogue as (speaker, text) lines for a prompt; the system turn is left out."""
+    lines: list[tuple[str, str]] = []
+    for message in messages:
+        if message.role == "user":
+            lines.append(("User", message.content or ""))
+        elif message.role == "tool":
+            lines.append((f"Result of {message.name}", message.content or ""))
+        elif message.role == "assistant":
+            lines += [
+                ("Call", f"{c.function.name}({json.dumps(c.function.arguments, ensure_ascii=False)})")
+                for c in message.tool_calls
+            ]
+            if message.content:
+                lines.append(("Assistant", message.content))
+    return lines

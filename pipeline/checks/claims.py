@@ -1,0 +1,157 @@
+"""What a reply claims: every number, date, time, address, code, quotation and name in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from toolloom.pipeline.checks.aliases import forms
+from toolloom.pipeline.checks.dates import MONTHS, WEEKDAYS, dated
+from toolloom.pipeline.checks.evidence import Evidence
+from toolloom.pipeline.checks.grounding import close
+from toolloom.pipeline.checks.numbers import Quantity, quantities
+from toolloom.pipeline.checks.phrases import said
+from toolloom.pipeline.checks.spans import ADDRESS, CODE, QUOTED
+from toolloom.pipeline.checks.text import STOP, exact, literal, plain, sentences, stem, words
+from toolloom.pipeline.checks.times import seconds_in, timed
+
+_LISTED = re.compile(r"^\s*(?:#+\s*)?\d{1,2}[.)]\s", re.MULTILINE)
+_LABEL = re.compile(r"^[\s*#•-]*[^:.\n]{1,40}:", re.MULTILINE)
+_MARKUP = re.compile(r"(?<!\w)[*_`#]+(?=\w)|(?<=[\w.:])[*_`]+(?!\w)")
+_SIZED = re.compile(r"\d+(?:[.,]\d+)*-?[a-z]+(?:-[a-z]+)*", re.IGNORECASE)
+_HEDGE = re.compile(r"(?:about|around|approximately|roughly|nearly|almost|over|under|some|~)\s*[$€£]?$", re.I)
+_COMMON = frozenset(
+    """ok okay am pm api id url i'm i've i'll i'd i celsius fahrenheit utc gmt faq mr mrs ms dr
+    god internet monday english""".split()
+)
+
+
+class Claim(NamedTuple):
+    """A claim in a reply that nothing bears out."""
+
+    kind: str
+    text: str
+
+
+def unfounded(reply: str, evidence: Evidence, names: bool = True) -> Iterator[Claim]:
+    """Claims in the reply that nothing said or observed bears out, in no special order."""
+    text = _MARKUP.sub(lambda m: " " * len(m.group()), plain(reply))
+    taken: list[tuple[int, int]] = []
+    for kind, start, end, held in (*_literals(text, evidence), *_calendar(text, evidence)):
+        taken.append((start, end))
+        if not held:
+            yield Claim(kind, text[start:end])
+    taken += [m.span() for m in _LISTED.finditer(text)]
+    for quantity in quantities(text):
+        inside = any(a <= quantity.start < b for a, b in taken)
+        if quantity.stated and not inside and not _number_held(quantity, text, evidence):
+            yield Claim("number", text[quantity.start : quantity.end])
+    if names:
+        yield from (Claim("name", name) for name in _names(text, evidence, taken))
+
+
+def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bool]]:
+    """Addresses, codes and quotations, with whether the evidence has them."""
+    days = [(d.start, d.end) for d in dated(text, evidence.now.date())]
+    for found in ADDRESS.finditer(text):
+        address = found.group().rstrip(".,;:!?)")
+        yield "address", found.start(), found.end(), address.lower() in evidence.all_text.lower()
+    for found in CODE.finditer(text):
+        code, start = found.group(), found.start()
+        sized = _SIZED.fullmatch(code) or not re.search(r"[^\W\d]", code)
+        if not sized and not any(a <= start < b for a, b in days):
+            held = exact(code, evidence.all_text) or said(code, evidence.all_text)
+            yield "code", start, found.end(), held
+    for found in QUOTED.finditer(text):
+        quoted = next(g for g in found.groups() if g)
+        yield "quotation", found.start(), found.end(), said(quoted.strip(" .,!?"), evidence.all_text)
+
+
+def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bool]]:
+    """Dates and times; relative ones also hold where the number in them was told."""
+    reach = 0
+    for place in dated(text, evidence.now.date()):
+        if place.end <= reach:
+            continue
+        reach, phrase = place.end, text[place.start : place.end]
+        held = bool(place.days & evidence.days) or literal(phrase, evidence.all_text)
+        inside = [q for q in quantities(phrase) if q.stated]
+        if not held and not place.absolute:
+            period = re.search(r"week|month|year|today|tonight|now|this", phrase, re.IGNORECASE)
+            told = [_number_held(q, phrase, evidence) for q in inside]
+            held = all(told) if inside else bool(period) or stem(phrase.lower()) in evidence.stems
+        yield "date", place.start, place.end, held
+    for moment in timed(text):
+        held = bool(moment.times & evidence.times)
+        if moment.sure or held:
+            yield "time", moment.start, moment.end, held
+
+
+def _number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
+    """Told as it is, rounded, scaled, as a percentage, or in another unit of time."""
+    hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
+    told = evidence.numbers
+    if any(_rounds(reading, quantity, n, hedged) for n in told for reading in quantity.readings()):
+        return True
+    unit = seconds_in(quantity.unit)
+    if not unit:
+        return False
+    lengths = evidence.seconds | {n * u for n in told for u in (1, 60, 3600)}
+    whole = _joined(quantity, text)
+    return any(close(s, n) for s in (quantity.value * unit, *whole) for n in lengths)
+
+
+def _joined(quantity: Quantity, text: str) -> list[float]:
+    """The whole of «2 hours and 30 minutes» that the quantity is a part of, in seconds."""
+    found = [q for q in quantities(text) if seconds_in(q.unit)]
+    return [
+        a.value * seconds_in(a.unit) + b.value * seconds_in(b.unit)
+        for a, b in zip(found, found[1:], strict=False)
+        if quantity in (a, b) and b.start - a.end < 14
+    ]
+
+
+def _rounds(reading: float, quantity: Quantity, told: float, hedged: bool) -> bool:
+    """Is the reading what a told number is when rounded as finely as the reply writes it?"""
+    if close(reading, told) or close(abs(reading), abs(told)):
+        return True
+    try:
+        size = quantity.scale / 10**quantity.decimals
+        if quantity.percent and close(reading, quantity.value / 100):
+            size /= 100
+        zeros = len(str(int(abs(reading)))) - len(str(int(abs(reading))).rstrip("0"))
+        if hedged and quantity.scale == 1 and zeros and not quantity.decimals:
+            size = 10**zeros
+        exactly = float(told).is_integer() and quantity.scale == 1 and not hedged
+        return not exactly and abs(reading - told) <= size * 0.5 + abs(told) * 1e-9
+    except OverflowError:
+        return False
+
+
+def _names(text: str, evidence: Evidence, taken: list[tuple[int, int]]) -> Iterator[str]:
+    """Capitalised words inside a sentence that nothing said or observed holds."""
+    skipped = [*taken, *(m.span() for m in _LABEL.finditer(text))]
+    starts = {s.lstrip("\"'([-•* ")[:12] for s in sentences(text)}
+    for word in words(text):
+        before = text[: word.start].rstrip(" \"'([-•*")
+        first = not before or before[-1] in ".!?:\n" or before.endswith("…")
+        if not word.capital or first or any(a <= word.start < b for a, b in skipped):
+            continue
+        if text[word.start : word.start + 12] in starts or len(word.folded) < 2:
+            continue
+        if not _name_held(word.folded, word.raw, evidence):
+            yield word.raw
+
+
+def _name_held(folded: str, raw: str, evidence: Evidence) -> bool:
+    if folded in STOP or folded in _COMMON or folded in WEEKDAYS:
+        return True
+    parts = {stem(folded), stem(folded.removesuffix("s"))}
+    if parts & evidence.stems or any(d.month == MONTHS.get(folded) for d in evidence.days):
+        return True
+    return bool(forms(folded)) and said(raw, evidence.all_text) or _is_initials(raw, evidence)
+
+
+def _is_initials(raw: str, evidence: Evidence) -> bool:
+    return raw.isupper() and len(raw) > 1 and said(raw, evidence.all_text)

@@ -1,0 +1,110 @@
+"""What was said, called and observed when: the view of a dialogue the checks share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from toolloom.schemas import API_SEARCH, Api, Dialogue, JsonObject, Message, Observation, Reason
+
+Found: TypeAlias = tuple[Reason, int | None, str]
+"""Reason, index of the message, and what is wrong."""
+Check: TypeAlias = Callable[[Dialogue], Iterator[Found]]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A call that was made, with what came of it.
+
+    `turn` is the user turn that was under way, `place` the index of the message, `back` that of
+    the observation. `api` is None for a name that is not in the pool.
+    """
+
+    place: int
+    turn: int
+    name: str
+    api: Api | None
+    arguments: JsonObject
+    back: int | None
+    observation: Observation | None
+
+    @property
+    def is_search(self) -> bool:
+        return self.name == API_SEARCH.function
+
+    @property
+    def failed(self) -> bool:
+        return self.observation is None or self.observation.error is not None
+
+    @property
+    def response(self) -> Any:
+        return self.observation.response if self.observation else None
+
+
+def shown(value: Any, longest: int = 80) -> str:
+    """A value for a finding's detail, cut to a length one can read."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def observation_of(message: Message) -> Observation | None:
+    """The observation a tool message holds, or None where it holds none."""
+    try:
+        return message.observation()
+    except (ValidationError, ValueError):
+        return None
+
+
+def said_before(dialogue: Dialogue, place: int) -> list[str]:
+    """What the user said before a message."""
+    return [m.content or "" for m in dialogue.messages[:place] if m.role == "user"]
+
+
+def asked(dialogue: Dialogue, place: int) -> int:
+    """The user turn (as in `Intention.turn`) under way at a message.
+
+    The answers to a clarifying question belong to turn 0 and follow the first user message.
+    """
+    messages = sum(m.role == "user" for m in dialogue.messages)
+    answers = max(0, messages - dialogue.query.turns)
+    return max(0, len(said_before(dialogue, place)) - 1 - answers)
+
+
+def apis(dialogue: Dialogue) -> dict[str, Api]:
+    """The APIs of the pool by function name."""
+    return {api.function: api for api in dialogue.query.pool}
+
+
+def made(dialogue: Dialogue) -> list[Made]:
+    """Every call with readable arguments, in order."""
+    known, results = apis(dialogue), dialogue.results()
+    found = []
+    for place, call in dialogue.calls():
+        name, arguments = call.function.name, call.function.arguments
+        back, message = results.get(call.id, (None, None))
+        if isinstance(arguments, dict):
+            api = API_SEARCH if name == API_SEARCH.function else known.get(name)
+            seen = observation_of(message) if message else None
+            turn = asked(dialogue, place)
+            found.append(Made(place, turn, name, api, arguments, back, seen))
+    return found
+
+
+def observed_before(dialogue: Dialogue, place: int) -> list[Any]:
+    """Responses that came before a message; API Search's documentation is not among them."""
+    return [
+        call.response
+        for call in made(dialogue)
+        if call.back is not None and call.back < place and not call.failed and not call.is_search
+    ]
+
+
+def replies(dialogue: Dialogue) -> Iterator[tuple[int, str, bool]]:
+    """Index, text and finality of every assistant message with words; final ends a turn."""
+    for place, message in enumerate(dialogue.messages):
+        if message.role == "assistant" and (message.content or "").strip():
+            yield place, message.content or "", not message.tool_calls

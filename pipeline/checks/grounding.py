@@ -1,0 +1,277 @@
+"""Does a text, or an observation, say a value? The certain half of «no invented arguments»."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from toolloom.pipeline.checks.dates import dates, numbers_outside, only_date
+from toolloom.pipeline.checks.numbers import quantities
+from toolloom.pipeline.checks.phrases import is_code, said
+from toolloom.pipeline.checks.plain import oddity
+from toolloom.pipeline.checks.spans import spans
+from toolloom.pipeline.checks.text import STOP, content, exact, fold, spaced, stem, words
+from toolloom.pipeline.checks.times import moments, only_time, seconds_in, spans_of_time, times
+from toolloom.schemas import JsonObject
+
+__all__ = ["fixed", "grounded", "leaves", "mentions", "named", "same", "spans"]
+
+_STAMP = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?"
+)
+_LENGTH = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+_CALENDAR = frozenset("year month day date hour minute number id code".split())
+_NO = frozenset(
+    """no not without don't doesn't didn't isn't aren't never except skip exclude excluding avoid
+    off disable disabled nor neither hate cannot can't won't n't decline remove""".split()
+)
+_GENERIC = frozenset(
+    stem(w)
+    for w in """is has have include including included enable enabled only flag allow allowed with
+    whether true false boolean return show use should if set want get optional default default
+    need needs required require""".split()
+)
+
+
+def named(name: str, schema: JsonObject | None) -> JsonObject:
+    """A parameter's schema with its name as title, whose words help to ground booleans."""
+    known = schema if isinstance(schema, dict) else {}
+    return {"title": name, **known}
+
+
+def mentions(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> bool:
+    """Does the text say this value? Lists and objects: every item and leaf.
+
+    A number that stands in a calendar date or a clock time does not count, unless the schema's
+    words ask for such a part. True must be named by a word of the schema's title or description;
+    False may also go unsaid, and does not count where the word stands without a negation.
+    """
+    if oddity(value) or oddity(schema):
+        return False
+    return _mentions(text, value, schema or {}, now)
+
+
+def _mentions(text: str, value: Any, schema: JsonObject, now: dt.datetime) -> bool:
+    if isinstance(value, dict):
+        known = _properties(schema)
+        return all(_mentions(text, v, named(k, known.get(k)), now) for k, v in value.items())
+    if isinstance(value, list):
+        each = named(str(schema.get("title", "")), schema.get("items"))
+        return all(_mentions(text, item, each, now) for item in value)
+    if value is None:
+        return True
+    if isinstance(value, bool):
+        return _flag_said(text, value, schema)
+    if isinstance(value, int | float):
+        return _number_said(text, value, schema, now.date())
+    return isinstance(value, str) and _string_said(text, value, schema, now)
+
+
+def _properties(schema: JsonObject) -> dict[str, Any]:
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def _about(schema: JsonObject, stemmed: bool = True) -> list[str]:
+    """The words of a schema's title and description, or their stems."""
+    texts = [spaced(schema[k]) for k in ("title", "description") if isinstance(schema.get(k), str)]
+    found = [w.folded for t in texts for w in words(t)]
+    return [stem(w) for w in found] if stemmed else found
+
+
+def _flag_said(text: str, value: bool, schema: JsonObject) -> bool:
+    wanted = {w for w in _about(schema) if w not in STOP} - _GENERIC
+    found = words(text)
+    places = [i for i, w in enumerate(found) if stem(w.folded) in wanted]
+    denied = [any(w.folded in _NO for w in found[max(0, i - 4) : i]) for i in places]
+    if value:
+        return not all(denied)
+    return not places or any(denied)
+
+
+def _number_said(text: str, value: float, schema: JsonObject, today: dt.date) -> bool:
+    about = set(_about(schema))
+    if about & _CALENDAR:
+        said_numbers = [r for q in quantities(text) for r in q.readings()]
+    else:
+        said_numbers = numbers_outside(text, today)
+    units = {seconds_in(w) for w in _about(schema, stemmed=False)} - {0}
+    lengths = [s / unit for s in spans_of_time(text) for unit in units]
+    if value == 1 and re.search(r"\ban? ", text.lower()) and _counted(text, about):
+        return True
+    return any(close(value, n) for n in (*said_numbers, *lengths))
+
+
+def _counted(text: str, about: set[str]) -> bool:
+    """«a ticket» is one ticket, where tickets are what the schema counts."""
+    found = words(text)
+    return any(
+        a.folded in {"a", "an"} and stem(b.folded) in about
+        for i, a in enumerate(found)
+        for b in found[i + 1 : i + 4]
+    )
+
+
+def close(a: float, b: float) -> bool:
+    """Equal but for the binary form of decimals; never for numbers beyond a float."""
+    try:
+        return a == b or math.isclose(a, b, rel_tol=1e-9)
+    except OverflowError:
+        return False
+
+
+def _string_said(text: str, value: str, schema: JsonObject, now: dt.datetime) -> bool:
+    if not value.strip():
+        return False
+    today = now.date()
+    stamp, days, hours = _STAMP.fullmatch(value.strip()), only_date(value, today), only_time(value)
+    if exact(value, text):
+        return True
+    if stamp:
+        return _stamp_said(text, stamp, now)
+    if days:
+        return bool(days & dates(text, today))
+    if hours:
+        return bool(hours & (times(text) | {m.time() for m in _minutes(text, now)}))
+    if re.fullmatch(r"\d{4}-\d{2}", value):
+        return any(value == f"{d:%Y-%m}" for d in dates(text, today)) or _month_said(text, value)
+    length = _LENGTH.fullmatch(value)
+    if length and any(length.groups()):
+        sizes = (604800, 86400, 3600, 60, 1)
+        total = sum(int(n or 0) * s for n, s in zip(length.groups(), sizes, strict=True))
+        return any(close(total, s) for s in spans_of_time(text))
+    if re.fullmatch(r"[$€£]?\d{1,4}(?:[.,]\d+)?\s?%?", value) and not value.startswith("0"):
+        wanted = {r for q in quantities(value) for r in q.readings()}
+        return any(close(a, b) for a in wanted for b in numbers_outside(text, today))
+    return said(value, text) or (_is_choice(schema) and _abbreviated(value, text, schema))
+
+
+def _minutes(text: str, now: dt.datetime) -> set[dt.datetime]:
+    return {m.replace(second=0, microsecond=0) for m in moments(text, now)}
+
+
+def _stamp_said(text: str, stamp: re.Match[str], now: dt.datetime) -> bool:
+    """Both the day and the time; midnight may go unsaid, and so may the day where it is today."""
+    try:
+        value = dt.datetime.fromisoformat(f"{stamp[1]} {stamp[2]}")
+    except ValueError:
+        return False
+    if value in _minutes(text, now):
+        return True
+    days, hours = dates(text, now.date()), times(text)
+    day_said = value.date() in days or (not days and value.date() == now.date())
+    return day_said and (value.time() in hours or (not hours and value.time() == dt.time()))
+
+
+def _month_said(text: str, value: str) -> bool:
+    try:
+        month = dt.date.fromisoformat(f"{value}-01")
+    except ValueError:
+        return False
+    return any(
+        re.search(rf"\b{month:{style}}\b\.?,?\s(?:of\s)?{month.year}", text, re.IGNORECASE)
+        for style in ("%B", "%b")
+    )
+
+
+def _is_choice(schema: JsonObject) -> bool:
+    return isinstance(schema.get("enum"), list)
+
+
+def _abbreviated(value: str, text: str, schema: JsonObject) -> bool:
+    """An enum's value cut short or written out: `desc` for «descending», no other fits."""
+    if len(value) < 3:
+        return False
+    options = [fold(v) for v in schema["enum"] if isinstance(v, str)]
+    for word in {w.folded for w in words(text)}:
+        fits = [o for o in options if len(word) > 2 and (o.startswith(word) or word.startswith(o))]
+        if fits == [fold(value)]:
+            return True
+    return False
+
+
+def fixed(value: Any, schema: JsonObject | None) -> bool:
+    """The schema itself gives the value: its default, its constant, or the only choice."""
+    known = schema if isinstance(schema, dict) else {}
+    choices = known.get("enum")
+    if isinstance(choices, list) and len(choices) == 1 and same(choices[0], value):
+        return True
+    return any(key in known and same(known[key], value) for key in ("default", "const"))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal as a value: case, accents, punctuation and the form of numbers and dates aside."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return close(a, b)
+    if isinstance(a, str) and isinstance(b, str):
+        return a == b or (_letters(a) == _letters(b) and bool(_letters(a)))
+    if isinstance(a, str) and isinstance(b, int | float):
+        return any(q.start == 0 and q.end == len(a) and close(q.value, b) for q in quantities(a))
+    return same(b, a) if isinstance(a, int | float) and isinstance(b, str) else a is b
+
+
+def _letters(text: str) -> str:
+    return "".join(w.folded for w in words(text))
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Every string, number, boolean and null in a JSON value, in order."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack.extend(reversed(list(item.values())))
+        elif isinstance(item, list | tuple):
+            stack.extend(reversed(item))
+        else:
+            yield item
+
+
+def grounded(
+    value: Any,
+    texts: Sequence[str],
+    observed: Sequence[Any],
+    schema: JsonObject | None,
+    now: dt.datetime,
+) -> bool:
+    """Is every leaf of the value said in one of the texts or found in an observation?"""
+    if oddity(value) or oddity(schema):
+        return False
+    if fixed(value, schema):
+        return True
+    if isinstance(value, dict):
+        known = _properties(schema or {})
+        return all(
+            grounded(v, texts, observed, named(k, known.get(k)), now) for k, v in value.items()
+        )
+    if isinstance(value, list):
+        each = named(str((schema or {}).get("title", "")), (schema or {}).get("items"))
+        return all(grounded(item, texts, observed, each, now) for item in value)
+    if isinstance(value, bool):
+        return mentions("\n".join(texts), value, schema, now) or _seen(value, observed)
+    return mentions("\n".join(texts), value, schema, now) or _seen(value, observed)
+
+
+def _seen(value: Any, observed: Sequence[Any]) -> bool:
+    """Is the value a leaf of an observation, or told word for word in a longer one?"""
+    for leaf in leaves(list(observed)):
+        if same(leaf, value):
+            return True
+        if isinstance(leaf, str) and isinstance(value, str) and value.strip():
+            if is_code(value) and exact(value, leaf):
+                return True
+            if len(content(value)) < len(content(leaf)) and said(value, leaf):
+                return True
+        if isinstance(leaf, str) and isinstance(value, int | float) and len(leaf) < 400:
+            if any(close(value, r) for q in quantities(leaf) for r in q.readings()):
+                return True
+    return False

@@ -1,0 +1,106 @@
+"""Agreement of the calls with the intent, and the order of calls that depend on each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from toolloom.pipeline.checks.flow import Found, Made, asked, made, replies, shown
+from toolloom.pipeline.checks.grounding import leaves, same
+from toolloom.pipeline.checks.pairing import Pairing, differences, pair
+from toolloom.schemas import Dialogue, Reason, Scenario
+
+
+def intended_calls(dialogue: Dialogue) -> Iterator[Found]:
+    """Each intended call is made in its turn with the intended values, and no other is made."""
+    paired = pair(dialogue)
+    for index, wanted in enumerate(dialogue.query.due):
+        if index in paired.blocked:
+            continue
+        call = paired.calls.get(index)
+        if call is None:
+            yield _missing(dialogue, paired, index)
+            continue
+        if call.turn != wanted.turn:
+            when = f"in user turn {call.turn}, but it is asked for in turn {wanted.turn}"
+            yield Reason.INTENT_MISMATCH, call.place, f"{call.name} is called {when}"
+        for difference in differences(wanted, call):
+            yield Reason.INTENT_MISMATCH, call.place, f"{call.name}: {difference}"
+    for call in paired.spare:
+        if call.api is not None:
+            detail = f"{call.name} is called, but no part of the request needs it (again)"
+            yield Reason.UNNEEDED_API_CALL, call.place, detail
+    if dialogue.query.scenario is Scenario.IRRELEVANCE:
+        for call in made(dialogue):
+            if not call.is_search and call.failed and call.api is not None:
+                yield Reason.UNNEEDED_API_CALL, call.place, f"{call.name} cannot serve the request"
+
+
+def _missing(dialogue: Dialogue, paired: Pairing, index: int) -> Found:
+    wanted = dialogue.query.due[index]
+    name = dialogue.query.api(wanted.api).function
+    in_turn = [c for c in made(dialogue) if c.turn == wanted.turn and not c.is_search]
+    reason = Reason.INTENT_MISMATCH if in_turn else Reason.NO_API_CALL
+    return reason, None, f"{name}({shown(wanted.arguments)}) of turn {wanted.turn} is never called"
+
+
+def dependent_calls(dialogue: Dialogue) -> Iterator[Found]:
+    """A call that needs another's result comes after it, and takes its value from it."""
+    paired = pair(dialogue)
+    for index, wanted in enumerate(dialogue.query.due):
+        call = paired.calls.get(index)
+        if call is None:
+            continue
+        for name, reference in wanted.references.items():
+            before = paired.calls.get(reference.call)
+            if before is None:
+                continue
+            if before.back is None or before.back > call.place:
+                detail = f"{call.name} needs {before.name}'s {reference.field}, but comes before it"
+                yield Reason.WRONG_ORDER, call.place, detail
+            elif fault := _off_reference(call, name, before, reference.field):
+                yield Reason.WRONG_ORDER, call.place, fault
+
+
+def _off_reference(call: Made, name: str, before: Made, field: str) -> str | None:
+    values = list(_field(before.response, field))
+    if name in call.arguments and any(same(call.arguments[name], v) for v in values):
+        return None
+    seen = shown(values[0] if len(values) == 1 else values)
+    given = shown(call.arguments.get(name))
+    return f"{call.name}: {name}={given} is not the {field} of {before.name} ({seen})"
+
+
+def _field(response: Any, field: str) -> Iterator[Any]:
+    """A field of a response; of each item where the response is a list; one item of a list."""
+    for item in response if isinstance(response, list) else [response]:
+        if isinstance(item, dict) and field in item:
+            yield item[field]
+            if isinstance(item[field], list):
+                yield from leaves(item[field])
+
+
+def asked_first(dialogue: Dialogue) -> Iterator[Found]:
+    """Clarification: the assistant asks for what is missing before it calls."""
+    query = dialogue.query
+    if not query.withheld:
+        return
+    first = next((c.place for c in made(dialogue) if not c.is_search), len(dialogue.messages))
+    questions = [t for p, t, final in replies(dialogue) if p < first and final and _asks(t)]
+    if not questions:
+        missing = ", ".join(query.withheld)
+        detail = f"{missing} is not asked for before the first call"
+        yield Reason.INTENT_MISMATCH, min(first, len(dialogue.messages) - 1), detail
+    elif asked(dialogue, first) == 0 and not _after_answer(dialogue, first):
+        yield Reason.INTENT_MISMATCH, first, "the call does not wait for the user's answer"
+
+
+def _asks(text: str) -> bool:
+    """A question, or a demand for something to be told."""
+    return "?" in text or any(
+        w in text.lower() for w in ("tell me", "let me know", "please provide", "i need", "specify")
+    )
+
+
+def _after_answer(dialogue: Dialogue, place: int) -> bool:
+    return sum(m.role == "user" for m in dialogue.messages[:place]) > 1

@@ -1,0 +1,149 @@
+"""Form: plain JSON, the order of messages, and calls that can be read."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from toolloom.pipeline.callformat import CallTextError, parse
+from toolloom.pipeline.checks.flow import Found, observation_of, replies, shown
+from toolloom.pipeline.checks.plain import oddity
+from toolloom.schemas import Dialogue, Message, Reason
+
+_LONGEST = 20_000  # letters of a user's or assistant's message
+_CALL_LIKE = re.compile(
+    r"<\|?/?(?:tool_call|function_call|functioncall|tool_response|python_tag)"
+    r"|\bAPI[- ]?(?:Request|Call)\s*:|\bAction(?: Input)?\s*:|```\s?tool_(?:code|call)"
+    r"|\{\s*[\"'](?:name|function|tool|arguments|parameters)[\"']\s*:\s*[\"'{]"
+    r"|\bfunctions?\.[A-Za-z_]\w*\s*\(|\[\s*[A-Za-z_][\w-]*\(",
+    re.IGNORECASE,
+)
+
+
+def plain_values(dialogue: Dialogue) -> Iterator[Found]:
+    """Every value and schema is plain JSON of bearable size: the other checks rely on it."""
+    query = dialogue.query
+    for api in (*query.pool, *([query.outside] if query.outside else [])):
+        for schema in (api.parameters, api.returns):
+            if (fault := oddity(schema)) or not _is_schema(schema):
+                yield Reason.ILLEGAL_SCHEMA, None, f"{api.id}: {fault or 'not an object schema'}"
+    for intention in query.intent:
+        if fault := oddity(intention.arguments):
+            yield Reason.MALFORMED_DIALOGUE, None, f"intent for {intention.api}: {fault}"
+    known = {api.id for api in (*query.pool, *([query.outside] if query.outside else []))}
+    for missing in sorted({i.api for i in query.intent} - known):
+        yield Reason.MALFORMED_DIALOGUE, None, f"the intent asks for {missing}, not in the pool"
+    for place, call in dialogue.calls():
+        if fault := oddity(call.function.arguments):
+            name = call.function.name
+            yield Reason.INVALID_INPUT_PARAMETERS, place, f"arguments of {name}: {fault}"
+    for place, message in enumerate(dialogue.messages):
+        if fault := _odd_content(message):
+            yield Reason.MALFORMED_DIALOGUE, place, f"{message.role} message: {fault}"
+
+
+def _is_schema(schema: object) -> bool:
+    """An object whose `properties` and `required`, where given, have the shape the rest reads."""
+    if schema is None:
+        return True
+    if not isinstance(schema, dict):
+        return False
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    return (
+        isinstance(properties, dict)
+        and all(isinstance(p, dict | bool) for p in properties.values())
+        and isinstance(required, list)
+        and all(isinstance(name, str) for name in required)
+    )
+
+
+def _odd_content(message: Message) -> str | None:
+    if message.role != "tool":
+        text = message.content or ""
+        return oddity(text) or (f"over {_LONGEST} letters" if len(text) > _LONGEST else None)
+    seen = observation_of(message)
+    if seen is None:
+        return f"no observation envelope: {shown(message.content)}"
+    return oddity(seen.response) or oddity(seen.error)
+
+
+def message_order(dialogue: Dialogue) -> Iterator[Found]:
+    """System, user, then turns that end in a reply; every call is answered once, in its place."""
+    roles = [m.role for m in dialogue.messages]
+    if roles[:2] != ["system", "user"]:
+        yield Reason.MALFORMED_DIALOGUE, 0, "must begin with a system and a user message"
+    if "system" in roles[1:]:
+        yield Reason.MALFORMED_DIALOGUE, roles.index("system", 1), "a second system message"
+    last = dialogue.messages[-1] if dialogue.messages else None
+    if not last or last.role != "assistant" or last.tool_calls or not (last.content or "").strip():
+        yield Reason.MALFORMED_DIALOGUE, len(roles) - 1, "must end with a reply in words"
+    for place, message in enumerate(dialogue.messages[1:], start=1):
+        if fault := _misplaced(dialogue.messages[place - 1], message):
+            yield Reason.MALFORMED_DIALOGUE, place, fault
+    turns, spare = dialogue.query.turns, len(dialogue.query.withheld)
+    if not turns + bool(spare) <= roles.count("user") <= turns + spare:
+        wanted = f"{turns + bool(spare)} to {turns + spare}" if spare > 1 else turns + spare
+        yield (
+            Reason.MALFORMED_DIALOGUE,
+            None,
+            f"{roles.count('user')} user messages where the query has {wanted}",
+        )
+
+
+def _misplaced(before: Message, message: Message) -> str | None:
+    if message.tool_calls and message.role != "assistant":
+        return f"a {message.role} message with calls"
+    if message.role == "user" and not (message.content or "").strip():
+        return "an empty user message"
+    if message.role == "user" and before.role not in {"system", "assistant"}:
+        return f"a user message right after a {before.role} message"
+    if message.role == "assistant" and before.role in {"system", "assistant"}:
+        return f"an assistant message right after a {before.role} message"
+    empty = not message.tool_calls and not (message.content or "").strip()
+    return "an empty assistant message" if message.role == "assistant" and empty else None
+
+
+def answered_calls(dialogue: Dialogue) -> Iterator[Found]:
+    """Call ids are unique, and each call gets one observation before the next message."""
+    ids = Counter(call.id for _, call in dialogue.calls())
+    for repeated in sorted(i for i, n in ids.items() if n > 1):
+        yield Reason.MALFORMED_DIALOGUE, None, f"call id {shown(repeated)} is used twice"
+    waiting: dict[str, str] = {}
+    for place, message in enumerate(dialogue.messages):
+        if message.role == "tool":
+            name = waiting.pop(message.tool_call_id or "", None)
+            if name is None:
+                yield Reason.MALFORMED_DIALOGUE, place, "an observation that answers no open call"
+            elif message.name not in {None, name}:
+                yield Reason.MALFORMED_DIALOGUE, place, f"named {message.name}, answers {name}"
+            continue
+        if waiting:
+            yield Reason.MALFORMED_DIALOGUE, place, f"{next(iter(waiting.values()))} got no answer"
+        waiting = {call.id: call.function.name for call in message.tool_calls}
+    if waiting:
+        names = ", ".join(waiting.values())
+        yield Reason.MALFORMED_DIALOGUE, len(dialogue.messages) - 1, f"{names} got no answer"
+
+
+def readable_calls(dialogue: Dialogue) -> Iterator[Found]:
+    """Arguments are objects, and no call is written into the words (API-Bank, appendix A.1)."""
+    for place, call in dialogue.calls():
+        if isinstance(call.function.arguments, str):
+            detail = f"arguments are text: {shown(call.function.arguments)}"
+            yield Reason.FALSE_API_CALL_FORMAT, place, detail
+    names = {api.function for api in dialogue.query.pool}
+    for place, text, _ in replies(dialogue):
+        found = _CALL_LIKE.search(text)
+        if found or _is_call_text(text, names):
+            seen = text[found.start() : found.start() + 60] if found else text
+            yield Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(seen)}"
+
+
+def _is_call_text(text: str, names: set[str]) -> bool:
+    if any(re.search(rf"\b{re.escape(name)}\s*\(", text) for name in names):
+        return True
+    try:
+        return bool(parse(text.strip()))
+    except CallTextError:
+        return False

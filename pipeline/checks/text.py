@@ -1,0 +1,123 @@
+"""Words of a text as they are compared: folded, stemmed, with their place in the text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
+
+import snowballstemmer
+
+STOP = frozenset(
+    """a about above after again all also am an and any are as at be been before being below
+    between both but by can could did do does doing down during each few for from further get
+    had has have having he her here hers him his how i i'd i'll i'm i've if in into is it it's
+    its just let let's like me more most my near need no nor not now of off on once only or
+    other our out over own per please same she should so some such than that that's the their
+    them then there these they this those through to too under until up us very via want was we
+    were what when where which while who whom whose why will with would you you're your""".split()
+)
+
+_WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)*[+#]{0,2}")
+_SENTENCE_END = re.compile(r"(?<![A-Z][a-z])(?<!\b[A-Za-z])[.!?…]+[\"')\]]*(?=\s|$)|[\n;]+|[。！？]")
+_CLAUSE_END = re.compile(r"[.,!?;:()\[\]{}\"“”\n]+(?=\s|$|[\"“(])|[(\"“]|\s[-–—]\s")  # noqa: RUF001
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NO_SPACES = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_PLAIN = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-"})  # noqa: RUF001
+
+
+class Word(NamedTuple):
+    """A word: as written, folded for comparison, and where it stands."""
+
+    raw: str
+    folded: str
+    start: int
+    end: int
+
+    @property
+    def capital(self) -> bool:
+        return self.raw[:1].isupper()
+
+
+def plain(text: str) -> str:
+    """Typographic quotes and dashes as ASCII; the length stays, so that offsets do too."""
+    return text.translate(_PLAIN)
+
+
+@lru_cache(maxsize=65536)
+def fold(text: str) -> str:
+    """Case, accents and compatibility forms removed: «Ångström» and «angstrom» are one."""
+    spread = unicodedata.normalize("NFKD", plain(text)).casefold()
+    return "".join(c for c in spread if not unicodedata.combining(c))
+
+
+@lru_cache(maxsize=4096)
+def words(text: str) -> tuple[Word, ...]:
+    """The words of a text in order; digits and letters part («10km» is two words)."""
+    return tuple(
+        Word(m.group(), fold(m.group()).removesuffix("'s"), m.start(), m.end())
+        for m in _WORD.finditer(text)
+    )
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """Snowball's English stem of a folded word. A new stemmer each time: they hold state."""
+    return str(snowballstemmer.stemmer("english").stemWord(word))
+
+
+def spaced(value: str) -> str:
+    """An identifier as words: `round_trip`, `roundTrip` and `round-trip` as «round trip»."""
+    return _CAMEL.sub(" ", value.replace("_", " "))
+
+
+def content(text: str) -> list[str]:
+    """Stems of the words that carry meaning, in order; of all words if none does."""
+    found = [w.folded for w in words(text)]
+    return [stem(w) for w in found if w not in STOP] or [stem(w) for w in found]
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, without empty ones."""
+    return [s.strip() for s in _SENTENCE_END.split(text) if s and s.strip()]
+
+
+def clauses(text: str) -> list[tuple[Word, ...]]:
+    """Words between punctuation, with offsets into the whole text."""
+    cuts = [m.end() for m in _CLAUSE_END.finditer(text)]
+    parts = groupby(words(text), key=lambda w: bisect_right(cuts, w.start))
+    return [tuple(part) for _, part in parts]
+
+
+def runs(value: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where the letters and digits of `value` stand as whole words, however spaced or joined."""
+    needle = "".join(w.folded for w in words(value))
+    found = words(text)
+    for first, start in enumerate(found):
+        joined = ""
+        for last in found[first:]:
+            joined += last.folded
+            if joined == needle:
+                yield start.start, last.end
+            if not needle.startswith(joined) or len(joined) >= len(needle):
+                break
+
+
+def literal(value: str, text: str) -> bool:
+    """Does the text hold the words of `value` in a row, whatever the case and punctuation?"""
+    if not words(value) or _NO_SPACES.search(value):
+        return bool(value.strip()) and fold(value) in fold(text)
+    return any(True for _ in runs(value, text))
+
+
+def exact(value: str, text: str) -> bool:
+    """Like `literal`, but for codes: not as a part of a longer code («A12» in «A12-9»)."""
+    for start, end in runs(value, text):
+        before, after = text[max(0, start - 2) : start], text[end : end + 2]
+        if not re.search(r"\w[-_.@/]\Z|[\w@]\Z", before) and not re.match(r"[-_@/.]\w|\w", after):
+            return True
+    return not words(value) and bool(value.strip()) and value in text

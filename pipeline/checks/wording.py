@@ -1,0 +1,107 @@
+"""Words no user or assistant would say: template remnants, prompt leaks, swapped roles, loops.
+
+Small models write all of these into dialogues that are otherwise formally right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from rapidfuzz import fuzz
+
+from toolloom.pipeline.checks.flow import Found, replies, said_before, shown
+from toolloom.pipeline.checks.text import fold, plain, sentences, words
+from toolloom.schemas import Dialogue, Reason
+
+_REMNANT = re.compile(
+    r"\{\{?\s*[A-Za-z_][\w .-]{0,40}\s*\}\}?|<[A-Za-z_][\w .-]{0,40}>|\$\{\w+\}"
+    r"|\[(?:[A-Z][\w' ]{0,40}|[a-z_]+(?: [a-z_]+){0,4})\](?!\()|%\(\w+\)s|\bLorem ipsum\b"
+    r"|<\|?(?:im_start|im_end|endoftext|end_of_text)\|?>|\bTODO\b|_{3,}|\bXXX+\b"
+)
+_LEAK = re.compile(
+    r"(?:^|\n)[\s*#>-]*(?:values?|requests?|query|user|assistant|system|input|output|instructions?"
+    r"|answer|response|facts?|example|observation|tool|api|arguments|parameters|function)\s*:"
+    r"|\bas an? (?:ai|language model)\b|\bthe (?:user|assistant) (?:says?|asks?|wants?|is asking)\b",
+    re.IGNORECASE,
+)
+_AS_ASSISTANT = re.compile(
+    r"^\W*(?:sure|certainly|of course|absolutely|no problem|here (?:is|are)|i(?:'ve| have) (?:found"
+    r"|booked|sent|scheduled)|i can help|i'd be happy to help|i'm here to|how (?:can|may) i (?:help"
+    r"|assist)|thank you for (?:contacting|reaching|your (?:request|question)))\b"
+    r"|\b(?:how (?:can|may) i (?:help|assist) you|i(?:'d| would) be happy to (?:help|assist)"
+    r"|i can (?:help|assist) you|is there anything else)\b",
+    re.IGNORECASE,
+)
+_AS_USER = re.compile(
+    r"^\W*(?:i want(?: to)?|i(?:'d| would) like to (?!(?:know|ask|confirm))|i'm looking for"
+    r"|i need to (?!know|ask|confirm)|can you|could you|please (?:find|book|show|give me|get me"
+    r"|check|search|help|send|set|create|schedule|order|translate|convert))\b",
+    re.IGNORECASE,
+)
+_LOOP, _GRAM = 3, 4  # a run of four words said three times over is a loop
+
+
+def natural_requests(dialogue: Dialogue) -> Iterator[Found]:
+    """Users speak as users: no remnants, leaks, loops, technical names or assistant's phrases."""
+    names = {
+        name
+        for api in dialogue.query.pool
+        for name in (api.function, *api.properties)
+        if "_" in name
+    }
+    for place, message in enumerate(dialogue.messages):
+        text = message.content or ""
+        if message.role != "user":
+            continue
+        for fault in _faults(text, _AS_ASSISTANT, "speaks as the assistant"):
+            yield Reason.UNNATURAL_QUERY, place, fault
+        for name in sorted(n for n in names if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text)):
+            yield Reason.UNNATURAL_QUERY, place, f"says the technical name {shown(name)}"
+
+
+def helpful_replies(dialogue: Dialogue) -> Iterator[Found]:
+    """Final replies tell something: no remnants, leaks, loops, bare questions, user's phrases."""
+    last = len(dialogue.messages) - 1
+    for place, text, final in replies(dialogue):
+        swapped = _AS_USER if place == last else None
+        for fault in _faults(text, swapped, "speaks as the user"):
+            yield Reason.UNHELPFUL_ANSWER, place, fault
+        if place == last and _only_asks(text):
+            yield Reason.UNHELPFUL_ANSWER, place, "the last reply only asks"
+        heard = said_before(dialogue, place)
+        if final and any(_echoes(text, request) for request in heard):
+            yield Reason.UNHELPFUL_ANSWER, place, "repeats the request instead of answering it"
+
+
+def _faults(text: str, swapped: re.Pattern[str] | None, role: str) -> Iterator[str]:
+    flat = plain(text)
+    if found := _REMNANT.search(flat):
+        yield f"holds the template remnant {shown(found.group())}"
+    if found := _LEAK.search(flat):
+        yield f"holds words of the prompt: {shown(found.group().strip())}"
+    if swapped and (found := swapped.search(flat)):
+        yield f"{role}: {shown(found.group())}"
+    if said := _looped(flat):
+        yield f"says {shown(said)} over and over"
+
+
+def _looped(text: str) -> str | None:
+    """A sentence said twice over, or a run of words said three times."""
+    whole = Counter(fold(s) for s in sentences(text) if len(words(s)) > 3)
+    for sentence, times in whole.items():
+        if times > 1:
+            return sentence
+    found = [w.folded for w in words(text)]
+    grams = Counter(tuple(found[i : i + _GRAM]) for i in range(len(found) - _GRAM + 1))
+    return next((" ".join(gram) for gram, times in grams.items() if times >= _LOOP), None)
+
+
+def _only_asks(text: str) -> bool:
+    parts = re.findall(r"[^.!?\n]*\w[^.!?\n]*[.!?]*", text)
+    return bool(parts) and all(part.rstrip().endswith("?") for part in parts)
+
+
+def _echoes(text: str, request: str) -> bool:
+    return len(request) > 15 and fuzz.ratio(fold(text), fold(request)) > 92

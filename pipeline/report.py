@@ -1,0 +1,168 @@
+"""What a run came to, counted from its files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pydantic import Field
+
+from toolloom.pipeline.store import RunFolder, Use
+from toolloom.schemas import JsonObject, Record
+
+
+class StageCount(Record):
+    """How many records a stage accepted and rejected."""
+
+    name: str
+    accepted: int
+    rejected: int
+    finished: bool
+    reasons: dict[str, int] = Field(description="Rejected records by reason, most first.")
+    use: Use
+
+
+class Tally(Record):
+    """Dialogues of one kind."""
+
+    accepted: int = 0
+    rejected: int = 0
+
+
+class Counts(Record):
+    """What is in a run's files. Equal for equal runs."""
+
+    stages: tuple[StageCount, ...]
+    abilities: dict[str, Tally]
+    scenarios: dict[str, Tally]
+    categories: dict[str, int] = Field(description="Accepted dialogues by category of their APIs.")
+    apis: int = Field(description="APIs that accepted dialogues need, each counted once.")
+    several_turns: int = Field(description="Accepted dialogues with more than one user turn.")
+    use: Use
+
+    @property
+    def accepted(self) -> int:
+        """What the last stage accepted: the rows of the dataset."""
+        return self.stages[-1].accepted if self.stages else 0
+
+    @property
+    def rejected(self) -> int:
+        return sum(stage.rejected for stage in self.stages)
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """All stages' rejected records by reason, most first."""
+        total: Counter[str] = Counter()
+        for stage in self.stages:
+            total.update(stage.reasons)
+        return dict(total.most_common())
+
+
+class Summary(Record):
+    """A run's counts, and what this process did for them."""
+
+    run: str
+    path: str
+    counts: Counts
+    asked: int = Field(default=0, description="Requests this process sent to models.")
+    cached: int = Field(default=0, description="Requests the cache answered.")
+    seconds: float = Field(default=0.0, description="Wall time of this process's part.")
+
+
+def summarise(folder: RunFolder, *, asked: int = 0, cached: int = 0, seconds: float = 0) -> Summary:
+    return Summary(
+        run=folder.id,
+        path=str(folder.path),
+        counts=count(folder),
+        asked=asked,
+        cached=cached,
+        seconds=seconds,
+    )
+
+
+def count(folder: RunFolder) -> Counts:
+    """Read a run's files once, a record at a time; also of a run that is still going."""
+    plan = folder.plan
+    stages = tuple(_count_stage(folder, stage.name) for stage in plan)
+    seen = _Seen()
+    seen.add_all(folder.accepted())
+    fallen = Counter(_kinds(row["record"] for row in folder.rejected()))
+    tallies = _tally(seen.kinds, fallen)
+    return Counts(
+        stages=stages,
+        abilities=tallies["ability"],
+        scenarios=tallies["scenario"],
+        categories=dict(sorted(seen.categories.items())),
+        apis=len(seen.apis),
+        several_turns=seen.several_turns,
+        use=sum((stage.use for stage in stages), Use()),
+    )
+
+
+def need_of(row: JsonObject) -> JsonObject:
+    """The need or query inside a record of any stage, as JSON; empty where there is none."""
+    inner: Any = row
+    while isinstance(inner, dict) and "ability" not in inner:
+        inner = inner.get("query", inner.get("dialogue"))
+    return inner if isinstance(inner, dict) else {}
+
+
+def needed_apis(need: JsonObject) -> list[JsonObject]:
+    """The APIs of the pool that the calls of a need go to."""
+    wanted = {intention["api"] for intention in need.get("intent", ())}
+    return [api for api in need.get("pool", ()) if api_id(api) in wanted]
+
+
+def api_id(api: JsonObject) -> str:
+    return f"{api['category']}/{api['tool']}/{api['name']}"
+
+
+def _count_stage(folder: RunFolder, name: str) -> StageCount:
+    files = folder.stage(name)
+    reasons = Counter(row["reason"] for row in files.objects("rejected"))
+    mark = files.mark
+    return StageCount(
+        name=name,
+        accepted=mark.accepted if mark else sum(1 for _ in files.objects("accepted")),
+        rejected=reasons.total(),
+        finished=mark is not None,
+        reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
+        use=mark.use if mark else Use(),
+    )
+
+
+def _kinds(rows: Iterable[JsonObject]) -> Iterator[tuple[str, str]]:
+    """("ability", "call"), ("scenario", "single") and so on, of each row that has them."""
+    for row in rows:
+        need = need_of(row)
+        yield from ((kind, need[kind]) for kind in ("ability", "scenario") if kind in need)
+
+
+def _tally(
+    accepted: Counter[tuple[str, str]], rejected: Counter[tuple[str, str]]
+) -> dict[str, dict[str, Tally]]:
+    found: dict[str, dict[str, Tally]] = {"ability": {}, "scenario": {}}
+    for kind, value in sorted({*accepted, *rejected}):
+        pair = (kind, value)
+        found[kind][value] = Tally(accepted=accepted[pair], rejected=rejected[pair])
+    return found
+
+
+class _Seen:
+    """Counts over accepted samples, in memory that grows with the APIs, not the rows."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter[tuple[str, str]] = Counter()
+        self.categories: Counter[str] = Counter()
+        self.apis: set[str] = set()
+        self.several_turns = 0
+
+    def add_all(self, rows: Iterable[JsonObject]) -> None:
+        for row in rows:
+            self.kinds.update(_kinds([row]))
+            apis = needed_apis(need_of(row))
+            self.apis.update(map(api_id, apis))
+            self.categories.update({api["category"] for api in apis})
+            messages = row.get("dialogue", row).get("messages", ())
+            self.several_turns += sum(m["role"] == "user" for m in messages) > 1

@@ -1,0 +1,293 @@
+"""Runs a recipe's stages: shard by shard, several at once, going on where a run stopped.
+
+Stages are taken in legs. A leg begins where a stage needs all of what came before it (it draws,
+or the stage before it settled) and reaches as far as records stream: a shard goes through the
+leg's stages without waiting for other shards. A stage's input always comes off the disk, so that
+a run that went on after a kill sees what an unbroken one sees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from toolloom.llm import Gateway
+from toolloom.llm.gateway import Stats
+from toolloom.pipeline.publish import Published, publish
+from toolloom.pipeline.report import Summary, summarise
+from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.store import Mark, PlannedStage, RunFolder, StageFolder, Use, batches
+from toolloom.schemas import Recipe, Record, Rejected, Sample
+
+T = TypeVar("T")
+
+RunShard: TypeAlias = Callable[[str, int, Callable[[], Awaitable[Mark]]], Awaitable[Mark]]
+"""Called with a stage's name, a shard's number and the work; awaits the work and returns it."""
+
+
+class Progress(Protocol):
+    """Told of what happens in a run, while it happens."""
+
+    def opened(self, stats: Stats) -> None:
+        """The gateway's counters, live."""
+
+    def worked(self, stage: str, outcome: Outcome) -> None:
+        """A record's outcome, before its shard is on the disk."""
+
+    def shard_done(self, stage: str, shard: int, mark: Mark, fresh: bool) -> None:
+        """A shard is finished; not `fresh` if an earlier process did it."""
+
+    def stage_done(self, stage: str, mark: Mark) -> None:
+        """A stage is complete; its mark counts what settling moved."""
+
+
+class Silent:
+    """Progress nobody looks at."""
+
+    def opened(self, stats: Stats) -> None: ...
+    def worked(self, stage: str, outcome: Outcome) -> None: ...
+    def shard_done(self, stage: str, shard: int, mark: Mark, fresh: bool) -> None: ...
+    def stage_done(self, stage: str, mark: Mark) -> None: ...
+
+
+async def directly(stage: str, shard: int, work: Callable[[], Awaitable[Mark]]) -> Mark:
+    """The `run_shard` that adds nothing."""
+    return await work()
+
+
+async def run(
+    recipe: Recipe,
+    *,
+    outputs: Path = Path("outputs"),
+    stages: Sequence[Stage] | None = None,
+    run_shard: RunShard = directly,
+    progress: Progress | None = None,
+) -> Summary:
+    """Run what is not finished yet and sum up the whole.
+
+    Raises EndpointError when an endpoint cannot serve the run: what is finished stays, and the
+    same call goes on from there. A run that is finished opens no gateway.
+    """
+    chosen = standard_stages() if stages is None else tuple(stages)
+    folder, started = RunFolder(outputs / "runs" / recipe.run_id), time.monotonic()
+    with folder.locked():
+        folder.open(recipe, [PlannedStage.of(stage) for stage in chosen])
+        watch = progress or Silent()
+        asked, cached = 0, 0
+        if any(folder.stage(stage.name).mark is None for stage in chosen):
+            async with Gateway(outputs / "cache.sqlite") as gateway:
+                watch.opened(gateway.stats)
+                await _Job(folder, Context(recipe, gateway), chosen, run_shard, watch).run()
+                asked, cached = gateway.stats.asked, gateway.stats.cached
+    return summarise(folder, asked=asked, cached=cached, seconds=time.monotonic() - started)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A finished run and the version it was published as; None if nothing was accepted."""
+
+    summary: Summary
+    published: Published | None
+
+
+async def make_dataset(
+    recipe: Recipe,
+    *,
+    outputs: Path = Path("outputs"),
+    stages: Sequence[Stage] | None = None,
+    run_shard: RunShard = directly,
+    progress: Progress | None = None,
+) -> Made:
+    """The whole job: run, then publish. A finished run that is published is only summed up."""
+    summary = await run(
+        recipe, outputs=outputs, stages=stages, run_shard=run_shard, progress=progress
+    )
+    if not summary.counts.accepted:
+        return Made(summary, None)
+    return Made(summary, publish(RunFolder(Path(summary.path)), outputs))
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A few rows of what a recipe makes."""
+
+    samples: tuple[Sample, ...]
+    rejected: tuple[Rejected, ...]
+
+
+async def preview(
+    recipe: Recipe,
+    n: int = 3,
+    *,
+    stages: Sequence[Stage] | None = None,
+    progress: Progress | None = None,
+) -> Preview:
+    """Up to `n` samples and all that was rejected on the way, through the same stages.
+
+    Works in a folder of its own that is removed: no run sees it, and it sees no run's answers.
+    """
+    with tempfile.TemporaryDirectory(prefix="toolloom-preview-") as name:
+        made = await run(shrunk(recipe, n), outputs=Path(name), stages=stages, progress=progress)
+        folder = RunFolder(Path(made.path))
+        samples = map(Sample.model_validate, islice(folder.accepted(), n))
+        return Preview(tuple(samples), tuple(map(Rejected.model_validate, folder.rejected())))
+
+
+def shrunk(recipe: Recipe, n: int) -> Recipe:
+    """A recipe for about `n` rows: three times the queries, as some are rejected, and no more
+    APIs than their pools need."""
+    apis, queries = recipe.apis, recipe.queries
+    pool = queries.distractors + 4
+    domains = min(apis.domains, max(3, -(-pool // apis.per_domain)))
+    changes = {
+        "apis": apis.model_copy(update={"domains": domains}),
+        "queries": queries.model_copy(update={"count": min(queries.count, 3 * n)}),
+    }
+    return recipe.model_copy(update=changes)
+
+
+def standard_stages() -> tuple[Stage, ...]:
+    """The five stages; imported late, because tests and tools bring their own."""
+    from toolloom.pipeline.stages import STAGES
+
+    return STAGES
+
+
+def legs(stages: Sequence[Stage], finished: Callable[[Stage], bool]) -> Iterator[list[Stage]]:
+    """The unfinished stages, in groups through which a shard can go on its own."""
+    leg: list[Stage] = []
+    for stage in stages:
+        if leg and (finished(stage) or stage.draw or leg[-1].settle):
+            yield leg
+            leg = []
+        if not finished(stage):
+            leg.append(stage)
+    if leg:
+        yield leg
+
+
+def shards_in_flight(recipe: Recipe, stages: Iterable[Stage]) -> int:
+    """Shards under way at once: enough records for each endpoint to be busy while others end.
+
+    Three records for each request that may be under way, and two shards in any case.
+    """
+    endpoints = {recipe.endpoint(stage.agent) for stage in stages}
+    requests = sum(endpoint.concurrency for endpoint in endpoints)
+    return max(2, -(-3 * requests // recipe.shard_size))
+
+
+async def together(jobs: Iterable[Awaitable[T]]) -> list[T]:
+    """Results in order; the first error ends the other jobs and is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_awaited(job)) for job in jobs]
+    except BaseExceptionGroup as errors:
+        raise _first(errors) from None
+    return [task.result() for task in tasks]
+
+
+async def _awaited(job: Awaitable[T]) -> T:
+    return await job
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One process's work on a run."""
+
+    folder: RunFolder
+    context: Context
+    stages: tuple[Stage, ...]
+    run_shard: RunShard
+    progress: Progress
+
+    async def run(self) -> None:
+        for stage in self.stages:
+            if mark := self._files(stage).mark:
+                self._files(stage).tidy()
+                self.progress.stage_done(stage.name, mark)
+        for leg in list(legs(self.stages, lambda s: self._files(s).mark is not None)):
+            count = await self._run_leg(leg)
+            for stage in leg:
+                mark = self._files(stage).finish(count, stage.writes, stage.settle)
+                self.progress.stage_done(stage.name, mark)
+
+    def _files(self, stage: Stage) -> StageFolder:
+        return self.folder.stage(stage.name)
+
+    async def _run_leg(self, leg: list[Stage]) -> int:
+        """Carry all shards through a leg; how many there were."""
+        shards = enumerate(self._shards(leg[0]))
+        done: list[int] = []
+
+        async def carry() -> None:
+            # Workers share one iterator, so that no more shards are in memory than workers.
+            for index, records in shards:
+                await self._carry(index, records, leg)
+                done.append(index)
+
+        await together(carry() for _ in range(shards_in_flight(self.context.recipe, leg)))
+        return len(done)
+
+    def _shards(self, stage: Stage) -> Iterator[list[Any]]:
+        """The input of a leg's first stage."""
+        place, size = self.stages.index(stage), self.context.recipe.shard_size
+        before = self.stages[place - 1] if place else None
+        if stage.draw:
+            earlier = self._files(before).records(before.writes) if before else iter(())
+            return batches(stage.draw(self.context.recipe, earlier), size)
+        if before is None:
+            raise ValueError(f"the first stage, {stage.name}, has nothing to draw from")
+        return self._files(before).groups(before.writes, size)
+
+    async def _carry(self, index: int, records: list[Any], leg: list[Stage]) -> None:
+        """Take one shard through the stages of a leg, from where it stands."""
+        before: Stage | None = None
+        for stage in leg:
+            mark = self._files(stage).shard_mark(index)
+            fresh = mark is None
+            if mark is None:
+                if before:
+                    records = self._files(before).shard_records(index, before.writes)
+                mark = await self._work_shard(stage, index, records)
+            self.progress.shard_done(stage.name, index, mark, fresh)
+            before = stage
+
+    async def _work_shard(self, stage: Stage, index: int, records: list[Any]) -> Mark:
+        async def work() -> Mark:
+            outcomes = await together(self._work(stage, record) for record in records)
+            return self._files(stage).write_shard(
+                index,
+                chain.from_iterable(o.accepted for o in outcomes),
+                chain.from_iterable(o.rejected for o in outcomes),
+                sum((_use(stage.name, o) for o in outcomes), Use()),
+            )
+
+        return await self.run_shard(stage.name, index, work)
+
+    async def _work(self, stage: Stage, record: Record) -> Outcome:
+        outcome = await stage.work(record, self.context)
+        self.progress.worked(stage.name, outcome)
+        return outcome
+
+
+def _use(stage: str, outcome: Outcome) -> Use:
+    """What one record's work used. Records that one answer made share an equal provenance."""
+    records: chain[Any] = chain(outcome.accepted, outcome.rejected)
+    shares = {p for r in records for p in getattr(r, "provenance", ()) if p.stage == stage}
+    return Use(
+        requests=sum(p.requests for p in shares),
+        prompt_tokens=sum(p.prompt_tokens for p in shares),
+        completion_tokens=sum(p.completion_tokens for p in shares),
+        cost=sum(sorted(p.cost for p in shares)),
+    )

@@ -1,0 +1,268 @@
+"""What a person sees of runs and records. Text of models is shown as data, whatever it holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, get_args
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from toolloom.pipeline.report import Counts, Summary, Tally, need_of
+from toolloom.schemas import AgentName, JsonObject, Recipe, Sample
+
+if TYPE_CHECKING:
+    from toolloom.llm.gateway import Stats
+    from toolloom.pipeline.stage import Outcome
+    from toolloom.pipeline.store import Mark, Use
+
+# Control characters can move the cursor or set colours; bidirectional ones can reorder a line.
+UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+SECONDS_BETWEEN_LINES = 10.0
+ORDER = ("accepted", "rejected", "shards")
+COLOURS = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
+
+
+def safe(value: object) -> str:
+    """Text with what a terminal would obey written as `\\x1b`."""
+    return UNSAFE.sub(lambda found: ascii(found[0])[1:-1], str(value))
+
+
+def text(value: object, style: str = "") -> Text:
+    """Safe text without markup."""
+    return Text(safe(value), style=style)
+
+
+def indented(value: object) -> Text:
+    return text("\n".join(f"  {line}" for line in str(value).split("\n")))
+
+
+def grid(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A table without lines; numbers to the right."""
+    shown = list(rows)
+    made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
+    for place, name in enumerate(head):
+        number = bool(shown) and isinstance(shown[0][place], int)
+        made.add_column(name, justify="right" if number else "left")
+    for row in shown:
+        made.add_row(*(text(f"{v:,}" if isinstance(v, int) else v) for v in row))
+    return made
+
+
+def counts_view(counts: Counts) -> RenderableType:
+    """The tables of a run's or dataset's counts."""
+    stages = [
+        (s.name + ("" if s.finished else " (not finished)"), s.accepted, s.rejected, *_asked(s.use))
+        for s in counts.stages
+    ]
+    head = ("stage", "accepted", "rejected", "requests", "tokens sent", "received")
+    reasons = [(s.name, why, n) for s in counts.stages for why, n in s.reasons.items()]
+    parts: list[RenderableType] = [grid(head, stages)]
+    if reasons:
+        parts.append(grid(("stage", "rejected because", "records"), reasons))
+    for title, tallies in (("ability", counts.abilities), ("scenario", counts.scenarios)):
+        if tallies:
+            parts.append(_tallies(title, tallies))
+    parts.append(text(_in_words(counts)))
+    return Group(*(line for part in parts for line in (part, text(""))))
+
+
+def _asked(use: Use) -> tuple[int, int, int]:
+    return use.requests, use.prompt_tokens, use.completion_tokens
+
+
+def _tallies(title: str, tallies: dict[str, Tally]) -> Table:
+    rows = [(kind, tally.accepted, tally.rejected) for kind, tally in tallies.items()]
+    return grid((title, "accepted", "rejected"), rows)
+
+
+def _in_words(counts: Counts) -> str:
+    cost = f" Cost: {counts.use.cost:.4f} US dollars." if counts.use.cost else ""
+    return (
+        f"{counts.accepted:,} dialogues accepted, {counts.several_turns:,} with several user "
+        f"turns, from {len(counts.categories):,} categories and {counts.apis:,} APIs.{cost}"
+    )
+
+
+def summary_view(summary: Summary) -> RenderableType:
+    """The end of a run."""
+    minutes, seconds = divmod(summary.seconds, 60)
+    took = f"{int(minutes)} min {seconds:.0f} s" if minutes else f"{seconds:.1f} s"
+    line = (
+        f"This time: {summary.asked:,} requests sent, {summary.cached:,} answered by the cache, "
+        f"in {took}."
+    )
+    return Group(text(f"Run {summary.run}", "bold"), counts_view(summary.counts), text(line))
+
+
+def sample_view(sample: Sample) -> RenderableType:
+    """A dialogue as a person reads it."""
+    row = sample.model_dump(mode="json")
+    return Group(_title(sample.id, need_of(row)), messages_view(row["dialogue"]["messages"]))
+
+
+def rejected_view(row: JsonObject) -> RenderableType:
+    """A rejected record: what was found, the dialogue as far as it came, the raw responses."""
+    need = need_of(row["record"])
+    parts: list[RenderableType] = [
+        _title(row["id"], need),
+        text(f"rejected by {row['stage']} ({row['agent']}): {row['reason']}", "red"),
+        text(row["detail"]),
+        *(text("  " + _finding(finding)) for finding in row["findings"]),
+        _record_view(row["record"], need),
+    ]
+    for number, raw in enumerate(row["raw"], 1):
+        parts += [text(f"raw response {number}", "dim"), indented(raw)]
+    return Group(*parts)
+
+
+def _title(name: str, need: JsonObject) -> Text:
+    kinds = [str(need[key]) for key in ("ability", "scenario") if key in need]
+    return text(" · ".join([name, *kinds]), "bold")
+
+
+def _finding(finding: JsonObject) -> str:
+    turn = "" if finding["turn"] is None else f", message {finding['turn']}"
+    return f"{finding['check']}{turn}: {finding['reason']}: {finding['detail']}"
+
+
+def _record_view(record: JsonObject, need: JsonObject) -> RenderableType:
+    dialogue = record.get("dialogue", record)
+    if isinstance(dialogue, dict) and dialogue.get("messages"):
+        return messages_view(dialogue["messages"])
+    shown = need or record
+    hidden = {"provenance", "pool", "id", "ability", "scenario"}
+    rest = {k: v for k, v in shown.items() if k not in hidden and v not in (None, "", [], {})}
+    return text(json.dumps(rest, indent=2, ensure_ascii=False), "dim")
+
+
+def messages_view(messages: Iterable[JsonObject]) -> RenderableType:
+    """Messages, numbered as findings number them."""
+    lines: list[RenderableType] = []
+    for number, message in enumerate(messages):
+        style = COLOURS.get(message["role"], "")
+        lines.append(text(f"{number} {message['role']}", style))
+        if message.get("content") is not None:
+            lines.append(indented(message["content"]))
+        for call in message.get("tool_calls") or ():
+            function = call["function"]
+            arguments = json.dumps(function["arguments"], ensure_ascii=False)
+            lines.append(indented(f"→ {function['name']}({arguments})"))
+    return Group(*lines)
+
+
+def recipe_view(recipe: Recipe) -> list[RenderableType]:
+    """What a recipe amounts to."""
+    apis, queries = recipe.apis, recipe.queries
+    head = f"{recipe.name}, run {recipe.run_id}, seed {recipe.seed}, {', '.join(recipe.languages)}"
+    plan = (
+        f"{apis.domains:,} domains with {apis.per_domain} APIs each, then {queries.count:,} "
+        f"queries with {queries.distractors} distractors, each judged by "
+        f"{recipe.tester.votes or 'no'} votes, in shards of {recipe.shard_size:,}."
+    )
+    lines: list[RenderableType] = [head, recipe.description, "", plan, ""]
+    lines += [grid(("agent", "asks", "requests at once"), _agents(recipe))]
+    lines += ["", grid(("ability", "queries"), _shares(queries.abilities, queries.count))]
+    lines += ["", grid(("scenario", "queries"), _shares(queries.scenarios, queries.count))]
+    return [*lines, *_missing_keys(recipe)]
+
+
+def _shares(weights: Mapping[Any, float], count: int) -> list[tuple[str, str]]:
+    total = sum(weights.values())
+    return [(name, f"about {weight / total * count:,.0f}") for name, weight in weights.items()]
+
+
+def _agents(recipe: Recipe) -> list[tuple[str, str, int]]:
+    endpoints = {name: recipe.endpoint(name) for name in get_args(AgentName)}
+    where = {True: "the embedded model's server"}
+    return [
+        (name, f"{e.model} at {where.get(e.local, e.base_url)}", e.concurrency)
+        for name, e in endpoints.items()
+    ]
+
+
+def _missing_keys(recipe: Recipe) -> list[str]:
+    endpoints = [recipe.endpoint(name) for name in get_args(AgentName)]
+    wanted = sorted({e.key_env for e in endpoints if not e.local and e.key_env not in os.environ})
+    return [
+        f"Note: {name} is not set; endpoints that ask for a key will refuse." for name in wanted
+    ]
+
+
+class Screen:
+    """Progress of a run: a live table on a terminal, now and then a line elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._counts: dict[str, dict[str, int]] = {}
+        self._finished: set[str] = set()
+        self._stats: Stats | None = None
+        self._began = time.monotonic()
+        self._said = self._began
+        self._live = Live(
+            console=console, get_renderable=self._table, refresh_per_second=4, transient=True
+        )
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._live.stop()
+
+    def opened(self, stats: Stats) -> None:
+        self._stats = stats
+
+    def worked(self, stage: str, outcome: Outcome) -> None:
+        self._add(stage, accepted=len(outcome.accepted), rejected=len(outcome.rejected))
+
+    def shard_done(self, stage: str, shard: int, mark: Mark, fresh: bool) -> None:
+        counted = {} if fresh else {"accepted": mark.accepted, "rejected": mark.rejected}
+        self._add(stage, shards=1, **counted)
+
+    def stage_done(self, stage: str, mark: Mark) -> None:
+        known = self._counts.setdefault(stage, dict.fromkeys(ORDER, 0))
+        known.update(accepted=mark.accepted, rejected=mark.rejected)
+        self._finished.add(stage)
+        self._say(always=True)
+
+    def _add(self, stage: str, **more: int) -> None:
+        known = self._counts.setdefault(stage, dict.fromkeys(ORDER, 0))
+        for name, number in more.items():
+            known[name] += number
+        self._say()
+
+    def _say(self, always: bool = False) -> None:
+        """A plain line, where nobody sees a live table."""
+        due = time.monotonic() - self._said > SECONDS_BETWEEN_LINES
+        if self._console.is_terminal or not (due or always):
+            return
+        self._said = time.monotonic()
+        stages = [f"{name} {c['accepted']}+{c['rejected']}" for name, c in self._counts.items()]
+        self._console.print(text(f"{', '.join(stages)} (accepted+rejected); {self._requests()}"))
+
+    def _table(self) -> RenderableType:
+        rows = [
+            (name + (" ✓" if name in self._finished else ""), *(c[key] for key in ORDER))
+            for name, c in self._counts.items()
+        ]
+        return Group(grid(("stage", *ORDER), rows), text(self._requests(), "dim"))
+
+    def _requests(self) -> str:
+        seconds = time.monotonic() - self._began
+        if self._stats is None:
+            return f"{seconds:.0f} s"
+        speed = self._stats.completion_tokens / max(seconds, 0.001)
+        return (
+            f"{self._stats.asked:,} requests, {self._stats.cached:,} from the cache, "
+            f"{speed:,.0f} tokens/s, {seconds:.0f} s"
+        )

@@ -1,0 +1,255 @@
+"""The one door to disk for runs.
+
+    <outputs>/cache.sqlite                      every model response, shared by all runs
+    <outputs>/runs/<run id>/recipe.yaml         the recipe with every field filled in
+    <outputs>/runs/<run id>/plan.json           the stages in order
+    <outputs>/runs/<run id>/<stage>/shards/00003.{accepted,rejected}.jsonl, 00003.done
+    <outputs>/runs/<run id>/<stage>/{accepted,rejected}.jsonl, done.json
+
+A marker (`.done`, `done.json`) is written last: what has one is complete, what has none is made
+again. Shards are joined into the two files of their stage when all of them are there.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import yaml
+from pydantic import Field
+
+from toolloom.pipeline.jsonl import (
+    locked,
+    read_lines,
+    read_objects,
+    read_records,
+    record_line,
+    write_lines,
+)
+from toolloom.schemas import (
+    JsonObject,
+    NothingFound,
+    Recipe,
+    Record,
+    Rejected,
+    load_recipe,
+)
+
+if TYPE_CHECKING:  # reading a run must not load what talks to models
+    from toolloom.pipeline.stage import Outcome, Stage
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Record)
+Kind = Literal["accepted", "rejected"]
+
+BUSY = (
+    "another process is at work on this run. Wait for it to end, or change the recipe "
+    "(a name or a seed) to start a run of its own."
+)
+
+
+class Use(Record):
+    """What answers were used for records, cached answers included."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+    def __add__(self, other: Use) -> Use:
+        mine, its = self.model_dump(), other.model_dump()
+        return Use(**{name: mine[name] + its[name] for name in mine})
+
+
+class Mark(Record):
+    """The marker of a finished shard or stage. Equal runs write equal marks."""
+
+    accepted: int
+    rejected: int
+    use: Use = Field(default_factory=Use)
+
+
+class StageMark(Mark):
+    """A finished stage: `shards` holds how many records each shard accepted, in order."""
+
+    shards: tuple[int, ...] = Field(description="Empty if the stage settled its records.")
+    accepted_sha256: str
+    rejected_sha256: str
+
+
+class PlannedStage(Record):
+    """A stage's line in plan.json, so that a run can be read without its code."""
+
+    name: str
+    agent: str
+    writes: str
+
+    @classmethod
+    def of(cls, stage: Stage) -> PlannedStage:
+        return cls(name=stage.name, agent=stage.agent, writes=stage.writes.__name__)
+
+
+def _read_mark(path: Path, model: type[R]) -> R | None:
+    if not path.exists():
+        return None
+    return next(read_records(path, model), None)
+
+
+class StageFolder:
+    """The files of one stage of a run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def mark(self) -> StageMark | None:
+        """The finished stage's marker, or None while there is work left."""
+        return _read_mark(self.path / "done.json", StageMark)
+
+    def shard_mark(self, index: int) -> Mark | None:
+        return _read_mark(self._shard(index, "done"), Mark)
+
+    def write_shard(
+        self, index: int, accepted: Iterable[Record], rejected: Iterable[Rejected], use: Use
+    ) -> Mark:
+        """Write a shard's records, then its marker."""
+        good, _ = write_lines(self._shard(index, "accepted.jsonl"), map(record_line, accepted))
+        bad, _ = write_lines(self._shard(index, "rejected.jsonl"), map(record_line, rejected))
+        mark = Mark(accepted=good, rejected=bad, use=use)
+        write_lines(self._shard(index, "done"), [record_line(mark)])
+        return mark
+
+    def shard_records(self, index: int, model: type[R]) -> list[R]:
+        """What a finished shard accepted."""
+        return list(read_records(self._shard(index, "accepted.jsonl"), model))
+
+    def records(self, model: type[R]) -> Iterator[R]:
+        """What a finished stage accepted."""
+        return read_records(self.path / "accepted.jsonl", model)
+
+    def objects(self, kind: Kind) -> Iterator[JsonObject]:
+        """Accepted or rejected records as plain JSON, of all that is finished so far."""
+        return chain.from_iterable(map(read_objects, self._files(kind)))
+
+    def groups(self, model: type[R], size: int) -> Iterator[list[R]]:
+        """A finished stage's records by shard as they came, or by `size` if it settled them."""
+        records, mark = self.records(model), self.mark
+        if mark and mark.shards:
+            yield from (list(islice(records, count)) for count in mark.shards)
+        else:
+            yield from batches(records, size)
+
+    def finish(
+        self, shards: int, model: type[R], settle: Callable[[Sequence[Any]], Outcome] | None
+    ) -> StageMark:
+        """Join the shards `0…shards-1` into the stage's files, mark it and remove them."""
+        marks = [mark for i in range(shards) if (mark := self.shard_mark(i))]
+        good: Iterable[bytes] = self._joined(shards, "accepted")
+        bad: Iterable[bytes] = self._joined(shards, "rejected")
+        if settle:
+            records = [r for i in range(shards) for r in self.shard_records(i, model)]
+            outcome = settle(records)
+            good = map(record_line, outcome.accepted)
+            bad = chain(bad, map(record_line, outcome.rejected))
+        accepted_count, accepted_sha256 = write_lines(self.path / "accepted.jsonl", good)
+        rejected_count, rejected_sha256 = write_lines(self.path / "rejected.jsonl", bad)
+        made = StageMark(
+            accepted=accepted_count,
+            rejected=rejected_count,
+            use=sum((m.use for m in marks), Use()),
+            shards=() if settle else tuple(m.accepted for m in marks),
+            accepted_sha256=accepted_sha256,
+            rejected_sha256=rejected_sha256,
+        )
+        write_lines(self.path / "done.json", [record_line(made)])
+        self.tidy()
+        return made
+
+    def tidy(self) -> None:
+        """Remove the shards of a finished stage, also those a killed process left."""
+        shutil.rmtree(self.path / "shards", ignore_errors=True)
+
+    def _shard(self, index: int, ending: str) -> Path:
+        return self.path / "shards" / f"{index:05d}.{ending}"
+
+    def _joined(self, shards: int, kind: Kind) -> Iterator[bytes]:
+        for index in range(shards):
+            yield from read_lines(self._shard(index, f"{kind}.jsonl"))
+
+    def _files(self, kind: Kind) -> list[Path]:
+        if self.mark:
+            return [self.path / f"{kind}.jsonl"]
+        done = (self.path / "shards").glob("*.done")
+        # 100000.done sorts before 99999.done as text.
+        return [d.with_suffix(f".{kind}.jsonl") for d in sorted(done, key=lambda d: int(d.stem))]
+
+
+class RunFolder:
+    """The files of one run. One process at a time writes; anybody may read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    def stage(self, name: str) -> StageFolder:
+        return StageFolder(self.path / name)
+
+    @property
+    def recipe(self) -> Recipe:
+        return load_recipe(self.path / "recipe.yaml")
+
+    @property
+    def plan(self) -> tuple[PlannedStage, ...]:
+        """The run's stages in order."""
+        return tuple(read_records(self.path / "plan.json", PlannedStage))
+
+    def open(self, recipe: Recipe, plan: Iterable[PlannedStage]) -> None:
+        """Write what is known before the first stage; also makes this the latest run."""
+        text = yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        write_lines(self.path / "recipe.yaml", [text.encode()])
+        write_lines(self.path / "plan.json", map(record_line, plan))
+
+    def accepted(self) -> Iterator[JsonObject]:
+        """What the last stage accepted so far."""
+        plan = self.plan
+        return self.stage(plan[-1].name).objects("accepted") if plan else iter(())
+
+    def rejected(self) -> Iterator[JsonObject]:
+        """What all stages rejected so far."""
+        for stage in self.plan:
+            yield from self.stage(stage.name).objects("rejected")
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the run for this process. Raises StoreError if another one does."""
+        return locked(self.path, BUSY)
+
+
+def batches(records: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of `size` records, the last one shorter."""
+    source = iter(records)
+    while batch := list(islice(source, size)):
+        yield batch
+
+
+def find_run(outputs: Path, name: str) -> RunFolder:
+    """A run by id, the start of its id, path, or `latest`. Raises NothingFound."""
+    if (Path(name) / "plan.json").is_file():
+        return RunFolder(Path(name))
+    runs = sorted((outputs / "runs").glob("*/recipe.yaml"), key=lambda p: p.stat().st_mtime)
+    ids = [path.parent.name for path in runs]
+    found = [i for i in ids if i == name] or [i for i in ids if name and i.startswith(name)]
+    if name == "latest":
+        found = ids[-1:]
+    if len(found) == 1:
+        return RunFolder(outputs / "runs" / found[0])
+    if found:
+        raise NothingFound(f"{name!r} begins the ids of several runs: {', '.join(found)}.")
+    known = f"There are: {', '.join(ids[-10:])}." if ids else "There is none yet."
+    raise NothingFound(f"There is no run {name!r} in {outputs / 'runs'}. {known}")

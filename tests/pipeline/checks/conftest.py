@@ -1,0 +1,150 @@
+"""Good dialogues, written by hand in good/*.yaml, and how they are built."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from toolloom.schemas import API_SEARCH, Api, Dialogue, Message, Observation, Query, ToolCall
+
+GOOD = Path(__file__).parent / "good"
+KINDS: dict[str, dict[str, Any]] = {
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "number": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "date": {"type": "string", "format": "date"},
+    "time": {"type": "string", "format": "time"},
+    "datetime": {"type": "string", "format": "date-time"},
+    "email": {"type": "string", "format": "email"},
+}
+
+
+def _object(fields: dict[str, Any], all_required: bool = False) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            name.rstrip("?"): KINDS[kind] if isinstance(kind, str) else kind
+            for name, kind in fields.items()
+        },
+        "required": [n for n in fields if all_required or not n.endswith("?")],
+    }
+
+
+def _apis() -> dict[str, Api]:
+    data = yaml.safe_load((GOOD / "apis.yaml").read_text())
+    found = {}
+    for function, (path, description, parameters, returns) in data.items():
+        category, tool, name = path.split("/")
+        found[function] = Api(
+            category=category,
+            tool=tool,
+            name=name,
+            function=function,
+            description=description,
+            parameters=_object(parameters),
+            returns=_object(returns, all_required=True),
+        )
+    return found
+
+
+APIS = _apis()
+
+
+def _intention(entry: dict[str, Any]) -> dict[str, Any]:
+    """`{function: {argument: value}}`, `turn`; a value `[from, call, field]` is a reference."""
+    ((function, given),) = ((k, v) for k, v in entry.items() if k != "turn")
+    is_reference = {n: isinstance(v, list) and v[:1] == ["from"] for n, v in given.items()}
+    return {
+        "api": APIS[function].id,
+        "turn": entry.get("turn", 0),
+        "arguments": {n: v for n, v in given.items() if not is_reference[n]},
+        "references": {
+            n: {"call": v[1], "field": v[2]} for n, v in given.items() if is_reference[n]
+        },
+    }
+
+
+def _messages(step: dict[str, Any], count: int) -> list[Message]:
+    """The messages of one step: `user`, `say`, `search`+`finds`, or `calls`."""
+    if "user" in step:
+        return [Message(role="user", content=step["user"])]
+    if "say" in step and not {"calls", "search"} & step.keys():
+        return [Message(role="assistant", content=step["say"])]
+    if "search" in step:
+        documents = [APIS[name].document() for name in step["finds"]]
+        made = [[API_SEARCH.function, {"keywords": step["search"]}, documents]]
+    else:
+        made = step["calls"]
+    calls = [
+        ToolCall(id=f"call_{count}_{i}", function={"name": c[0], "arguments": c[1]})  # type: ignore[arg-type]
+        for i, c in enumerate(made)
+    ]
+    results = [
+        Observation(error=c[3]) if len(c) > 3 else Observation(response=c[2]) for c in made
+    ]
+    return [
+        Message(role="assistant", content=step.get("say"), tool_calls=tuple(calls)),
+        *(
+            Message(
+                role="tool",
+                content=json.dumps(seen.model_dump(mode="json"), ensure_ascii=False),
+                tool_call_id=call.id,
+                name=call.function.name,
+            )
+            for call, seen in zip(calls, results, strict=True)
+        ),
+    ]
+
+
+def build(data: dict[str, Any]) -> Dialogue:
+    """A dialogue from its YAML form."""
+    now = data.get("now", "2026-11-21T10:00:00")
+    outside = data.get("outside")
+    query = Query(
+        id=data["name"],
+        ability=data["ability"],
+        scenario=data["scenario"],
+        language=data.get("language", "English"),
+        now=now,
+        pool=tuple(APIS[name] for name in data["pool"]),
+        outside=APIS[outside] if outside else None,
+        intent=tuple(_intention(entry) for entry in data["intent"]),  # type: ignore[misc]
+        withheld=tuple(data.get("withheld", ())),
+        fault=data.get("fault"),
+        text=data["steps"][0]["user"],
+    )
+    messages = [Message(role="system", content=f"You can call tools. It is now {now}.")]
+    for count, step in enumerate(data["steps"]):
+        messages += _messages(step, count)
+    return Dialogue(query=query, messages=tuple(messages))
+
+
+def _good() -> dict[str, Dialogue]:
+    documents = [
+        document
+        for path in sorted(GOOD.glob("*.yaml"))
+        if path.name != "apis.yaml"
+        for document in yaml.safe_load_all(path.read_text())
+    ]
+    found = {document["name"]: build(document) for document in documents}
+    assert len(found) == len(documents), "two dialogues share a name"
+    return found
+
+
+ALL_GOOD = _good()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test with an argument `good` runs once for each good dialogue."""
+    if "good" in metafunc.fixturenames:
+        metafunc.parametrize("good", list(ALL_GOOD.values()), ids=list(ALL_GOOD))
+
+
+@pytest.fixture
+def all_good() -> list[Dialogue]:
+    """Every good dialogue."""
+    return list(ALL_GOOD.values())

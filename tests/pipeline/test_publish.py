@@ -1,0 +1,238 @@
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow.parquet as pq
+import pytest
+import toys
+import yaml
+
+from toolloom.pipeline import tables
+from toolloom.pipeline.card import cell, table
+from toolloom.pipeline.publish import Published, find_dataset, public_recipe, publish
+from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.store import PlannedStage, RunFolder, Use
+from toolloom.pipeline.tables import chat_message, reads_back, training_row
+from toolloom.schemas import (
+    Ability,
+    Message,
+    NothingFound,
+    PublishError,
+    Rejected,
+    Sample,
+)
+
+
+def finished_run(
+    outputs: Path, samples: list[Sample], rejected: list[Rejected] | None = None, **changes: Any
+) -> RunFolder:
+    """A run of one stage with the records given."""
+    recipe = toys.recipe(**changes)
+    folder = RunFolder(outputs / "runs" / recipe.run_id)
+    folder.open(recipe, [PlannedStage.of(toys.TESTED)])
+    folder.stage("tested").write_shard(0, samples, rejected or [], Use())
+    folder.stage("tested").finish(1, Sample, None)
+    return folder
+
+
+def load(published: Published, config: str, tmp_path: Path) -> list[Any]:
+    """The rows, loaded as users load them."""
+    loaded = datasets.load_dataset(
+        str(published.path), config, split="train", cache_dir=str(tmp_path / "hf")
+    )
+    return list(loaded)
+
+
+def published(tmp_path: Path, *samples: Sample) -> Published:
+    return publish(finished_run(tmp_path, list(samples)), tmp_path)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+async def test_a_run_becomes_a_dataset(tmp_path: Path) -> None:
+    """The three configs load offline, with the rows the run counted."""
+    made = await make_dataset(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
+    assert made.published
+    rows = {c: len(load(made.published, c, tmp_path)) for c in ("training", "samples", "rejected")}
+    assert rows == {"training": 17, "samples": 17, "rejected": 5}
+
+
+async def test_the_line_to_load_it_works(tmp_path: Path) -> None:
+    """The printed line is Python that gives the training rows."""
+    made = await make_dataset(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
+    assert made.published
+    assert len(eval(made.published.load_line, {"datasets": datasets})) == 17
+
+
+def test_arguments_of_any_type_come_back(tmp_path: Path) -> None:
+    """Objects whose types differ from row to row are equal after loading, with no key added."""
+    arguments: list[dict[str, Any]] = [
+        {"a": 1, "deep": {"b": [1, "x", None, True]}},
+        {"a": "one", "c": 1.5, "empty": {}, "text": '{"json": 1}'},
+        {"a": None, "ü": "\u2028 \U0001f600", "big": 2**63},
+    ]
+    samples = [toys.sample(toys.query(i), a) for i, a in enumerate(arguments)]
+    rows = load(published(tmp_path, *samples), "training", tmp_path)
+    assert [r["messages"][1]["tool_calls"][0]["function"]["arguments"] for r in rows] == arguments
+
+
+def test_keys_without_a_value_are_left_out(tmp_path: Path) -> None:
+    """A message has only its own keys, as chat templates ask whether a key is there."""
+    rows = load(published(tmp_path, toys.sample()), "training", tmp_path)
+    keys = [set(message) for message in rows[0]["messages"]]
+    assert keys == [
+        {"role", "content"},
+        {"role", "tool_calls"},
+        {"role", "content", "tool_call_id", "name"},
+        {"role", "content"},
+    ]
+
+
+def test_empty_text_is_a_value() -> None:
+    """Empty content is not no content."""
+    assert chat_message(Message(role="user", content=""))["content"] == ""
+
+
+def test_tools_are_what_the_assistant_was_given() -> None:
+    """The whole pool in `call`, API Search alone where APIs must be found."""
+    call = toys.query(ability=Ability.CALL)
+    search = toys.query(ability=Ability.RETRIEVE_CALL)
+    names = [
+        [t["function"]["name"] for t in training_row(toys.sample(q))["tools"]]
+        for q in (call, search)
+    ]
+    assert names == [["weather_current", "weather_forecast"], ["api_search"]]
+
+
+@pytest.mark.parametrize("value", [2**70, 1 / 3, -(2**64)])
+def test_numbers_that_datasets_cannot_hold_are_only_in_samples(
+    tmp_path: Path, value: float
+) -> None:
+    """A row that would load changed, or break the loading, is left out of training and counted."""
+    odd = toys.sample(toys.query(1), {"number": value})
+    assert not reads_back(training_row(odd))
+    made = published(tmp_path, toys.sample(), odd)
+    assert [row["id"] for row in load(made, "training", tmp_path)] == ["q0"]
+    assert made.manifest["configs"]["training"]["left_out"] == 1
+    kept = json.loads(load(made, "samples", tmp_path)[1]["dialogue"])
+    assert kept["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"number": value}
+
+
+def test_a_sample_can_be_rebuilt(tmp_path: Path) -> None:
+    """The samples config holds the whole record."""
+    sample = toys.sample()
+    row = load(published(tmp_path, sample), "samples", tmp_path)[0]
+    parts = {key: json.loads(row[key]) for key in ("dialogue", "verdict", "provenance")}
+    assert Sample.model_validate(parts) == sample
+
+
+def test_a_dataset_without_rejects_has_no_such_config(tmp_path: Path) -> None:
+    """`datasets` cannot load a split without rows, so there is none."""
+    made = published(tmp_path, toys.sample())
+    assert set(made.manifest["configs"]) == {"training", "samples"}
+    assert "Nothing." in (made.path / "README.md").read_text()
+
+
+def test_many_rows_make_numbered_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are named as the Hub expects, and load in order."""
+    monkeypatch.setattr(tables, "ROWS_IN_FILE", 3)
+    monkeypatch.setattr(tables, "ROWS_IN_GROUP", 2)
+    made = published(tmp_path, *(toys.sample(toys.query(i)) for i in range(7)))
+    names = sorted(path.name for path in (made.path / "training").iterdir())
+    assert names == [f"train-0000{i}-of-00003.parquet" for i in range(3)]
+    assert pq.read_metadata(made.path / "training" / names[0]).num_row_groups == 2
+    assert [r["id"] for r in load(made, "training", tmp_path)] == [f"q{i}" for i in range(7)]
+
+
+async def test_equal_runs_publish_equal_bytes(tmp_path: Path) -> None:
+    """No time, no path and no order of arrival is in what is published."""
+    for name in ("a", "b"):
+        await make_dataset(toys.recipe(), outputs=tmp_path / name, stages=toys.STAGES)
+    one, two = (contents(tmp_path / name / "datasets" / "toy" / "v1") for name in ("a", "b"))
+    assert one == two
+    assert set(one) >= {"README.md", "manifest.json"}
+
+
+async def test_a_run_is_published_once(tmp_path: Path) -> None:
+    """Publishing a run again gives the version there is; another run makes the next one."""
+    for seed, version, fresh in ((0, "v1", True), (1, "v2", True), (0, "v1", False)):
+        recipe = toys.recipe(seed=seed)
+        made = await make_dataset(recipe, outputs=tmp_path, stages=toys.STAGES)
+        assert made.published
+        assert (made.published.path.name, made.published.fresh) == (version, fresh)
+
+
+def test_hashes_in_the_manifest_hold(tmp_path: Path) -> None:
+    """Each file's SHA-256 is in the manifest."""
+    made = published(tmp_path, toys.sample())
+    for config in made.manifest["configs"].values():
+        for name, sha256 in config["files"].items():
+            assert hashlib.sha256((made.path / name).read_bytes()).hexdigest() == sha256
+
+
+def test_the_card_maps_configs_to_files(tmp_path: Path) -> None:
+    """The header is what the Hub reads, the body says who made it with which prompts."""
+    card = (published(tmp_path, toys.sample()).path / "README.md").read_text()
+    header = yaml.safe_load(card.split("---")[1])
+    assert [c["config_name"] for c in header["configs"]] == ["training", "samples"]
+    assert header["size_categories"] == ["n<1K"]
+    assert "| tested | query | toy-1 | abc123 |" in card
+
+
+def test_text_cannot_break_out_of_the_card() -> None:
+    """Model and user text in a table stays in its cell."""
+    evil = "a | b\n---\nconfigs: []\n<script> [x](http://evil)"
+    assert "\n" not in cell(evil)
+    assert table(("x",), [(evil,)]).count("\n") == 2
+    assert "\\<script\\>" in cell(evil)
+
+
+def test_passwords_in_addresses_are_not_published() -> None:
+    """User name and password of a base URL stay at home, also in an agent's endpoint."""
+    secret = "https://me:pass@host/v1"
+    recipe = toys.recipe(model={"base_url": secret}, agents={"tester": {"base_url": secret}})
+    assert "pass@" not in json.dumps(public_recipe(recipe))
+
+
+def test_a_run_with_nothing_accepted_is_not_published(tmp_path: Path) -> None:
+    """It says where to look for the reasons."""
+    folder = finished_run(tmp_path, [])
+    with pytest.raises(PublishError, match="toolloom rejected toy-"):
+        publish(folder, tmp_path)
+
+
+def test_a_run_that_is_not_finished_is_not_published(tmp_path: Path) -> None:
+    """Half a run is no dataset."""
+    folder = finished_run(tmp_path, [toys.sample()])
+    (folder.path / "tested" / "done.json").unlink()
+    with pytest.raises(PublishError, match="not finished"):
+        publish(folder, tmp_path)
+
+
+def test_a_killed_publishing_leaves_no_version(tmp_path: Path) -> None:
+    """What a killed process left is neither found nor in the way."""
+    left = tmp_path / "datasets" / "toy" / ".building" / "training"
+    left.mkdir(parents=True)
+    (left / "0.parquet").write_text("half")
+    made = published(tmp_path, toys.sample())
+    assert made.path.name == "v1"
+    assert sorted(p.name for p in made.path.parent.iterdir()) == [".lock", "v1"]
+
+
+@pytest.mark.parametrize("name", ["toy", "toy/v1", "toy/", "{outputs}/datasets/toy/v1"])
+def test_a_dataset_is_found_by_what_people_type(tmp_path: Path, name: str) -> None:
+    """By name, name and version, or path."""
+    published(tmp_path, toys.sample())
+    assert find_dataset(tmp_path, name.format(outputs=tmp_path)).label == "toy/v1"
+
+
+@pytest.mark.parametrize("name", ["tox", "toy/v2", "", "../datasets/toy", "a\x00b"])
+def test_a_dataset_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
+    """The error lists what there is."""
+    published(tmp_path, toys.sample())
+    with pytest.raises(NothingFound, match="toy/v1"):
+        find_dataset(tmp_path, name)

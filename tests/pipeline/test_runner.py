@@ -1,0 +1,283 @@
+import asyncio
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toys
+
+from toolloom.pipeline.report import Tally
+from toolloom.pipeline.runner import legs, preview, run, shards_in_flight, shrunk, together
+from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.store import RunFolder
+from toolloom.schemas import EndpointDown, Query, Reason, StoreError, parse_recipe
+
+
+def files(outputs: Path) -> dict[str, bytes]:
+    """Every published or final file of an outputs folder by its path."""
+    found = (p for p in outputs.rglob("*") if p.is_file() and p.suffix in {".jsonl", ".json"})
+    return {str(p.relative_to(outputs)): p.read_bytes() for p in found}
+
+
+def change(stage: Stage, **changes: Any) -> Stage:
+    return dataclasses.replace(stage, **changes)
+
+
+async def test_every_record_ends_in_one_of_two_files(tmp_path: Path) -> None:
+    """What is drawn is accepted or rejected with a reason, and the counts say so."""
+    counts = (await run(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)).counts
+    assert [(s.accepted, s.rejected) for s in counts.stages] == [(5, 1), (19, 2), (17, 2)]
+    assert counts.reasons == {
+        "ungrounded_argument": 2,
+        "value_not_mentioned": 2,
+        "near_duplicate": 1,
+    }
+
+
+async def test_the_summary_counts_kinds(tmp_path: Path) -> None:
+    """Abilities, scenarios, categories, APIs and what the models were asked are counted."""
+    counts = (await run(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)).counts
+    assert counts.abilities["call"] == Tally(accepted=5, rejected=2)
+    assert counts.scenarios == {"single": Tally(accepted=17, rejected=4)}
+    assert (counts.apis, set(counts.categories)) == (5, {"c1", "c2", "c3", "c4", "c5"})
+    assert counts.several_turns == 0
+    assert counts.use.requests == counts.use.prompt_tokens // 5 > 0
+
+
+async def test_order_of_arrival_does_not_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fast and slow runs of a recipe write the same bytes."""
+    await run(toys.recipe(), outputs=tmp_path / "fast", stages=toys.STAGES)
+    monkeypatch.setattr(toys, "DELAY", 0.02)
+    await run(toys.recipe(), outputs=tmp_path / "slow", stages=toys.STAGES)
+    assert files(tmp_path / "fast") == files(tmp_path / "slow")
+
+
+async def test_a_finished_run_works_on_nothing(tmp_path: Path) -> None:
+    """Running it again calls no stage and opens no cache."""
+    first = await run(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
+    (tmp_path / "cache.sqlite").unlink(missing_ok=True)
+    idle = [
+        change(stage, work=None, draw=stage.draw and (lambda *_: 1 / 0)) for stage in toys.STAGES
+    ]
+    again = await run(toys.recipe(), outputs=tmp_path, stages=idle)
+    assert again.counts == first.counts
+    assert not (tmp_path / "cache.sqlite").exists()
+
+
+async def test_a_stage_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    """Removing a stage's folder makes that stage again, from the shards of the one before."""
+    await run(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
+    before = files(tmp_path)
+    folder = tmp_path / "runs" / toys.recipe().run_id / "tested"
+    for path in folder.iterdir():
+        path.unlink()
+    await run(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
+    assert files(tmp_path) == before
+
+
+async def test_a_shard_goes_on_without_the_others(tmp_path: Path) -> None:
+    """Records stream: a later stage works on a shard while the first stage has others to do."""
+    seen: list[tuple[str, int]] = []
+
+    async def note(stage: str, shard: int, work: Any) -> Any:
+        seen.append((stage, shard))
+        return await work()
+
+    recipe = toys.recipe(model={"concurrency": 1})
+    await run(recipe, outputs=tmp_path, stages=toys.STAGES, run_shard=note)
+    assert seen.index(("tested", 0)) < seen.index(("queries", 5))
+    assert seen.index(("domains", 1)) < seen.index(("queries", 0))
+    assert len(seen) == len(set(seen)) == 2 + 6 + 6
+
+
+async def test_shards_in_memory_are_bounded(tmp_path: Path) -> None:
+    """The draw is never far ahead of the work."""
+    drawn, done, ahead = 0, 0, []
+
+    def draw(recipe: Any, records: Any) -> Any:
+        nonlocal drawn
+        for number in range(400):
+            drawn += 1
+            yield toys.query(number)
+
+    async def work(query: Query, context: Context) -> Outcome:
+        nonlocal done
+        await asyncio.sleep(0)
+        done += 1
+        ahead.append(drawn - done)
+        return Outcome((query,))
+
+    stage = Stage("queries", "query", Query, Query, work, draw=draw)
+    recipe = toys.recipe(model={"concurrency": 4})
+    await run(recipe, outputs=tmp_path, stages=[stage])
+    assert max(ahead) <= shards_in_flight(recipe, [stage]) * recipe.shard_size == 12
+
+
+def test_shards_in_flight_keep_endpoints_busy() -> None:
+    """Three records for each request under way, over the endpoints the stages use."""
+    recipe = toys.recipe(model={"concurrency": 64}, agents={"tester": {"concurrency": 32}})
+    assert shards_in_flight(recipe, toys.STAGES) == 3 * (64 + 32) // 4
+    assert shards_in_flight(toys.recipe(shard_size=10_000), toys.STAGES) == 2
+
+
+def test_legs_end_where_a_stage_needs_everything() -> None:
+    """A leg begins at a draw, after a stage that settles, and after a finished one."""
+
+    def names(finished: Sequence[str]) -> list[list[str]]:
+        found = legs(toys.STAGES, lambda stage: stage.name in finished)
+        return [[stage.name for stage in leg] for leg in found]
+
+    assert names([]) == [["domains"], ["queries", "tested"]]
+    assert names(["domains", "queries"]) == [["tested"]]
+    assert names(["tested"]) == [["domains"], ["queries"]]
+
+
+async def test_a_dead_endpoint_stops_the_run_and_keeps_what_is_finished(tmp_path: Path) -> None:
+    """The error comes out as it is; the next run goes on and ends with the same bytes."""
+
+    async def fails(query: Query, context: Context) -> Outcome:
+        if query.id == "q9":
+            raise EndpointDown("nobody answers")
+        return await toys.test_queries(query, context)
+
+    broken = (*toys.STAGES[:2], change(toys.TESTED, work=fails))
+    with pytest.raises(EndpointDown, match="nobody answers"):
+        await run(toys.recipe(), outputs=tmp_path / "a", stages=broken)
+    assert RunFolder(tmp_path / "a" / "runs" / toys.recipe().run_id).stage("domains").mark
+    await run(toys.recipe(), outputs=tmp_path / "a", stages=toys.STAGES)
+    await run(toys.recipe(), outputs=tmp_path / "b", stages=toys.STAGES)
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+
+
+async def test_a_bug_in_a_stage_is_not_swallowed(tmp_path: Path) -> None:
+    """An unexpected exception comes out as it is, not as a rejected record or a group."""
+
+    async def buggy(query: Query, context: Context) -> Outcome:
+        raise KeyError("a bug")
+
+    stages = (*toys.STAGES[:2], change(toys.TESTED, work=buggy))
+    with pytest.raises(KeyError, match="a bug"):
+        await run(toys.recipe(), outputs=tmp_path, stages=stages)
+
+
+async def test_the_first_error_ends_the_other_jobs() -> None:
+    """Work that nobody will use is cancelled."""
+    ended: list[str] = []
+
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("slow")
+
+    async def fails() -> None:
+        raise EndpointDown("gone")
+
+    with pytest.raises(EndpointDown):
+        await together([slow(), fails()])
+    assert ended == ["slow"]
+
+
+async def test_nothing_to_draw_is_an_empty_run(tmp_path: Path) -> None:
+    """A stage without input is finished, with no rows."""
+    stages = [change(toys.QUERIES, draw=lambda recipe, records: iter(())), toys.TESTED]
+    summary = await run(toys.recipe(), outputs=tmp_path, stages=stages)
+    assert [(s.accepted, s.finished) for s in summary.counts.stages] == [(0, True), (0, True)]
+
+
+async def test_a_run_is_held_while_it_works(tmp_path: Path) -> None:
+    """A second run of the same recipe at the same time is refused."""
+    first = asyncio.create_task(run(toys.recipe(), outputs=tmp_path, stages=toys.STAGES))
+    await asyncio.sleep(0)
+    with pytest.raises(StoreError, match="another process"):
+        await run(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
+    await first
+
+
+async def test_an_outputs_folder_that_is_a_file_is_a_store_error(tmp_path: Path) -> None:
+    """An outputs folder that cannot be written is an error with advice."""
+    (tmp_path / "outputs").write_text("")
+    with pytest.raises(StoreError, match="--outputs"):
+        await run(toys.recipe(), outputs=tmp_path / "outputs", stages=toys.STAGES)
+
+
+async def test_the_preview_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A preview gives a few samples and the rejects, and writes to no outputs folder."""
+    monkeypatch.chdir(tmp_path)
+    seen = await preview(toys.recipe(), 3, stages=toys.STAGES)
+    assert [sample.id for sample in seen.samples] == ["q0", "q1", "q2"]
+    assert {r.reason for r in seen.rejected} >= {Reason.NEAR_DUPLICATE, Reason.VALUE_NOT_MENTIONED}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_preview_draws_no_more_than_it_needs() -> None:
+    """A large recipe shrinks to a few queries and the APIs their pools need; a small one stays."""
+    large = parse_recipe({"name": "a", "queries": {"count": 10**6}, "apis": {"domains": 900}}, "")
+    small = parse_recipe({"name": "a", "queries": {"count": 2}, "apis": {"domains": 1}}, "")
+    assert (shrunk(large, 3).queries.count, shrunk(large, 3).apis.domains) == (9, 4)
+    assert shrunk(small, 3) == small
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+import toys
+from toolloom.pipeline.runner import run
+toys.DELAY = 0.05
+async def note(stage, shard, work):
+    with open(sys.argv[2], "a") as log:
+        log.write(f'["{stage}", {shard}]\\n')
+    return await work()
+recipe = toys.recipe(model={"concurrency": 2})
+asyncio.run(run(recipe, outputs=Path(sys.argv[1]), stages=toys.STAGES, run_shard=note))
+"""
+
+
+def start(outputs: Path, log: Path) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join([str(Path(toys.__file__).parent), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.Popen([sys.executable, "-c", KILLED, outputs, log], env=environment)
+
+
+def finished(run: RunFolder) -> set[tuple[str, int]]:
+    """The shards a rerun must not repeat."""
+    marks = run.path.glob("*/shards/*.done")
+    stages = [stage.name for stage in toys.STAGES if run.stage(stage.name).mark]
+    whole = {(name, shard) for name in stages for shard in range(6)}
+    return whole | {(mark.parent.parent.name, int(mark.stem)) for mark in marks}
+
+
+def wait_for(condition: Any, process: subprocess.Popen[bytes]) -> None:
+    """Poll until the condition holds or the process has ended."""
+    while not condition() and process.poll() is None:
+        time.sleep(0.005)
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    """After kill -9 at several moments no finished shard is repeated, and the bytes are equal."""
+    recipe = toys.recipe(model={"concurrency": 2})
+    broken, whole = tmp_path / "broken", tmp_path / "whole"
+    folder, kills = RunFolder(broken / "runs" / recipe.run_id), 0
+    for number in range(5):
+        log, before = tmp_path / f"{number}.log", finished(folder)
+        log.touch()
+        process = start(broken, log)
+        wait_for(lambda seen=before: len(finished(folder)) >= len(seen) + 4, process)
+        process.send_signal(signal.SIGKILL)
+        kills += process.wait() == -signal.SIGKILL
+        assert not before & {tuple(json.loads(line)) for line in log.read_text().splitlines()}
+    assert start(broken, tmp_path / "last.log").wait() == 0
+    assert kills >= 2
+    assert start(whole, tmp_path / "whole.log").wait() == 0
+    assert files(broken) == files(whole)

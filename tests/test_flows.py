@@ -1,0 +1,110 @@
+"""Prefect runs in a process of its own: it leaves sockets open, and here warnings are errors."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toys
+
+SCRIPT = """
+import asyncio, importlib.util, json, sys
+from pathlib import Path
+import toys
+from prefect.client.orchestration import get_client
+from prefect.flows import load_flow_from_entrypoint
+from prefect.testing.utilities import prefect_test_harness
+from toolloom import flows
+from toolloom.schemas import EndpointDown, RecipeError
+
+FIELDS = {"name": "toy", "shard_size": 4, "queries": {"count": 21}, "apis": {"domains": 6}}
+outputs, calls = sys.argv[1], []
+
+async def fails(record, context):
+    calls.append(record.id)
+    raise EndpointDown("nobody answers")
+
+async def recorded(ends):
+    # Task runs are recorded from events, a moment after they end.
+    async with get_client() as client:
+        for _ in range(200):
+            runs = await client.read_task_runs()
+            if len(runs) == ends and all(run.state and run.state.is_final() for run in runs):
+                break
+            await asyncio.sleep(0.1)
+        flow_runs = await client.read_flow_runs()
+        return {
+            "flows": sorted([f.name, f.state.type.value, f.run_count] for f in flow_runs),
+            "tasks": sorted([r.name, r.state.type.value, r.run_count] for r in runs),
+        }
+
+def told(call, *arguments, **more):
+    try:
+        return call(*arguments, **more)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+with prefect_test_harness(server_startup_timeout=120):
+    made = flows.run_here(FIELDS, Path(outputs), stages=toys.STAGES)
+    one = toys.Stage("only", "query", toys.Query, toys.Query, fails,
+                     draw=lambda recipe, records: iter([toys.query()]))
+    error = told(flows.run_here, {**FIELDS, "seed": 9}, Path(outputs), stages=(one,))
+    wrong = told(flows.run_here, {"nome": "toy"}, Path(outputs))
+    found = importlib.util.find_spec("toolloom.flows").origin
+    loaded = load_flow_from_entrypoint(f"{found}:make_dataset")
+    print(json.dumps({
+        **asyncio.run(recorded(15)), "published": str(made.published.path), "error": error,
+        "wrong": wrong, "calls": calls, "run": made.summary.run,
+        "loaded": [loaded.name, sorted(loaded.parameters.properties)],
+    }))
+"""
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What a real Prefect server recorded of a good run and a failing one."""
+    folder = tmp_path_factory.mktemp("prefect")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(toys.__file__).parent),
+        "PREFECT_HOME": str(folder / "home"),
+        "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    }
+    command = [sys.executable, "-c", SCRIPT, folder / "outputs"]
+    ran = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def test_a_task_run_is_a_shard_of_a_stage(seen: Any) -> None:
+    """Each shard of each stage is one task run under its name, tried once."""
+    shards = {"domains": 2, "queries": 6, "tested": 6}
+    names = [f"{stage}-{shard:05d}" for stage, count in shards.items() for shard in range(count)]
+    done = [task for task in seen["tasks"] if not task[0].startswith("only")]
+    assert done == [[name, "COMPLETED", 1] for name in names]
+
+
+def test_a_flow_run_is_named_for_its_run(seen: Any) -> None:
+    """The run's id is the same on Prefect's page and in the outputs folder."""
+    assert [seen["run"], "COMPLETED", 1] in seen["flows"]
+    assert Path(seen["published"]).parts[-3:] == ("datasets", "toy", "v1")
+
+
+def test_a_failing_shard_is_tried_once(seen: Any) -> None:
+    """An error comes out of the flow as it is; Prefect does not try again."""
+    assert seen["error"] == "EndpointDown: nobody answers"
+    assert seen["calls"] == ["q0"]
+    assert ["only-00000", "FAILED", 1] in seen["tasks"]
+
+
+def test_any_worker_can_load_the_flow(seen: Any) -> None:
+    """The file works by its path, away from the repository's root."""
+    assert seen["loaded"] == ["make-dataset", ["outputs", "recipe"]]
+
+
+def test_a_wrong_recipe_is_named(seen: Any) -> None:
+    """A flow's parameter is checked like a file."""
+    assert seen["wrong"].startswith("RecipeError: the parameter `recipe`")

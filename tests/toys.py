@@ -1,0 +1,156 @@
+"""Small records and stages that ask no model, for tests of what runs and keeps real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.schemas import (
+    Ability,
+    Api,
+    Brief,
+    Dialogue,
+    Domain,
+    Finding,
+    FunctionCall,
+    Intention,
+    Message,
+    Provenance,
+    Query,
+    Reason,
+    Recipe,
+    Record,
+    Rejected,
+    Sample,
+    Scenario,
+    ToolCall,
+    Verdict,
+    parse_recipe,
+)
+
+DELAY = 0.0
+
+
+def recipe(**changes: Any) -> Recipe:
+    """A recipe of a few toy records in shards of four."""
+    fields = {"name": "toy", "shard_size": 4, "queries": {"count": 21}, "apis": {"domains": 6}}
+    return parse_recipe({**fields, **changes}, "a toy recipe")
+
+
+def api(category: str = "weather", name: str = "current") -> Api:
+    return Api(
+        category=category,
+        tool="station",
+        name=name,
+        function=f"{category}_{name}",
+        description="Current weather of a city.",
+        parameters={"type": "object", "properties": {"city": {"type": "string"}}},
+    )
+
+
+def query(number: int = 0, **changes: Any) -> Query:
+    ability = list(Ability)[number % 3]
+    fields: dict[str, Any] = {
+        "id": f"q{number}",
+        "ability": ability,
+        "scenario": Scenario.SINGLE,
+        "now": dt.datetime(2026, 3, 2, 9, 30),
+        "pool": (api(), api(name="forecast")),
+        "intent": (Intention(api=api().id, arguments={"city": "Zürich"}),),
+        "text": f"What is the weather in Zürich? ({number})",
+        "provenance": (share("queries", f"q{number}"),),
+    }
+    return Query(**{**fields, **changes})
+
+
+def share(stage: str, parent: str) -> Provenance:
+    return Provenance(
+        stage=stage,
+        agent="query",
+        model="toy-1",
+        prompts=("abc123",),
+        seed=0,
+        requests=2,
+        prompt_tokens=10,
+        completion_tokens=5,
+        parents=(parent,),
+    )
+
+
+def sample(of: Query | None = None, arguments: Any = None, answer: str = "It is 7 °C.") -> Sample:
+    """A sample of a user turn, a call, its observation and an answer."""
+    asked = of or query()
+    call = FunctionCall(name="weather_current", arguments=arguments or {"city": "Zürich"})
+    observed = json.dumps({"response": {"celsius": 7}, "error": None})
+    messages = (
+        Message(role="user", content=asked.text),
+        Message(role="assistant", tool_calls=(ToolCall(id="call_1", function=call),)),
+        Message(role="tool", content=observed, tool_call_id="call_1", name="weather_current"),
+        Message(role="assistant", content=answer),
+    )
+    dialogue = Dialogue(query=asked, messages=messages, provenance=(share("tested", asked.id),))
+    return Sample(dialogue=dialogue, verdict=Verdict(), provenance=(share("tested", asked.id),))
+
+
+def rejected(record: Any, stage: str, reason: Reason, detail: str = "A toy fault.") -> Rejected:
+    return Rejected(
+        id=record.id,
+        stage=stage,
+        agent="tester",
+        reason=reason,
+        detail=detail,
+        findings=(Finding(check="toy", reason=reason, turn=1, detail=detail),),
+        record=record.model_dump(mode="json"),
+        raw=('{"raw": "answer"}',),
+        provenance=(share(stage, record.id),),
+    )
+
+
+def draw_briefs(recipe: Recipe, records: Iterable[Record]) -> Iterator[Brief]:
+    yield from (Brief(category=f"c{i}", about="toys", count=1) for i in range(recipe.apis.domains))
+
+
+async def name_domains(brief: Brief, context: Context) -> Outcome:
+    await asyncio.sleep(DELAY)
+    return Outcome((Domain(category=brief.category, name="toys"),))
+
+
+def drop_the_first(records: Sequence[Domain]) -> Outcome:
+    first, *rest = records
+    return Outcome(tuple(rest), (rejected(first, "domains", Reason.NEAR_DUPLICATE),))
+
+
+def draw_queries(recipe: Recipe, domains: Iterable[Domain]) -> Iterator[Query]:
+    pool = tuple(api(domain.category) for domain in domains)
+    for number in range(recipe.queries.count):
+        one = pool[number % len(pool)]
+        intent = (Intention(api=one.id, arguments={"city": "Zürich"}),)
+        yield query(number, pool=pool, intent=intent)
+
+
+async def ask_queries(query: Query, context: Context) -> Outcome:
+    # Later records answer first: order of arrival must not matter.
+    await asyncio.sleep(DELAY / (1 + int(query.id[1:])))
+    if query.id.endswith("3"):
+        return Outcome((), (rejected(query, "queries", Reason.VALUE_NOT_MENTIONED),))
+    return Outcome((query,))
+
+
+async def test_queries(query: Query, context: Context) -> Outcome:
+    await asyncio.sleep(DELAY)
+    if query.id.endswith("5"):
+        return Outcome((), (rejected(sample(query), "tested", Reason.UNGROUNDED_ARGUMENT),))
+    return Outcome((sample(query),))
+
+
+DOMAINS = Stage(
+    "domains", "domain", Brief, Domain, name_domains, draw=draw_briefs, settle=drop_the_first
+)
+QUERIES = Stage("queries", "query", Query, Query, ask_queries, draw=draw_queries)
+TESTED = Stage("tested", "tester", Query, Sample, test_queries)
+STAGES = (DOMAINS, QUERIES, TESTED)
+"""Of 21 queries, q3 and q13 fall in `queries`, q5 and q15 in `tested`: 17 samples."""
