@@ -13,10 +13,14 @@ test: install lint  ## install, then format, lint, types and tests
 
 install: .venv/.installed
 
-.venv/.installed: requirements.lock pyproject.toml
+.venv/.requirements: requirements.lock
 	$(PYTHON) -c 'import sys; sys.exit("toolloom needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	touch $@
+
+# Strict editable mode links every file of the package into build/: a new file needs a new tree.
+.venv/.installed: .venv/.requirements pyproject.toml $(wildcard *.py */*.py */*/*.py */*.j2 */*/*.yaml)
 	rm -rf build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --config-settings editable_mode=strict -e .
 	touch $@

@@ -1,1 +1,54 @@
-"""toolloom: verified training data for tool-using language models, from APIs."""
+"""toolloom: verified training data for tool-using language models, made from APIs.
+
+from toolloom import load_recipe, run
+made = run("recipes/quickstart.yaml", outputs="outputs")
+print(made.published.load_line)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolloom.schemas import Recipe, Sample, ToolloomError, load_recipe, parse_recipe
+
+if TYPE_CHECKING:
+    from toolloom.llm import FakeServer, Gateway, LocalServer
+    from toolloom.pipeline.publish import publish
+    from toolloom.pipeline.runner import make_dataset
+    from toolloom.pipeline.runner import preview_recipe as preview
+    from toolloom.pipeline.runner import run_recipe as run
+
+__all__ = [
+    "FakeServer",
+    "Gateway",
+    "LocalServer",
+    "Recipe",
+    "Sample",
+    "ToolloomError",
+    "load_recipe",
+    "make_dataset",
+    "parse_recipe",
+    "preview",
+    "publish",
+    "run",
+]
+
+_HOMES = {
+    "FakeServer": ("toolloom.llm", "FakeServer"),
+    "Gateway": ("toolloom.llm", "Gateway"),
+    "LocalServer": ("toolloom.llm", "LocalServer"),
+    "make_dataset": ("toolloom.pipeline.runner", "make_dataset"),
+    "preview": ("toolloom.pipeline.runner", "preview_recipe"),
+    "publish": ("toolloom.pipeline.publish", "publish"),
+    "run": ("toolloom.pipeline.runner", "run_recipe"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is heavy when it is first used, so that the command line answers at once."""
+    if name in _HOMES:
+        from importlib import import_module
+
+        module, attribute = _HOMES[name]
+        return getattr(import_module(module), attribute)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

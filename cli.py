@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from enum import StrEnum
@@ -102,7 +101,7 @@ def preview(
 
     chosen = load_recipe(recipe, seed=seed)
     with screen.Screen(_console(sys.stderr)) as progress:
-        seen = asyncio.run(runner.preview(chosen, n, progress=progress))
+        seen = runner.preview_recipe(chosen, n, progress=progress)
     for row in seen.rejected:
         _print(screen.rejected_view(row.model_dump(mode="json")), "")
     for sample in seen.samples:
@@ -151,7 +150,7 @@ def run(
 def _run_here(recipe: Recipe, outputs: Path, progress: Progress) -> Made:
     from toolloom.pipeline import runner
 
-    return asyncio.run(runner.make_dataset(recipe, outputs=outputs, progress=progress))
+    return runner.run_recipe(recipe, outputs, progress=progress)
 
 
 def _run_in_prefect(recipe: Any, outputs: Path, progress: Progress) -> Made:
@@ -227,9 +226,12 @@ def rejected(
         str | None, typer.Option(help="Only this agent's work, such as `simulator`.")
     ] = None,
     n: Annotated[int, typer.Option("-n", min=1, help="Records to print.")] = 5,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Whole responses, not only the model's text in them.")
+    ] = False,
     outputs: Outputs = HERE,
 ) -> None:
-    """Print rejected records: the finding, the dialogue, the model's raw responses.
+    """Print rejected records: the finding, the dialogue, the model's responses.
 
     Example: `toolloom rejected latest --reason ungrounded_argument -n 3`
     """
@@ -242,7 +244,7 @@ def rejected(
             matching += 1
             if shown < n:
                 shown += 1
-                _print(screen.rejected_view(row), "")
+                _print(screen.rejected_view(row, verbatim=raw), "")
     _print(f"{shown} of {matching} rejected records of {folder.id} that match.")
 
 

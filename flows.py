@@ -25,12 +25,13 @@ os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
 from toolloom.pipeline import runner
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store import Mark
-from toolloom.schemas import Recipe, load_recipe, parse_recipe
+from toolloom.schemas import Recipe, ToolloomError, load_recipe, parse_recipe
 
 # A flow's parameters are JSON, because servers keep them; what a caller in the same process adds
 # travels beside them.
@@ -82,7 +83,24 @@ def run_here(
     progress: runner.Progress | None = None,
     stages: Sequence[Stage] | None = None,
 ) -> runner.Made:
-    """Run the flow in this process, against PREFECT_API_URL or a server of its own."""
+    """Run the flow in this process, against PREFECT_API_URL or a server of its own.
+
+    Raises ToolloomError if Prefect cannot be reached.
+    """
     PROGRESS.set(progress)
     STAGES.set(stages)
-    return asyncio.run(make_dataset(recipe, str(outputs)))
+    return asyncio.run(_start(recipe, str(outputs)))
+
+
+async def _start(recipe: str | dict[str, Any], outputs: str) -> runner.Made:
+    try:
+        async with get_client() as client:
+            failure = await client.api_healthcheck()
+    except RuntimeError as error:
+        failure = error
+    if failure:
+        raise ToolloomError(
+            f"Prefect's API cannot be reached ({failure}). Start its server, unset "
+            "PREFECT_API_URL, or do without it: --engine local."
+        ) from failure
+    return await make_dataset(recipe, outputs)

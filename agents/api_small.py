@@ -1,70 +1,122 @@
 """The API agent's way with a small model: one small question at a time.
 
-A model of a few hundred million parameters cannot write a whole API. It can say what one is
-called and does, and choose its fields among those that real APIs of the kind have.
+A model of a few hundred million parameters cannot write a whole API. It can say which real
+operation an API for the domain is like, what it is called and does, and which of the real
+operation's fields it has.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from toolloom.agents.drafts import build, snake
-from toolloom.agents.likeness import twin
+from toolloom.agents.likeness import stems, twin
 from toolloom.agents.outcome import Job
 from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
 from toolloom.prompts import render
 from toolloom.schemas import Api, Domain, JsonObject, Reason, seed_for
-from toolloom.schemas.catalogue import Field, PublicApi
+from toolloom.schemas.catalogue import Field, Operation, PublicApi
 
 VERBS = (
-    "get", "find", "search", "list", "check", "look_up", "compare", "estimate", "calculate",
-    "book", "create", "order", "schedule", "track", "suggest", "report",
+    "get", "find", "search", "list", "check", "compare", "estimate", "calculate",
+    "book", "order", "schedule", "track", "suggest",
 )  # fmt: skip
-NAME: JsonObject = {
-    "type": "object",
-    "properties": {
-        "verb": {"enum": list(VERBS)},
-        "object": {"type": "string", "pattern": "^[a-z]+( [a-z]+){0,2}$"},
-        "description": {"type": "string", "pattern": "^[A-Z][a-z]+( [a-z]+){2,16}\\.$"},
-    },
-    "required": ["verb", "object", "description"],
-    "additionalProperties": False,
-}
 EXTRA = 2  # example values asked for beyond the one the catalogue has
+SYNTAX = frozenset(",;|*=[]{}<>")  # in an example: a query language, which no user speaks
+# Fields about the form of an answer: no user ever speaks of them.
+TECHNICAL = frozenset(
+    [
+        "page",
+        "per_page",
+        "page_size",
+        "limit",
+        "offset",
+        "count",
+        "size",
+        "sort",
+        "order_by",
+        "key",
+        "token",
+        "format",
+        "callback",
+        "fields",
+        "include",
+        "lang",
+        "locale",
+        "cursor",
+        "skip",
+        "take",
+        "rows",
+        "start",
+        "end",
+    ]
+)
 
 
-def choice(names: Sequence[str], most: int) -> JsonObject:
-    """Shape of an answer that chooses one to `most` of `names`."""
-    fields = {"type": "array", "items": {"enum": list(names)}, "minItems": 1, "maxItems": most}
+def one(name: str, schema: JsonObject) -> JsonObject:
+    """Shape of an answer with one field."""
+    return shape({name: schema})
+
+
+def shape(properties: JsonObject) -> JsonObject:
+    """Shape of an answer with these fields, all of them given."""
     return {
         "type": "object",
-        "properties": {"fields": fields},
-        "required": ["fields"],
+        "properties": properties,
+        "required": list(properties),
         "additionalProperties": False,
     }
 
 
-def read_name(answer: Any, taken: Iterable[str]) -> tuple[str, str]:
-    """(name, description) of an answer. Raises Misfit for a name that repeats words or another."""
+NAME = shape(
+    {"verb": {"enum": list(VERBS)}, "object": {"type": "string", "pattern": "^[a-z]+( [a-z]+)*$"}}
+)
+
+
+def sentence(verb: str) -> JsonObject:
+    """Shape of a description that begins with `verb`."""
+    return one(
+        "description", {"type": "string", "pattern": f"^{verb.capitalize()}( [a-z',-]+)+\\.$"}
+    )
+
+
+def choice(names: Sequence[str], most: int) -> JsonObject:
+    """Shape of an answer that chooses one to `most` of `names`."""
+    items = {"type": "array", "items": {"enum": list(names)}, "minItems": 1, "maxItems": most}
+    return one("fields", items)
+
+
+def read_name(answer: Any, subject: str, taken: Iterable[str]) -> str:
+    """The name of an answer. Raises Misfit for one off the subject or much like another."""
     name = snake(f"{answer['verb']} {answer['object']}")
     parts = name.split("_")
-    if not name or len(set(parts)) < len(parts):
-        raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{name}» repeats a word.")
+    if not 2 <= len(parts) <= 4 or len(set(parts)) < len(parts):
+        raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{name}» is not a verb and one to three words.")
+    strange = set(stems(answer["object"])) - set(stems(subject))
+    if strange:
+        raise Misfit(Reason.UNUSABLE_RESPONSE, f"{sorted(strange)} is not of «{subject}».")
     other = twin(name, taken)
     if other:
         raise Misfit(Reason.NEAR_DUPLICATE, f"«{name}» is nearly «{other}».")
+    return name
+
+
+def read_description(answer: Any) -> str:
+    """A description. Raises Misfit for one that repeats itself or does not end."""
     words = answer["description"].lower().rstrip(".").split()
-    if len(set(words)) < 0.7 * len(words):
-        raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{answer['description']}» repeats itself.")
-    return name, answer["description"]
+    if not 4 <= len(words) <= 14 or len(set(words)) < 0.8 * len(words):
+        raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{answer['description']}» is no short sentence.")
+    return str(answer["description"])
 
 
 def read_value(answer: Any, known: Sequence[Any]) -> str:
     """One more example value. Raises Misfit for a known one or a sentence."""
     value = " ".join(str(answer["value"]).split())
-    if not value or len(value.split()) > 4 or twin(value, [str(k) for k in known]):
-        raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{value}» is no new value in one to four words.")
+    most = max(len(str(k).split()) for k in known) + 1
+    if not value or len(value.split()) > most or twin(value, [str(k) for k in known]):
+        raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{value}» is no new value like {known}.")
     return value
 
 
@@ -74,145 +126,192 @@ async def design(
     """`count` APIs, each after the first with an input that the first one returns."""
     made: list[Api | Misfit] = []
     usage, raw = Usage(), list[str]()
-    inputs = fields(p for a in examples for o in a.operations for p in o.parameters)
-    outputs = fields(r for a in examples for o in a.operations for r in o.returns)
     for number in range(count):
         first = next((m for m in made if isinstance(m, Api)), None)
+        seed = seed_for(job.seed, number)
         try:
-            draft, spent = await _draft(domain, job, number, examples, inputs, outputs, first)
-            made.append(build(domain, snake(domain.name), draft))
+            answer = await _draft(
+                domain, job, seed, [o for a in examples for o in a.operations], first
+            )
+            usage, raw = usage + answer.usage, [*raw, *answer.raw]
+            made.append(build(domain, snake(domain.name), answer.value))
         except Unusable as why:
+            usage, raw = usage + why.usage, [*raw, *why.raw]
             made.append(Misfit(why.reason, why.detail))
-            spent = why.usage
-            raw.extend(why.raw)
         except Misfit as why:
             made.append(why)
-        usage += spent
     return Answer(made, usage, tuple(raw))
 
 
-def fields(found: Iterable[Field]) -> dict[str, Field]:
-    """Fields by name, the first of each name; nested ones are beyond a small model."""
-    kept: dict[str, Field] = {}
-    for field in found:
-        if field.type not in ("array", "object"):
-            kept.setdefault(field.name, field)
-    return kept
+def usable(fields: Iterable[Field]) -> dict[str, Field]:
+    """Fields a small model can fill and a user speaks of, by name."""
+    return {
+        f.name: f
+        for f in fields
+        if f.type not in ("array", "object", "boolean")
+        and f.name not in TECHNICAL
+        and len(f.name) > 2
+        and not (isinstance(f.example, str) and SYNTAX & set(f.example))
+    }
 
 
 async def _draft(
-    domain: Domain,
-    job: Job,
-    number: int,
-    examples: Sequence[PublicApi],
-    inputs: dict[str, Field],
-    outputs: dict[str, Field],
-    first: Api | None,
-) -> tuple[JsonObject, Usage]:
-    """One API as a draft for `build`: its name, its description, its fields."""
-    seed = seed_for(job.seed, number)
+    domain: Domain, job: Job, seed: int, operations: Sequence[Operation], first: Api | None
+) -> Answer[JsonObject]:
+    """One API as a draft for `build`: its model, its name, its fields, its description."""
+    spent: list[Answer[Any]] = []
+
+    def take(answer: Answer[Any]) -> Any:
+        spent.append(answer)
+        return answer.value
+
     taken = [first.name] if first else []
-    prompt = render(
-        "api_name",
-        {
-            "category": domain.category,
-            "domain": domain.name,
-            "examples": list(examples),
-            "taken": taken,
-        },
-    )
-    named = await ask(
+    like = take(await _like(domain, job, seed, operations))
+    name = take(await _name(domain, job, seed, like, taken))
+    inputs = list(usable(like.parameters).values())
+    returned = [f for f in like.returns if f.type not in ("array", "object")]
+    taking = take(await _choose(name, like.does, inputs, job, seed)) if inputs else []
+    if first is not None:
+        linked = take(await _link(name, like.does, first, returned, job, seed))
+        taking = [*linked, *(t for t in taking if t.name not in {f.name for f in linked})][:3]
+    labels = [f.name.replace("_", " ") for f in taking]
+    description = take(await _describe(domain, job, seed, name, labels))
+    rich = [take(await _enrich(field, name, job, seed)) for field in taking]
+    names = {f.name for f in rich}
+    draft = {
+        "name": name,
+        "description": description,
+        "parameters": rich,
+        "returns": [f for f in returned if f.name not in names] or returned,
+    }
+    usage = sum((a.usage for a in spent), Usage())
+    return Answer(draft, usage, tuple(r for a in spent for r in a.raw))
+
+
+async def _like(
+    domain: Domain, job: Job, seed: int, operations: Sequence[Operation]
+) -> Answer[Operation]:
+    """The real operation that an API for the domain is most like."""
+    by_name = {o.name: o for o in operations if usable(o.parameters)}
+    return await ask(
         job.model,
-        prompt,
-        lambda a: read_name(a, taken),
+        render("api_like", {"domain": domain.name, "operations": list(by_name.values())}),
+        lambda a: by_name[a["operation"]],
+        schema=one("operation", {"enum": list(by_name)}),
+        seed=seed,
+        max_tokens=40,
+    )
+
+
+async def _name(
+    domain: Domain, job: Job, seed: int, like: Operation, taken: Sequence[str]
+) -> Answer[str]:
+    variables = {
+        "category": domain.category,
+        "domain": domain.name,
+        "like": like,
+        "taken": list(taken),
+    }
+    return await ask(
+        job.model,
+        render("api_name", variables),
+        lambda a: read_name(a, f"{domain.name} {like.name} {like.does}", taken),
         schema=NAME,
         seed=seed,
-        max_tokens=60,
+        max_tokens=40,
     )
-    name, description = named.value
-    returned, cost_out = await _choose(name, description, outputs, job, seed, inputs=False)
-    offered = {k: v for k, v in inputs.items() if k not in {f.name for f in returned}}
-    taking, cost_in = await _choose(name, description, offered, job, seed, inputs=True)
-    usage = named.usage + cost_out + cost_in
-    if first is not None:
-        linked, cost = await _link(name, description, first, returned, job, seed)
-        taking = [*linked, *(t for t in taking if t.name not in {f.name for f in linked})][:3]
-        usage += cost
-    rich = []
-    for field in taking:
-        more, cost = await _enrich(field, name, job, seed)
-        rich.append(more)
-        usage += cost
-    draft = {"name": name, "description": description, "parameters": rich, "returns": returned}
-    return draft, usage
+
+
+async def _describe(
+    domain: Domain, job: Job, seed: int, name: str, inputs: Sequence[str]
+) -> Answer[str]:
+    words = name.split("_")
+    variables = {"domain": domain.name, "name": " ".join(words), "inputs": list(inputs)}
+    return await ask(
+        job.model,
+        render("api_describe", variables),
+        read_description,
+        schema=sentence(words[0]),
+        seed=seed,
+        max_tokens=40,
+    )
 
 
 async def _choose(
-    name: str, description: str, known: dict[str, Field], job: Job, seed: int, *, inputs: bool
-) -> tuple[list[Field], Usage]:
+    name: str, does: str, known: Sequence[Field], job: Job, seed: int
+) -> Answer[list[Field]]:
+    """One to three of the known fields, as the API's inputs; required ones stay."""
+    by_name = {f.name: f for f in known}
     answer = await ask(
         job.model,
-        render(
-            "api_fields",
-            {"function": name, "description": description, "fields": list(known), "inputs": inputs},
-        ),
-        lambda a: list(dict.fromkeys(a["fields"])),
-        schema=choice(list(known), 3),
+        render("api_fields", {"function": name, "does": does, "fields": list(by_name)}),
+        lambda a: a["fields"],
+        schema=choice(list(by_name), 3),
         seed=seed,
         max_tokens=60,
     )
-    return [known[n] for n in answer.value], answer.usage
+    chosen = {*answer.value, *(f.name for f in known if f.required)}
+    return Answer([f for f in known if f.name in chosen][:3], answer.usage, answer.raw)
 
 
 async def _link(
-    name: str, description: str, first: Api, returned: Sequence[Field], job: Job, seed: int
-) -> tuple[list[Field], Usage]:
+    name: str, does: str, first: Api, returned: Sequence[Field], job: Job, seed: int
+) -> Answer[list[Field]]:
     """The input that the tool's first API returns, so that the two can be chained."""
-    known = {
-        n: Field(name=n, type=s["type"], description=s.get("description", ""))
+    known = [
+        Field(name=n, type=s["type"], description=s.get("description", ""))
         for n, s in first.fields.items()
-        if s["type"] != "boolean" and n not in {f.name for f in returned}
-    }
+        if s["type"] not in ("boolean", "number") and n not in {f.name for f in returned}
+    ]
     if not known:
-        return [], Usage()
-    chosen, usage = await _choose(name, description, known, job, seed, inputs=True)
-    return chosen[:1], usage
+        return Answer([], Usage(), ())
+    chosen = await _choose(
+        name, does, [f.model_copy(update={"required": False}) for f in known], job, seed
+    )
+    linked = [f.model_copy(update={"required": True}) for f in chosen.value[:1]]
+    return Answer(linked, chosen.usage, chosen.raw)
 
 
-async def _enrich(field: Field, name: str, job: Job, seed: int) -> tuple[Field, Usage]:
+def _speakable(example: Any) -> bool:
+    """Whether an example is plain words, which a small model can vary; codes it cannot."""
+    return bool(re.fullmatch(r"[A-Za-z][a-z]*( [A-Za-z]?[a-z]+)*", str(example)))
+
+
+async def _enrich(field: Field, name: str, job: Job, seed: int) -> Answer[Field]:
     """The field with a few more example values, where it is text that a user words freely."""
-    known = [field.example, *field.examples] if field.example else list(field.examples)
-    usage = Usage()
-    if field.type != "string" or field.enum or field.format or not known:
-        return field, usage
+    known: list[Any] = [field.example]
+    usage, raw = Usage(), list[str]()
+    plain = isinstance(field.example, str) and _speakable(field.example)
+    if field.type != "string" or field.enum or not plain:
+        return Answer(field, usage, ())
     for number in range(EXTRA):
-        asked = list(known)
-        prompt = render(
-            "api_example",
-            {
-                "field": field.name,
-                "description": field.description,
-                "examples": asked,
-                "function": name,
-            },
-        )
         try:
-            answer = await ask(
-                job.model,
-                prompt,
-                lambda a, asked=asked: read_value(a, asked),  # type: ignore[misc]
-                schema={
-                    "type": "object",
-                    "properties": {"value": {"type": "string"}},
-                    "required": ["value"],
-                    "additionalProperties": False,
-                },
-                seed=seed_for(seed, field.name, number),
-                max_tokens=24,
+            answer = await _example(
+                field, name, tuple(known), job, seed_for(seed, field.name, number)
             )
         except Unusable as why:
-            usage += why.usage
+            usage, raw = usage + why.usage, [*raw, *why.raw]
             break
-        usage += answer.usage
+        usage, raw = usage + answer.usage, [*raw, *answer.raw]
         known.append(answer.value)
-    return field.model_copy(update={"example": None, "examples": tuple(known)}), usage
+    rich = field.model_copy(update={"example": None, "examples": tuple(known)})
+    return Answer(rich, usage, tuple(raw))
+
+
+async def _example(
+    field: Field, name: str, known: tuple[Any, ...], job: Job, seed: int
+) -> Answer[str]:
+    variables = {
+        "field": field.name,
+        "description": field.description,
+        "examples": list(known),
+        "function": name,
+    }
+    return await ask(
+        job.model,
+        render("api_example", variables),
+        lambda a: read_value(a, known),
+        schema=one("value", {"type": "string", "pattern": "^[A-Za-z]+( [A-Za-z]+)*$"}),
+        seed=seed,
+        max_tokens=24,
+    )

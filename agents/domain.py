@@ -23,6 +23,7 @@ def question(brief: Brief, known: Sequence[str], count: int, *, small: bool) -> 
         {
             "category": brief.category,
             "about": brief.about,
+            "examples": list(brief.examples),
             "known": list(known),
             "count": count,
             "describe": not small,

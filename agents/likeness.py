@@ -14,14 +14,15 @@ _EMPTY = frozenset({"a", "an", "and", "the", "of", "for", "in", "to", "service",
 
 
 @cache
-def _stems(name: str) -> str:
+def stems(name: str) -> tuple[str, ...]:
+    """The sorted stems of a name's words, without those that say nothing."""
     stemmer = snowballstemmer.stemmer("english")
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    stems = stemmer.stemWords(re.findall(r"[^\W_]+", parted.lower()))
-    return " ".join(sorted({s for s in stems if s not in _EMPTY}))
+    found = stemmer.stemWords(re.findall(r"[^\W_]+", parted.lower()))
+    return tuple(sorted({s for s in found if s not in _EMPTY}))
 
 
 def twin(name: str, others: Iterable[str]) -> str | None:
     """The first of `others` that says the same as `name`, in whatever order or number."""
-    mine = _stems(name)
-    return next((o for o in others if fuzz.ratio(mine, _stems(o)) >= ALIKE), None)
+    mine = " ".join(stems(name))
+    return next((o for o in others if fuzz.ratio(mine, " ".join(stems(o))) >= ALIKE), None)

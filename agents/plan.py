@@ -103,11 +103,7 @@ def due(query: Query, messages: Sequence[Message]) -> Due:
     ]
     if not pending:
         return Due(Act.ANSWER)
-    ready = [
-        i
-        for i in pending
-        if all(r.call in found for r in query.due[i].references.values())
-    ]
+    ready = [i for i in pending if all(r.call in found for r in query.due[i].references.values())]
     first = ready[0]
     known = known_functions(query, messages)
     if query.api(query.due[first].api).function not in known:
@@ -144,7 +140,10 @@ def transcript(messages: Sequence[Message]) -> list[tuple[str, str]]:
             lines.append((f"Result of {message.name}", message.content or ""))
         elif message.role == "assistant":
             lines += [
-                ("Call", f"{c.function.name}({json.dumps(c.function.arguments, ensure_ascii=False)})")
+                (
+                    "Call",
+                    f"{c.function.name}({json.dumps(c.function.arguments, ensure_ascii=False)})",
+                )
                 for c in message.tool_calls
             ]
             if message.content:

@@ -114,9 +114,7 @@ async def _act(tape: Tape, senses: Senses, search: Search) -> Message:
     return Message(
         role="assistant",
         content=text,
-        tool_calls=tuple(
-            ToolCall(id=f"call_{first + i}", function=c) for i, c in enumerate(calls)
-        ),
+        tool_calls=tuple(ToolCall(id=f"call_{first + i}", function=c) for i, c in enumerate(calls)),
     )
 
 
@@ -198,9 +196,7 @@ def _planned(tape: Tape, call: ToolCall, search: Search) -> Observation | None:
     fault = query.fault
     if fault is None or query.api(query.intent[fault.call].api).function != name:
         return None
-    failed = any(
-        m.name == name and observation(m).error for m in tape.messages if m.role == "tool"
-    )
+    failed = any(m.name == name and observation(m).error for m in tape.messages if m.role == "tool")
     return None if failed and fault.transient else Observation(error=fault.error)
 
 

@@ -8,10 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from toolloom.agents.plan import Act, Due, due, known_functions, observed, outcomes, reference_values
+from toolloom.agents.likeness import stems
+from toolloom.agents.plan import (
+    Act,
+    Due,
+    due,
+    known_functions,
+    observed,
+    outcomes,
+    reference_values,
+)
 from toolloom.agents.wording import (
     Fact,
     Senses,
@@ -35,6 +45,8 @@ from toolloom.schemas import (
     seed_for,
 )
 
+CHOOSING = 1.0  # temperature of a choice: a colder one only repeats its first mistake
+
 Said: TypeAlias = tuple[str | None, list[FunctionCall]]
 Search = Callable[[Sequence[Api], str], list[JsonObject]]
 
@@ -52,11 +64,18 @@ def one(name: str, schema: JsonObject) -> JsonObject:
 KEYWORDS = one("keywords", {"type": "string", "pattern": "^[a-z]+( [a-z]+){1,3}$"})
 QUESTION = one(
     "question",
-    {"type": "string", "pattern": "^(What|Which|Could you tell me|Please tell me)( [a-z]+)+[?.]$"},
+    {
+        "type": "string",
+        "pattern": "^(What|Which|Could you tell me|Please tell me)( [a-z']+)+[?.]$",
+        "maxLength": 120,
+    },
 )
 EXPLANATION = one(
     "reply",
-    {"type": "string", "pattern": "^(I am sorry, but I cannot|Unfortunately I cannot)( [a-z]+)+\\.$"},
+    {
+        "type": "string",
+        "pattern": "^(I am sorry, but I cannot|Unfortunately I cannot)( [a-z',-]+)+\\.$",
+    },
 )
 
 
@@ -73,7 +92,7 @@ async def act(
     if step.act is Act.SEARCH:
         return await _search(query, messages, step, model, search, seed)
     if step.act is Act.CALL:
-        return await _call(query, messages, step, model, senses, seed)
+        return await _call(query, messages, step, model, senses, search, seed)
     if step.act is Act.ASK:
         return await _question(query, model, seed)
     if step.act is Act.ANSWER:
@@ -93,9 +112,14 @@ async def _search(
     wanted = query.api(query.due[step.calls[0]].api).function if step.calls else None
 
     def read(answer: Any) -> str:
+        words = answer["keywords"].split()
+        if len(set(words)) < len(words):
+            raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{answer['keywords']}» repeats a word.")
         found = [d["name"] for d in search(query.pool, answer["keywords"])]
         if wanted and wanted not in found:
-            raise Misfit(Reason.SEARCH_SKIPPED, f"«{answer['keywords']}» finds {found or 'nothing'}.")
+            raise Misfit(
+                Reason.SEARCH_SKIPPED, f"«{answer['keywords']}» finds {found or 'nothing'}."
+            )
         return str(answer["keywords"])
 
     said = " ".join(m.content or "" for m in messages if m.role == "user")
@@ -118,6 +142,7 @@ async def _call(
     step: Due,
     model: Model,
     senses: Senses,
+    search: Search,
     seed: int,
 ) -> Answer[Said]:
     """The due calls: which function, then each of its arguments."""
@@ -125,8 +150,10 @@ async def _call(
     usage, raw = Usage(), list[str]()
     for index in step.calls:
         api = query.api(query.due[index].api)
-        named = await _name(query, messages, api, [c.name for c in calls], model, seed)
-        filled = await _arguments(query, messages, index, model, senses, seed)
+        done = [c for m in messages for c in m.tool_calls] if index else []
+        called = [*(c.function for c in done), *calls]
+        named = await _name(query, messages, api, [c.name for c in called], model, search, seed)
+        filled = await _arguments(query, messages, index, called, model, senses, seed)
         calls.append(FunctionCall(name=named.value, arguments=filled.value))
         usage += named.usage + filled.usage
         raw += [*named.raw, *filled.raw]
@@ -139,11 +166,15 @@ async def _name(
     wanted: Api,
     called: Sequence[str],
     model: Model,
+    search: Search,
     seed: int,
 ) -> Answer[str]:
-    """The function to call, among all that may be called now."""
-    names = [n for n in known_functions(query, messages) if n != API_SEARCH.function]
-    by_name = {a.function: a for a in query.pool}
+    """The function to call, among those whose documentation shares most with what was said."""
+    spent = {API_SEARCH.function, *called} - {wanted.function}
+    known = set(known_functions(query, messages)) - spent
+    said = _last_user(messages)
+    apis = [a for a in query.pool if a.function in known]
+    near = [d["name"] for d in search(apis, said)] or sorted(known)
 
     def read(answer: Any) -> str:
         if answer["function"] != wanted.function:
@@ -155,15 +186,15 @@ async def _name(
         render(
             "simulator_name",
             {
-                "said": _last_user(messages),
-                "functions": [(n, by_name[n].description) for n in names if n in by_name],
-                "called": list(called),
+                "said": said,
+                "functions": [(a.function, a.description) for a in apis if a.function in near],
             },
         ),
         read,
-        schema=one("function", {"enum": names}),
+        schema=one("function", {"enum": near}),
         seed=seed_for(seed, "name", len(called)),
         max_tokens=40,
+        temperature=CHOOSING,
     )
 
 
@@ -171,6 +202,7 @@ async def _arguments(
     query: Query,
     messages: Sequence[Message],
     index: int,
+    called: Sequence[FunctionCall],
     model: Model,
     senses: Senses,
     seed: int,
@@ -182,7 +214,17 @@ async def _arguments(
     names = [n for n in api.properties if n in wanted]
     answers = await asyncio.gather(
         *(
-            _argument(query, messages, api, n, wanted[n], model, senses, seed_for(seed, index, n))
+            _argument(
+                query,
+                messages,
+                api,
+                n,
+                wanted[n],
+                _used(called, n),
+                model,
+                senses,
+                seed_for(seed, index, n),
+            )
             for n in names
         )
     )
@@ -191,12 +233,19 @@ async def _arguments(
     return Answer(values, usage, tuple(r for a in answers for r in a.raw))
 
 
+def _used(called: Sequence[FunctionCall], name: str) -> list[Any]:
+    """Values that other calls have given to the same argument."""
+    objects = [c.arguments for c in called if isinstance(c.arguments, dict)]
+    return [o[name] for o in objects if name in o]
+
+
 async def _argument(
     query: Query,
     messages: Sequence[Message],
     api: Api,
     name: str,
     wanted: Any,
+    used: Sequence[Any],
     model: Model,
     senses: Senses,
     seed: int,
@@ -204,7 +253,8 @@ async def _argument(
     """One argument, chosen among the values that the user's words and observations offer."""
     schema = api.properties[name]
     said = " ".join(m.content or "" for m in messages if m.role == "user")
-    offered = choices(name, schema, said, observed(messages), query.now, senses)
+    offered = choices(api, name, said, observed(messages), query.now, senses)
+    offered = [o for o in offered if o not in used] or offered
 
     def read(answer: Any) -> Any:
         if not same(answer["value"], wanted, schema, query.now, senses):
@@ -230,36 +280,57 @@ async def _argument(
         schema=one("value", {"enum": offered}),
         seed=seed,
         max_tokens=80,
+        temperature=CHOOSING,
     )
 
 
 def choices(
+    api: Api,
     name: str,
-    schema: JsonObject,
     said: str,
     responses: Sequence[Any],
     now: dt.datetime,
     senses: Senses,
 ) -> list[Any]:
-    """Values a dialogue offers for an argument: spans of the user's words, observed fields."""
+    """Values a dialogue offers for an argument: observed under its name, or said of it."""
+    schema = api.properties[name]
     if schema.get("type") == "boolean":
         return [True, False]
-    found = list(senses.spans(said, schema, now))
-    kinds = {"integer": (int,), "number": (int, float), "string": (str,)}
-    kind = kinds.get(schema.get("type", "string"), (str,))
-    for response in responses:
-        for value in response.values() if isinstance(response, dict) else ():
-            if isinstance(value, kind) and not isinstance(value, bool):
-                found.append(value)
-    label = set(name.lower().split("_"))
-    tight = [v for v in found if not isinstance(v, str) or set(v.lower().split()) - label]
-    unique = {canonical(v): v for v in tight or found}
+    seen = [r[name] for r in responses if isinstance(r, dict) and r.get(name) is not None]
+    text = " ".join(passages(api, name, said))
+    found = [*seen, *senses.spans(text, schema, now)]
+    unique = {canonical(v): v for v in [v for v in found if not _label(v, api, name)] or found}
     return list(unique.values())
 
 
-def same(
-    value: Any, wanted: Any, schema: JsonObject, now: dt.datetime, senses: Senses
-) -> bool:
+def passages(api: Api, name: str, said: str) -> list[str]:
+    """The sentences that may speak of an argument.
+
+    Those that name it; else those that name no other argument and are more than the wish.
+    """
+    sentences = re.split(r"(?<=[.?!])\s+", said)
+    naming = [s for s in sentences if set(stems(name)) & set(stems(s))]
+    if naming:
+        return naming
+    others = {stem for other in api.properties if other != name for stem in stems(other)}
+    goal = set(stems(api.description))
+    free = [s for s in sentences if not others & set(stems(s)) and set(stems(s)) - goal]
+    return free or sentences
+
+
+def _label(value: Any, api: Api, name: str) -> bool:
+    """Whether a span is the argument's name, a piece of the wish, or a clause about a value."""
+    if not isinstance(value, str):
+        return False
+    words = value.lower().split()
+    return (
+        "".join(words) in name.lower().replace("_", "")
+        or set(stems(value)) <= {*stems(name), *stems(api.description)}
+        or bool({"is", "are", "be"} & set(words))
+    )
+
+
+def same(value: Any, wanted: Any, schema: JsonObject, now: dt.datetime, senses: Senses) -> bool:
     """Whether a chosen value says what is meant: equal, or a text that mentions it in full."""
     if isinstance(value, str) and isinstance(wanted, str):
         folded = " ".join(value.lower().split()), " ".join(wanted.lower().split())
@@ -281,9 +352,7 @@ async def observe(api: Api, call: FunctionCall, model: Model, seed: int) -> Answ
     return Answer(values, usage, tuple(r for a in answers for r in a.raw))
 
 
-async def _field(
-    api: Api, call: FunctionCall, name: str, model: Model, seed: int
-) -> Answer[Any]:
+async def _field(api: Api, call: FunctionCall, name: str, model: Model, seed: int) -> Answer[Any]:
     schema = api.fields[name]
     return await ask(
         model,
@@ -297,19 +366,33 @@ async def _field(
             },
         ),
         read_field,
-        schema=one("value", narrowed(schema)),
+        schema=one("value", narrowed(name, schema)),
         seed=seed,
         max_tokens=32,
     )
 
 
-def narrowed(schema: JsonObject) -> JsonObject:
+BY_NAME = (
+    (("date", "at", "day", "expires", "start", "end"), {"format": "date"}),
+    (("id", "code", "number", "reference"), {"pattern": "^[A-Z][A-Z]-[0-9][0-9][0-9]$"}),
+    (("price", "total", "amount", "cost", "value"), {"pattern": "^[0-9]+\\.[0-9][0-9]$"}),
+    (("time", "airtime"), {"pattern": "^(1[0-9]|2[0-3]):[0-5][0-9]$"}),
+    (("url", "link"), {"pattern": "^https://[a-z]+\\.example/[a-z]+$"}),
+)
+"""Shapes of text fields, by the last word of their name."""
+
+
+def narrowed(name: str, schema: JsonObject) -> JsonObject:
     """A field's schema, tight enough that a small model comes to an end."""
     kind = schema.get("type")
+    last = name.lower().split("_")[-1]
+    for names, form in BY_NAME if kind == "string" else ():
+        if last in names and not {"enum", "format", "pattern"} & set(schema):
+            return {"type": "string", **form}
     if schema.get("enum") or schema.get("format") or kind == "boolean":
         return schema
     if kind == "string":
-        return {"type": "string", "pattern": "^[A-Z][a-z]+( [A-Za-z]+)*$"}
+        return {"type": "string", "pattern": "^[A-Z0-9][A-Za-z0-9 ,.:'/-]*$", "maxLength": 40}
     if kind == "integer":
         return {"type": "integer", "minimum": 1, "maximum": 999, **_bounds(schema)}
     return schema
@@ -343,7 +426,9 @@ async def _question(query: Query, model: Model, seed: int) -> Answer[Said]:
     def read(answer: Any) -> str:
         words = answer["question"].lower().rstrip("?.").split()
         if not any(w[:4] in stems for w in words) or not 4 <= len(words) <= 18:
-            raise Misfit(Reason.UNHELPFUL_ANSWER, f"«{answer['question']}» does not ask for {name}.")
+            raise Misfit(
+                Reason.UNHELPFUL_ANSWER, f"«{answer['question']}» does not ask for {name}."
+            )
         return str(answer["question"])
 
     answer = await ask(
@@ -436,5 +521,3 @@ async def speak(
 
 def _last_user(messages: Sequence[Message]) -> str:
     return next((m.content or "" for m in reversed(messages) if m.role == "user"), "")
-
-

@@ -95,7 +95,7 @@ OPENINGS = (
 OPENING: tuple[JsonObject, ...] = tuple(
     {
         "type": "object",
-        "properties": {"request": {"type": "string", "pattern": f"^({starts})( [a-z]+)+[.?]$"}},
+        "properties": {"request": {"type": "string", "pattern": f"^({starts})( [a-z',-]+)+[.?]$"}},
         "required": ["request"],
         "additionalProperties": False,
     }
@@ -142,7 +142,11 @@ def _one_sentence(text: str, fact: Fact) -> str:
     """The first line of a small model's text, held to one statement about one value."""
     line = text.strip().split("\n")[0].strip()
     words = line.split()
-    if not line.endswith(".") or "?" in line or not 2 <= len(words) <= 14 + len(fact.shown.split()):
+    if (
+        not line.endswith(".")
+        or set("?=") & set(line)
+        or not 2 <= len(words) <= 14 + len(fact.shown.split())
+    ):
         raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{line[:80]}» is not one short statement.")
     rest = line.replace(fact.shown, " ", 1)
     if any(c.isdigit() for c in rest):

@@ -77,7 +77,7 @@ class Cache:
             TRAITS.c.endpoint == endpoint, TRAITS.c.model == model
         )
         with self._storing():
-            return {name: value for name, value in self._connection.execute(asked)}
+            return dict(self._connection.execute(asked))
 
     def learn(self, endpoint: str, model: str, name: str, value: str) -> None:
         """Remember one trait; what another process learnt first stays."""

@@ -13,11 +13,11 @@ import random
 import threading
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeAlias, Self
+from typing import Any, Self, TypeAlias
 
 from aiohttp import web
 
@@ -276,10 +276,8 @@ def main() -> None:
     parser.add_argument("--key", help="the key it asks for")
     parser.add_argument("--log", type=Path, help="file that gets one line for each answer")
     chosen = vars(parser.parse_args())
-    try:
+    with suppress(KeyboardInterrupt):
         asyncio.run(_serve_forever(FakeServer(**chosen)))
-    except KeyboardInterrupt:
-        pass
 
 
 if __name__ == "__main__":

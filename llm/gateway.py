@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from toolloom.llm.cache import Cache
 from toolloom.llm.faults import FormatRefused, Garbled
@@ -17,7 +18,6 @@ from toolloom.llm.line import Line, public
 from toolloom.llm.local import LocalServer, guided
 from toolloom.llm.wire import Mode, NotACompletion, Reply, Request, decode, encode, fingerprint
 from toolloom.schemas import Endpoint
-from typing import Self
 
 MODE = "mode"
 

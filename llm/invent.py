@@ -108,7 +108,7 @@ class _Inventor:
 
     def _target(self, reference: str) -> JsonObject:
         found: Any = self._root
-        for step in reference.removeprefix("#").strip("/").split("/"):
+        for step in filter(None, reference.removeprefix("#").split("/")):
             step = step.replace("~1", "/").replace("~0", "~")
             found = found.get(step, {}) if isinstance(found, dict) else {}
         return found if isinstance(found, dict) else {}

@@ -115,7 +115,7 @@ class Line:
 
     def _no_answer(self, error: BaseException) -> Trouble:
         # The transport calls every failure to connect a timeout; its first cause knows better.
-        while error.__cause__ is not None:
+        while error.__cause__ is not None and not isinstance(error, TimeoutError):
             error = error.__cause__
         if isinstance(error, TimeoutError):
             return Trouble(f"no answer within {self._endpoint.timeout:g} s")

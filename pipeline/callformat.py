@@ -21,7 +21,9 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][\w.\[\]-]*")
 _NUMBER = re.compile(r"[+-]?(?:\d{1,4000}\.?\d{0,400}|\.\d{1,400})(?:[eE][+-]?\d{1,4})?(?![\w.])")
 _CONSTANT = re.compile(r"(True|true|False|false|None|null)(?!\w)")
 _CONSTANTS = {"true": True, "false": False, "none": None, "null": None}
-_VALUE_END = re.compile(r"\s*(?:,\s*(?=(?:[A-Za-z_][\w.\[\]-]*|'[^']*')\s*=)|\)\s*(?=[,\]]|$))")
+_VALUE_END = re.compile(
+    r"\s*(?:,\s*(?=(?:[A-Za-z_][\w.\[\]-]*|'(?:[^'\\]|\\.)*')\s*=)|\)\s*(?=[,\]]|$))"
+)
 _LAST_END = re.compile(r"\s*\)\s*(?=\]\s*$|,\s*[A-Za-z_][\w.-]*\s*\(|$)")
 _NEXT_KEY = re.compile(r"\s*,\s*(?=[A-Za-z_][\w.\[\]-]*\s*=)")
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -177,9 +179,9 @@ def _escape(text: str, at: int) -> tuple[str, int]:
     """What an escape stands for and the place after it; an unknown one stands for itself."""
     kind = text[at : at + 1]
     digits = text[at + 1 : at + 1 + _CODES.get(kind, 0)]
-    if digits and len(digits) == _CODES[kind] and re.fullmatch(r"[0-9a-fA-F]+", digits):
-        if (code := int(digits, 16)) <= 0x10FFFF:
-            return chr(code), at + 1 + len(digits)
+    whole = bool(digits) and len(digits) == _CODES[kind]
+    if whole and re.fullmatch(r"[0-9a-fA-F]+", digits) and int(digits, 16) <= 0x10FFFF:
+        return chr(int(digits, 16)), at + 1 + len(digits)
     if kind and kind in "\\'\"":
         return kind, at + 1
     return _UNESCAPES.get(kind, "\\" + kind), at + 1

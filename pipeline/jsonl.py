@@ -43,11 +43,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError as error:
-        raise explain(path, error, "written") from error
-    finally:
+    except BaseException as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise explain(path, error, "written") from error
+        raise
 
 
 def to_text(value: Any) -> str:

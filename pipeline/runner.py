@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -23,7 +24,7 @@ from toolloom.pipeline.publish import Published, publish
 from toolloom.pipeline.report import Summary, summarise
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.pipeline.store import Mark, PlannedStage, RunFolder, StageFolder, Use, batches
-from toolloom.schemas import Recipe, Record, Rejected, Sample
+from toolloom.schemas import Recipe, Record, Rejected, Sample, load_recipe
 
 T = TypeVar("T")
 
@@ -152,6 +153,43 @@ def shrunk(recipe: Recipe, n: int) -> Recipe:
     return recipe.model_copy(update=changes)
 
 
+def run_recipe(
+    recipe: Recipe | str | Path,
+    outputs: str | Path = "outputs",
+    *,
+    stages: Sequence[Stage] | None = None,
+    progress: Progress | None = None,
+) -> Made:
+    """`make_dataset` for callers that do not await; the recipe may be the path of its file."""
+    work = make_dataset(_loaded(recipe), outputs=Path(outputs), stages=stages, progress=progress)
+    return waited(work)
+
+
+def preview_recipe(
+    recipe: Recipe | str | Path,
+    n: int = 3,
+    *,
+    stages: Sequence[Stage] | None = None,
+    progress: Progress | None = None,
+) -> Preview:
+    """`preview` for callers that do not await; the recipe may be the path of its file."""
+    return waited(preview(_loaded(recipe), n, stages=stages, progress=progress))
+
+
+def waited(work: Coroutine[Any, Any, T]) -> T:
+    """The result of async work; in a thread where a loop runs already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
+
+
+def _loaded(recipe: Recipe | str | Path) -> Recipe:
+    return recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+
+
 def standard_stages() -> tuple[Stage, ...]:
     """The five stages; imported late, because tests and tools bring their own."""
     from toolloom.pipeline.stages import STAGES
@@ -177,9 +215,11 @@ def shards_in_flight(recipe: Recipe, stages: Iterable[Stage]) -> int:
 
     Three records for each request that may be under way, and two shards in any case.
     """
-    endpoints = {recipe.endpoint(stage.agent) for stage in stages}
-    requests = sum(endpoint.concurrency for endpoint in endpoints)
-    return max(2, -(-3 * requests // recipe.shard_size))
+    requests: dict[str, int] = {}  # agents at one address share its limit
+    for endpoint in (recipe.endpoint(stage.agent) for stage in stages):
+        known = requests.get(endpoint.base_url, 0)
+        requests[endpoint.base_url] = max(known, endpoint.concurrency)
+    return max(2, -(-3 * sum(requests.values()) // recipe.shard_size))
 
 
 async def together(jobs: Iterable[Awaitable[T]]) -> list[T]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_LINES = 20.0
 ORDER = ("accepted", "rejected", "shards")
 COLOURS = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
 
@@ -109,8 +109,11 @@ def sample_view(sample: Sample) -> RenderableType:
     return Group(_title(sample.id, need_of(row)), messages_view(row["dialogue"]["messages"]))
 
 
-def rejected_view(row: JsonObject) -> RenderableType:
-    """A rejected record: what was found, the dialogue as far as it came, the raw responses."""
+def rejected_view(row: JsonObject, verbatim: bool = False) -> RenderableType:
+    """A rejected record: what was found, the dialogue as far as it came, what the model said.
+
+    `verbatim`: the endpoint's whole responses in place of the model's text in them.
+    """
     need = need_of(row["record"])
     parts: list[RenderableType] = [
         _title(row["id"], need),
@@ -120,8 +123,21 @@ def rejected_view(row: JsonObject) -> RenderableType:
         _record_view(row["record"], need),
     ]
     for number, raw in enumerate(row["raw"], 1):
-        parts += [text(f"raw response {number}", "dim"), indented(raw)]
+        parts.append(text(f"response {number}", "dim"))
+        parts.append(indented(raw if verbatim else spoken(raw)))
     return Group(*parts)
+
+
+def spoken(raw: str) -> str:
+    """The model's text in a chat completion, and why it stopped if it was cut off; else `raw`."""
+    try:
+        choice = json.loads(raw)["choices"][0]
+        said, stopped = choice["message"]["content"], choice.get("finish_reason")
+    except (ValueError, KeyError, IndexError, TypeError):
+        return raw
+    if not isinstance(said, str):
+        return raw
+    return said if stopped in (None, "stop") else f"{said} [{stopped}]"
 
 
 def _title(name: str, need: JsonObject) -> Text:
@@ -206,7 +222,7 @@ class Screen:
         self._finished: set[str] = set()
         self._stats: Stats | None = None
         self._began = time.monotonic()
-        self._said = self._began
+        self._said, self._line = self._began, ""
         self._live = Live(
             console=console, get_renderable=self._table, refresh_per_second=4, transient=True
         )
@@ -246,14 +262,18 @@ class Screen:
         due = time.monotonic() - self._said > SECONDS_BETWEEN_LINES
         if self._console.is_terminal or not (due or always):
             return
-        self._said = time.monotonic()
-        stages = [f"{name} {c['accepted']}+{c['rejected']}" for name, c in self._counts.items()]
-        self._console.print(text(f"{', '.join(stages)} (accepted+rejected); {self._requests()}"))
+        line = "; ".join(
+            f"{name}: {c['accepted']:,} accepted, {c['rejected']:,} rejected"
+            for name, c in self._counts.items()
+        )
+        if line != self._line:
+            self._said, self._line = time.monotonic(), line
+            self._console.print(text(f"{line}; {self._requests()}"))
 
     def _table(self) -> RenderableType:
         rows = [
             (name + (" ✓" if name in self._finished else ""), *(c[key] for key in ORDER))
-            for name, c in self._counts.items()
+            for name, c in list(self._counts.items())
         ]
         return Group(grid(("stage", *ORDER), rows), text(self._requests(), "dim"))
 

@@ -12,6 +12,7 @@ from toolloom.agents.wording import Senses
 from toolloom.pipeline.catalogue import categories, category, public_apis
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.grounding import mentions, spans
+from toolloom.pipeline.checks.wording import odd_reply, odd_request
 from toolloom.pipeline.retrieval import Index, search
 from toolloom.pipeline.sampling import draw_needs, rng_for, shares
 from toolloom.pipeline.stage import Context, Outcome, Stage
@@ -48,7 +49,12 @@ def draw_briefs(recipe: Recipe, _: Iterable[Domain]) -> Iterator[Brief]:
     parts = shares({c.name: 1.0 for c in chosen}, recipe.apis.domains)
     for each in chosen:
         if parts[each.name]:
-            yield Brief(category=each.name, about=each.about, count=parts[each.name])
+            yield Brief(
+                category=each.name,
+                about=each.about,
+                examples=each.examples,
+                count=parts[each.name],
+            )
 
 
 async def name_domains(brief: Brief, context: Context) -> Outcome:
@@ -127,8 +133,8 @@ async def test_dialogues(played: Dialogue, context: Context) -> Outcome:
 SENSES = Senses(
     mentions=mentions,
     spans=spans,
-    odd_request=lambda text: None,
-    odd_reply=lambda text: None,
+    odd_request=odd_request,
+    odd_reply=odd_reply,
 )
 
 STAGES: tuple[Stage, ...] = (

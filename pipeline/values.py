@@ -107,13 +107,15 @@ def draw_value(
 
     Raises NoValue for free text that nothing describes: an invented word would be noise.
     """
-    for key in ("enum", "examples"):
-        if schema.get(key):
-            return rng.choice(schema[key])
     if "const" in schema:
         return schema["const"]
     kind = schema.get("type")
     kind = kind[0] if isinstance(kind, list) and kind else kind
+    if kind == "boolean":
+        return True  # a user asks for what is wanted; «false» is what stays unsaid
+    for key in ("enum", "examples"):
+        if schema.get(key):
+            return rng.choice(schema[key])
     faker = _faker(LOCALES.get(language, "en_US"))
     faker.seed_instance(rng.getrandbits(64))
     if kind == "array":
@@ -124,8 +126,6 @@ def draw_value(
         return draw_object(schema, rng, now, language)
     if kind in ("integer", "number"):
         return _number(name, schema, rng, faker, whole=kind == "integer")
-    if kind == "boolean":
-        return True  # a user asks for what is wanted; «false» is what stays unsaid
     return _text(name, schema, rng, faker, now)
 
 

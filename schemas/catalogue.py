@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, TypeAlias
 
 from pydantic import Field as Described
 
 from toolloom.schemas.base import JsonObject, Record
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)")
+
 JsonType: TypeAlias = Literal["string", "integer", "number", "boolean", "array", "object"]
+
+
+def _format_of(example: Any) -> str:
+    """The format an example value shows, where it is a date or a date with a time."""
+    if not isinstance(example, str):
+        return ""
+    for form, shape in (("date", _DATE), ("date-time", _MOMENT)):
+        if shape.fullmatch(example):
+            return form
+    return ""
 
 
 class Field(Record):
@@ -31,10 +45,11 @@ class Field(Record):
             made["description"] = self.description
         if self.enum:
             made["enum"] = list(self.enum)
-        if self.format and self.type == "string":
-            made["format"] = self.format
+        form = self.format or _format_of(self.example)
+        if form and self.type == "string":
+            made["format"] = form
         given = ([self.example] if self.example not in (None, "") else []) + list(self.examples)
-        if given and not self.enum:
+        if given and not self.enum and not form:
             made["examples"] = given
         if self.type == "array":
             made["items"] = {"type": self.items or "string"}

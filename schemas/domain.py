@@ -13,6 +13,7 @@ class Brief(Record):
 
     category: str = Field(description="A category of the seed taxonomy.")
     about: str = Field(description="What belongs to the category, in a few words.")
+    examples: tuple[str, ...] = Field(default=(), description="Domains that show the grain.")
     count: int = Field(ge=1, description="How many domains to name.")
 
     @property

@@ -15,7 +15,9 @@ import asyncio, importlib.util, json, sys
 from pathlib import Path
 import toys
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.sorting import FlowRunSort, TaskRunSort
 from prefect.flows import load_flow_from_entrypoint
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.testing.utilities import prefect_test_harness
 from toolloom import flows
 from toolloom.schemas import EndpointDown, RecipeError
@@ -31,11 +33,11 @@ async def recorded(ends):
     # Task runs are recorded from events, a moment after they end.
     async with get_client() as client:
         for _ in range(200):
-            runs = await client.read_task_runs()
+            runs = await client.read_task_runs(limit=99, sort=TaskRunSort.NAME_ASC)
             if len(runs) == ends and all(run.state and run.state.is_final() for run in runs):
                 break
             await asyncio.sleep(0.1)
-        flow_runs = await client.read_flow_runs()
+        flow_runs = await client.read_flow_runs(limit=9, sort=FlowRunSort.NAME_ASC)
         return {
             "flows": sorted([f.name, f.state.type.value, f.run_count] for f in flow_runs),
             "tasks": sorted([r.name, r.state.type.value, r.run_count] for r in runs),
@@ -52,12 +54,14 @@ with prefect_test_harness(server_startup_timeout=120):
     one = toys.Stage("only", "query", toys.Query, toys.Query, fails,
                      draw=lambda recipe, records: iter([toys.query()]))
     error = told(flows.run_here, {**FIELDS, "seed": 9}, Path(outputs), stages=(one,))
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+        dead = told(flows.run_here, FIELDS, Path(outputs), stages=toys.STAGES)
     wrong = told(flows.run_here, {"nome": "toy"}, Path(outputs))
     found = importlib.util.find_spec("toolloom.flows").origin
     loaded = load_flow_from_entrypoint(f"{found}:make_dataset")
     print(json.dumps({
         **asyncio.run(recorded(15)), "published": str(made.published.path), "error": error,
-        "wrong": wrong, "calls": calls, "run": made.summary.run,
+        "wrong": wrong, "dead": dead, "calls": calls, "run": made.summary.run,
         "loaded": [loaded.name, sorted(loaded.parameters.properties)],
     }))
 """
@@ -74,8 +78,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
     }
     command = [sys.executable, "-c", SCRIPT, folder / "outputs"]
-    ran = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
+    ran = subprocess.run(command, env=environment, cwd=folder, stdout=-1, text=True, check=True)
     return json.loads(ran.stdout.splitlines()[-1])
 
 
@@ -108,3 +111,9 @@ def test_any_worker_can_load_the_flow(seen: Any) -> None:
 def test_a_wrong_recipe_is_named(seen: Any) -> None:
     """A flow's parameter is checked like a file."""
     assert seen["wrong"].startswith("RecipeError: the parameter `recipe`")
+
+
+def test_a_prefect_server_that_is_not_there_is_named(seen: Any) -> None:
+    """The error says how to do without."""
+    assert seen["dead"].startswith("ToolloomError: Prefect's API cannot be reached")
+    assert "--engine local" in seen["dead"]

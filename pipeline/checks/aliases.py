@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
-from toolloom.pipeline.checks.text import fold, literal, words
+from toolloom.pipeline.checks.text import STOP, fold, literal, runs
 
 # One group a line, forms separated by `|`. Codes are ISO 4217, ISO 3166-1 and ISO 639-1.
 _CURRENCIES = """
@@ -33,8 +34,8 @@ btc|bitcoin|bitcoins
 eth|ethereum|ether
 """
 _COUNTRIES = """
-us|usa|united states|united states of america|america|u.s.|u.s.a.|the states
-gb|gbr|uk|united kingdom|great britain|britain|england|u.k.
+us|usa|united states|united states of america|america|the states
+gb|gbr|uk|united kingdom|great britain|britain|england
 de|deu|germany
 fr|fra|france
 it|ita|italy
@@ -153,6 +154,9 @@ GROUPS = tuple(
     for table in (_CURRENCIES, _COUNTRIES, _LANGUAGES, _UNITS, _CITIES)
     for line in table.strip().splitlines()
 )
+_UNIT_GROUPS = [
+    frozenset(fold(form) for form in line.split("|")) for line in _UNITS.strip().splitlines()
+]
 _BY_FORM: dict[str, list[frozenset[str]]] = {}
 for _group in GROUPS:
     for _form in _group:
@@ -168,6 +172,11 @@ def forms(value: str) -> frozenset[str]:
     return frozenset().union(*_BY_FORM.get(folded, ()))
 
 
+def unit_forms(value: str) -> frozenset[str]:
+    """Every way to write a unit, short ones included; empty if the value is no unit."""
+    return frozenset().union(*(g for g in _UNIT_GROUPS if value in g)) - STOP
+
+
 def alias_said(value: str, text: str) -> bool:
     """Does the text name the value by another of its forms?"""
     return any(_form_said(form, text) for form in forms(value))
@@ -176,11 +185,10 @@ def alias_said(value: str, text: str) -> bool:
 def _form_said(form: str, text: str) -> bool:
     if not any(c.isalnum() for c in form) or form[0] == "°" or form[-1] == "$":
         return form in text.casefold()
-    if len(form) > 3:
+    if len(form) > 3 or form in {"yen"}:
         return literal(form, text)
     # A code is also a common word («in», «it», «us»): it counts in capitals or after a number.
-    found = words(text)
     return any(
-        w.folded == form and (w.raw.isupper() or (i > 0 and found[i - 1].raw[0].isdigit()))
-        for i, w in enumerate(found)
+        text[start:end].isupper() or re.search(r"\d\s?\Z", text[:start])
+        for start, end in runs(form, text)
     )

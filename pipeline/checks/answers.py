@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from toolloom.pipeline.checks.claims import unfounded
+from toolloom.pipeline.checks.claims import number_held, unfounded
 from toolloom.pipeline.checks.evidence import Evidence, evidence_at, gives_up, says_no
 from toolloom.pipeline.checks.flow import Found, Made, asked, made, replies, said_before, shown
 from toolloom.pipeline.checks.grounding import leaves, mentions, same
@@ -18,8 +18,9 @@ from toolloom.pipeline.checks.text import content, stem, words
 from toolloom.schemas import Dialogue, Reason, Scenario
 
 _AFFIRMS = re.compile(
-    r"\b(?:is|are|was|were|has|have|been|done|sent|set|made|sure|yes|ok|okay|ready|all set"
-    r"|success\w*|confirm\w*|complete\w*|\w{3,}ed)\b|'s\b",
+    r"\b(?:done|all set|success\w*|confirm\w*|completed?|ready|sure|yes|ok|okay)\b"
+    r"|(?:\b(?:has|have|had|was|were|is|are|been|i|we|it)|'ve|'s) (?:\w+ ){0,2}"
+    r"(?:\w{2,}ed|set|sent|put|made|on|off|in)\b",
     re.IGNORECASE,
 )
 _SUMMARY = 0.4  # share of a long text's words that a summary of it must hold
@@ -50,22 +51,17 @@ def _has_observed(dialogue: Dialogue, place: int) -> bool:
 def told_results(dialogue: Dialogue) -> Iterator[Found]:
     """The reply tells at least one thing that each call found out, or that it worked.
 
-    A call whose result only feeds a later call need not be told.
+    A call whose result feeds a later call of the same turn need not be told.
     """
-    paired = pair(dialogue)
-    feeding = {r.call for i in dialogue.query.due for r in i.references.values()}
-    silent = {id(call) for index, call in paired.calls.items() if index in feeding}
+    due, paired = dialogue.query.due, pair(dialogue)
+    feeding = {(r.call, i.turn) for i in due for r in i.references.values()}
+    silent = {c.back for index, c in paired.calls.items() if (index, due[index].turn) in feeding}
     for call in made(dialogue):
-        if call.is_search or call.failed or call.api is None or call.back is None:
+        if call.is_search or call.failed or call.api is None or call.back in silent:
             continue
         place, reply = _reply_after(dialogue, call)
-        if reply and not any(_is_same_call(call, paired.calls[i]) for i in paired.calls if i in feeding):
-            if fault := _untold(dialogue, call, reply, place):
-                yield Reason.UNGROUNDED_ANSWER, place, fault
-
-
-def _is_same_call(a: Made, b: Made) -> bool:
-    return a.place == b.place and a.back == b.back
+        if reply and (fault := _untold(dialogue, call, reply, place)):
+            yield Reason.UNGROUNDED_ANSWER, place, fault
 
 
 def _reply_after(dialogue: Dialogue, call: Made) -> tuple[int, str]:
@@ -132,10 +128,7 @@ def _tells(reply: str, leaf: Any, dialogue: Dialogue) -> bool:
     if isinstance(leaf, str):
         return mentions(reply, leaf, None, dialogue.query.now)
     lone = Evidence((), (leaf,), (), dialogue.query.now)
-    return any(
-        not any(c.kind == "number" for c in unfounded(reply[q.start : q.end], lone, names=False))
-        for q in quantities(reply)
-    )
+    return any(number_held(q, reply, lone) for q in quantities(reply))
 
 
 def _counts(reply: str, response: Any) -> bool:
@@ -166,7 +159,9 @@ def consistent_replies(dialogue: Dialogue) -> Iterator[Found]:
             yield Reason.UNGROUNDED_ANSWER, place, detail
         known = frozenset(stem(w.folded) for w in words("\n".join([heard, *told])))
         for fact in stated(call.response):
-            agreed = {s.holds for r in others for s in stated(r) if s.yes & fact.yes} == {fact.holds}
+            agreed = {s.holds for r in others for s in stated(r) if s.yes & fact.yes} == {
+                fact.holds
+            }
             if agreed and claimed(reply, fact, known) == {not fact.holds}:
                 detail = f"says the opposite of {fact.field} of {call.name} ({shown(fact.holds)})"
                 yield Reason.UNGROUNDED_ANSWER, place, detail

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from toolloom.pipeline.checks.aliases import forms
@@ -20,10 +21,23 @@ _LISTED = re.compile(r"^\s*(?:#+\s*)?\d{1,2}[.)]\s", re.MULTILINE)
 _LABEL = re.compile(r"^[\s*#•-]*[^:.\n]{1,40}:", re.MULTILINE)
 _MARKUP = re.compile(r"(?<!\w)[*_`#]+(?=\w)|(?<=[\w.:])[*_`]+(?!\w)")
 _SIZED = re.compile(r"\d+(?:[.,]\d+)*-?[a-z]+(?:-[a-z]+)*", re.IGNORECASE)
-_HEDGE = re.compile(r"(?:about|around|approximately|roughly|nearly|almost|over|under|some|~)\s*[$€£]?$", re.I)
+_HEDGE = re.compile(
+    r"(?:about|around|approximately|roughly|nearly|almost|over|under|some|~)\s*[$€£]?$",
+    re.IGNORECASE,
+)
 _COMMON = frozenset(
-    """ok okay am pm api id url i'm i've i'll i'd i celsius fahrenheit utc gmt faq mr mrs ms dr
-    god internet monday english""".split()
+    """
+    ok okay am pm api id url i'm i've i'll i'd i celsius fahrenheit utc gmt faq mr mrs
+    ms dr god internet monday english
+    """.split()  # noqa: SIM905 - a table of words
+)
+
+
+_METRIC = frozenset(
+    """
+    m meter meters metre metres km kilometers kilometres cm g gram grams kg kilograms mg
+    ml l liters litres mb gb tb
+    """.split()  # noqa: SIM905 - a table of words
 )
 
 
@@ -45,7 +59,7 @@ def unfounded(reply: str, evidence: Evidence, names: bool = True) -> Iterator[Cl
     taken += [m.span() for m in _LISTED.finditer(text)]
     for quantity in quantities(text):
         inside = any(a <= quantity.start < b for a, b in taken)
-        if quantity.stated and not inside and not _number_held(quantity, text, evidence):
+        if quantity.stated and not inside and not number_held(quantity, text, evidence):
             yield Claim("number", text[quantity.start : quantity.end])
     if names:
         yield from (Claim("name", name) for name in _names(text, evidence, taken))
@@ -65,21 +79,29 @@ def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
             yield "code", start, found.end(), held
     for found in QUOTED.finditer(text):
         quoted = next(g for g in found.groups() if g)
-        yield "quotation", found.start(), found.end(), said(quoted.strip(" .,!?"), evidence.all_text)
+        yield (
+            "quotation",
+            found.start(),
+            found.end(),
+            said(quoted.strip(" .,!?"), evidence.all_text),
+        )
 
 
 def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bool]]:
     """Dates and times; relative ones also hold where the number in them was told."""
-    reach = 0
-    for place in dated(text, evidence.now.date()):
+    reach, marks = 0, dated(text, evidence.now.date())
+    for place in marks:
         if place.end <= reach:
             continue
         reach, phrase = place.end, text[place.start : place.end]
         held = bool(place.days & evidence.days) or literal(phrase, evidence.all_text)
         inside = [q for q in quantities(phrase) if q.stated]
-        if not held and not place.absolute:
+        named = [d for d in marks if 0 < d.start - place.end < 7 and d.absolute]
+        if named and phrase.split()[-1].lower() in WEEKDAYS:  # «Wednesday, 3 March»
+            held = any(f"{d:%A}".lower() == phrase.split()[-1].lower() for d in named[0].days)
+        elif not held and not place.absolute:
             period = re.search(r"week|month|year|today|tonight|now|this", phrase, re.IGNORECASE)
-            told = [_number_held(q, phrase, evidence) for q in inside]
+            told = [number_held(q, phrase, evidence) for q in inside]
             held = all(told) if inside else bool(period) or stem(phrase.lower()) in evidence.stems
         yield "date", place.start, place.end, held
     for moment in timed(text):
@@ -88,12 +110,14 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
             yield "time", moment.start, moment.end, held
 
 
-def _number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
+def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     """Told as it is, rounded, scaled, as a percentage, or in another unit of time."""
     hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
     told = evidence.numbers
     if any(_rounds(reading, quantity, n, hedged) for n in told for reading in quantity.readings()):
         return True
+    if quantity.unit in _METRIC:
+        return any(close(quantity.value * f, n) for n in told for f in (1000, 0.001, 100, 0.01))
     unit = seconds_in(quantity.unit)
     if not unit:
         return False
@@ -107,7 +131,7 @@ def _joined(quantity: Quantity, text: str) -> list[float]:
     found = [q for q in quantities(text) if seconds_in(q.unit)]
     return [
         a.value * seconds_in(a.unit) + b.value * seconds_in(b.unit)
-        for a, b in zip(found, found[1:], strict=False)
+        for a, b in pairwise(found)
         if quantity in (a, b) and b.start - a.end < 14
     ]
 
@@ -117,13 +141,14 @@ def _rounds(reading: float, quantity: Quantity, told: float, hedged: bool) -> bo
     if close(reading, told) or close(abs(reading), abs(told)):
         return True
     try:
-        size = quantity.scale / 10**quantity.decimals
+        scale = quantity.scale if reading == quantity.value else 1
+        size = scale / 10**quantity.decimals
         if quantity.percent and close(reading, quantity.value / 100):
             size /= 100
         zeros = len(str(int(abs(reading)))) - len(str(int(abs(reading))).rstrip("0"))
-        if hedged and quantity.scale == 1 and zeros and not quantity.decimals:
+        if hedged and scale == 1 and zeros and not quantity.decimals:
             size = 10**zeros
-        exactly = float(told).is_integer() and quantity.scale == 1 and not hedged
+        exactly = float(told).is_integer() and scale == 1 and not hedged
         return not exactly and abs(reading - told) <= size * 0.5 + abs(told) * 1e-9
     except OverflowError:
         return False
@@ -138,6 +163,8 @@ def _names(text: str, evidence: Evidence, taken: list[tuple[int, int]]) -> Itera
         first = not before or before[-1] in ".!?:\n" or before.endswith("…")
         if not word.capital or first or any(a <= word.start < b for a, b in skipped):
             continue
+        if text[word.end : word.end + 1] == "$":  # a currency such as CA$
+            continue
         if text[word.start : word.start + 12] in starts or len(word.folded) < 2:
             continue
         if not _name_held(word.folded, word.raw, evidence):
@@ -150,7 +177,7 @@ def _name_held(folded: str, raw: str, evidence: Evidence) -> bool:
     parts = {stem(folded), stem(folded.removesuffix("s"))}
     if parts & evidence.stems or any(d.month == MONTHS.get(folded) for d in evidence.days):
         return True
-    return bool(forms(folded)) and said(raw, evidence.all_text) or _is_initials(raw, evidence)
+    return (bool(forms(folded)) and said(raw, evidence.all_text)) or _is_initials(raw, evidence)
 
 
 def _is_initials(raw: str, evidence: Evidence) -> bool:

@@ -15,12 +15,25 @@ from typing import NamedTuple
 
 from toolloom.pipeline.checks.numbers import ORDINALS, quantities
 from toolloom.pipeline.checks.text import plain
+from toolloom.pipeline.checks.times import timed
 
 MONTHS = {
     name: number
     for number, names in enumerate(
-        """january jan|february feb|march mar|april apr|may|june jun|july jul|august aug
-        |september sept sep|october oct|november nov|december dec""".split("|"),
+        [
+            "january jan",
+            "february feb",
+            "march mar",
+            "april apr",
+            "may",
+            "june jun",
+            "july jul",
+            "august aug\n        ",
+            "september sept sep",
+            "october oct",
+            "november nov",
+            "december dec",
+        ],
         start=1,
     )
     for name in names.split()
@@ -28,8 +41,15 @@ MONTHS = {
 WEEKDAYS = {
     name: number
     for number, names in enumerate(
-        """monday mon|tuesday tues tue|wednesday wed|thursday thurs thur thu|friday fri
-        |saturday|sunday""".split("|")
+        [
+            "monday mon",
+            "tuesday tues tue",
+            "wednesday wed",
+            "thursday thurs thur thu",
+            "friday fri\n        ",
+            "saturday",
+            "sunday",
+        ]
     )
     for name in names.split()
 }
@@ -111,6 +131,10 @@ def _written(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
     yield from _near(month, _number(found["day"]), found["year"], now)
 
 
+def _iso(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
+    yield from day_of(int(found["year"]), int(found["a"]), int(found["b"]))
+
+
 def _figures(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
     a, b = int(found["a"]), int(found["b"])
     yield from _near(a, b, found["year"], now)
@@ -127,7 +151,9 @@ def _weekday(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
         monday = -now.weekday() + (7 if week == "next" else 0)
         yield from shift(now, "day", monday + WEEKDAYS[found["name"].lower()])
         return
-    for offset in offsets.get(which, (ahead, ahead or 7) if which else (ahead, ahead or 7, ahead - 7)):
+    for offset in offsets.get(
+        which, (ahead, ahead or 7) if which else (ahead, ahead or 7, ahead - 7)
+    ):
         yield from shift(now, "day", offset)
 
 
@@ -180,14 +206,16 @@ _Read = Callable[[re.Match[str], dt.date], Iterable[dt.date]]
 _PATTERNS: tuple[tuple[re.Pattern[str], _Read, bool], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), read, absolute)
     for pattern, read, absolute in (
-        (r"(?<![\w-])(?P<year>\d{4})[-/.](?P<a>\d{1,2})[-/.](?P<b>\d{1,2})(?![\d-])", None, True),
+        (r"(?<![\w-])(?P<year>\d{4})[-/.](?P<a>\d{1,2})[-/.](?P<b>\d{1,2})(?![\d-])", _iso, True),
         (
-            r"(?<![\w/.-])(?P<a>\d{1,2})(?P<sep>[-/.])(?P<b>\d{1,2})(?P=sep)"
-            r"(?P<year>\d{4}|\d{2})(?![\w/-])",
+            (
+                r"(?<![\w/.-])(?P<a>\d{1,2})(?P<sep>[-/.])(?P<b>\d{1,2})(?P=sep)"
+                r"(?P<year>\d{4}|\d{2})(?![\w/-])"
+            ),
             _figures,
             True,
         ),
-        (r"(?<![\w/.-])(?P<a>\d{1,2})/(?P<b>\d{1,2})(?![\w/])(?P<year>)", _figures, True),
+        (r"(?<![\w/.-])(?P<a>\d{1,2})/(?P<b>\d{1,2})(?![\w/])(?P<year>)", _figures, False),
         (rf"\b(?P<month>{_NAMES})\b\.?\s(?:the\s)?(?P<day>{_DAY}){_YEAR}", _written, True),
         (
             rf"\b(?P<month>{_NAMES})\b\.?\s(?:the\s)?{_DAY}{_TO}(?P<day>{_DAY}){_YEAR}",
@@ -201,15 +229,19 @@ _PATTERNS: tuple[tuple[re.Pattern[str], _Read, bool], ...] = tuple(
             True,
         ),
         (
-            rf"\b(?:(?P<which>next|this|last|past|coming|on)\s)?(?P<name>{_DAYS})\b"
-            r"(?:(?:\sof)?\s(?P<week>next|this)\sweek)?",
+            (
+                rf"\b(?:(?P<which>next|this|last|past|coming|on)\s)?(?P<name>{_DAYS})\b"
+                r"(?:(?:\sof)?\s(?P<week>next|this)\sweek)?"
+            ),
             _weekday,
             False,
         ),
         (
-            r"\bday after tomorrow\b|\bday before yesterday\b|\blast night\b|\btomorrow\b"
-            r"|\byesterday\b|\btoday\b|\btonight\b|\bright now\b"
-            r"|\bthis (?:morning|afternoon|evening)\b",
+            (
+                r"\bday after tomorrow\b|\bday before yesterday\b|\blast night\b|\btomorrow\b"
+                r"|\byesterday\b|\btoday\b|\btonight\b|\bright now\b"
+                r"|\bthis (?:morning|afternoon|evening)\b"
+            ),
             _named,
             False,
         ),
@@ -227,7 +259,6 @@ _PATTERNS: tuple[tuple[re.Pattern[str], _Read, bool], ...] = tuple(
         (rf"\b(?:the|on|to|until)\s(?P<day>{_DAY}(?<=st|nd|rd|th))\b", _of_month, False),
         (rf"\b(?P<name>{'|'.join(_HOLIDAYS)})\b{_YEAR}", _holiday, True),
     )
-    for read in [read or (lambda m, now: day_of(int(m["year"]), int(m["a"]), int(m["b"])))]
 )
 _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 
@@ -281,6 +312,7 @@ def only_date(value: str, today: dt.date) -> frozenset[dt.date]:
 def numbers_outside(text: str, today: dt.date) -> list[float]:
     """Readings of the numbers that are not a part of a calendar date or of a clock time."""
     taken = [(d.start, d.end) for d in dated(text, today) if d.absolute]
+    taken += [(t.start, t.end) for t in timed(text) if t.sure]
     return [
         reading
         for q in quantities(text)

@@ -23,16 +23,20 @@ _STAMP = re.compile(
     r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?"
 )
 _LENGTH = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
-_CALENDAR = frozenset("year month day date hour minute number id code".split())
+_CALENDAR = frozenset(["year", "month", "day", "date", "hour", "minute", "number", "id", "code"])
 _NO = frozenset(
-    """no not without don't doesn't didn't isn't aren't never except skip exclude excluding avoid
-    off disable disabled nor neither hate cannot can't won't n't decline remove""".split()
+    """
+    no not without don't doesn't didn't isn't aren't never except skip exclude excluding
+    avoid off disable disabled nor neither hate cannot can't won't n't decline remove
+    """.split()  # noqa: SIM905 - a table of words
 )
 _GENERIC = frozenset(
     stem(w)
-    for w in """is has have include including included enable enabled only flag allow allowed with
-    whether true false boolean return show use should if set want get optional default default
-    need needs required require""".split()
+    for w in """
+    is has have include including included enable enabled only flag allow allowed with
+    whether true false boolean return show use should if set want get optional default
+    default need needs required require
+    """.split()  # noqa: SIM905 - a table of words
 )
 
 
@@ -51,7 +55,7 @@ def mentions(text: str, value: Any, schema: JsonObject | None, now: dt.datetime)
     """
     if oddity(value) or oddity(schema):
         return False
-    return _mentions(text, value, schema or {}, now)
+    return _mentions(text, value, schema if isinstance(schema, dict) else {}, now)
 
 
 def _mentions(text: str, value: Any, schema: JsonObject, now: dt.datetime) -> bool:
@@ -248,13 +252,14 @@ def grounded(
         return False
     if fixed(value, schema):
         return True
+    schema = schema if isinstance(schema, dict) else {}
     if isinstance(value, dict):
-        known = _properties(schema or {})
+        known = _properties(schema)
         return all(
             grounded(v, texts, observed, named(k, known.get(k)), now) for k, v in value.items()
         )
     if isinstance(value, list):
-        each = named(str((schema or {}).get("title", "")), (schema or {}).get("items"))
+        each = named(str(schema.get("title", "")), schema.get("items"))
         return all(grounded(item, texts, observed, each, now) for item in value)
     if isinstance(value, bool):
         return mentions("\n".join(texts), value, schema, now) or _seen(value, observed)
@@ -263,15 +268,14 @@ def grounded(
 
 def _seen(value: Any, observed: Sequence[Any]) -> bool:
     """Is the value a leaf of an observation, or told word for word in a longer one?"""
-    for leaf in leaves(list(observed)):
-        if same(leaf, value):
-            return True
-        if isinstance(leaf, str) and isinstance(value, str) and value.strip():
-            if is_code(value) and exact(value, leaf):
-                return True
-            if len(content(value)) < len(content(leaf)) and said(value, leaf):
-                return True
-        if isinstance(leaf, str) and isinstance(value, int | float) and len(leaf) < 400:
-            if any(close(value, r) for q in quantities(leaf) for r in q.readings()):
-                return True
-    return False
+    return any(same(leaf, value) or _told_in(leaf, value) for leaf in leaves(list(observed)))
+
+
+def _told_in(leaf: Any, value: Any) -> bool:
+    if not isinstance(leaf, str):
+        return False
+    if isinstance(value, str) and value.strip():
+        shorter = len(content(value)) < len(content(leaf))
+        return exact(value, leaf) if is_code(value) else shorter and said(value, leaf)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and any(close(value, r) for q in quantities(leaf) for r in q.readings())

@@ -47,22 +47,20 @@ def _missing(dialogue: Dialogue, paired: Pairing, index: int) -> Found:
 def dependent_calls(dialogue: Dialogue) -> Iterator[Found]:
     """A call that needs another's result comes after it, and takes its value from it."""
     paired = pair(dialogue)
+    failed = [c for c in made(dialogue) if c.failed and c.api is not None]
     for index, wanted in enumerate(dialogue.query.due):
-        call = paired.calls.get(index)
-        if call is None:
-            continue
-        for name, reference in wanted.references.items():
-            before = paired.calls.get(reference.call)
-            if before is None:
-                continue
-            if before.back is None or before.back > call.place:
-                detail = f"{call.name} needs {before.name}'s {reference.field}, but comes before it"
-                yield Reason.WRONG_ORDER, call.place, detail
-            elif fault := _off_reference(call, name, before, reference.field):
-                yield Reason.WRONG_ORDER, call.place, fault
+        tried = [c for c in failed if c.api and c.api.id == wanted.api]
+        for call in [*tried, *([paired.calls[index]] if index in paired.calls else [])]:
+            for name, reference in wanted.references.items():
+                before = paired.calls.get(reference.call)
+                if before and (fault := _off_reference(call, name, before, reference.field)):
+                    yield Reason.WRONG_ORDER, call.place, fault
 
 
 def _off_reference(call: Made, name: str, before: Made, field: str) -> str | None:
+    """What is wrong with an argument that another call's result should give; None if nothing."""
+    if before.back is None or before.back > call.place:
+        return f"{call.name} needs {before.name}'s {field}, but comes before it"
     values = list(_field(before.response, field))
     if name in call.arguments and any(same(call.arguments[name], v) for v in values):
         return None

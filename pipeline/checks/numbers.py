@@ -13,14 +13,16 @@ from toolloom.pipeline.checks.text import Word, plain, words
 _SMALL = {
     word: number
     for number, word in enumerate(
-        """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen
-        fifteen sixteen seventeen eighteen nineteen""".split()
+        """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen
+    fourteen fifteen sixteen seventeen eighteen nineteen
+    """.split()  # noqa: SIM905 - a table of words
     )
 }
 _TENS = {
     word: 10 * number
     for number, word in enumerate(
-        "twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2
+        ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], start=2
     )
 }
 _SCALES = {
@@ -42,9 +44,11 @@ _BARE_SCALES = frozenset({"hundred", "thousand", "million", "billion", "trillion
 ORDINALS = {
     word: number
     for number, word in enumerate(
-        """first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth
-        thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth
-        twentieth""".split(),
+        """
+    first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth
+    thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth
+    twentieth
+    """.split(),  # noqa: SIM905 - a table of words
         start=1,
     )
 } | {"thirtieth": 30}
@@ -59,7 +63,7 @@ _DIGITS = re.compile(
     r"(?P<num>\d{1,3}(?:[,' \u00a0\u202f]\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+,\d+|\d+,\d{1,2}"
     r"|\d+(?:\.\d+)?|\.\d+)(?!\d)"
     r"(?:\s?(?P<percent>%|percent\b|per cent\b)|(?:st|nd|rd|th)\b(?P<ordinal>)"
-    r"|\s?(?P<scale>k|m|mn|mio|bn|b|hundred|thousand|million|billion|trillion|dozen)\b"
+    r"|(?P<letter>[kmb])\b|\s?(?P<scale>mn|mio|bn|hundred|thousand|million|billion|trillion|dozen)\b"
     r"|/(?P<under>\d{1,3})(?![\d/])|(?=\s?[^\W\d_]{1,4}\b)|(?![\w]))",
     re.IGNORECASE,
 )
@@ -105,14 +109,15 @@ def _from_digits(text: str) -> Iterator[Quantity]:
         if len(digits) > _LONGEST:
             continue
         number = float(digits) if "." in digits else int(digits)
-        scale = _SCALES.get((found["scale"] or "").lower(), 1)
+        suffix = (found["letter"] or found["scale"] or "").lower()
+        scale = _SCALES.get(suffix, 1)
         if found["under"] and int(found["under"]):
             number = number / int(found["under"])
         half = re.match(r"\s(?:and|&)\sa\shalf\b", text[found.end() :], re.IGNORECASE)
         number = (number + (0.5 if half else 0)) * scale
         signed = -number if found["sign"] == "-" or _negated(text[: found.start()]) else number
         after = words(text[found.end() : found.end() + 24])
-        unit = (found["scale"] or "").lower() or (after[0].folded if after else "")
+        unit = suffix or (after[0].folded if after else "")
         yield Quantity(
             value=_whole(signed),
             start=found.start("num"),
@@ -172,7 +177,11 @@ def _spelled(found: tuple[Word, ...]) -> tuple[float, int]:
     for place, name in enumerate(names):
         if name in {"a", "an"} and not used and names[1:2] and names[1] in _BARE_SCALES:
             current = 1
-        elif name in _SMALL and last in {"", "tens", "scale"} and (last != "tens" or current % 10 == 0):
+        elif (
+            name in _SMALL
+            and last in {"", "tens", "scale"}
+            and (last != "tens" or current % 10 == 0)
+        ):
             if last == "tens" and not 0 < _SMALL[name] < 10:
                 break
             current, last = current + _SMALL[name], "small"
@@ -187,8 +196,11 @@ def _spelled(found: tuple[Word, ...]) -> tuple[float, int]:
                 else (0, total + current * _SCALES[name])
             )
             last = "scale"
-        elif name == "and" and last == "scale" and names[place + 1 : place + 2] and (
-            names[place + 1] in _SMALL or names[place + 1] in _TENS
+        elif (
+            name == "and"
+            and last == "scale"
+            and names[place + 1 : place + 2]
+            and (names[place + 1] in _SMALL or names[place + 1] in _TENS)
         ):
             continue
         else:

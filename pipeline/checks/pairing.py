@@ -49,7 +49,8 @@ def _same(given: Any, meant: Any) -> bool:
 
 def fits(intention: Intention, call: Made) -> bool:
     """The call is the intended one, argument by argument."""
-    return bool(call.api) and call.api.id == intention.api and not any(differences(intention, call))
+    right = call.api is not None and call.api.id == intention.api
+    return right and not any(differences(intention, call))
 
 
 def blocked(query: Query) -> frozenset[int]:

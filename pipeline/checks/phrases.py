@@ -6,7 +6,7 @@ import re
 
 from rapidfuzz import fuzz
 
-from toolloom.pipeline.checks.aliases import alias_said, forms
+from toolloom.pipeline.checks.aliases import alias_said, forms, unit_forms
 from toolloom.pipeline.checks.numbers import quantities
 from toolloom.pipeline.checks.text import (
     STOP,
@@ -65,7 +65,9 @@ def _initials(value: str, text: str) -> bool:
 
 def same_word(value: str, word: str) -> bool:
     """Two folded words, but for inflection, an alias or a slip of the pen in a long word."""
-    if value == word or stem(value) == stem(word) or word in forms(value):
+    if value == word or stem(value) == stem(word) or word in unit_forms(value):
+        return True
+    if len(word) > 3 and word in forms(value):
         return True
     alike = len(value) > 7 and len(word) > 7 and value[0] == word[0]
     return alike and fuzz.ratio(value, word) >= 93

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from toolloom.pipeline.checks.grounding import leaves
-from toolloom.pipeline.checks.text import STOP, clauses, fold, plain, sentences, spaced, stem, words
+from toolloom.pipeline.checks.text import STOP, clauses, plain, sentences, spaced, stem, words
 from toolloom.schemas import JsonObject
 
 _PAIRS = """
 success successful successfully succeeded ok okay|failed failure unsuccessful fail failing error
-available|unavailable
+available stock|unavailable
 open|closed shut
 confirmed|cancelled canceled unconfirmed
 approved accepted|declined denied rejected disapproved
@@ -32,9 +31,14 @@ _POLES = tuple(
     (frozenset(map(stem, yes.split())), frozenset(map(stem, no.split())))
     for yes, no in (line.split("|") for line in _PAIRS.strip().splitlines())
 )
-_DENIAL = frozenset("no not never without neither nor cannot out isn't aren't wasn't weren't".split())
-_HYPOTHESIS = frozenset("if unless whether until once should".split())
-_GENERIC = frozenset("is has was are status state flag result".split())
+_DENIAL = frozenset(
+    """
+    no not never without neither nor cannot out isn't aren't wasn't weren't
+    """.split()  # noqa: SIM905 - a table of words
+)
+_NO_STOCK = re.compile(r"\b(?:out of stock|sold out|fully booked)\b", re.IGNORECASE)
+_HYPOTHESIS = frozenset(["if", "unless", "whether", "once", "should"])
+_GENERIC = frozenset(["is", "has", "was", "are", "status", "state", "flag", "result"])
 
 
 class Stated(NamedTuple):
@@ -107,19 +111,24 @@ def claimed(reply: str, fact: Stated, known: frozenset[str]) -> set[bool]:
         for clause in clauses(sentence):
             names = [w.folded for w in clause]
             for place, name in enumerate(names):
-                root = stem(name)
+                root = _root(name)
                 if root in fact.yes or (root in fact.no and root not in known):
                     found.add((root in fact.yes) != _denied(names[:place]))
     return found
 
 
 def _assertions(reply: str) -> Iterator[str]:
-    text = plain(reply)
+    text = _NO_STOCK.sub("unavailable", plain(reply))
     for match in re.finditer(r"[^.!?\n]+[.!?\n]*", text):
         sentence = match.group()
         hypothetical = _HYPOTHESIS & {w.folded for w in words(sentence)}
         if not sentence.rstrip().endswith("?") and not hypothetical:
             yield sentence
+
+
+def _root(word: str) -> str:
+    """A word's stem, but for nouns such as «confirmation», which assert nothing."""
+    return word if word.endswith(("ation", "ations")) else stem(word)
 
 
 def _denied(before: list[str]) -> bool:
@@ -142,11 +151,11 @@ def _tells(text: str, value: str) -> bool:
     wanted = [stem(w.folded) for w in words(spaced(value))]
     for sentence in sentences(text):
         found = [w.folded for w in words(sentence)]
-        roots = [stem(w) for w in found]
+        roots = [_root(w) for w in found]
         for place in range(len(roots) - len(wanted) + 1):
-            if wanted and roots[place : place + len(wanted)] == wanted:
-                if not _denied(found[:place]):
-                    return True
+            here = roots[place : place + len(wanted)] == wanted
+            if wanted and here and not _denied(found[:place]):
+                return True
     return False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -10,6 +11,7 @@ from itertools import count, islice
 from typing import Any, NamedTuple
 
 from jsonschema import Draft202012Validator, FormatChecker, ValidationError
+from jsonschema.exceptions import SchemaError
 from jsonschema.validators import extend
 from referencing import Registry
 
@@ -62,13 +64,12 @@ def violations(schema: JsonObject, value: Any) -> list[Violation]:
         raise
     # A hostile schema breaks jsonschema in ways no list covers: unresolvable, endless, ill-typed.
     except Exception as error:
-        raise UncheckableSchema(f"{type(error).__name__}: {str(error)[:200]}") from error
+        told = error.message[:200] if isinstance(error, SchemaError) else type(error).__name__
+        raise UncheckableSchema(told) from error
 
 
 @lru_cache(maxsize=512)
 def _checker(text: str) -> Draft202012Validator:
-    import json
-
     return _build(json.loads(text), {})
 
 
@@ -85,6 +86,8 @@ def _counting(schema: JsonObject) -> Draft202012Validator:
 
 
 def _build(schema: JsonObject, keywords: dict[str, Any]) -> Draft202012Validator:
+    if any(not _is_cheap(p, "") for p in _property_patterns(schema)):
+        raise UncheckableSchema("a pattern for property names that may take forever")
     Draft202012Validator.check_schema(schema, format_checker=FormatChecker(()))
     bounded = {
         "pattern": _pattern,
@@ -92,8 +95,23 @@ def _build(schema: JsonObject, keywords: dict[str, Any]) -> Draft202012Validator
         "unevaluatedProperties": _pass,  # exponential in the depth of the schema
         "unevaluatedItems": _pass,
     }
-    kind = extend(Draft202012Validator, {**bounded, **keywords})
+    kind: type[Draft202012Validator] = extend(  # type: ignore[no-untyped-call]
+        Draft202012Validator, {**bounded, **keywords}
+    )
     return kind(schema, registry=Registry(), format_checker=_FORMATS)
+
+
+def _property_patterns(schema: JsonObject) -> Iterator[str]:
+    """`patternProperties` at any depth: jsonschema tries them for `additionalProperties`."""
+    stack: list[Any] = [schema]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, dict):
+            stack.extend(part.values())
+            found = part.get("patternProperties")
+            yield from found if isinstance(found, dict) else ()
+        elif isinstance(part, list):
+            stack.extend(part)
 
 
 def _pass(validator: Any, keyword: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:

@@ -8,21 +8,25 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from toolloom.pipeline.checks.dates import dated, numbers_outside
-from toolloom.pipeline.checks.plain import oddity
 from toolloom.pipeline.checks.phrases import is_code, said
-from toolloom.pipeline.checks.text import STOP, Word, clauses, plain, words
+from toolloom.pipeline.checks.plain import oddity
+from toolloom.pipeline.checks.text import STOP, Word, alone, clauses, plain, words
 from toolloom.pipeline.checks.times import moments, timed
 from toolloom.schemas import JsonObject
 
 _CAP = 40
 _LONGEST = 5  # words of a phrase
 QUOTED = re.compile(r"\"([^\"\n]{1,200})\"|(?<!\w)'([^'\n]{2,200})'(?!\w)|«([^»\n]{1,200})»")
-ADDRESS = re.compile(r"https?://[^\s<>\"')]+|[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,8}|(?<!\w)[@#]\w+")
+ADDRESS = re.compile(
+    r"https?://[^\s<>\"')]+|[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,8}|(?<!\w)[@#]\w+"
+)
 CODE = re.compile(r"(?<![\w@./-])(?=[\w-]*\d)(?=[\w-]*[A-Za-z_])[\w-]{3,}|\+?\d[\d ().-]{5,}\d")
 _ASKING = frozenset(
-    """please find book show give tell get need want look help know check search make schedule
-    set add create send start could can would i'd i'm what's hi hello hey thanks thank let
-    reserve order""".split()
+    """
+    please find book show give tell get need want look help know check search make
+    schedule set add create send start could can would i'd i'm what's hi hello hey
+    thanks thank let reserve order
+    """.split()  # noqa: SIM905 - a table of words
 )
 
 
@@ -46,7 +50,8 @@ def spans(text: str, schema: JsonObject, now: dt.datetime) -> list[Any]:
         return _numbers(text, now.date(), whole="number" not in kinds)
     if "boolean" in kinds:
         return [True, False]
-    return _unique(_strings(text, schema.get("format"), now))
+    found = _strings(text, schema.get("format"), now)
+    return _unique(v for v in found if "format" in schema or said(v, text))
 
 
 def _unique(found: Iterable[Any]) -> list[Any]:
@@ -106,8 +111,10 @@ def _grams(text: str) -> Iterator[str]:
             if _edge(start):
                 continue
             for last in clause[first : first + _LONGEST]:
-                inside = [w for w in words(text[start.start : last.end])]
-                if not _edge(last) and not any(w.folded in _ASKING for w in inside):
+                inside = list(words(text[start.start : last.end]))
+                if _edge(last) or not alone(text, start.start, last.end):
+                    continue
+                if not any(w.folded in _ASKING for w in inside):
                     yield text[start.start : last.end]
 
 

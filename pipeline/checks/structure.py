@@ -11,7 +11,7 @@ from toolloom.pipeline.checks.flow import Found, observation_of, replies, shown
 from toolloom.pipeline.checks.plain import oddity
 from toolloom.schemas import Dialogue, Message, Reason
 
-_LONGEST = 20_000  # letters of a user's or assistant's message
+_LONGEST = 8_000  # letters of a user's or assistant's message
 _CALL_LIKE = re.compile(
     r"<\|?/?(?:tool_call|function_call|functioncall|tool_response|python_tag)"
     r"|\bAPI[- ]?(?:Request|Call)\s*:|\bAction(?: Input)?\s*:|```\s?tool_(?:code|call)"

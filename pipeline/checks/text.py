@@ -13,21 +13,26 @@ from typing import NamedTuple
 import snowballstemmer
 
 STOP = frozenset(
-    """a about above after again all also am an and any are as at be been before being below
-    between both but by can could did do does doing down during each few for from further get
-    had has have having he her here hers him his how i i'd i'll i'm i've if in into is it it's
-    its just let let's like me more most my near need no nor not now of off on once only or
-    other our out over own per please same she should so some such than that that's the their
-    them then there these they this those through to too under until up us very via want was we
-    were what when where which while who whom whose why will with would you you're your""".split()
+    """
+    a about above after again all also am an and any are as at be been before being
+    below between both but by can could did do does doing down during each few for from
+    further get had has have having he her here hers him his how i i'd i'll i'm i've if
+    in into is it it's its just let let's like me more most my near need no nor not now
+    of off on once only or other our out over own per please same she should so some
+    such than that that's the their them then there these they this those through to too
+    under until up us very via want was we were what when where which while who whom
+    whose why will with would you you're your
+    """.split()  # noqa: SIM905 - a table of words
 )
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)*[+#]{0,2}")
-_SENTENCE_END = re.compile(r"(?<![A-Z][a-z])(?<!\b[A-Za-z])[.!?…]+[\"')\]]*(?=\s|$)|[\n;]+|[。！？]")
-_CLAUSE_END = re.compile(r"[.,!?;:()\[\]{}\"“”\n]+(?=\s|$|[\"“(])|[(\"“]|\s[-–—]\s")  # noqa: RUF001
+_SENTENCE_END = re.compile(
+    r"(?<![A-Z][a-z])(?<!\b[A-Za-z])[.!?…]+[\"')\]]*(?=\s|$)|[\n;]+|[。！？]"
+)
+_CLAUSE_END = re.compile(r"[.,!?;:()\[\]{}\"“”\n]+(?=\s|$|[\"“(])|[(\"“]|\s[-–—]\s")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_SPACES = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_PLAIN = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-"})  # noqa: RUF001
+_PLAIN = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-"})
 
 
 class Word(NamedTuple):
@@ -97,11 +102,12 @@ def runs(value: str, text: str) -> Iterator[tuple[int, int]]:
     """Where the letters and digits of `value` stand as whole words, however spaced or joined."""
     needle = "".join(w.folded for w in words(value))
     found = words(text)
+    capitals = value.isupper() and needle in STOP  # US and IT are not «us» and «it»
     for first, start in enumerate(found):
         joined = ""
         for last in found[first:]:
             joined += last.folded
-            if joined == needle:
+            if joined == needle and (not capitals or last.raw.isupper()):
                 yield start.start, last.end
             if not needle.startswith(joined) or len(joined) >= len(needle):
                 break
@@ -114,10 +120,15 @@ def literal(value: str, text: str) -> bool:
     return any(True for _ in runs(value, text))
 
 
+def alone(text: str, start: int, end: int) -> bool:
+    """Is this part of a text no part of a longer code or address?"""
+    before, after = text[max(0, start - 2) : start], text[end : end + 2]
+    glued = re.search(r"\w[-_.@/]\Z|[\w@]\Z", before) or re.match(r"[-_@/.]\w|\w", after)
+    return not glued
+
+
 def exact(value: str, text: str) -> bool:
     """Like `literal`, but for codes: not as a part of a longer code («A12» in «A12-9»)."""
-    for start, end in runs(value, text):
-        before, after = text[max(0, start - 2) : start], text[end : end + 2]
-        if not re.search(r"\w[-_.@/]\Z|[\w@]\Z", before) and not re.match(r"[-_@/.]\w|\w", after):
-            return True
+    if any(alone(text, start, end) for start, end in runs(value, text)):
+        return True
     return not words(value) and bool(value.strip()) and value in text

@@ -6,6 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from toolloom.pipeline.checks.numbers import quantities
@@ -14,7 +15,10 @@ from toolloom.pipeline.checks.text import plain
 _HOURS = {
     word: number
     for number, word in enumerate(
-        "one two three four five six seven eight nine ten eleven twelve".split(), start=1
+        """
+    one two three four five six seven eight nine ten eleven twelve
+    """.split(),  # noqa: SIM905 - a table of words
+        start=1,
     )
 }
 _MINUTES = {
@@ -32,16 +36,18 @@ _PATTERNS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         rf"(?<![\w:.])(?P<hour>\d{{1,2}})[:h](?P<minute>\d{{2}})(?::\d{{2}}(?:\.\d+)?)?(?!\d){_PART}",
-        rf"(?<=T)(?P<hour>\d{{2}}):(?P<minute>\d{{2}})(?P<half>)(?P<part>)",
-        rf"(?<![\w:.])(?P<hour>\d{{1,2}})\.(?P<minute>\d{{2}})\s?(?P<half>[ap])\.?m\b(?P<part>)",
+        r"(?<=T)(?P<hour>\d{2}):(?P<minute>\d{2})(?P<half>)(?P<part>)",
+        r"(?<![\w:.])(?P<hour>\d{1,2})\.(?P<minute>\d{2})\s?(?P<half>[ap])\.?m\b(?P<part>)",
         rf"\b(?P<past>{_MINUTE})(?:\sminutes)?\s(?P<way>past|after|to|before|til|till)\s{_HOUR}\b{_PART}",
         rf"\b{_HOUR}\s(?P<spoken>fifteen|thirty|forty-five|forty five|twenty|ten|forty|fifty)\b{_PART}",
         rf"(?<![\w:.$€£-]){_HOUR}(?:\s?o'?clock\b){_PART}",
         rf"(?<![\w:.$€£-]){_HOUR}\s?(?P<half>[ap])\.?\s?m\b\.?(?P<part>)",
         rf"(?<![\w:.$€£-]){_HOUR}\s(?:in the|at|this)\s(?P<part>morning|afternoon|evening|night)\b(?P<half>)",
-        rf"\b(?:at|around|by|before|after|from|until|till|to|about|between|and)\s{_HOUR}"
-        r"(?![\w%])(?![.:,/]\d)(?P<half>)(?P<part>)",
-        rf"(?<![\w:.-])(?P<hour>\d{{1,2}})\s?(?:-|to|and|until)\s?\d{{1,2}}(?::\d\d)?\s?(?P<half>[ap])\.?m\b(?P<part>)",
+        (
+            rf"\b(?:at|around|by|before|after|from|until|till|to|about|between|and)\s{_HOUR}"
+            r"(?![\w%])(?![.:,/]\d)(?P<half>)(?P<part>)"
+        ),
+        r"(?<![\w:.-])(?P<hour>\d{1,2})\s?(?:-|to|and|until)\s?\d{1,2}(?::\d\d)?\s?(?P<half>[ap])\.?m\b(?P<part>)",
     )
 )
 _NAMED = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0), "lunchtime": (12, 0)}
@@ -51,8 +57,10 @@ _SECONDS = {
     "day": 86400, "week": 604800, "night": 86400,
 }  # fmt: skip
 _RELATIVE = re.compile(
-    r"\b(?:in|within)\s(?P<text>[\w .-]{1,30}?(?:minutes?|mins?|hours?|hrs?))\b"
-    r"|\b(?P<text2>[\w.-]{1,12}(?: [\w.-]{1,6})? (?:minutes?|hours?)) from now\b",
+    (
+        r"\b(?:in|within)\s(?P<text>[\w .-]{1,30}?(?:minutes?|mins?|hours?|hrs?))\b"
+        r"|\b(?P<text2>[\w.-]{1,12}(?: [\w.-]{1,6})? (?:minutes?|hours?)) from now\b"
+    ),
     re.IGNORECASE,
 )
 
@@ -73,9 +81,9 @@ class Timed(NamedTuple):
 def timed(text: str) -> tuple[Timed, ...]:
     """Every place in the text that says a time of day, in order."""
     flat = plain(text)
-    bare = _PATTERNS[-2]
+    loose = {_PATTERNS[4], _PATTERNS[-2]}
     found = [
-        Timed(m.start(), m.end(), frozenset(times), pattern is not bare)
+        Timed(m.start(), m.end(), frozenset(times), pattern not in loose)
         for pattern in _PATTERNS
         for m in pattern.finditer(flat)
         if (times := list(_read(m)))
@@ -106,7 +114,7 @@ def _read(found: re.Match[str]) -> Iterator[dt.time]:
         yield dt.time(hour % 12 + (12 if half == "p" else 0), minute)
         return
     yield dt.time(hour, minute)
-    if 0 < hour < 13:
+    if 0 < hour < 13 and not parts["hour"].startswith("0"):
         yield dt.time((hour + 12) % 24, minute)
         yield dt.time(hour % 12, minute)
 
@@ -119,6 +127,8 @@ def times(text: str) -> frozenset[dt.time]:
 def only_time(value: str) -> frozenset[dt.time]:
     """The times a value means that is nothing but a time; empty if it is something else."""
     whole = re.sub(r"(?:Z|[+-]\d{2}:?\d{2})$", "", value.strip())
+    if clock := re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)(?::\d{2}(?:\.\d+)?)?", whole):
+        return frozenset([dt.time(int(clock[1]), int(clock[2]))])
     return frozenset(
         t
         for place in timed(whole)
@@ -151,10 +161,10 @@ def spans_of_time(text: str) -> tuple[float, ...]:
     single = [q.value * unit for q, unit in found if unit]
     joined = [
         a.value * unit_a + b.value * unit_b
-        for (a, unit_a), (b, unit_b) in zip(found, found[1:], strict=False)
+        for (a, unit_a), (b, unit_b) in pairwise(found)
         if unit_a > unit_b > 0 and b.start - a.end < 14
     ]
     half = [1800.0] if re.search(r"\bhalf(?: an|-)?.?hour\b", text.lower()) else []
     more = [5400.0] if re.search(r"\b(?:an hour|one hour) and a half\b", text.lower()) else []
     one = [3600.0] if re.search(r"\ban hour\b", text.lower()) else []
-    return tuple([*single, *joined, *half, *more, *one])
+    return (*single, *joined, *half, *more, *one)

@@ -14,7 +14,16 @@ import pytest
 import toys
 
 from toolloom.pipeline.report import Tally
-from toolloom.pipeline.runner import legs, preview, run, shards_in_flight, shrunk, together
+from toolloom.pipeline.runner import (
+    legs,
+    preview,
+    preview_recipe,
+    run,
+    run_recipe,
+    shards_in_flight,
+    shrunk,
+    together,
+)
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.pipeline.store import RunFolder
 from toolloom.schemas import EndpointDown, Query, Reason, StoreError, parse_recipe
@@ -123,8 +132,10 @@ async def test_shards_in_memory_are_bounded(tmp_path: Path) -> None:
 
 
 def test_shards_in_flight_keep_endpoints_busy() -> None:
-    """Three records for each request under way, over the endpoints the stages use."""
-    recipe = toys.recipe(model={"concurrency": 64}, agents={"tester": {"concurrency": 32}})
+    """Three records for each request under way; agents at one address share its limit."""
+    other = {"base_url": "http://other/v1", "concurrency": 32}
+    agents = {"query": {"temperature": 0.1}, "tester": other}
+    recipe = toys.recipe(model={"concurrency": 64}, agents=agents)
     assert shards_in_flight(recipe, toys.STAGES) == 3 * (64 + 32) // 4
     assert shards_in_flight(toys.recipe(shard_size=10_000), toys.STAGES) == 2
 
@@ -219,6 +230,20 @@ async def test_the_preview_leaves_nothing_behind(
     assert [sample.id for sample in seen.samples] == ["q0", "q1", "q2"]
     assert {r.reason for r in seen.rejected} >= {Reason.NEAR_DUPLICATE, Reason.VALUE_NOT_MENTIONED}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recipe_runs_without_await(tmp_path: Path) -> None:
+    """Callers that do not await give a recipe or the path of its file."""
+    path = tmp_path / "toy.yaml"
+    path.write_text("name: toy\nshard_size: 4\nqueries: {count: 21}\napis: {domains: 6}\n")
+    made = run_recipe(path, tmp_path, stages=toys.STAGES)
+    assert made.published and made.published.label == "toy/v1"
+    assert len(preview_recipe(toys.recipe(), 2, stages=toys.STAGES).samples) == 2
+
+
+async def test_a_recipe_runs_inside_a_loop(tmp_path: Path) -> None:
+    """The same call works in a notebook, whose loop runs already."""
+    assert run_recipe(toys.recipe(), tmp_path, stages=toys.STAGES).summary.counts.accepted == 17
 
 
 def test_a_preview_draws_no_more_than_it_needs() -> None:

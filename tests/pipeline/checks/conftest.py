@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from toolloom.schemas import API_SEARCH, Api, Dialogue, Message, Observation, Query, ToolCall
 
 GOOD = Path(__file__).parent / "good"
@@ -83,9 +84,7 @@ def _messages(step: dict[str, Any], count: int) -> list[Message]:
         ToolCall(id=f"call_{count}_{i}", function={"name": c[0], "arguments": c[1]})  # type: ignore[arg-type]
         for i, c in enumerate(made)
     ]
-    results = [
-        Observation(error=c[3]) if len(c) > 3 else Observation(response=c[2]) for c in made
-    ]
+    results = [Observation(error=c[3]) if len(c) > 3 else Observation(response=c[2]) for c in made]
     return [
         Message(role="assistant", content=step.get("say"), tool_calls=tuple(calls)),
         *(

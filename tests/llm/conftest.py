@@ -1,0 +1,64 @@
+"""Endpoints, prompts and gateways for the tests of the door."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolloom.llm import FakeServer, Gateway, Request
+from toolloom.prompts import Prompt
+from toolloom.schemas import Endpoint, JsonObject
+
+CITY: JsonObject = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture
+def city() -> JsonObject:
+    """A schema: an object with one text."""
+    return CITY
+
+
+@pytest.fixture
+def prompt() -> Prompt:
+    return Prompt("asking", "hash-of-asking", ({"role": "user", "content": "Name a city."},))
+
+
+@pytest.fixture
+def at() -> Callable[..., Endpoint]:
+    """Makes the endpoint of a server; tries twice, so that failures are quick."""
+
+    def make(server: FakeServer | str, **changes: Any) -> Endpoint:
+        base_url = server if isinstance(server, str) else server.base_url
+        return Endpoint(**{"base_url": base_url, "model": "fake", "tries": 2, **changes})
+
+    return make
+
+
+@pytest.fixture
+def plain() -> Callable[..., Request]:
+    """Makes a request for plain text."""
+
+    def make(content: str = "Hello", **changes: Any) -> Request:
+        fields = {"schema": None, "max_tokens": 16, "temperature": 0.5, "seed": 1, **changes}
+        return Request(messages=({"role": "user", "content": content},), **fields)
+
+    return make
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "new" / "cache.sqlite"
+
+
+@pytest.fixture
+async def gateway(cache: Path) -> AsyncIterator[Gateway]:
+    async with Gateway(cache) as opened:
+        yield opened

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import datetime as dt
+import email.utils
+
+import pytest
+
+from toolloom.llm.faults import Caller, FormatRefused, fault, retry_after
+from toolloom.schemas import EndpointDenied, EndpointError, ModelMissing, RequestRefused
+
+CALLER = Caller("http://127.0.0.1/v1", "m", "OPENAI_API_KEY", "none")
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "2"}, 2.0),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        ({"retry-after": "86400"}, 60.0),
+        ({"retry-after": "inf"}, 60.0),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, None),
+    ],
+)
+def test_waits_are_read_and_bounded(headers, seconds):
+    """Seconds, fractions and milliseconds are honoured up to a minute; nonsense is not."""
+    assert retry_after(headers) == seconds
+
+
+def test_waits_may_be_dates():
+    """Retry-After may be a date: what is left until then."""
+    then = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=30)
+    waited = retry_after({"retry-after": email.utils.format_datetime(then, usegmt=True)})
+    assert waited is not None
+    assert 28 < waited <= 30
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, '{"error": {"code": "model_not_found", "message": "no"}}', ModelMissing),
+        (403, '{"error": {"code": "model_not_found", "message": "no"}}', ModelMissing),
+        (404, '{"error": "model \\"m\\" not found, try pulling it first"}', ModelMissing),
+        (404, '{"detail": "Not Found"}', EndpointError),
+        (402, "Insufficient credits", EndpointDenied),
+        (400, "'response_format.type' must be 'text'", FormatRefused),
+        (400, "Invalid schema for response_format 'answer'", RequestRefused),
+        (422, "unknown variant `json_schema`", FormatRefused),
+        (400, "maximum context length is 4096 tokens", RequestRefused),
+    ],
+)
+def test_servers_words_are_understood(status, body, kind):
+    """What real servers say is told apart: model, path, money, format, request."""
+    assert type(fault(status, {}, body, CALLER, formatted=True)) is kind
+
+
+def test_format_words_need_a_format():
+    """A refusal that merely speaks of formats is no refused format if none was asked for."""
+    found = fault(400, {}, "json_schema", CALLER, formatted=False)
+    assert type(found) is RequestRefused

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from toolloom.llm import FakeServer, Gateway
+from toolloom.llm.fake import Failure, improvise
+from toolloom.schemas import EndpointDenied, RequestRefused
+
+
+async def test_answered_requests_are_not_sent_again(gateway, at, plain):
+    """A request that was answered is answered from the cache, word for word."""
+    async with FakeServer() as server:
+        model = gateway.model(at(server))
+        first = await model.complete(plain())
+        second = await model.complete(plain())
+    assert (first.text, first.raw) == (second.text, second.raw)
+    assert (first.cached, second.cached, server.received) == (False, True, 1)
+    assert (gateway.stats.asked, gateway.stats.cached) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "change", [{"seed": 2}, {"temperature": 0.6}, {"max_tokens": 17}, {"content": "Bye"}]
+)
+async def test_different_requests_are_sent(gateway, at, plain, change):
+    """Whatever changes the answer is part of the cache's key."""
+    async with FakeServer() as server:
+        model = gateway.model(at(server))
+        await model.complete(plain())
+        await model.complete(plain(**change))
+        assert server.received == 2
+
+
+async def test_equal_requests_in_flight_are_sent_once(gateway, at, plain):
+    """Of equal requests made at once one is sent, and all get its answer."""
+    async with FakeServer(latency=0.1) as server:
+        model = gateway.model(at(server))
+        replies = await asyncio.gather(*(model.complete(plain()) for _ in range(8)))
+    assert server.received == 1
+    assert len({reply.text for reply in replies}) == 1
+
+
+async def test_waiting_requests_survive_the_cancelled_one(gateway, at, plain):
+    """If the request that was sent is cancelled, one that waited for it is sent."""
+    async with FakeServer(latency=0.1) as server:
+        model = gateway.model(at(server))
+        first = asyncio.create_task(model.complete(plain()))
+        second = asyncio.create_task(model.complete(plain()))
+        await asyncio.sleep(0.05)
+        first.cancel()
+        assert (await second).text
+
+
+async def test_endpoints_give_the_same_model(gateway, at):
+    """An endpoint has one model, however often it is asked for."""
+    assert gateway.model(at("http://127.0.0.1:9/v1")) is gateway.model(at("http://127.0.0.1:9/v1"))
+
+
+async def test_one_address_has_one_limit(gateway, at, plain):
+    """Two models at one address share its limit of requests under way."""
+    async with FakeServer(latency=0.05) as server:
+        models = [gateway.model(at(server, model=name, concurrency=2)) for name in ("a", "b")]
+        requests = [model.complete(plain(seed=n)) for model in models for n in range(6)]
+        await asyncio.gather(*requests)
+    assert server.peak == 2
+
+
+@pytest.mark.parametrize(
+    ("modes", "probes"), [(("json_schema",), 1), (("json_object",), 2), ((), 3)]
+)
+async def test_modes_are_found_once(cache, at, plain, city, modes, probes):
+    """The best mode an endpoint takes is found by its first request and never probed again."""
+    async with FakeServer(modes=modes) as server:
+        async with Gateway(cache) as gateway:
+            model = gateway.model(at(server))
+            structured = [plain(schema=city, seed=n) for n in range(5)]
+            await asyncio.gather(*map(model.complete, structured))
+            assert server.received == probes + 4
+        async with Gateway(cache) as gateway:
+            model = gateway.model(at(server))
+            await asyncio.gather(*(model.complete(plain(schema=city, seed=n)) for n in (4, 5, 6)))
+        assert server.received == probes + 4 + 2
+
+
+async def test_a_refused_schema_is_no_refused_mode(gateway, at, plain, city):
+    """A complaint about this schema alone refuses the record and leaves the mode open."""
+    said = '{"error": {"message": "Invalid schema for response_format \'answer\'"}}'
+    script = iter([Failure(400, body=said), '{"city": "Rome"}'])
+    async with FakeServer(lambda body: next(script)) as server:
+        model = gateway.model(at(server))
+        with pytest.raises(RequestRefused) as refused:
+            await model.complete(plain(schema=city))
+        await model.complete(plain(schema=city))
+    assert refused.value.raw == said
+    assert server.bodies[-1]["response_format"]["type"] == "json_schema"
+
+
+async def test_stats_count_tokens_and_cost(gateway, at, plain):
+    """Tokens and dollars count what was really sent, at the endpoint's prices."""
+    async with FakeServer() as server:
+        model = gateway.model(at(server, prompt_price=1.0, completion_price=2.0))
+        reply = await model.complete(plain())
+        await model.complete(plain())
+    stats = gateway.stats
+    assert stats.prompt_tokens == reply.prompt_tokens > 0
+    assert stats.cost == (reply.prompt_tokens + 2 * reply.completion_tokens) / 1e6
+
+
+async def test_a_missing_key_stops_before_any_request(gateway, at, plain, monkeypatch):
+    """An endpoint elsewhere needs a key: without one the error names the variable to set."""
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    model = gateway.model(at("https://llm.invalid/v1", key_env="SOME_KEY"))
+    with pytest.raises(EndpointDenied, match="SOME_KEY"):
+        await model.complete(plain())
+
+
+async def test_keys_show_nowhere(cache, at, plain, monkeypatch):
+    """A key is in no error and in no file, even if the server repeats it."""
+    key = "sk-very-secret-0123456789"
+    monkeypatch.setenv("SOME_KEY", key)
+    echoes = iter([f"your key is {key}", Failure(400, body=f"bad request of {key}")])
+    async with Gateway(cache) as gateway:
+        async with FakeServer(lambda body: next(echoes)) as server:
+            model = gateway.model(at(server, key_env="SOME_KEY"))
+            assert key not in (await model.complete(plain())).raw
+            with pytest.raises(RequestRefused) as refused:
+                await model.complete(plain(seed=2))
+        async with FakeServer(improvise, key="another") as server:
+            with pytest.raises(EndpointDenied) as denied:
+                await gateway.model(at(server, key_env="SOME_KEY")).complete(plain())
+    assert "SOME_KEY" in str(denied.value)
+    assert key not in str(denied.value) + str(refused.value) + refused.value.raw
+    assert not any(key.encode() in file.read_bytes() for file in cache.parent.iterdir())

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+from toolloom.llm import FakeServer
+from toolloom.llm.cache import RESPONSES, Cache
+
+REQUESTS = 200
+RUN = """
+import asyncio, sys
+from toolloom.llm import Gateway, ask
+from toolloom.prompts import Prompt
+from toolloom.schemas import Endpoint
+
+async def main():
+    prompt = Prompt("t", "h", ({"role": "user", "content": "Hello"},))
+    async with Gateway(sys.argv[1]) as gateway:
+        model = gateway.model(Endpoint(base_url=sys.argv[2], model="fake", concurrency=8))
+        asked = (ask(model, prompt, str, seed=n) for n in range(int(sys.argv[3])))
+        await asyncio.gather(*asked)
+
+asyncio.run(main())
+"""
+
+
+def start(server: FakeServer, cache) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", RUN, str(cache), server.base_url, str(REQUESTS)]
+    return subprocess.Popen(command)
+
+
+def test_a_killed_run_asks_nothing_again(cache):
+    """After kill -9 every response that was committed is used, and no other is missing."""
+    with FakeServer(latency=0.05).serve_in_thread() as server:
+        with start(server, cache) as process:
+            while server.answered < REQUESTS // 2:
+                time.sleep(0.01)
+            process.kill()
+        time.sleep(0.2)  # what the server had under way comes to its end
+        answered = server.answered
+        opened = Cache(cache)
+        kept = len(opened._connection.execute(RESPONSES.select()).all())
+        opened.close()
+        with start(server, cache) as process:
+            assert process.wait() == 0
+    assert kept >= REQUESTS // 2 - 8
+    assert server.answered - answered == REQUESTS - kept
+    assert server.repeats <= answered - kept

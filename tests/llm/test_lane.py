@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+from toolloom.llm.lane import Lane
+
+
+async def most_at_once(lane: Lane, count: int) -> int:
+    """Drive through a lane and see how many were in it at once."""
+    inside = most = 0
+
+    async def drive() -> None:
+        nonlocal inside, most
+        async with lane:
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0.01)
+            inside -= 1
+
+    await asyncio.gather(*(drive() for _ in range(count)))
+    return most
+
+
+async def test_the_limit_holds():
+    """No more than the limit are in a lane at once, and all get through."""
+    lane = Lane()
+    lane.allow(3)
+    assert await most_at_once(lane, 20) == 3
+
+
+async def test_a_pause_narrows_and_answers_widen():
+    """After a refusal fewer go at once; answers bring the limit back, and no further."""
+    lane = Lane()
+    lane.allow(8)
+    lane.pause(0.05)
+    lane.pause(0.05)
+    began = time.monotonic()
+    assert await most_at_once(lane, 20) == 6
+    assert time.monotonic() - began >= 0.05
+    for _ in range(10):
+        lane.answered()
+    assert await most_at_once(lane, 20) == 8
+
+
+async def test_cancelled_waiters_leave_no_gap():
+    """A place that falls to a cancelled waiter goes to the next one."""
+    lane = Lane()
+    lane.allow(1)
+    async with lane:
+        waiters = [asyncio.create_task(most_at_once(lane, 1)) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiters[0].cancel()
+    waiters[1].cancel()
+    assert await asyncio.wait_for(waiters[2], 1) == 1

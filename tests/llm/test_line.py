@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from toolloom.llm import FakeServer
+from toolloom.llm.fake import Failure
+from toolloom.schemas import (
+    EndpointDenied,
+    EndpointDown,
+    EndpointError,
+    ModelMissing,
+    RequestRefused,
+)
+
+
+@pytest.mark.parametrize(
+    "failure", [Failure(500), Failure(503), Failure(429), Failure(408), Failure(disconnect=True)]
+)
+async def test_passing_failures_are_tried_again(gateway, at, plain, failure):
+    """A failure that may pass is tried again, and the answer counts as any other."""
+    script = iter([failure, "Hello"])
+    async with FakeServer(lambda body: next(script)) as server:
+        reply = await gateway.model(at(server)).complete(plain())
+    assert reply.text == "Hello"
+    assert (gateway.stats.asked, gateway.stats.retries, server.received) == (1, 1, 2)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_refused_requests_are_not_tried_again(gateway, at, plain, status):
+    """A refusal concerns this request: it is raised at once, with the endpoint's own words."""
+    async with FakeServer(lambda body: Failure(status, body="too long")) as server:
+        with pytest.raises(RequestRefused, match="too long") as refused:
+            await gateway.model(at(server)).complete(plain())
+        assert server.received == 1
+    assert refused.value.raw == "too long"
+
+
+async def test_retry_after_is_honoured(gateway, at, plain):
+    """A request waits as long as the endpoint says, and no shorter."""
+    script = iter([Failure(429, retry_after=1), "Hello"])
+    async with FakeServer(lambda body: next(script)) as server:
+        began = time.monotonic()
+        await gateway.model(at(server)).complete(plain())
+    assert 1 <= time.monotonic() - began < 2
+
+
+async def test_a_rate_limit_holds_the_others_back(gateway, at, plain):
+    """After a 429 with Retry-After nothing is sent to that address until it is over."""
+    script = iter([Failure(429, retry_after=0.5), "one", "two"])
+    async with FakeServer(lambda body: next(script)) as server:
+        model = gateway.model(at(server))
+        first = asyncio.create_task(model.complete(plain()))
+        await asyncio.sleep(0.2)
+        second = asyncio.create_task(model.complete(plain(seed=2)))
+        await asyncio.sleep(0.2)
+        assert server.received == 1
+        await asyncio.gather(first, second)
+
+
+async def test_a_key_that_is_not_accepted_stops_the_run(gateway, at, plain):
+    """401 is raised at once and names the variable that holds the key."""
+    async with FakeServer(key="right") as server:
+        with pytest.raises(EndpointDenied, match=r"OPENAI_API_KEY \(HTTP 401: Incorrect"):
+            await gateway.model(at(server)).complete(plain())
+        assert server.received == 1
+
+
+async def test_used_up_quota_is_no_rate_limit(gateway, at, plain):
+    """A 429 for lack of money does not pass by waiting."""
+    broke = Failure(429, body='{"error": {"message": "Pay", "code": "insufficient_quota"}}')
+    async with FakeServer(lambda body: broke) as server:
+        with pytest.raises(EndpointDenied, match="credit"):
+            await gateway.model(at(server)).complete(plain())
+        assert server.received == 1
+
+
+async def test_an_unknown_model_is_named_with_those_on_offer(gateway, at, plain):
+    """A model the endpoint does not have stops the run, and the error lists what it has."""
+    async with FakeServer(models=("big", "small")) as server:
+        with pytest.raises(ModelMissing, match=r"'fake'.*It offers: big, small\."):
+            await gateway.model(at(server)).complete(plain())
+
+
+async def test_a_wrong_path_is_explained(gateway, at, plain):
+    """A 404 that is not about the model hints at the end of base_url."""
+    async with FakeServer() as server:
+        wrong = server.base_url.removesuffix("/v1")
+        with pytest.raises(EndpointError, match="up to and with /v1"):
+            await gateway.model(at(wrong)).complete(plain())
+
+
+async def test_a_dead_endpoint_is_reported_soon(gateway, at, plain):
+    """Where nobody listens five tries take less than ten seconds, and the error says so."""
+    async with FakeServer() as server:
+        address = server.base_url
+    began = time.monotonic()
+    with pytest.raises(EndpointDown, match=r"no connection.*tried 5 times.*same command again"):
+        await gateway.model(at(address, tries=5)).complete(plain())
+    assert time.monotonic() - began < 10
+
+
+async def test_slow_answers_are_given_up(gateway, at, plain):
+    """`timeout` is for the whole response, and a late one is tried again."""
+    async with FakeServer(latency=5) as server:
+        with pytest.raises(EndpointDown, match=r"no answer within 0\.2 s \(tried 2 times\)"):
+            await gateway.model(at(server, timeout=0.2)).complete(plain())
+        assert server.received == 2
+
+
+@pytest.mark.parametrize(
+    "garbage", ["", "<html>", "[]", '{"choices": []}', '{"error": "overloaded"}', "[" * 100_000]
+)
+async def test_garbage_is_no_answer(gateway, at, plain, garbage):
+    """A 200 that is no completion is tried again, then refused with its body, never cached."""
+    async with FakeServer(lambda body: Failure(200, body=garbage)) as server:
+        model = gateway.model(at(server))
+        for received in (2, 4):
+            with pytest.raises(RequestRefused, match="OpenAI-compatible") as refused:
+                await model.complete(plain())
+            assert server.received == received
+    assert refused.value.raw == garbage

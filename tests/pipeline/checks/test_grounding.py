@@ -1,0 +1,294 @@
+"""Does a text say a value: tables of what counts and what does not."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolloom.pipeline.checks import grounded, mentions, spans
+from toolloom.pipeline.checks.grounding import fixed, same
+
+NOW = dt.datetime(2026, 11, 21, 10, 0)  # a Saturday
+S: dict[str, Any] = {"type": "string"}
+I: dict[str, Any] = {"type": "integer"}
+F: dict[str, Any] = {"type": "number"}
+D: dict[str, Any] = {"type": "string", "format": "date"}
+T: dict[str, Any] = {"type": "string", "format": "time"}
+DT: dict[str, Any] = {"type": "string", "format": "date-time"}
+MINUTES: dict[str, Any] = {"type": "integer", "title": "duration", "description": "In minutes."}
+
+
+def one_of(*values: str) -> dict[str, Any]:
+    return {"type": "string", "enum": list(values)}
+
+
+SAID: list[tuple[str, Any, dict[str, Any]]] = [
+    # numbers
+    ("a table for 6 people", 6, I),
+    ("a table for six people", 6, I),
+    ("twenty-five guests", 25, I),
+    ("one hundred and five seats", 105, I),
+    ("a dozen eggs", 12, I),
+    ("half a dozen eggs", 6, I),
+    ("two dozen roses", 24, I),
+    ("two and a half hours", 2.5, F),
+    ("it costs $1,250.50", 1250.5, F),
+    ("about 1.5k steps", 1500, I),
+    ("3 million users", 3_000_000, I),
+    ("a budget of two thousand five hundred dollars", 2500, I),
+    ("20% off", 20, I),
+    ("20% off", 0.2, F),
+    ("fifteen percent", 15, I),
+    ("the 3rd floor", 3, I),
+    ("on the second floor", 2, I),
+    ("minus five degrees", -5, I),
+    ("it was -12.5 outside", -12.5, F),
+    ("1/2 cup", 0.5, F),
+    ("run 10km", 10, I),
+    ("€45 each", 45, I),
+    ("1 200 euros", 1200, I),
+    ("order #4521", 4521, I),
+    ("a couple of tickets", 2, I),
+    ("two hours", 120, MINUTES),
+    ("an hour and a half", 90, MINUTES),
+    ("2 hours and 30 minutes", 150, MINUTES),
+    ("a movie from the year 1999", 1999, {**I, "title": "year"}),
+    ("I want a ticket to the zoo", 1, {**I, "title": "tickets"}),
+    # dates, from Saturday 21 November 2026
+    ("tomorrow morning", "2026-11-22", D),
+    ("the day after tomorrow", "2026-11-23", D),
+    ("yesterday", "2026-11-20", D),
+    ("next Friday", "2026-11-27", D),
+    ("next Friday", "2026-12-04", D),
+    ("this coming Tuesday", "2026-11-24", D),
+    ("last Monday", "2026-11-16", D),
+    ("on the 3rd of March", "2027-03-03", D),
+    ("March 3", "2027-03-03", D),
+    ("Mar. 3rd, 2028", "2028-03-03", D),
+    ("the third of March", "2027-03-03", D),
+    ("03/03/2026", "2026-03-03", D),
+    ("04/03/2026", "2026-03-04", D),
+    ("04/03/2026", "2026-04-03", D),
+    ("3.12.2026", "2026-12-03", D),
+    ("in two weeks", "2026-12-05", D),
+    ("three days from now", "2026-11-24", D),
+    ("ten days ago", "2026-11-11", D),
+    ("tonight", "2026-11-21", D),
+    ("this weekend", "2026-11-21", D),
+    ("this weekend", "2026-11-22", D),
+    ("from December 10 to 12", "2026-12-12", D),
+    ("from the 10th to the 12th of December", "2026-12-10", D),
+    ("on the 25th", "2026-11-25", D),
+    ("on Christmas Eve", "2026-12-24", D),
+    ("three nights from December 10", "2026-12-13", D),
+    ("next month", "2026-12-01", D),
+    ("Wednesday next week", "2026-11-25", D),
+    # times and moments
+    ("at 7pm", "19:00", T),
+    ("at 7 p.m.", "19:00:00", T),
+    ("half past seven", "19:30", T),
+    ("half past seven", "07:30", T),
+    ("a quarter to eight in the evening", "19:45", T),
+    ("at noon", "12:00", T),
+    ("19h30", "19:30", T),
+    ("seven in the evening", "19:00", T),
+    ("at 8 o'clock", "20:00", T),
+    ("tomorrow at 7pm", "2026-11-22T19:00:00", DT),
+    ("next Friday at half past seven", "2026-11-27T19:30:00Z", DT),
+    ("in two hours", "2026-11-21T12:00:00", DT),
+    ("at 9:15 pm today", "2026-11-21 21:15", DT),
+    ("tomorrow", "2026-11-22T00:00:00", DT),
+    # words, names, codes
+    ("find me a vegan lasagna recipe", "vegan lasagna", S),
+    ("a lasagna that is vegan", "vegan lasagna", S),
+    ("two Lasagnas, please", "lasagna", S),
+    ("a flight from PARIS", "Paris", S),
+    ("dinner at Chez Amelie", "Chez Amélie", S),
+    ("fly to NYC", "New York City", S),
+    ("I live in New York City", "NYC", S),
+    ("mail bob.smith@example.com", "Bob.Smith@example.com", S),
+    ("call 555-123-4567 now", "5551234567", S),
+    ("order number AB-1234.", "AB-1234", S),
+    ("see https://example.com/a?b=1", "https://example.com/a?b=1", S),
+    ("I'd like a round trip", "round_trip", one_of("round_trip", "one_way")),
+    ("a round-trip ticket", "roundTrip", one_of("roundTrip", "oneWay")),
+    ("sort in descending order", "desc", one_of("asc", "desc")),
+    ("in dollars", "USD", S),
+    ("it costs $40", "USD", S),
+    ("ten euros", "EUR", S),
+    ("jobs in Germany", "DE", S),
+    ("hotels in the UK", "United Kingdom", S),
+    ("translate into Spanish", "es", S),
+    ("translate into French", "fr-FR", S),
+    ("in degrees Celsius", "celsius", one_of("celsius", "fahrenheit")),
+    ("5 kilos of rice", "5 kg", S),
+    ("ten kilometres", "10 km", S),
+    (
+        "remind me that I must call the dentist about the invoice",
+        "call dentist about the invoice",
+        S,
+    ),
+    ("two pizzas and a salad", ["pizza", "salad"], {"type": "array", "items": S}),
+    ("send it to 5 Elm Street, Dublin", {"street": "5 Elm Street", "city": "Dublin"}, {}),
+    ("we are bringing our pets", True, {"type": "boolean", "title": "pets_allowed"}),
+    ("without breakfast please", False, {"type": "boolean", "title": "include_breakfast"}),
+    ("just a room", False, {"type": "boolean", "title": "include_breakfast"}),
+    ("我想去東京旅行", "東京", S),
+    ("two rooms", "2", S),
+]
+
+
+NOT_SAID: list[tuple[str, Any, dict[str, Any]]] = [
+    ("a table for six people", 7, I),
+    ("a table for 16 people", 6, I),
+    ("a table for people", 4, I),
+    ("order A123", 123, I),
+    ("INV-2041 is late", 2041, I),
+    ("on March 3 please", 3, I),
+    ("at 7:30 pm", 30, I),
+    ("it costs 1,250", 250, I),
+    ("twenty-five guests", 20, I),
+    ("twenty-five guests", 5, I),
+    ("20% off", 2, I),
+    ("1.5k steps", 1.5, F),
+    ("two hours", 2.5, F),
+    ("two hours", 90, MINUTES),
+    ("version 2.5", 25, I),
+    ("tomorrow", "2026-11-23", D),
+    ("next Friday", "2026-11-26", D),
+    ("March 3", "2027-03-04", D),
+    ("in two weeks", "2026-12-06", D),
+    ("03/04/2026", "2026-05-03", D),
+    ("some day", "2026-11-21", D),
+    ("I may come with 3 friends", "2027-05-03", D),
+    ("this weekend", "2026-11-25", D),
+    ("at 7pm", "07:00", T),
+    ("half past seven", "19:00", T),
+    ("for 4 people", "04:00", T),
+    ("tomorrow at 7pm", "2026-11-22T20:00:00", DT),
+    ("tomorrow at 7pm", "2026-11-23T19:00:00", DT),
+    ("tomorrow at 7pm", "2026-11-22T00:00:00", DT),
+    ("a house in Parish Road", "Paris", S),
+    ("I like parish councils", "Paris", S),
+    ("find a vegan recipe", "vegan lasagna", S),
+    ("Smith met John and Anna", "John Smith", S),
+    ("Anna Lee Smith and John Doe", "John Smith", S),
+    ("mail bob@example.com", "rob@example.com", S),
+    ("mail mary.bob@example.com", "bob@example.com", S),
+    ("order AB-12345", "AB-1234", S),
+    ("order AB-1234-9", "AB-1234", S),
+    ("a flight to London", "Paris", S),
+    ("come in, it is open", "India", S),
+    ("tell us more", "US", S),
+    ("in dollars", "EUR", S),
+    ("into Spanish", "fr", S),
+    ("a one-way ticket", "round_trip", one_of("round_trip", "one_way")),
+    ("two pizzas", ["pizza", "salad"], {"type": "array", "items": S}),
+    ("to 5 Elm Street", {"street": "5 Elm Street", "city": "Dublin"}, {}),
+    ("just a room", True, {"type": "boolean", "title": "include_breakfast"}),
+    ("without breakfast", True, {"type": "boolean", "title": "include_breakfast"}),
+    ("a room with breakfast", False, {"type": "boolean", "title": "include_breakfast"}),
+    ("anything", "", S),
+    ("the password is hunter2", "hunter3", S),
+    ("in Paris", "Paris, France", S),
+    ("call 555-123-4567", "5551234568", S),
+    ("Jonathan called", "Jon", S),
+]
+
+
+@pytest.mark.parametrize(("text", "value", "schema"), SAID)
+def test_a_value_that_was_said_is_found(text: str, value: Any, schema: dict[str, Any]) -> None:
+    """Numbers, dates, units, names and paraphrases are recognised however they are put."""
+    assert mentions(text, value, schema, NOW)
+
+
+@pytest.mark.parametrize(("text", "value", "schema"), NOT_SAID)
+def test_a_value_nobody_said_is_not_found(text: str, value: Any, schema: dict[str, Any]) -> None:
+    """Numbers, dates, names and ids must be the very ones."""
+    assert not mentions(text, value, schema, NOW)
+
+
+def test_a_value_may_come_from_an_observation() -> None:
+    """A leaf of an earlier response grounds an argument; other leaves do not."""
+    seen = [{"user": {"token": "t-9", "age": 31}, "note": "Call +44 20 7946 0958."}]
+    assert grounded("t-9", ["hello"], seen, S, NOW)
+    assert grounded(31, ["hello"], seen, I, NOW)
+    assert grounded("31", ["hello"], seen, S, NOW)
+    assert not grounded("t-90", ["hello"], seen, S, NOW)
+    assert not grounded(3, ["hello"], seen, I, NOW)
+
+
+def test_the_schema_itself_can_give_the_value() -> None:
+    """Defaults, constants and only choices need no words."""
+    assert (
+        fixed(10, {"default": 10}) and fixed("v1", {"const": "v1"}) and fixed("a", {"enum": ["a"]})
+    )
+    assert not fixed(11, {"default": 10}) and not fixed("a", {"enum": ["a", "b"]})
+    assert grounded(10, ["hello"], [], {"default": 10}, NOW)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ("Chez Amélie", "chez amelie", True),
+        ("05", 5, True),
+        (5, 5.0, True),
+        (True, 1, False),
+        ("A-12", "a12", True),
+        ("Paris", "Parish", False),
+        ([1, 2], [2, 1], False),
+        ({"a": "X"}, {"a": "x"}, True),
+        (None, "", False),
+    ],
+)
+def test_values_are_the_same_but_for_form(a: Any, b: Any, expected: bool) -> None:
+    """Case, accents, punctuation and the form of numbers do not make another value."""
+    assert same(a, b) is expected and same(b, a) is expected
+
+
+REQUEST = "Please find me a vegan lasagna recipe for 6 people"
+OFFERED: list[tuple[str, dict[str, Any], list[Any]]] = [
+    (REQUEST, S, ["vegan lasagna recipe", "vegan lasagna", "lasagna"]),
+    (REQUEST, I, [6]),
+    ("two adults and three children", I, [2, 3]),
+    ("between 10.5 and 20 euros", F, [10.5, 20]),
+    ("next Friday or on March 3", D, ["2026-11-27", "2027-03-03"]),
+    ("at half past seven", T, ["07:30:00", "19:30:00"]),
+    ("tomorrow at 7pm", DT, ["2026-11-22T19:00:00"]),
+    ("write to bo@x.org about AB-12", S, ["bo@x.org", "AB-12"]),
+    ("write to bo@x.org", {**S, "format": "email"}, ["bo@x.org"]),
+    ('the subject is "Late delivery" please', S, ["Late delivery"]),
+    ("a flight from New York to Rio de Janeiro", S, ["Rio de Janeiro", "New York"]),
+    ("a round trip", one_of("one_way", "round_trip"), ["round_trip"]),
+    ("no idea", one_of("one_way", "round_trip"), ["one_way", "round_trip"]),
+    ("for 4 days", {"type": "array", "items": I}, [4]),
+]
+
+
+@pytest.mark.parametrize(("text", "schema", "expected"), OFFERED)
+def test_spans_offer_the_values_of_a_text(
+    text: str, schema: dict[str, Any], expected: list[Any]
+) -> None:
+    """The right value is always among the candidates."""
+    found = spans(text, schema, NOW)
+    assert [value for value in expected if value not in found] == []
+    assert len(found) <= 40
+
+
+def test_spans_are_tight() -> None:
+    """Candidates of numbers, dates and enums are only what the text says."""
+    assert spans("on March 3 at 7pm for 4", I, NOW) == [4]
+    assert spans(REQUEST, D, NOW) == []
+    assert not [s for s in spans(REQUEST, S, NOW) if s.startswith(("find", "a ", "for ", "please"))]
+
+
+@given(st.text(max_size=80))
+def test_every_span_is_said_by_its_text(text: str) -> None:
+    """What spans offers, mentions finds again: the two never disagree."""
+    for schema in (S, I, F, D, T):
+        for value in spans(text, schema, NOW):
+            assert mentions(text, value, schema, NOW), (schema, value)

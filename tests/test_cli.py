@@ -1,0 +1,258 @@
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toys
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from toolloom.cli import app
+from toolloom.pipeline import runner
+from toolloom.pipeline.screen import rejected_view, safe, spoken
+from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.schemas import EndpointDown, Query, Reason
+
+RECIPE = "name: toy\nshard_size: 4\nqueries: {count: 21}\napis: {domains: 6}\n"
+TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a recipe, in which toy stages stand in for the real ones."""
+    (tmp_path / "toy.yaml").write_text(RECIPE)
+    monkeypatch.chdir(tmp_path)
+    use(monkeypatch, toys.STAGES)
+    return tmp_path
+
+
+def use(monkeypatch: pytest.MonkeyPatch, stages: tuple[Stage, ...]) -> None:
+    monkeypatch.setattr(runner, "standard_stages", lambda: stages)
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def run_toy() -> Result:
+    return call("run", "toy.yaml", "--engine", "local")
+
+
+def failing(error: Exception) -> tuple[Stage, ...]:
+    async def work(query: Query, context: Context) -> Outcome:
+        raise error
+
+    return (*toys.STAGES[:2], Stage("tested", "tester", Query, toys.Sample, work))
+
+
+async def reject(query: Query, context: Context) -> Outcome:
+    return Outcome((), (toys.rejected(query, "tested", Reason.UNHELPFUL_ANSWER),))
+
+
+def test_run_ends_with_counts_and_the_line_that_loads(home: Path) -> None:
+    """The summary is on standard output, the progress on standard error."""
+    ran = run_toy()
+    assert ran.exit_code == 0
+    assert "17 dialogues accepted, 0 with several user turns, from 5 categories" in ran.stdout
+    assert "ungrounded_argument" in ran.stdout
+    assert f'datasets.load_dataset("{home}/outputs/datasets/toy/v1", "training"' in ran.stdout
+    assert "tested: 17 accepted, 2 rejected" in ran.stderr
+
+
+def test_running_again_publishes_nothing_new(home: Path) -> None:
+    """A finished run is summed up again."""
+    run_toy()
+    ran = run_toy()
+    assert "Published before, unchanged: toy/v1" in ran.stdout
+    assert "0 requests sent" in ran.stdout
+
+
+def test_a_seed_makes_another_run(home: Path) -> None:
+    """`--seed` replaces the recipe's."""
+    run_toy()
+    ran = call("run", "toy.yaml", "--engine", "local", "--seed", "3")
+    assert "New version: toy/v2" in ran.stdout
+
+
+def test_nothing_accepted_is_exit_code_1(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reasons are shown, and there is no dataset."""
+    last = Stage("tested", "tester", Query, toys.Sample, reject)
+    use(monkeypatch, (*toys.STAGES[:2], last))
+    ran = run_toy()
+    assert ran.exit_code == 1
+    assert "unhelpful_answer" in ran.stdout
+    assert "Nothing was accepted." in ran.stderr
+    assert not (home / "outputs" / "datasets").exists()
+
+
+def test_a_dead_endpoint_is_one_message(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors a user can act on end with exit code 2 and no traceback."""
+    use(monkeypatch, failing(EndpointDown("nobody answers at http://localhost:1/v1")))
+    ran = run_toy()
+    assert ran.exit_code == 2
+    assert ran.stderr.endswith("nobody answers at http://localhost:1/v1\n")
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_bug_shows_its_traceback(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not the user's doing is not dressed up as if it were."""
+    use(monkeypatch, failing(KeyError("a bug")))
+    assert isinstance(run_toy().exception, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["validate", "none.yaml"], "none.yaml: cannot be read (No such file or directory)"),
+        (["validate", "."], "cannot be read (Is a directory)"),
+        (["validate", sys.executable], "is not UTF-8 text"),
+        (["preview", "wrong.yaml"], "did you mean `queries`?"),
+        (["run", "toy.yaml", "--engine", "local", "-o", "toy.yaml"], "Choose another folder"),
+        (["show"], "There is none yet."),
+        (["show", "nothing"], "There is no dataset 'nothing'"),
+        (["rejected", "nothing"], "There is no run 'nothing'"),
+    ],
+)
+def test_mistakes_are_exit_code_2(home: Path, arguments: list[str], message: str) -> None:
+    """Each says what is wrong, in one message without a traceback."""
+    (home / "wrong.yaml").write_text("name: toy\nquerys: {}\n")
+    ran = call(*arguments)
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert message in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_validate_says_what_a_recipe_amounts_to(home: Path) -> None:
+    """Agents with their models, counts and kinds; no model is asked."""
+    seen = call("validate", "toy.yaml")
+    assert seen.exit_code == 0
+    assert "6 domains with 2 APIs each, then 21 queries" in seen.stdout
+    assert "smollm2-135m-instruct at the embedded model's server" in seen.stdout
+    assert "prompt templates" in seen.stdout
+
+
+def test_validate_names_keys_that_are_not_set(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that will be missing is a note before it is an error."""
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    model = "model: {base_url: 'https://host/v1', key_env: SOME_KEY}\n"
+    (home / "toy.yaml").write_text(RECIPE + model)
+    assert "SOME_KEY is not set" in call("validate", "toy.yaml").stdout
+
+
+def test_preview_prints_dialogues_and_keeps_nothing(home: Path) -> None:
+    """Rows and rejects are printed so that a person can judge them."""
+    seen = call("preview", "toy.yaml", "-n", "2")
+    assert seen.exit_code == 0
+    assert '→ weather_current({"city": "Zürich"})' in seen.stdout
+    assert "2 accepted (shown last)" in seen.stdout
+    assert not (home / "outputs").exists()
+
+
+@pytest.mark.parametrize("what", ["latest", "toy-", "toy", "toy/v1", "outputs/datasets/toy/v1"])
+def test_show_prints_counts_and_a_dialogue(home: Path, what: str) -> None:
+    """Runs and datasets are shown alike."""
+    run_toy()
+    seen = call("show", what)
+    assert seen.exit_code == 0
+    assert "17 dialogues accepted" in seen.stdout
+    assert "It is 7 °C." in seen.stdout
+
+
+def test_rejected_prints_what_a_curator_needs(home: Path) -> None:
+    """The finding, the dialogue and the raw response, filtered by reason and agent."""
+    run_toy()
+    seen = call("rejected", "latest", "--reason", "ungrounded_argument", "--agent", "tester")
+    assert "toy, message 1: ungrounded_argument: A toy fault." in seen.stdout
+    assert "1 assistant\n  → weather_current" in seen.stdout
+    assert '{"raw": "answer"}' in seen.stdout
+    assert "2 of 2 rejected records" in seen.stdout
+    assert "0 of 0 rejected" in call("rejected", "latest", "--agent", "domain").stdout
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ('{"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}', "Hi"),
+        ('{"choices": [{"message": {"content": "Hi"}, "finish_reason": "length"}]}', "Hi [length]"),
+        ('{"choices": []}', '{"choices": []}'),
+        ("<html>", "<html>"),
+        ("3", "3"),
+    ],
+)
+def test_a_response_is_shown_as_what_the_model_said(raw: str, said: str) -> None:
+    """Of a chat completion its text is shown; what is none is shown whole."""
+    assert spoken(raw) == said
+
+
+def test_text_of_models_cannot_command_the_terminal() -> None:
+    """Escape sequences, markup and characters that reorder text are shown, not obeyed."""
+    assert safe("\x1b[31m\r\u202eab\u200f\n") == "\\x1b[31m\\r\\u202eab\\u200f\n"
+    query = toys.query(text="\x1b]0;x\x07[red]r[/] :bomb:")
+    evil = toys.rejected(query, "queries", Reason.NEAR_DUPLICATE)
+    console = Console(force_terminal=True, width=200, record=True, file=io.StringIO())
+    console.print(rejected_view(evil.model_dump(mode="json")))
+    shown = console.export_text()
+    assert "[red]r[/] :bomb:" in shown
+    assert "\x07" not in shown
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["validate"], ["preview"], ["run"], ["show"], ["rejected"]]
+)
+def test_each_help_page_shows_what_to_type(command: list[str]) -> None:
+    """Help is there for every command, with an example."""
+    seen = call(*command, "--help")
+    assert seen.exit_code == 0
+    assert "Example" in seen.stdout or not command
+
+
+def test_help_is_quick() -> None:
+    """Help loads none of the heavy libraries."""
+    code = (
+        "import sys; from toolloom import cli; "
+        "print({'prefect', 'datasets', 'openai', 'pandas', 'pydantic'} & {*sys.modules})"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], stdout=-1, check=True)
+    assert ran.stdout == b"set()\n"
+
+
+def test_a_closed_pipe_is_no_error(home: Path) -> None:
+    """`toolloom rejected | head -1` ends quietly."""
+    run_toy()
+    command = [*TOOLLOOM, "rejected", "-n", "100"]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, cwd=home) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+INTERRUPTED = """
+import toys
+from toolloom.cli import main
+from toolloom.pipeline import runner
+toys.DELAY = 30
+runner.standard_stages = lambda: toys.STAGES
+main()
+"""
+
+
+def test_ctrl_c_says_how_to_go_on(home: Path) -> None:
+    """An interrupted run ends with exit code 130 and no traceback."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(toys.__file__).parent)}
+    command = [sys.executable, "-c", INTERRUPTED, "run", "toy.yaml", "--engine", "local"]
+    options: dict[str, Any] = {"env": environment, "cwd": home, "stderr": -1, "text": True}
+    with subprocess.Popen(command, **options) as process:
+        while not list(home.glob("outputs/cache.sqlite")):
+            time.sleep(0.01)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert said.endswith("Run the same command again to go on from here.\n")
+    assert "Traceback" not in said
