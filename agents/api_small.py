@@ -27,31 +27,8 @@ EXTRA = 2  # example values asked for beyond the one the catalogue has
 SYNTAX = frozenset(",;|*=[]{}<>")  # in an example: a query language, which no user speaks
 # Fields about the form of an answer: no user ever speaks of them.
 TECHNICAL = frozenset(
-    [
-        "page",
-        "per_page",
-        "page_size",
-        "limit",
-        "offset",
-        "count",
-        "size",
-        "sort",
-        "order_by",
-        "key",
-        "token",
-        "format",
-        "callback",
-        "fields",
-        "include",
-        "lang",
-        "locale",
-        "cursor",
-        "skip",
-        "take",
-        "rows",
-        "start",
-        "end",
-    ]
+    """page per_page page_size limit offset count size sort order_by key token format callback
+    fields include lang locale cursor skip take rows start end""".split()  # noqa: SIM905 - a table
 )
 
 
@@ -90,10 +67,11 @@ def choice(names: Sequence[str], most: int) -> JsonObject:
 
 def read_name(answer: Any, subject: str, taken: Iterable[str]) -> str:
     """The name of an answer. Raises Misfit for one off the subject or much like another."""
-    name = snake(f"{answer['verb']} {answer['object']}")
+    words = [w for w in answer["object"].split() if w not in VERBS]
+    name = snake(" ".join([answer["verb"], *words]))
     parts = name.split("_")
-    if not 2 <= len(parts) <= 4 or len(set(parts)) < len(parts):
-        raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{name}» is not a verb and one to three words.")
+    if not 2 <= len(parts) <= 5 or len(set(parts)) < len(parts):
+        raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{name}» is not a verb and one to four words.")
     strange = set(stems(answer["object"])) - set(stems(subject))
     if strange:
         raise Misfit(Reason.UNUSABLE_RESPONSE, f"{sorted(strange)} is not of «{subject}».")

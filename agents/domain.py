@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from toolloom.agents.likeness import twin
+from toolloom.agents.likeness import stems, twin
 from toolloom.agents.outcome import Job, Outcome
 from toolloom.llm import Misfit, Unusable, Usage, ask
 from toolloom.prompts import Prompt, render
@@ -52,8 +52,11 @@ def schema(count: int, *, small: bool) -> JsonObject:
     }
 
 
-def read(answer: Any, brief: Brief) -> list[Domain]:
-    """The domains of an answer. Raises Misfit for a name that is not one."""
+def read(answer: Any, brief: Brief, *, small: bool = False) -> list[Domain]:
+    """The domains of an answer. Raises Misfit for a name that is not one.
+
+    A small model's must share a word with what is known of the category.
+    """
     found = [
         Domain(
             category=brief.category,
@@ -62,7 +65,10 @@ def read(answer: Any, brief: Brief) -> list[Domain]:
         )
         for d in answer["domains"]
     ]
+    field = set(stems(f"{brief.category} {brief.about} {' '.join(brief.examples)}"))
     for domain in found:
+        if small and not field & set(stems(domain.name)):
+            raise Misfit(Reason.DOMAIN_MISMATCH, f"«{domain.name}» is not of {brief.category}.")
         words = re.findall(r"[^\W\d_]+", domain.name.lower())
         if not 2 <= len(words) <= 8 or len(set(words)) < len(words):
             raise Misfit(
@@ -87,7 +93,7 @@ async def run(brief: Brief, job: Job) -> Outcome:
             answer = await ask(
                 job.model,
                 question(brief, known, count, small=small),
-                lambda a: read(a, brief),
+                lambda a: read(a, brief, small=small),
                 schema=schema(count, small=small),
                 seed=seed_for(job.seed, number),
                 max_tokens=40 if small else 60 * count + 40,

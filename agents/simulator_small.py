@@ -92,7 +92,7 @@ async def act(
     if step.act is Act.SEARCH:
         return await _search(query, messages, step, model, search, seed)
     if step.act is Act.CALL:
-        return await _call(query, messages, step, model, senses, search, seed)
+        return await _call(query, messages, step, model, senses, seed)
     if step.act is Act.ASK:
         return await _question(query, model, seed)
     if step.act is Act.ANSWER:
@@ -142,7 +142,6 @@ async def _call(
     step: Due,
     model: Model,
     senses: Senses,
-    search: Search,
     seed: int,
 ) -> Answer[Said]:
     """The due calls: which function, then each of its arguments."""
@@ -152,7 +151,7 @@ async def _call(
         api = query.api(query.due[index].api)
         done = [c for m in messages for c in m.tool_calls] if index else []
         called = [*(c.function for c in done), *calls]
-        named = await _name(query, messages, api, [c.name for c in called], model, search, seed)
+        named = await _name(query, messages, api, [c.name for c in called], model, seed)
         filled = await _arguments(query, messages, index, called, model, senses, seed)
         calls.append(FunctionCall(name=named.value, arguments=filled.value))
         usage += named.usage + filled.usage
@@ -166,15 +165,14 @@ async def _name(
     wanted: Api,
     called: Sequence[str],
     model: Model,
-    search: Search,
     seed: int,
 ) -> Answer[str]:
     """The function to call, among those whose documentation shares most with what was said."""
-    spent = {API_SEARCH.function, *called} - {wanted.function}
-    known = set(known_functions(query, messages)) - spent
+    known = set(known_functions(query, messages))
     said = _last_user(messages)
     apis = [a for a in query.pool if a.function in known]
-    near = [d["name"] for d in search(apis, said)] or sorted(known)
+    near = nearest(said, apis, [c for c in called if c != wanted.function])
+    does = {a.function: a.description for a in apis}
 
     def read(answer: Any) -> str:
         if answer["function"] != wanted.function:
@@ -187,7 +185,7 @@ async def _name(
             "simulator_name",
             {
                 "said": said,
-                "functions": [(a.function, a.description) for a in apis if a.function in near],
+                "functions": [(n, does[n]) for n in near],
             },
         ),
         read,
@@ -217,7 +215,7 @@ async def _arguments(
             _argument(
                 query,
                 messages,
-                api,
+                index,
                 n,
                 wanted[n],
                 _used(called, n),
@@ -242,7 +240,7 @@ def _used(called: Sequence[FunctionCall], name: str) -> list[Any]:
 async def _argument(
     query: Query,
     messages: Sequence[Message],
-    api: Api,
+    index: int,
     name: str,
     wanted: Any,
     used: Sequence[Any],
@@ -251,10 +249,14 @@ async def _argument(
     seed: int,
 ) -> Answer[Any]:
     """One argument, chosen among the values that the user's words and observations offer."""
+    api = query.api(query.due[index].api)
     schema = api.properties[name]
-    said = " ".join(m.content or "" for m in messages if m.role == "user")
-    offered = choices(api, name, said, observed(messages), query.now, senses)
-    offered = [o for o in offered if o not in used] or offered
+    said = "\n".join(m.content or "" for m in messages if m.role == "user")
+    if name in query.due[index].references:
+        offered = offers(observed(messages), schema)
+    else:
+        offered = choices(api, name, said, query.now, senses, whole=bool(query.withheld))
+        offered = [o for o in offered if o not in used] or offered
 
     def read(answer: Any) -> Any:
         if not same(answer["value"], wanted, schema, query.now, senses):
@@ -285,22 +287,52 @@ async def _argument(
 
 
 def choices(
-    api: Api,
-    name: str,
-    said: str,
-    responses: Sequence[Any],
-    now: dt.datetime,
-    senses: Senses,
+    api: Api, name: str, said: str, now: dt.datetime, senses: Senses, *, whole: bool
 ) -> list[Any]:
-    """Values a dialogue offers for an argument: observed under its name, or said of it."""
+    """Values that the user's words offer for an argument.
+
+    `whole`: look at all that was said, not only at the part that asks for this API.
+    """
     schema = api.properties[name]
     if schema.get("type") == "boolean":
         return [True, False]
-    seen = [r[name] for r in responses if isinstance(r, dict) and r.get(name) is not None]
-    text = " ".join(passages(api, name, said))
-    found = [*seen, *senses.spans(text, schema, now)]
-    unique = {canonical(v): v for v in [v for v in found if not _label(v, api, name)] or found}
-    return list(unique.values())
+    part = said if whole else segment(said, api)
+    found = list(senses.spans(" ".join(passages(api, name, part)), schema, now))
+    return [v for v in found if not _label(v, api, name)] or found
+
+
+def offers(responses: Sequence[Any], schema: JsonObject) -> list[Any]:
+    """Observed values of the type of a schema, for an argument that nobody has said."""
+    kinds = {"integer": (int,), "number": (int, float)}.get(schema.get("type", ""), (str,))
+    values = [v for r in responses if isinstance(r, dict) for v in r.values()]
+    found = [v for v in values if isinstance(v, kinds) and not isinstance(v, bool)]
+    return list({canonical(v): v for v in found}.values())
+
+
+def segment(said: str, api: Api) -> str:
+    """The part of a request that asks for an API: the one that shares most words with it."""
+    return max(parts(said), key=lambda part: _shared(part, api))
+
+
+def parts(said: str) -> list[str]:
+    """A request's wishes: its turns, and in them what follows on «also», «then» or «after»."""
+    return re.split(r"(?<=[.?!])\s+(?=(?:Also|Then|After|I also)\b)|\n", said)
+
+
+def nearest(said: str, apis: Sequence[Api], called: Sequence[str]) -> list[str]:
+    """The functions that share most words with the first wish that no call has served."""
+    free = [a for a in apis if a.function not in called] or list(apis)
+    for part in parts(said):
+        most = max(_shared(part, a) for a in apis)
+        best = [a.function for a in apis if _shared(part, a) == most]
+        if not set(best) <= set(called):
+            return [name for name in best if name not in called]
+    return [a.function for a in free]
+
+
+def _shared(text: str, api: Api) -> int:
+    known = set(stems(f"{api.name} {api.description} {' '.join(api.properties)}"))
+    return len(known & set(stems(text)))
 
 
 def passages(api: Api, name: str, said: str) -> list[str]:
@@ -459,7 +491,14 @@ async def _answer(
             continue
         told = [f for f in facts(api.fields, seen.response) if f.value not in (None, "")]
         said = await say_facts(
-            model, "simulator_fact", wish(api), told, query.now, senses, seed_for(seed, index)
+            model,
+            "simulator_fact",
+            wish(api),
+            told,
+            query.now,
+            senses,
+            seed_for(seed, index),
+            enough=1,
         )
         texts += said.value
         usage += said.usage

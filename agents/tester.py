@@ -22,6 +22,7 @@ from toolloom.schemas import (
     Reason,
     Rejected,
     Sample,
+    Scenario,
     Verdict,
     Vote,
     seed_for,
@@ -57,11 +58,12 @@ Inspect = Callable[[Dialogue], Sequence[Finding]]
 def question(dialogue: Dialogue) -> Prompt:
     """The prompt for one vote."""
     query = dialogue.query
-    shown = query.needed or query.pool
+    # Where no API fits, the one that would is not on offer: the tester must not see it either.
+    shown = query.pool if query.scenario is Scenario.IRRELEVANCE else query.needed
     return render(
         "tester",
         {
-            "category": shown[0].category,
+            "category": ", ".join(dict.fromkeys(a.category for a in shown)),
             "apis": [a.document() for a in shown],
             "transcript": transcript(dialogue.messages),
             "now": moment(query.now),
@@ -88,23 +90,40 @@ async def vote(dialogue: Dialogue, job: Job, number: int) -> Answer[Vote]:
     )
     if cast.value.accept:
         return cast
-    checked = await ask(
+    try:
+        checked = await _validate(dialogue, job, cast.value, seed_for(seed, "validate"))
+    except Unusable as why:
+        usage, raw = cast.usage + why.usage, (*cast.raw, *why.raw)
+        raise Unusable(why.reason, why.detail, raw, usage) from why
+    judged = cast.value.model_copy(update={"upheld": checked.value})
+    return Answer(judged, cast.usage + checked.usage, (*cast.raw, *checked.raw))
+
+
+async def _validate(dialogue: Dialogue, job: Job, cast: Vote, seed: int) -> Answer[bool]:
+    """Whether a rejecting vote stands."""
+    return await ask(
         job.model,
         render(
             "tester_validate",
             {
                 "transcript": transcript(dialogue.messages),
-                "broken": cast.value.reason,
-                "explanation": cast.value.explanation,
+                "broken": cast.reason,
+                "explanation": cast.explanation,
             },
         ),
         lambda a: bool(a["upheld"]),
         schema=VALIDATION,
-        seed=seed_for(seed, "validate"),
+        seed=seed,
         max_tokens=200,
     )
-    judged = cast.value.model_copy(update={"upheld": checked.value})
-    return Answer(judged, cast.usage + checked.usage, (*cast.raw, *checked.raw))
+
+
+async def _settled(dialogue: Dialogue, job: Job, number: int) -> Answer[Vote] | Unusable:
+    """A vote, or why there is none: all are waited for, so that order of arrival cannot show."""
+    try:
+        return await vote(dialogue, job, number)
+    except Unusable as why:
+        return why
 
 
 def majority(votes: Sequence[Vote]) -> tuple[Finding, ...]:
@@ -127,15 +146,15 @@ async def run(dialogue: Dialogue, job: Job, inspect: Inspect, votes: int) -> Out
     findings = tuple(inspect(dialogue))
     if findings:
         return Outcome(rejected=(_reject(dialogue, job, findings, Usage(), ()),))
-    try:
-        cast = await asyncio.gather(*(vote(dialogue, job, n) for n in range(votes)))
-    except Unusable as why:
-        return Outcome(rejected=(job.reject(dialogue, why),))
+    cast = await asyncio.gather(*(_settled(dialogue, job, n) for n in range(votes)))
     usage = sum((c.usage for c in cast), Usage())
-    counted = tuple(c.value for c in cast)
+    raw = [r for c in cast for r in c.raw]
+    failed = [c for c in cast if isinstance(c, Unusable)]
+    if failed:
+        return Outcome(rejected=(job.reject(dialogue, failed[0], usage=usage, raw=raw),))
+    counted = tuple(c.value for c in cast if isinstance(c, Answer))
     findings = majority(counted)
     if findings:
-        raw = [r for c in cast for r in c.raw]
         return Outcome(rejected=(_reject(dialogue, job, findings, usage, raw),))
     verdict = Verdict(votes=counted)
     provenance = job.provenance(usage, [dialogue.id])

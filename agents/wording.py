@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolloom.llm import Answer, Misfit, Model, Usage, ask
+from toolloom.llm import Answer, Misfit, Model, Unusable, Usage, ask
 from toolloom.prompts import render
 from toolloom.schemas import Api, JsonObject, Reason, seed_for
 
@@ -184,8 +184,13 @@ async def say_facts(
     now: dt.datetime,
     senses: Senses,
     seed: int,
+    *,
+    enough: int | None = None,
 ) -> Answer[list[str]]:
-    """A sentence for each fact, asked for at the same time."""
+    """A sentence for each fact, asked for at the same time.
+
+    Raises Unusable if fewer than `enough` of them can be told; without it, all must be.
+    """
     answers = await asyncio.gather(
         *(
             say_fact(
@@ -197,7 +202,14 @@ async def say_facts(
                 seed_for(seed, goal, fact.name),
             )
             for fact in told
-        )
+        ),
+        return_exceptions=True,
     )
-    usage = sum((a.usage for a in answers), Usage())
-    return Answer([a.value for a in answers], usage, tuple(r for a in answers for r in a.raw))
+    said = [a for a in answers if isinstance(a, Answer)]
+    lost = [a for a in answers if isinstance(a, BaseException)]
+    for error in lost:
+        if not isinstance(error, Unusable) or len(said) < (len(told) if enough is None else enough):
+            raise error
+    usage = sum((a.usage for a in (*said, *lost) if isinstance(a, Answer | Unusable)), Usage())
+    raw = [r for a in (*said, *lost) if isinstance(a, Answer | Unusable) for r in a.raw]
+    return Answer([a.value for a in said], usage, tuple(raw))

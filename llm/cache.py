@@ -77,7 +77,7 @@ class Cache:
             TRAITS.c.endpoint == endpoint, TRAITS.c.model == model
         )
         with self._storing():
-            return dict(self._connection.execute(asked))
+            return {row[0]: row[1] for row in self._connection.execute(asked)}
 
     def learn(self, endpoint: str, model: str, name: str, value: str) -> None:
         """Remember one trait; what another process learnt first stays."""

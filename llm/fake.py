@@ -21,6 +21,7 @@ from typing import Any, Self, TypeAlias
 
 from aiohttp import web
 
+from toolloom.llm.actor import act
 from toolloom.llm.invent import invent, sentence
 from toolloom.llm.parsing import readings
 from toolloom.llm.wire import SCHEMA_SENTENCE
@@ -53,10 +54,17 @@ Scripted: TypeAlias = str | JsonObject | list[Any] | Said | Failure
 Script: TypeAlias = Callable[[JsonObject], Scripted | Awaitable[Scripted]]
 
 
-def improvise(body: JsonObject) -> str:
-    """The script of a server without one: a value that fits the schema, or a sentence."""
+def improvise(body: JsonObject) -> Scripted:
+    """The script of a server without one.
+
+    Our own prompts are played by the actor; to others the answer is a value that fits the
+    schema, or a sentence.
+    """
     seed = digest([body.get("messages"), body.get("seed")])
     schema = _schema_of(body)
+    played: Scripted | None = act(body, schema)
+    if played is not None:
+        return played
     return sentence(seed) if schema is None else canonical(invent(schema, seed))
 
 

@@ -42,7 +42,10 @@ class Index:
 
     def top(self, text: str, k: int) -> list[int]:
         """Positions of the best `k` texts, best first; fewer where nothing matches."""
-        scores = self._bm25.get_scores(words(text) or [""])
+        wanted = words(text)
+        if not wanted:  # punctuation alone: bm25s raises on it
+            return []
+        scores = self._bm25.get_scores(wanted)
         order = sorted(range(self._size), key=lambda i: (-scores[i], i))
         return [i for i in order[:k] if scores[i] > 0]
 

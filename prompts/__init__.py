@@ -65,6 +65,10 @@ def render(name: str, variables: Mapping[str, Any], folder: Path = FOLDER) -> Pr
         ) from error
     except jinja2.TemplateError as error:
         raise TemplateError(f"prompts/{name}.j2 cannot be rendered: {error}") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # An expression in the template went wrong.
+        kind = type(error).__name__
+        raise TemplateError(f"prompts/{name}.j2 cannot be rendered: {kind}: {error}") from error
     messages = tuple(
         {"role": block.rpartition("_")[2], "content": texts[block]}
         for block in texts

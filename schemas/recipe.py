@@ -109,6 +109,14 @@ class TestPlan(Record):
         return value
 
 
+class _AgentMisfit(ValueError):
+    """What an agent changes does not make an endpoint; `details` are pydantic's, put in place."""
+
+    def __init__(self, agent: str, error: ValidationError) -> None:
+        super().__init__(f"agents.{agent} does not fit an endpoint")
+        self.details = [{**e, "loc": ("agents", agent, *e["loc"])} for e in error.errors()]
+
+
 class Recipe(Record):
     """What to generate, from what, with which models."""
 
@@ -131,7 +139,10 @@ class Recipe(Record):
     @model_validator(mode="after")
     def _agents_fit(self) -> Recipe:
         for agent in self.agents:
-            self.endpoint(agent)
+            try:
+                self.endpoint(agent)
+            except ValidationError as error:
+                raise _AgentMisfit(agent, error) from error
         return self
 
     def endpoint(self, agent: AgentName) -> Endpoint:
@@ -152,7 +163,7 @@ def parse_recipe(data: Any, where: str) -> Recipe:
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        lines = [f"  {_explain(e)}" for e in error.errors()]
+        lines = [f"  {_explain(e)}" for found in error.errors() for e in _unfolded(found)]
         raise RecipeError(f"{where} is not a valid recipe:\n" + "\n".join(lines)) from error
 
 
@@ -171,6 +182,11 @@ def load_recipe(path: str | Path, **changes: Any) -> Recipe:
     return parse_recipe(data, str(path))
 
 
+def _unfolded(error: Any) -> list[Any]:
+    """The errors of an agent's endpoint in place of the one that wraps them."""
+    return list(getattr(error.get("ctx", {}).get("error"), "details", [error]))
+
+
 def _explain(error: Any) -> str:
     """One pydantic error as a line: where, what, and the nearest known name."""
     where = ".".join(str(part) for part in error["loc"] if part != "[key]") or "recipe"
@@ -187,6 +203,8 @@ def _explain(error: Any) -> str:
 
 
 def _fields_at(path: tuple[Any, ...]) -> list[str]:
+    if len(path) == 2 and path[0] == "agents":
+        return sorted(Endpoint.model_fields)
     model: Any = Recipe
     for part in path:
         field = getattr(model, "model_fields", {}).get(part)

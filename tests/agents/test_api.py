@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolloom.agents import api
+from toolloom.llm import Misfit
+from toolloom.pipeline.catalogue import public_apis
+from toolloom.schemas import Domain, Reason
+
+DOMAIN = Domain(category="Weather", name="tide tables", description="When the sea is high.")
+PORT = {"name": "port", "type": "string", "description": "Name of the port", "examples": ["Brest"]}
+LEVEL = {"name": "level", "type": "number", "description": "Height in metres"}
+
+
+def draft(name: str, **changes: Any) -> dict[str, Any]:
+    fields = {"description": "Tell the next high tide.", "parameters": [PORT], "returns": [LEVEL]}
+    return {"name": name, **fields, **changes}
+
+
+def tool(*drafts: dict[str, Any]) -> dict[str, Any]:
+    return {"tool": "Tide Clock", "apis": list(drafts)}
+
+
+async def test_a_design_becomes_an_api(working: Any) -> None:
+    """Category, tool and name make the id; parameters and returns are closed object schemas."""
+    async with working([tool(draft("get_high_tide"))], "api") as (job, _):
+        (made,) = (await api.run(DOMAIN, job, count=1, examples=())).accepted
+    assert made.id == "Weather/tide_clock/get_high_tide"
+    assert made.required == ("port",)
+    assert made.parameters["additionalProperties"] is False
+    assert made.fields == {"level": {"type": "number", "description": "Height in metres"}}
+    assert made.provenance[0].parents == (DOMAIN.id,)
+
+
+@pytest.mark.parametrize(
+    ("bad", "detail"),
+    [
+        (draft("Get Tide"), "is not in snake_case"),
+        (draft("get_tide", description="Tide."), "fewer than three words"),
+        (draft("get_tide", parameters=[PORT, PORT]), "stands twice"),
+        (draft("get_tide", parameters=[{**LEVEL, "enum": ["high"]}]), "is not of type number"),
+        (draft("get_tide", parameters=[{**PORT, "name": "the port"}]), "is not in snake_case"),
+    ],
+)
+async def test_an_illegal_api_is_rejected_alone(working: Any, bad: Any, detail: str) -> None:
+    """What is wrong with one API of a tool does not cost the others."""
+    async with working([tool(draft("list_ports"), bad)], "api") as (job, _):
+        found = await api.run(DOMAIN, job, count=2, examples=())
+    assert [a.name for a in found.accepted] == ["list_ports"]
+    assert found.rejected[0].reason is Reason.ILLEGAL_SCHEMA
+    assert detail in found.rejected[0].detail
+    assert found.rejected[0].raw
+
+
+async def test_a_tool_without_a_legal_api_is_asked_for_again(working: Any) -> None:
+    """The model sees why, and its second answer counts."""
+    async with working([tool(draft("No")), tool(draft("get_tide"))], "api") as (job, server):
+        found = await api.run(DOMAIN, job, count=1, examples=())
+    assert [a.name for a in found.accepted] == ["get_tide"]
+    assert "«No» is not in snake_case" in server.bodies[1]["messages"][-1]["content"]
+
+
+async def test_near_duplicates_within_a_tool_are_rejected(working: Any) -> None:
+    """Names with the same words in another order or number mean the same."""
+    drafts = tool(draft("get_tide_level"), draft("get_level_of_tides"))
+    async with working([drafts], "api") as (job, _):
+        found = await api.run(DOMAIN, job, count=2, examples=())
+    assert len(found.accepted) == 1
+    assert found.rejected[0].reason is Reason.NEAR_DUPLICATE
+
+
+def test_real_apis_stand_in_the_prompt() -> None:
+    """The prompt shows real operations with their inputs and outputs, and the taken names."""
+    known = next(a for a in public_apis() if a.operations)
+    system, user = api.question(DOMAIN, [known], 2, taken=["get_tide"]).messages
+    assert known.name in system["content"]
+    assert known.operations[0].name in system["content"]
+    assert "one tool with 2 APIs" in user["content"]
+    assert "These names are taken: get_tide." in user["content"]
+
+
+def test_a_tool_of_nothing_but_faults_is_a_misfit() -> None:
+    """The first fault is the one that is told."""
+    with pytest.raises(Misfit, match="«No!»"):
+        api.read(tool(draft("No!"), draft("Neither")), DOMAIN)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolloom.agents.drafts import LEGAL, described, legal, object_schema, snake
+from toolloom.llm import Misfit
+from toolloom.schemas import Reason
+
+FIELD: dict[str, Any] = {"name": "day", "type": "string", "description": "The day"}
+
+
+def test_empty_parts_of_a_draft_mean_none() -> None:
+    """Models fill what they do not need with empty lists and texts."""
+    made = object_schema([{**FIELD, "enum": [], "examples": [], "format": ""}], "get")
+    assert made["properties"] == {"day": {"type": "string", "description": "The day"}}
+
+
+def test_optional_fields_are_not_required() -> None:
+    """Only what a call must give is in `required`."""
+    made = object_schema([FIELD, {**FIELD, "name": "hour", "required": False}], "get")
+    assert made["required"] == ["day"]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {**FIELD, "type": "integer", "examples": ["many"]},
+        {**FIELD, "enum": [1]},
+        {**FIELD, "type": "text"},
+        {**FIELD, "name": "Day"},
+        {**FIELD, "colour": "red"},
+    ],
+)
+def test_illegal_fields_are_misfits(field: dict[str, Any]) -> None:
+    """Values off their type, unknown types, names and keys make a draft illegal."""
+    with pytest.raises(Misfit) as caught:
+        object_schema([field], "get")
+    assert caught.value.reason is Reason.ILLEGAL_SCHEMA
+
+
+@given(st.text())
+def test_snake_makes_legal_names_or_nothing(text: str) -> None:
+    """Whatever a model writes, the name is legal or empty."""
+    assert snake(text) == "" or LEGAL.fullmatch(snake(text))
+
+
+@given(st.from_regex(LEGAL, fullmatch=True))
+def test_legal_names_stay(name: str) -> None:
+    """A legal name is taken as it is."""
+    assert legal(name, "API") == name
+
+
+def test_descriptions_say_something() -> None:
+    """Three words at least; white space is tidied."""
+    assert described(" Tell  the tide. ", "get") == "Tell the tide."
+    with pytest.raises(Misfit, match="get: the description"):
+        described("Tide.", "get")

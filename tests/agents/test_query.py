@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import toys
+
+from toolloom.agents import query
+from toolloom.llm import Misfit
+from toolloom.pipeline.stages import SENSES
+from toolloom.schemas import Intention, Need, Query, Reason, Reference, Scenario
+
+
+def need(**changes: Any) -> Need:
+    asked = toys.query(0, **changes)
+    return Need(**{name: getattr(asked, name) for name in Need.model_fields})
+
+
+async def test_words_make_a_need_a_query(working: Any) -> None:
+    """The query holds the need as it was drawn, the words without quotes, and its parents."""
+    async with working(['"Is it raining in Zürich?"'], "query") as (job, _):
+        (made,) = (await query.run(need(), job, SENSES)).accepted
+    assert isinstance(made, Query)
+    assert made.text == "Is it raining in Zürich?"
+    assert made.intent == need().intent
+    assert made.provenance[0].parents == (toys.api().id,)
+
+
+async def test_a_missing_value_is_asked_for_once_more(working: Any) -> None:
+    """The second ask names the value that the words lack."""
+    said = ["Is it raining?", "Is it raining in Zürich?"]
+    async with working(said, "query") as (job, server):
+        found = await query.run(need(), job, SENSES)
+    assert found.accepted[0].text == said[1]
+    assert "does not say city = Zürich" in server.bodies[1]["messages"][-1]["content"]
+
+
+async def test_a_value_never_said_rejects_the_need(working: Any) -> None:
+    """After the second try the need is rejected, with both raw responses."""
+    async with working(lambda body: "Is it raining?", "query") as (job, server):
+        (rejected,) = (await query.run(need(), job, SENSES)).rejected
+    assert rejected.reason is Reason.VALUE_NOT_MENTIONED
+    assert (len(rejected.raw), server.received) == (2, 2)
+    assert rejected.provenance[0].requests == 2
+
+
+async def test_a_withheld_value_must_not_be_given_away(working: Any) -> None:
+    """What the user is to leave out stays out of the words, and out of the prompt."""
+    said = ["Is it raining in Zürich?", "Is it raining?"]
+    hiding = need(scenario=Scenario.CLARIFICATION, withheld=("city",))
+    async with working(said, "query") as (job, server):
+        (made,) = (await query.run(hiding, job, SENSES)).accepted
+    assert made.text == "Is it raining?"
+    prompt = server.bodies[0]["messages"][-1]["content"]
+    assert "They forget to say: city" in prompt
+    assert "Zürich" not in prompt
+
+
+def test_only_the_first_turn_is_asked_for() -> None:
+    """Values of later turns are not told yet."""
+    later = Intention(api=toys.api().id, turn=1, arguments={"city": "Basel"})
+    asked = query.question(need(intent=(*toys.query().intent, later)))
+    assert "Zürich" in asked.messages[-1]["content"]
+    assert "Basel" not in asked.messages[-1]["content"]
+
+
+def test_values_found_out_on_the_way_are_said_to_be_unknown() -> None:
+    """A referenced argument is named as unknown, without a value."""
+    second = Intention(
+        api=toys.api(name="forecast").id,
+        arguments={},
+        references={"city": Reference(call=0, field="nearest_city")},
+    )
+    asked = query.question(need(intent=(*toys.query().intent, second)))
+    assert "an earlier step finds it out: city" in asked.messages[-1]["content"]
+
+
+def test_a_user_does_not_speak_as_the_assistant() -> None:
+    """Words no user would say are a misfit."""
+    with pytest.raises(Misfit) as caught:
+        query.read("Sure, how can I help you with Zürich?", need(), SENSES)
+    assert caught.value.reason is Reason.UNNATURAL_QUERY

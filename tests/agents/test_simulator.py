@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+import toys
+
+from toolloom.agents import simulator
+from toolloom.llm import Misfit
+from toolloom.pipeline.retrieval import search
+from toolloom.pipeline.stages import SENSES
+from toolloom.schemas import API_SEARCH, Ability, Dialogue, Fault, Intention, Query, Reason, Scenario
+
+NOW, NEXT = toys.api().function, toys.api(name="forecast").function
+ANSWER = {"calls": [], "reply": "It is 7 °C."}
+SEEN = {"response": {"celsius": 7}}
+
+
+def ask(scenario: Scenario = Scenario.SINGLE, **changes: Any) -> Query:
+    return toys.query(0, scenario=scenario, **changes)
+
+
+def calls(*names: str, city: str = "Zürich") -> dict[str, Any]:
+    return {"calls": [{"name": n, "arguments": {"city": city}} for n in names], "reply": ""}
+
+
+async def play(working: Any, query: Query, *script: Any) -> tuple[Any, Any]:
+    async with working(script, "simulator") as (job, server):
+        return await simulator.run(query, job, SENSES, search), server
+
+
+def roles(dialogue: Dialogue) -> str:
+    return " ".join(m.role for m in dialogue.messages)
+
+
+def observations(dialogue: Dialogue) -> list[Any]:
+    return [m.observation() for m in dialogue.messages if m.role == "tool"]
+
+
+async def test_a_dialogue_is_played_to_its_answer(working: Any) -> None:
+    """Call, observation in its envelope, answer; all usage is booked on the dialogue."""
+    found, server = await play(working, ask(), calls(NOW), SEEN, ANSWER)
+    (made,) = found.accepted
+    assert roles(made) == "system user assistant tool assistant"
+    assert json.loads(made.messages[3].content or "") == {**SEEN, "error": None}
+    assert made.messages[2].tool_calls[0].id == made.messages[3].tool_call_id
+    assert made.provenance[0].requests == server.answered == 3
+
+
+async def test_the_system_turn_tells_the_moment_and_the_way(working: Any) -> None:
+    """It holds the present moment, and names API Search only where that is given."""
+    assert "Monday 2026-03-02 09:30" in (simulator.system_turn(ask()).content or "")
+    assert "api_search" not in (simulator.system_turn(ask()).content or "")
+    searching = simulator.system_turn(ask(ability=Ability.RETRIEVE_CALL)).content or ""
+    assert "api_search" in searching
+
+
+async def test_only_what_was_found_can_be_called(working: Any) -> None:
+    """In the retrieve abilities a call without a search does not fit the schema of the act."""
+    searching = {"calls": [{"name": "api_search", "arguments": {"keywords": "current weather"}}]}
+    script = [calls(NOW), {**searching, "reply": ""}, calls(NOW), SEEN, ANSWER]
+    found, server = await play(working, ask(ability=Ability.RETRIEVE_CALL), *script)
+    (made,) = found.accepted
+    assert [c.function.name for _, c in made.calls()] == ["api_search", NOW]
+    assert observations(made)[0].response[0] == toys.api().document()
+    assert "$.calls[0]" in server.bodies[1]["messages"][-1]["content"]
+
+
+async def test_the_planned_fault_shows_once_if_it_passes(working: Any) -> None:
+    """A passing error comes before the simulated response, without asking the model for it."""
+    query = ask(Scenario.ERROR_RECOVERY, fault=Fault(call=0, error="503 busy", transient=True))
+    found, _ = await play(working, query, calls(NOW), calls(NOW), SEEN, ANSWER)
+    assert [o.error for o in observations(found.accepted[0])] == ["503 busy", None]
+
+
+async def test_a_lasting_fault_stays(working: Any) -> None:
+    """Every try of the call fails the same way."""
+    query = ask(Scenario.ERROR_RECOVERY, fault=Fault(call=0, error="404", transient=False))
+    found, _ = await play(working, query, calls(NOW), calls(NOW), ANSWER)
+    assert [o.error for o in observations(found.accepted[0])] == ["404", "404"]
+
+
+async def test_the_user_goes_on_in_a_later_turn(working: Any) -> None:
+    """After the answer the user says the values of the next turn; without them the ask is repeated."""
+    later = Intention(api=toys.api(name="forecast").id, turn=1, arguments={"city": "Basel"})
+    query = ask(Scenario.MULTI_TURN, intent=(*toys.query().intent, later))
+    said = ["And later?", "And later in Basel?"]
+    script = [calls(NOW), SEEN, ANSWER, *said, calls(NEXT, city="Basel"), SEEN, ANSWER]
+    found, server = await play(working, query, *script)
+    assert [m.content for m in found.accepted[0].messages if m.role == "user"][1:] == said[1:]
+    assert "does not say city = Basel" in server.bodies[4]["messages"][-1]["content"]
+
+
+async def test_the_user_tells_what_was_withheld_when_asked(working: Any) -> None:
+    """A clarifying question is answered with the withheld value, once."""
+    query = ask(Scenario.CLARIFICATION, withheld=("city",), text="Is it raining?")
+    question = {"calls": [], "reply": "In which city?"}
+    found, server = await play(working, query, question, "In Zürich.", calls(NOW), SEEN, ANSWER)
+    assert roles(found.accepted[0]) == "system user assistant user assistant tool assistant"
+    assert "answers the question with:" in server.bodies[1]["messages"][-1]["content"]
+
+
+async def test_an_assistant_that_never_ends_is_given_up(working: Any) -> None:
+    """After a bounded number of acts the dialogue is rejected, as far as it came."""
+
+    def script(body: Any) -> Any:
+        acting = body["messages"][0]["content"].startswith("You play the assistant")
+        return calls(NOW) if acting else SEEN
+
+    async with working(script, "simulator") as (job, _):
+        (rejected,) = (await simulator.run(ask(), job, SENSES, search)).rejected
+    assert rejected.reason is Reason.MALFORMED_DIALOGUE
+    assert len(rejected.record["messages"]) == 2 + 2 * simulator.STEPS
+    assert len(rejected.raw) == rejected.provenance[0].requests == 2 * simulator.STEPS
+
+
+async def test_a_response_off_its_schema_is_asked_for_again(working: Any) -> None:
+    """The execution is held to the API's return schema; in the end the dialogue is rejected."""
+    returns = {
+        "type": "object",
+        "properties": {"celsius": {"type": "number"}},
+        "required": ["celsius"],
+    }
+    api = toys.api().model_copy(update={"returns": returns})
+    warm = {"response": {"celsius": "warm"}}
+    found, server = await play(working, ask(pool=(api,)), calls(NOW), warm, warm)
+    assert found.rejected[0].reason is Reason.UNUSABLE_RESPONSE
+    assert "'warm' is not of type 'number'" in server.bodies[2]["messages"][-1]["content"]
+    assert len(found.rejected[0].raw) == 3
+
+
+def test_an_act_is_held_to_each_apis_own_schema() -> None:
+    """Calls under the parameters of the API they name; without APIs only a reply."""
+    shape = simulator.act_schema([toys.api(), API_SEARCH])
+    jsonschema.validate(calls(NOW), shape)
+    for wrong in (calls("api_search"), calls("nobody"), {"calls": []}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, shape)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(calls(NOW), simulator.act_schema([]))
+
+
+def test_an_act_calls_or_speaks() -> None:
+    """Words beside calls are dropped; an act that does neither is a misfit."""
+    assert simulator.read_act({**calls(NOW), "reply": "One moment."})[0] is None
+    assert simulator.read_act({"calls": [], "reply": " Hi. "}) == ("Hi.", [])
+    with pytest.raises(Misfit, match="Neither a call nor a reply"):
+        simulator.read_act({"calls": [], "reply": " "})

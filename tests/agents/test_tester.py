@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import toys
+
+from toolloom.agents import tester
+from toolloom.llm import Misfit
+from toolloom.schemas import Finding, Intention, Reason, Scenario, Vote
+
+YES = {"explanation": "Fine.", "accept": True, "broken": "none"}
+NO = {"explanation": "It sounds stiff.", "accept": False, "broken": "unnatural_query"}
+UPHELD = {"explanation": "It does.", "upheld": True}
+DROPPED = {"explanation": "It does not.", "upheld": False}
+DIALOGUE = toys.sample().dialogue
+
+
+def clean(dialogue: Any) -> tuple[Finding, ...]:
+    return ()
+
+
+def panel(*votes: Any, upheld: Any) -> Any:
+    """A script: votes in the order they are asked for, one answer for every validation."""
+    coming = iter(votes)
+
+    def script(body: Any) -> Any:
+        voting = body["messages"][0]["content"].startswith("You test training data")
+        return next(coming) if voting else upheld
+
+    return script
+
+
+async def test_a_finding_saves_the_votes(working: Any) -> None:
+    """What the certain checks find is not paid for again: no model is asked."""
+    fault = Finding(check="toy", reason=Reason.SEARCH_SKIPPED, turn=2, detail="No search.")
+    async with working(panel(upheld=UPHELD), "tester") as (job, server):
+        (rejected,) = (await tester.run(DIALOGUE, job, lambda d: [fault], 3)).rejected
+    assert (rejected.reason, rejected.findings, server.received) == (fault.reason, (fault,), 0)
+
+
+async def test_a_majority_that_accepts_makes_a_sample(working: Any) -> None:
+    """One upheld objection of three is outvoted; the votes stand in the verdict."""
+    async with working(panel(YES, NO, YES, upheld=UPHELD), "tester") as (job, _):
+        (sample,) = (await tester.run(DIALOGUE, job, clean, 3)).accepted
+    assert sample.verdict.accepted
+    assert sorted(v.accept for v in sample.verdict.votes) == [False, True, True]
+    assert sample.provenance[0].requests == 4
+
+
+async def test_a_majority_that_rejects_says_why(working: Any) -> None:
+    """Two upheld objections of three reject, each a finding in the model's words."""
+    async with working(panel(NO, YES, NO, upheld=UPHELD), "tester") as (job, server):
+        (rejected,) = (await tester.run(DIALOGUE, job, clean, 3)).rejected
+    assert rejected.reason is Reason.UNNATURAL_QUERY
+    assert [f.detail for f in rejected.findings] == ["It sounds stiff."] * 2
+    assert len(rejected.raw) == server.answered == 5
+
+
+async def test_an_objection_that_is_not_upheld_does_not_count(working: Any) -> None:
+    """Self-validation drops objections, even all of them."""
+    async with working(panel(NO, NO, NO, upheld=DROPPED), "tester") as (job, _):
+        (sample,) = (await tester.run(DIALOGUE, job, clean, 3)).accepted
+    assert [v.upheld for v in sample.verdict.votes] == [False] * 3
+
+
+async def test_without_votes_no_model_is_asked(working: Any) -> None:
+    """The certain checks may judge alone."""
+    async with working(panel(upheld=UPHELD), "tester") as (job, server):
+        (sample,) = (await tester.run(DIALOGUE, job, clean, 0)).accepted
+    assert (sample.verdict.votes, server.received) == ((), 0)
+    assert sample.provenance[0].model == ""
+
+
+async def test_votes_are_independent(working: Any) -> None:
+    """Each vote has its own seed and does not see the others."""
+    async with working(panel(YES, YES, YES, upheld=UPHELD), "tester") as (job, server):
+        await tester.run(DIALOGUE, job, clean, 3)
+    assert len({body["seed"] for body in server.bodies}) == 3
+    assert len({str(body["messages"]) for body in server.bodies}) == 1
+
+
+async def test_garbage_votes_reject_with_everything_that_was_said(working: Any) -> None:
+    """A tester that cannot be read rejects the dialogue; no usage of other votes is lost."""
+    async with working(lambda body: "no idea", "tester") as (job, server):
+        (rejected,) = (await tester.run(DIALOGUE, job, clean, 3)).rejected
+    assert rejected.reason is Reason.UNUSABLE_RESPONSE
+    assert rejected.provenance[0].requests == len(rejected.raw) == server.answered == 6
+
+
+@pytest.mark.parametrize(
+    ("votes", "findings"), [("", 0), ("n", 1), ("yn", 0), ("ynn", 2), ("yyn", 0), ("nnnyy", 3)]
+)
+def test_a_majority_is_more_than_half(votes: str, findings: int) -> None:
+    """A tie accepts; every rejecting vote of a majority is a finding."""
+    cast = [Vote(accept=v == "y", reason=None if v == "y" else Reason.UNNATURAL_QUERY) for v in votes]
+    assert len(tester.majority(cast)) == findings
+
+
+def test_a_rejection_names_its_principle() -> None:
+    """A rejecting vote without one is a misfit, and is asked for again."""
+    with pytest.raises(Misfit, match="names the principle"):
+        tester.read_vote({"explanation": "Hm.", "accept": False, "broken": "none"})
+
+
+def test_the_tester_sees_the_apis_and_the_whole_dialogue() -> None:
+    """The prompt holds category, documentation, calls and results."""
+    text = tester.question(DIALOGUE).messages[-1]["content"]
+    for part in ("Category: weather", "weather_current", "Zürich", "Result of", "It is 7 °C."):
+        assert part in text
+
+
+def test_the_tester_does_not_see_the_api_that_is_missing() -> None:
+    """Where nothing fits, the judge sees what was on offer, not what would have fitted."""
+    outside = toys.api("boats", "rent")
+    query = toys.query(
+        scenario=Scenario.IRRELEVANCE, outside=outside, intent=(Intention(api=outside.id, arguments={}),)
+    )
+    text = tester.question(toys.sample(query).dialogue).messages[-1]["content"]
+    assert "boats" not in text

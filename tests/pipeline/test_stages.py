@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toys
+
+from toolloom.llm import FakeServer
+from toolloom.llm.fake import improvise
+from toolloom.pipeline.runner import run
+from toolloom.pipeline.stages import (
+    STAGES,
+    draw_briefs,
+    examples_for,
+    settle_apis,
+    settle_domains,
+)
+from toolloom.schemas import Domain, Reason, Recipe, RecipeError
+
+
+def recipe(server: FakeServer, **changes: Any) -> Recipe:
+    fields = {
+        "model": {"base_url": server.base_url, "model": "fake", "tries": 1},
+        "apis": {"domains": 3, "per_domain": 2},
+        "queries": {"count": 12},
+    }
+    return toys.recipe(**{**fields, **changes})
+
+
+def rows(outputs: Path, stage: str, kind: str) -> list[dict[str, Any]]:
+    (path,) = outputs.glob(f"runs/*/{stage}/{kind}.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_stages_fit_each_other() -> None:
+    """Each stage reads what the one before writes, or draws."""
+    for before, stage in zip(STAGES, STAGES[1:], strict=False):
+        assert stage.draw or stage.reads is before.writes
+    assert [s.name for s in STAGES] == ["domains", "apis", "queries", "dialogues", "tested"]
+
+
+def test_briefs_part_the_domains_over_categories() -> None:
+    """As many domains as the recipe says, over its categories or the taxonomy's."""
+    chosen = toys.recipe(apis={"domains": 5, "categories": ["Weather", "Health"]})
+    assert [(b.category, b.count) for b in draw_briefs(chosen, ())] == [("Weather", 3), ("Health", 2)]
+    free = list(draw_briefs(toys.recipe(apis={"domains": 7}), ()))
+    assert [b.count for b in free] == [1] * 7
+    assert sum(b.count for b in draw_briefs(toys.recipe(apis={"domains": 500}), ())) == 500
+    with pytest.raises(RecipeError, match="no category"):
+        list(draw_briefs(toys.recipe(apis={"categories": ["Wether"]}), ()))
+
+
+def test_domains_of_two_categories_may_not_say_the_same() -> None:
+    """The later one is rejected, with the name of the earlier."""
+    found = [Domain(category="A", name="bike rental"), Domain(category="B", name="rental of bikes")]
+    settled = settle_domains(found)
+    assert settled.accepted == (found[0],)
+    assert settled.rejected[0].reason is Reason.NEAR_DUPLICATE
+
+
+def test_functions_are_unique_and_apis_of_a_category_differ() -> None:
+    """Equal names of two categories get a number; of one category the second is rejected."""
+    one, two = toys.api("a"), toys.api("b")
+    same = [a.model_copy(update={"function": "current"}) for a in (one, two)]
+    assert [a.function for a in settle_apis(same).accepted] == ["current", "current_2"]
+    again = settle_apis([one, one.model_copy(update={"tool": "other"})])
+    assert len(again.accepted) == 1
+    assert again.rejected[0].reason is Reason.NEAR_DUPLICATE
+
+
+def test_examples_are_of_the_domains_kind() -> None:
+    """Real APIs of the domain's own category come first."""
+    found = examples_for(Domain(category="Weather", name="marine forecasts"))
+    assert len(found) == 5
+    assert found[0].category == "Weather"
+
+
+async def test_every_record_that_enters_leaves(tmp_path: Path) -> None:
+    """What a stage is given comes out of it once, accepted or rejected with a reason."""
+    async with FakeServer() as server:
+        await run(recipe(server), outputs=tmp_path)
+    entered = {row["id"] for row in rows(tmp_path, "queries", "accepted")}
+    for stage in ("dialogues", "tested"):
+        accepted, rejected = (rows(tmp_path, stage, k) for k in ("accepted", "rejected"))
+        left = Counter(r["id"] for r in rejected)
+        left.update((r.get("dialogue") or r)["query"]["id"] for r in accepted)
+        assert left == Counter(entered)
+        assert all(r["reason"] and r["detail"] for r in rejected)
+        entered -= {r["id"] for r in rejected}
+
+
+@pytest.mark.parametrize(
+    ("modes", "refused"), [(("json_schema",), 0), (("json_object",), 1), ((), 2)]
+)
+async def test_every_way_of_structured_output_serves(
+    tmp_path: Path, modes: tuple[str, ...], refused: int
+) -> None:
+    """JSON Schema, JSON alone or neither: what an endpoint takes is found out once for a run."""
+    async with FakeServer(modes=modes) as server:
+        made = await run(recipe(server), outputs=tmp_path)
+    assert made.counts.accepted > 0
+    assert server.received - server.answered == refused
+
+
+async def test_each_agent_may_have_its_own_model(tmp_path: Path) -> None:
+    """The model of an agent reaches the endpoint as such, and stands in the provenance."""
+    asked: Counter[tuple[str, str]] = Counter()
+
+    def script(body: Any) -> Any:
+        asked[body["messages"][0]["content"].split(".")[0][:18], body["model"]] += 1
+        return improvise(body)
+
+    agents = {"query": {"model": "poet"}, "tester": {"model": "judge", "temperature": 0}}
+    async with FakeServer(script) as server:
+        await run(recipe(server, agents=agents), outputs=tmp_path)
+    assert {m for what, m in asked if what.startswith("You write what")} == {"poet"}
+    assert {m for what, m in asked if what.startswith("You test")} == {"judge"}
+    assert {m for what, m in asked if what.startswith("You play")} == {"fake"}
+    (share,) = rows(tmp_path, "queries", "accepted")[0]["provenance"]
+    assert share["model"] == "poet"
+
+
+@pytest.mark.parametrize("said", ["", "blah blah {"])
+async def test_garbage_for_ever_is_all_rejected(tmp_path: Path, said: str) -> None:
+    """The run ends, nothing is accepted, and the raw responses are kept."""
+    async with FakeServer(lambda body: said) as server:
+        made = await run(recipe(server), outputs=tmp_path)
+    assert made.counts.accepted == 0
+    assert made.counts.reasons.keys() == {"unusable_response"}
+    assert all(row["raw"] for row in rows(tmp_path, "domains", "rejected"))

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+import toys
+from pydantic import ValidationError
+
+import toolloom.schemas
+import toolloom.schemas.catalogue
+from toolloom.schemas import Provenance, Record, Sample
+
+
+def records() -> list[type[Record]]:
+    """Every record of the vocabulary."""
+    found = {
+        thing
+        for module in (toolloom.schemas, toolloom.schemas.catalogue)
+        for thing in vars(module).values()
+        if inspect.isclass(thing) and issubclass(thing, Record) and thing is not Record
+    }
+    return sorted(found, key=lambda r: r.__name__)
+
+
+@pytest.mark.parametrize("record", records(), ids=lambda r: r.__name__)
+def test_records_are_closed_and_frozen(record: Any) -> None:
+    """Unknown fields are errors and nothing is changed in place."""
+    assert record.model_config["extra"] == "forbid"
+    assert record.model_config["frozen"] is True
+    assert record.__doc__
+
+
+@pytest.mark.parametrize(
+    "record", [r for r in records() if r in (Provenance, toolloom.schemas.Recipe)], ids=str
+)
+def test_fields_say_what_they_mean(record: Any) -> None:
+    """Each field that reaches a user's files has a description."""
+    bare = [name for name, field in record.model_fields.items() if not field.description]
+    assert bare == []
+
+
+def test_a_record_cannot_be_changed() -> None:
+    """Assignment is an error."""
+    with pytest.raises(ValidationError, match="frozen"):
+        toys.sample().verdict = None  # type: ignore[assignment,misc]
+
+
+def test_a_sample_survives_writing_and_reading() -> None:
+    """What is written as JSON is read as the same record."""
+    sample = toys.sample()
+    assert Sample.model_validate_json(sample.model_dump_json()) == sample

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("agents", "llm", "pipeline", "prompts", "schemas")
+KINDS = {".py", ".j2", ".yaml", ".typed"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The files of a wheel built from a copy, so that nothing is left in the repository."""
+    made = tmp_path_factory.mktemp("wheel")
+    skipped = shutil.ignore_patterns(".*", "build", "outputs", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT, made / "copy", ignore=skipped)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
+    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", made, made / "copy"]
+    subprocess.run([*command, *options], check=True)
+    (path,) = made.glob("*.whl")
+    return set(zipfile.ZipFile(path).namelist())
+
+
+def source() -> set[str]:
+    """The package's files as they stand in the repository."""
+    files = [p for room in ROOMS for p in (ROOT / room).rglob("*") if p.suffix in KINDS]
+    files += [ROOT / name for name in ("__init__.py", "cli.py", "flows.py", "py.typed")]
+    return {f"toolloom/{p.relative_to(ROOT).as_posix()}" for p in files}
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: set[str]) -> None:
+    """Code, templates, the catalogue and the type marker; no tests and no benchmarks."""
+    shipped = {name for name in wheel if ".dist-info/" not in name}
+    assert shipped == source()
+
+
+def test_no_module_lies_at_the_root() -> None:
+    """Any other file of Python at the root would ship: the root is the package."""
+    assert {p.name for p in ROOT.glob("*.py")} == {"__init__.py", "cli.py", "flows.py"}
+
+
+def test_the_wheel_has_its_parts(wheel: set[str]) -> None:
+    """Each room with its data is there, and the licence."""
+    for name in ("py.typed", "prompts/query.j2", "pipeline/catalogue/categories.yaml"):
+        assert f"toolloom/{name}" in wheel
+    assert any(name.endswith("LICENSE") for name in wheel)

@@ -1,0 +1,134 @@
+"""The five agents from the command line, on the scripted endpoint in a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolloom.llm.cache import RESPONSES, Cache
+
+TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
+RECIPE = """
+name: whole
+model: {base_url: "%s", model: fake, concurrency: 16}
+apis: {domains: 4, per_domain: 3}
+queries: {count: 42}
+shard_size: 4
+"""
+KILLS_AFTER = (3, 40, 80, 80, 80)  # answers given before each kill
+IN_FLIGHT = 0.4  # seconds in which what the server has under way comes to its end
+
+
+@dataclass(frozen=True)
+class Server:
+    """A fake in its own process, its log and the recipe that asks it."""
+
+    recipe: Path
+    log: Path
+
+    def answered(self) -> list[str]:
+        """The hash of each request's body, for every answer the server has sent."""
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return [json.loads(line)["key"] for line in lines]
+
+    def start(self, outputs: Path) -> subprocess.Popen[bytes]:
+        command = [*TOOLLOOM, "run", self.recipe, "--engine", "local", "-o", outputs]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def run(self, outputs: Path) -> None:
+        assert self.start(outputs).wait() == 0
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    log, recipe = tmp_path / "log.jsonl", tmp_path / "whole.yaml"
+    command = [sys.executable, "-m", "toolloom.llm.fake", "--port=0", "--latency=0.05", "--log", log]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        recipe.write_text(RECIPE % process.stdout.readline().split()[-1])
+        yield Server(recipe, log)
+        process.terminate()
+
+
+def committed(outputs: Path) -> set[str]:
+    """Answers in the response cache, by the beginning of their request's hash (in their id)."""
+    cache = Cache(outputs / "cache.sqlite")
+    raws = [row.body for row in cache._connection.execute(RESPONSES.select())]
+    cache.close()
+    return {json.loads(raw)["id"].removeprefix("chatcmpl-") for raw in raws}
+
+
+def hashes(outputs: Path) -> dict[str, str]:
+    """SHA-256 of every file of runs and datasets."""
+    found = [p for part in ("runs", "datasets") for p in (outputs / part).rglob("*") if p.is_file()]
+    return {
+        str(p.relative_to(outputs)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found
+    }
+
+
+def rows(outputs: Path, stage: str, kind: str) -> list[dict[str, Any]]:
+    (path,) = outputs.glob(f"runs/*/{stage}/{kind}.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def ends(outputs: Path) -> list[str]:
+    """The id of each query where it ended: in a stage's rejects, or as a sample."""
+    lost = [r for s in ("queries", "dialogues", "tested") for r in rows(outputs, s, "rejected")]
+    kept = rows(outputs, "tested", "accepted")
+    return [r["id"] for r in lost] + [r["dialogue"]["query"]["id"] for r in kept]
+
+
+def test_five_agents_make_a_dataset(server: Server, tmp_path: Path) -> None:
+    """Samples of all three abilities; running the finished run again sends no request."""
+    server.run(tmp_path / "out")
+    kept = rows(tmp_path / "out", "tested", "accepted")
+    kinds = {row["dialogue"]["query"]["ability"] for row in kept}
+    assert kinds == {"call", "retrieve_call", "plan_retrieve_call"}
+    answered, before = server.answered(), hashes(tmp_path / "out")
+    assert len(answered) == len(set(answered)) > 100
+    server.run(tmp_path / "out")
+    assert server.answered() == answered
+    assert hashes(tmp_path / "out") == before
+
+
+def test_a_run_killed_again_and_again_ends_like_an_unbroken_one(
+    server: Server, tmp_path: Path
+) -> None:
+    """After kill -9 no answered request is repeated, no record is lost, all bytes are equal.
+
+    A request counts as answered when its answer is in the response cache at the moment of the
+    kill. Answers the server sent that were still on their way then were never used; those alone
+    may be asked for again. Requests are the same when their bodies are.
+    """
+    broken, whole, repeated, kills = tmp_path / "broken", tmp_path / "whole", 0, 0
+    for wait_for in (*KILLS_AFTER, None):
+        known = committed(broken) if kills else set()
+        before = len(server.answered())
+        assert known <= {key[:12] for key in server.answered()}
+        process = server.start(broken)
+        while wait_for and process.poll() is None and len(server.answered()) < before + wait_for:
+            time.sleep(0.005)
+        if wait_for and process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+        kills += process.wait() == -signal.SIGKILL
+        time.sleep(IN_FLIGHT)
+        repeated += sum(key[:12] in known for key in server.answered()[before:])
+    assert (repeated, process.returncode) == (0, 0)
+    assert kills >= 3
+    once = len(server.answered())
+    server.run(whole)
+    assert hashes(broken) == hashes(whole)
+    unbroken = len(server.answered()) - once
+    assert len(committed(broken)) == len(committed(whole)) == unbroken
+    assert sorted(ends(broken)) == [f"q{n:06d}" for n in range(42)]
