@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from typer.core import TyperGroup
@@ -77,10 +79,13 @@ def validate(recipe: RecipePath) -> None:
 
     Example: `toolloom validate recipes/quickstart.yaml`
     """
+    from toolloom.pipeline.catalogue import category
     from toolloom.pipeline.screen import recipe_view
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe)
+    for name in chosen.apis.categories:
+        category(name)
     _print(*recipe_view(chosen))
     count = _compile_prompts()
     _print("", f"The recipe is valid, and so are the {count} prompt templates.")
@@ -144,7 +149,7 @@ def run(
             made = _run_in_prefect(given, outputs, progress)
         else:
             made = _run_here(chosen, outputs, progress)
-    _end(made)
+    _end(made, outputs)
 
 
 def _run_here(recipe: Recipe, outputs: Path, progress: Progress) -> Made:
@@ -162,12 +167,14 @@ def _run_in_prefect(recipe: Any, outputs: Path, progress: Progress) -> Made:
     return flows.run_here(recipe, outputs, progress)
 
 
-def _end(made: Made) -> None:
+def _end(made: Made, outputs: Path) -> None:
     from toolloom.pipeline import screen
 
     _print(screen.summary_view(made.summary))
     if made.published is None:
-        _complain(f"Nothing was accepted. `toolloom rejected {made.summary.run}` shows why.")
+        where = "" if outputs == HERE else f" --outputs {outputs}"
+        command = f"toolloom rejected {made.summary.run}{where}"
+        _complain(f"Nothing was accepted. `{command}` shows why.")
         raise typer.Exit(NOTHING_ACCEPTED)
     state = "New version" if made.published.fresh else "Published before, unchanged"
     _print("", f"{state}: {made.published.label}. Load it with:", "")
@@ -237,7 +244,10 @@ def rejected(
     """
     from toolloom.pipeline import screen
     from toolloom.pipeline.store import find_run
+    from toolloom.schemas import AgentName, Reason
 
+    _known("--reason", reason, list(Reason))
+    _known("--agent", agent, list(get_args(AgentName)))
     folder, shown, matching = find_run(outputs, run), 0, 0
     for row in folder.rejected():
         if reason in (None, row["reason"]) and agent in (None, row["agent"]):
@@ -246,6 +256,17 @@ def rejected(
                 shown += 1
                 _print(screen.rejected_view(row, verbatim=raw), "")
     _print(f"{shown} of {matching} rejected records of {folder.id} that match.")
+
+
+def _known(option: str, value: str | None, names: Sequence[str]) -> None:
+    """Raises NothingFound that names the nearest, or all, for a value that does not exist."""
+    if value is None or value in names:
+        return
+    from toolloom.schemas import NothingFound
+
+    near = difflib.get_close_matches(value, names, n=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"known are: {', '.join(names)}."
+    raise NothingFound(f"{option} {value}: there is no such value; {hint}")
 
 
 def _find(outputs: Path, what: str) -> RunFolder | Published:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +31,6 @@ from toolloom.pipeline import runner
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store import Mark
 from toolloom.schemas import Recipe, ToolloomError, load_recipe, parse_recipe
-
-# A flow's parameters are JSON, because servers keep them; what a caller in the same process adds
-# travels beside them.
-PROGRESS: ContextVar[runner.Progress | None] = ContextVar("PROGRESS", default=None)
-STAGES: ContextVar[Sequence[Stage] | None] = ContextVar("STAGES", default=None)
 
 Work = Callable[[], Awaitable[Mark]]
 
@@ -71,8 +65,8 @@ async def make_dataset(recipe: str | dict[str, Any], outputs: str = "outputs") -
     return await runner.make_dataset(
         read_recipe(recipe),
         outputs=Path(outputs),
-        stages=STAGES.get(),
-        progress=PROGRESS.get(),
+        stages=runner.STAGES.get(),
+        progress=runner.PROGRESS.get(),
         run_shard=run_shard,
     )
 
@@ -87,8 +81,8 @@ def run_here(
 
     Raises ToolloomError if Prefect cannot be reached.
     """
-    PROGRESS.set(progress)
-    STAGES.set(stages)
+    runner.PROGRESS.set(progress)
+    runner.STAGES.set(stages)
     return asyncio.run(_start(recipe, str(outputs)))
 
 

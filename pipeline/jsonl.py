@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+import jsonlines
 from pydantic import ValidationError
 
 from toolloom.schemas import JsonObject, Record, StoreError
@@ -91,14 +92,11 @@ def read_lines(path: Path) -> Iterator[bytes]:
 
 def read_objects(path: Path) -> Iterator[JsonObject]:
     """The JSON objects of a file. Raises StoreError with the line that is none."""
-    for number, line in enumerate(read_lines(path), 1):
-        try:
-            value = json.loads(line)
-        except ValueError as error:
-            raise _malformed(path, number, str(error)) from error
-        if not isinstance(value, dict):
-            raise _malformed(path, number, "not a JSON object")
-        yield value
+    try:
+        yield from jsonlines.Reader(read_lines(path)).iter(type=dict)
+    except jsonlines.InvalidLineError as error:
+        why = str(error.__cause__ or "not a JSON object")
+        raise _malformed(path, error.lineno, why) from error
 
 
 def read_records(path: Path, model: type[R]) -> Iterator[R]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -35,6 +36,7 @@ class Index:
     def __init__(self, texts: Sequence[str]) -> None:
         import bm25s  # imports numpy and scipy, 0.4 s
 
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells of every index it builds
         self._size = len(texts)
         tokens = [words(t) or [""] for t in texts]
         self._bm25 = bm25s.BM25(method="lucene")

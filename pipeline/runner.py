@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -55,6 +56,12 @@ class Silent:
     def worked(self, stage: str, outcome: Outcome) -> None: ...
     def shard_done(self, stage: str, shard: int, mark: Mark, fresh: bool) -> None: ...
     def stage_done(self, stage: str, mark: Mark) -> None: ...
+
+
+# A flow's parameters are JSON, because servers keep them; what a caller in the same process adds
+# travels beside them. Not in flows.py: Prefect pickles what it serves, with its globals.
+PROGRESS: ContextVar[Progress | None] = ContextVar("PROGRESS", default=None)
+STAGES: ContextVar[Sequence[Stage] | None] = ContextVar("STAGES", default=None)
 
 
 async def directly(stage: str, shard: int, work: Callable[[], Awaitable[Mark]]) -> Mark:

@@ -111,9 +111,13 @@ def draw_needs(recipe: Recipe, apis: Iterable[Api]) -> Iterator[Need]:
     kinds = _kinds(recipe, pool)
     for number in range(recipe.queries.count if kinds else 0):
         ability, scenario = kinds[number]
-        need = _draw_need(recipe, pool, number, ability, scenario)
-        if need is not None:
-            yield need
+        # A kind that no API of the pool can serve after all gives way to one of its ability.
+        others = sorted(set(kinds), key=lambda k: (k[0] is not ability, kinds.index(k)))
+        for kind in [(ability, scenario), *others]:
+            need = _draw_need(recipe, pool, number, *kind)
+            if need is not None:
+                yield need
+                break
 
 
 def _kinds(recipe: Recipe, pool: Pool) -> list[tuple[Ability, Scenario]]:

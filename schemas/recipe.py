@@ -30,7 +30,8 @@ class Endpoint(Record):
     )
     small: bool = Field(
         default=False,
-        description="A small model: smaller questions, and schemas narrowed to what was said.",
+        description="A small model: smaller questions, and schemas narrowed to what was said. "
+        "True for `local`, with 6 candidates and concurrency 4, unless the recipe says otherwise.",
     )
     candidates: int = Field(
         default=1, ge=1, le=32, description="Answers tried, with new seeds, until one is usable."
@@ -43,6 +44,13 @@ class Endpoint(Record):
     completion_price: float = Field(
         default=0, ge=0, description="US dollars per million tokens received."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _suits_the_embedded_model(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("base_url", "local") == "local":
+            return {"small": True, "candidates": 6, "concurrency": 4, **data}
+        return data
 
     @property
     def local(self) -> bool:
@@ -148,7 +156,11 @@ class Recipe(Record):
     def endpoint(self, agent: AgentName) -> Endpoint:
         """The endpoint of an agent: `model`, with what `agents` changes in it."""
         changes = self.agents.get(agent, {})
-        return Endpoint.model_validate({**self.model.model_dump(), **changes})
+        shared = self.model.model_dump()
+        if self.model.local and changes.get("base_url", "local") != "local":
+            for name in ("small", "candidates", "concurrency"):  # they suit the embedded model
+                shared.pop(name)
+        return Endpoint.model_validate({**shared, **changes})
 
     @property
     def run_id(self) -> str:

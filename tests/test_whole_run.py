@@ -53,7 +53,15 @@ class Server:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     log, recipe = tmp_path / "log.jsonl", tmp_path / "whole.yaml"
-    command = [sys.executable, "-m", "toolloom.llm.fake", "--port=0", "--latency=0.05", "--log", log]
+    command = [
+        sys.executable,
+        "-m",
+        "toolloom.llm.fake",
+        "--port=0",
+        "--latency=0.05",
+        "--log",
+        log,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         recipe.write_text(RECIPE % process.stdout.readline().split()[-1])
@@ -72,9 +80,7 @@ def committed(outputs: Path) -> set[str]:
 def hashes(outputs: Path) -> dict[str, str]:
     """SHA-256 of every file of runs and datasets."""
     found = [p for part in ("runs", "datasets") for p in (outputs / part).rglob("*") if p.is_file()]
-    return {
-        str(p.relative_to(outputs)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found
-    }
+    return {str(p.relative_to(outputs)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}
 
 
 def rows(outputs: Path, stage: str, kind: str) -> list[dict[str, Any]]:

@@ -13,7 +13,9 @@ from toolloom.schemas.catalogue import Category, PublicApi
 
 
 def _read(name: str) -> Any:
-    return yaml.safe_load(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    # The loader in C reads the catalogue in a tenth of the time.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(files(__package__).joinpath(name).read_text(encoding="utf-8"), loader)
 
 
 @cache

@@ -34,7 +34,10 @@ async def test_a_near_duplicate_is_dropped_and_made_up_for(working: Any) -> None
     assert [d.name for d in found.accepted] == ["bike rental", "tide tables"]
     assert found.rejected[0].reason is Reason.NEAR_DUPLICATE
     assert found.rejected[0].detail == "«rental of bikes» is nearly «bike rental»."
-    assert "Already named: bike rental\nName 1 new domain." in server.bodies[1]["messages"][-1]["content"]
+    assert (
+        "Already named: bike rental\nName 1 new domain."
+        in server.bodies[1]["messages"][-1]["content"]
+    )
 
 
 async def test_one_more_ask_shows_what_was_wrong(working: Any) -> None:

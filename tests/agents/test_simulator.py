@@ -11,7 +11,16 @@ from toolloom.agents import simulator
 from toolloom.llm import Misfit
 from toolloom.pipeline.retrieval import search
 from toolloom.pipeline.stages import SENSES
-from toolloom.schemas import API_SEARCH, Ability, Dialogue, Fault, Intention, Query, Reason, Scenario
+from toolloom.schemas import (
+    API_SEARCH,
+    Ability,
+    Dialogue,
+    Fault,
+    Intention,
+    Query,
+    Reason,
+    Scenario,
+)
 
 NOW, NEXT = toys.api().function, toys.api(name="forecast").function
 ANSWER = {"calls": [], "reply": "It is 7 °C."}

@@ -93,7 +93,9 @@ async def test_garbage_votes_reject_with_everything_that_was_said(working: Any) 
 )
 def test_a_majority_is_more_than_half(votes: str, findings: int) -> None:
     """A tie accepts; every rejecting vote of a majority is a finding."""
-    cast = [Vote(accept=v == "y", reason=None if v == "y" else Reason.UNNATURAL_QUERY) for v in votes]
+    cast = [
+        Vote(accept=v == "y", reason=None if v == "y" else Reason.UNNATURAL_QUERY) for v in votes
+    ]
     assert len(tester.majority(cast)) == findings
 
 
@@ -114,7 +116,9 @@ def test_the_tester_does_not_see_the_api_that_is_missing() -> None:
     """Where nothing fits, the judge sees what was on offer, not what would have fitted."""
     outside = toys.api("boats", "rent")
     query = toys.query(
-        scenario=Scenario.IRRELEVANCE, outside=outside, intent=(Intention(api=outside.id, arguments={}),)
+        scenario=Scenario.IRRELEVANCE,
+        outside=outside,
+        intent=(Intention(api=outside.id, arguments={}),),
     )
     text = tester.question(toys.sample(query).dialogue).messages[-1]["content"]
     assert "boats" not in text

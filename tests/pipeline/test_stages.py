@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -37,7 +38,7 @@ def rows(outputs: Path, stage: str, kind: str) -> list[dict[str, Any]]:
 
 def test_stages_fit_each_other() -> None:
     """Each stage reads what the one before writes, or draws."""
-    for before, stage in zip(STAGES, STAGES[1:], strict=False):
+    for before, stage in itertools.pairwise(STAGES):
         assert stage.draw or stage.reads is before.writes
     assert [s.name for s in STAGES] == ["domains", "apis", "queries", "dialogues", "tested"]
 
@@ -45,7 +46,10 @@ def test_stages_fit_each_other() -> None:
 def test_briefs_part_the_domains_over_categories() -> None:
     """As many domains as the recipe says, over its categories or the taxonomy's."""
     chosen = toys.recipe(apis={"domains": 5, "categories": ["Weather", "Health"]})
-    assert [(b.category, b.count) for b in draw_briefs(chosen, ())] == [("Weather", 3), ("Health", 2)]
+    assert [(b.category, b.count) for b in draw_briefs(chosen, ())] == [
+        ("Weather", 3),
+        ("Health", 2),
+    ]
     free = list(draw_briefs(toys.recipe(apis={"domains": 7}), ()))
     assert [b.count for b in free] == [1] * 7
     assert sum(b.count for b in draw_briefs(toys.recipe(apis={"domains": 500}), ())) == 500

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def test_turns_alternate(name: str) -> None:
     found = re.findall(r"\{% block (\w+) %\}", (FOLDER / f"{name}.j2").read_text())
     roles = [block.rpartition("_")[2] for block in found]
     assert not roles or roles[-1] == "user" or roles == ["system"]
-    for before, after in zip(roles, roles[1:], strict=False):
+    for before, after in itertools.pairwise(roles):
         assert before != after
 
 
