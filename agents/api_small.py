@@ -23,6 +23,7 @@ VERBS = (
     "get", "find", "search", "list", "check", "compare", "estimate", "calculate",
     "book", "order", "schedule", "track", "suggest",
 )  # fmt: skip
+MOST = 3  # inputs, and outputs, of an API
 EXTRA = 2  # example values asked for beyond the one the catalogue has
 SYNTAX = frozenset(",;|*=[]{}<>")  # in an example: a query language, which no user speaks
 # Fields about the form of an answer: no user ever speaks of them.
@@ -147,11 +148,11 @@ async def _draft(
     like = take(await _like(domain, job, seed, operations))
     name = take(await _name(domain, job, seed, like, taken))
     inputs = list(usable(like.parameters).values())
-    returned = [f for f in like.returns if f.type not in ("array", "object")]
+    returned = [f for f in like.returns if f.type not in ("array", "object")][:MOST]
     taking = take(await _choose(name, like.does, inputs, job, seed)) if inputs else []
     if first is not None:
         linked = take(await _link(name, like.does, first, returned, job, seed))
-        taking = [*linked, *(t for t in taking if t.name not in {f.name for f in linked})][:3]
+        taking = [*linked, *(t for t in taking if t.name not in {f.name for f in linked})][:MOST]
     labels = [f.name.replace("_", " ") for f in taking]
     description = take(await _describe(domain, job, seed, name, labels))
     rich = [take(await _enrich(field, name, job, seed)) for field in taking]
@@ -224,12 +225,12 @@ async def _choose(
         job.model,
         render("api_fields", {"function": name, "does": does, "fields": list(by_name)}),
         lambda a: a["fields"],
-        schema=choice(list(by_name), 3),
+        schema=choice(list(by_name), MOST),
         seed=seed,
         max_tokens=60,
     )
     chosen = {*answer.value, *(f.name for f in known if f.required)}
-    return Answer([f for f in known if f.name in chosen][:3], answer.usage, answer.raw)
+    return Answer([f for f in known if f.name in chosen][:MOST], answer.usage, answer.raw)
 
 
 async def _link(

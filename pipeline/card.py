@@ -9,7 +9,7 @@ import yaml
 
 from toolloom.pipeline.report import Counts, Tally
 from toolloom.pipeline.tables import CONFIGS
-from toolloom.schemas import JsonObject
+from toolloom.schemas import JsonObject, digest
 
 SIZES = (
     (1_000, "n<1K"),
@@ -69,13 +69,25 @@ def _header(manifest: JsonObject, counts: Counts) -> JsonObject:
         "task_categories": ["text-generation"],
         "tags": ["function-calling", "tool-use", "synthetic", "toolloom"],
         "size_categories": [next((s for n, s in SIZES if counts.accepted < n), "n>10M")],
-        "configs": [_config(name, place == 0) for place, name in enumerate(manifest["configs"])],
+        "configs": [
+            _config(name, _cache_version(manifest), place == 0)
+            for place, name in enumerate(manifest["configs"])
+        ],
     }
 
 
-def _config(name: str, default: bool) -> JsonObject:
+def _cache_version(manifest: JsonObject) -> str:
+    """A version of digits that no other dataset has.
+
+    `datasets` caches what it loads from a folder under the folder's name, the config and this
+    version alone: without it, two datasets in folders called `v1` would be one to it.
+    """
+    return f"0.0.{int(digest(manifest), 16)}"
+
+
+def _config(name: str, version: str, default: bool) -> JsonObject:
     files = [{"split": "train", "path": f"{name}/train-*.parquet"}]
-    made: JsonObject = {"config_name": name, "data_files": files}
+    made: JsonObject = {"config_name": name, "version": version, "data_files": files}
     return {**made, "default": True} if default else made
 
 

@@ -26,7 +26,7 @@ def test_the_embedded_model_makes_a_dataset(tmp_path: Path) -> None:
     small = load_recipe(QUICKSTART).model_dump(mode="json")
     small |= {"name": "tiny", "shard_size": 2}
     small["apis"] |= {"domains": 3, "per_domain": 2}
-    small["queries"] |= {"count": 8, "scenarios": {"single": 2, "irrelevance": 1, "parallel": 1}}
+    small["queries"] |= {"count": 6, "scenarios": {"single": 2, "irrelevance": 1}}
     made = run_recipe(parse_recipe(small, "tiny"), tmp_path)
     run = Path(made.summary.path)
     queries = {r["id"] for k in ("accepted", "rejected") for r in rows(run, "queries", k)}

@@ -138,3 +138,17 @@ def test_a_run_killed_again_and_again_ends_like_an_unbroken_one(
     unbroken = len(server.answered()) - once
     assert len(committed(broken)) == len(committed(whole)) == unbroken
     assert sorted(ends(broken)) == [f"q{n:06d}" for n in range(42)]
+
+
+def test_two_datasets_are_two_to_the_loader(server: Server, tmp_path: Path) -> None:
+    """The loader caches by folder name: another dataset's `v1` must not be loaded in its place."""
+    import datasets
+
+    loaded = []
+    for number, name in enumerate(("whole", "other")):
+        text = server.recipe.read_text().replace("name: whole", f"name: {name}")
+        server.recipe.write_text(text.replace("count: 42", f"count: {42 - 20 * number}"))
+        server.run(tmp_path / "out")
+        path = tmp_path / "out" / "datasets" / name / "v1"
+        loaded.append(len(datasets.load_dataset(str(path), "training", split="train")))
+    assert loaded[0] > loaded[1] > 0
