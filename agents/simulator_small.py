@@ -273,7 +273,6 @@ async def _argument(
             {
                 "said": said,
                 "results": observed(messages),
-                "function": api.function,
                 "name": name.replace("_", " "),
                 "about": schema.get("description", ""),
             },

@@ -93,7 +93,8 @@ def read_lines(path: Path) -> Iterator[bytes]:
 def read_objects(path: Path) -> Iterator[JsonObject]:
     """The JSON objects of a file. Raises StoreError with the line that is none."""
     try:
-        yield from jsonlines.Reader(read_lines(path)).iter(type=dict)
+        # Its default reader, orjson where there is one, turns large integers into floats.
+        yield from jsonlines.Reader(read_lines(path), loads=json.loads).iter(type=dict)
     except jsonlines.InvalidLineError as error:
         why = str(error.__cause__ or "not a JSON object")
         raise _malformed(path, error.lineno, why) from error

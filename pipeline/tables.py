@@ -75,11 +75,12 @@ def chat_message(message: Message) -> JsonObject:
 
 
 def reads_back(row: JsonObject) -> bool:
-    """Whether `datasets` will give back this row's JSON exactly."""
+    """Whether `datasets` will give back this row's JSON exactly, integers as integers."""
     from datasets.utils.json import ujson_loads
 
     try:
-        return all(ujson_loads(to_text(v)) == v for v in (*row["messages"], *row["tools"]))
+        texts = [to_text(v) for v in (*row["messages"], *row["tools"])]
+        return all(to_text(ujson_loads(text)) == text for text in texts)
     except ValueError:
         return False
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
-import pytest
 import pytest_socket
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `toys`
 
 # Set before `datasets` is first imported, which reads them once.
+_HOME = tempfile.TemporaryDirectory(prefix="toolloom-hf-")  # removed when the tests end
+os.environ["HF_HOME"] = _HOME.name
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
 
 
 def pytest_runtest_setup() -> None:
     pytest_socket.socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _datasets_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    os.environ["HF_HOME"] = str(tmp_path_factory.mktemp("hf"))
