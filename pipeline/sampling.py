@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -122,26 +122,30 @@ def draw_needs(recipe: Recipe, apis: Iterable[Api]) -> Iterator[Need]:
 
 def _kinds(recipe: Recipe, pool: Pool) -> list[tuple[Ability, Scenario]]:
     """An (ability, scenario) for every query, in a shuffled order."""
+    kinds = [kind for kind, n in counted(recipe, pool.feasible).items() for _ in range(n)]
+    rng_for(recipe.seed, "queries", "kinds").shuffle(kinds)
+    return kinds
+
+
+def counted(
+    recipe: Recipe, feasible: Callable[[Scenario, Ability], bool] = lambda _s, _a: True
+) -> dict[tuple[Ability, Scenario], int]:
+    """How many queries of each kind the recipe's weights make, where a kind is feasible."""
     plan = recipe.queries
-    rng = rng_for(recipe.seed, "queries", "kinds")
     options = {
         ability: {
             s: plan.scenarios.get(s, 0)
             for s in FITS[ability]
-            if plan.scenarios.get(s, 0) > 0 and pool.feasible(s, ability)
+            if plan.scenarios.get(s, 0) > 0 and feasible(s, ability)
         }
         for ability in plan.abilities
     }
     weights = {a: plan.abilities[a] for a in options if options[a] and plan.abilities[a] > 0}
-    counted = shares(weights, plan.count)
-    kinds = [
-        (ability, scenario)
-        for ability, count in counted.items()
+    return {
+        (ability, scenario): n
+        for ability, count in shares(weights, plan.count).items()
         for scenario, n in shares(options[ability], count).items()
-        for _ in range(n)
-    ]
-    rng.shuffle(kinds)
-    return kinds
+    }
 
 
 def shares(weights: Mapping[T, float], count: int) -> dict[T, int]:

@@ -6,8 +6,9 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, get_args
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Self, get_args
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from toolloom.pipeline.report import Counts, Summary, Tally, need_of
+from toolloom.pipeline.sampling import counted
 from toolloom.schemas import AgentName, JsonObject, Recipe, Sample
 
 if TYPE_CHECKING:
@@ -184,16 +186,16 @@ def recipe_view(recipe: Recipe) -> list[RenderableType]:
         f"queries with {queries.distractors} distractors, each judged by "
         f"{recipe.tester.votes or 'no'} votes, in shards of {recipe.shard_size:,}."
     )
-    lines: list[RenderableType] = [head, recipe.description, "", plan, ""]
+    about = [recipe.description] if recipe.description else []
+    lines: list[RenderableType] = [head, *about, "", plan, ""]
     lines += [grid(("agent", "asks", "requests at once"), _agents(recipe))]
-    lines += ["", grid(("ability", "queries"), _shares(queries.abilities, queries.count))]
-    lines += ["", grid(("scenario", "queries"), _shares(queries.scenarios, queries.count))]
+    kinds = counted(recipe)
+    for title, place in (("ability", 0), ("scenario", 1)):
+        sums: Counter[str] = Counter()
+        for kind, number in kinds.items():
+            sums[kind[place]] += number
+        lines += ["", grid((title, "queries"), list(sums.items()))]
     return [*lines, *_missing_keys(recipe)]
-
-
-def _shares(weights: Mapping[Any, float], count: int) -> list[tuple[str, str]]:
-    total = sum(weights.values())
-    return [(name, f"about {weight / total * count:,.0f}") for name, weight in weights.items()]
 
 
 def _agents(recipe: Recipe) -> list[tuple[str, str, int]]:
