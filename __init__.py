@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolloom.schemas import Recipe, Sample, ToolloomError, load_recipe, parse_recipe
-
 if TYPE_CHECKING:
     from toolloom.llm import FakeServer, Gateway, LocalServer
     from toolloom.pipeline.publish import publish
     from toolloom.pipeline.runner import make_dataset
     from toolloom.pipeline.runner import preview_recipe as preview
     from toolloom.pipeline.runner import run_recipe as run
+    from toolloom.schemas import Recipe, Sample, ToolloomError, load_recipe, parse_recipe
 
 __all__ = [
     "FakeServer",
@@ -33,7 +32,9 @@ __all__ = [
     "run",
 ]
 
+_SCHEMAS = ("Recipe", "Sample", "ToolloomError", "load_recipe", "parse_recipe")
 _HOMES = {
+    **{name: ("toolloom.schemas", name) for name in _SCHEMAS},
     "FakeServer": ("toolloom.llm", "FakeServer"),
     "Gateway": ("toolloom.llm", "Gateway"),
     "LocalServer": ("toolloom.llm", "LocalServer"),
