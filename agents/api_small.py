@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from toolloom.agents.drafts import build, snake
+from toolloom.agents.ledger import Ledger
 from toolloom.agents.likeness import stems, twin
 from toolloom.agents.outcome import Job
 from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
@@ -138,24 +139,19 @@ async def _draft(
     domain: Domain, job: Job, seed: int, operations: Sequence[Operation], first: Api | None
 ) -> Answer[JsonObject]:
     """One API as a draft for `build`: its model, its name, its fields, its description."""
-    spent: list[Answer[Any]] = []
-
-    def take(answer: Answer[Any]) -> Any:
-        spent.append(answer)
-        return answer.value
-
+    ledger = Ledger()
     taken = [first.name] if first else []
-    like = take(await _like(domain, job, seed, operations))
-    name = take(await _name(domain, job, seed, like, taken))
+    like = await ledger.take(_like(domain, job, seed, operations))
+    name = await ledger.take(_name(domain, job, seed, like, taken))
     inputs = list(usable(like.parameters).values())
     returned = [f for f in like.returns if f.type not in ("array", "object")][:MOST]
-    taking = take(await _choose(name, like.does, inputs, job, seed)) if inputs else []
+    taking = await ledger.take(_choose(name, like.does, inputs, job, seed)) if inputs else []
     if first is not None:
-        linked = take(await _link(name, like.does, first, returned, job, seed))
+        linked = await ledger.take(_link(name, like.does, first, returned, job, seed))
         taking = [*linked, *(t for t in taking if t.name not in {f.name for f in linked})][:MOST]
     labels = [f.name.replace("_", " ") for f in taking]
-    description = take(await _describe(domain, job, seed, name, labels))
-    rich = [take(await _enrich(field, name, job, seed)) for field in taking]
+    description = await ledger.take(_describe(domain, job, seed, name, labels))
+    rich = await ledger.take_all(_enrich(field, name, job, seed) for field in taking)
     names = {f.name for f in rich}
     draft = {
         "name": name,
@@ -163,8 +159,7 @@ async def _draft(
         "parameters": rich,
         "returns": [f for f in returned if f.name not in names] or returned,
     }
-    usage = sum((a.usage for a in spent), Usage())
-    return Answer(draft, usage, tuple(r for a in spent for r in a.raw))
+    return ledger.answer(draft)
 
 
 async def _like(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from toolloom.agents.likeness import stems, twin
@@ -89,19 +90,20 @@ async def run(brief: Brief, job: Job) -> Outcome:
         if count <= 0:
             break
         known = [d.name for d in kept]
+        turn = replace(job, seed=seed_for(job.seed, number))
         try:
             answer = await ask(
                 job.model,
                 question(brief, known, count, small=small),
                 lambda a: read(a, brief, small=small),
                 schema=schema(count, small=small),
-                seed=seed_for(job.seed, number),
+                seed=turn.seed,
                 max_tokens=40 if small else 60 * count + 40,
             )
         except Unusable as why:
-            rejected.append(job.reject(brief, why))
+            rejected.append(turn.reject(brief, why))
             continue
-        _sort(answer.value, answer.usage, job, kept, rejected)
+        _sort(answer.value, answer.usage, turn, kept, rejected)
     return Outcome(tuple(kept), tuple(rejected))
 
 

@@ -13,7 +13,7 @@ from toolloom.agents.wording import (
     read_request,
     wish,
 )
-from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
+from toolloom.llm import Answer, Misfit, Unusable, ask
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import Api, Need, Query, Reason
 
@@ -93,8 +93,6 @@ async def run(need: Need, job: Job, senses: Senses) -> Outcome:
         answer = await word(need, job, senses)
     except Unusable as why:
         return Outcome(rejected=(job.reject(need, why),))
-    except Misfit as why:
-        return Outcome(rejected=(job.reject(need, why, usage=Usage()),))
     parents = [api.id for api in need.needed]
     query = Query(
         **{name: getattr(need, name) for name in Need.model_fields},

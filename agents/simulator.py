@@ -192,7 +192,8 @@ async def _execute(tape: Tape, call: ToolCall, search: Search) -> Message:
 def _planned(tape: Tape, call: ToolCall, search: Search) -> Observation | None:
     query, name = tape.query, call.function.name
     if name == API_SEARCH.function and isinstance(call.function.arguments, dict):
-        return Observation(response=search(query.pool, str(call.function.arguments["keywords"])))
+        keywords = str(call.function.arguments.get("keywords", ""))
+        return Observation(response=search(query.pool, keywords))
     fault = query.fault
     if fault is None or query.api(query.intent[fault.call].api).function != name:
         return None

@@ -2,16 +2,20 @@
 
 Arguments are chosen among the values that the dialogue offers, observations are made field by
 field, replies sentence by sentence (one argument or one fact a question).
+
+What is asked is planned by the query's intent, and an answer that misses the intent is asked for
+again: rejection sampling. The questions themselves hold only what the dialogue and the
+documentation known in it say.
 """
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from toolloom.agents.ledger import Ledger
 from toolloom.agents.likeness import stems
 from toolloom.agents.plan import (
     Act,
@@ -27,7 +31,7 @@ from toolloom.agents.wording import (
     Senses,
     compose_request,
     facts,
-    read_request,
+    joined,
     say_facts,
     wish,
 )
@@ -122,11 +126,11 @@ async def _search(
             )
         return str(answer["keywords"])
 
-    said = " ".join(m.content or "" for m in messages if m.role == "user")
-    goal = wish(query.api(query.intent[step.calls[0] if step.calls else 0].api))
+    wishes = parts("\n".join(m.content or "" for m in messages if m.role == "user"))
+    searches = sum(m.name == API_SEARCH.function for m in messages)
     answer = await ask(
         model,
-        render("simulator_keywords", {"said": said, "wish": goal}),
+        render("simulator_keywords", {"said": wishes[min(searches, len(wishes) - 1)]}),
         read,
         schema=KEYWORDS,
         seed=seed,
@@ -146,17 +150,16 @@ async def _call(
 ) -> Answer[Said]:
     """The due calls: which function, then each of its arguments."""
     calls: list[FunctionCall] = []
-    usage, raw = Usage(), list[str]()
+    ledger = Ledger()
     for index in step.calls:
         api = query.api(query.due[index].api)
         done = [c for m in messages for c in m.tool_calls] if index else []
         called = [*(c.function for c in done), *calls]
-        named = await _name(query, messages, api, [c.name for c in called], model, seed)
-        filled = await _arguments(query, messages, index, called, model, senses, seed)
-        calls.append(FunctionCall(name=named.value, arguments=filled.value))
-        usage += named.usage + filled.usage
-        raw += [*named.raw, *filled.raw]
-    return Answer((None, calls), usage, tuple(raw))
+        names = [c.name for c in called]
+        name = await ledger.take(_name(query, messages, api, names, model, seed))
+        filled = await ledger.take(_arguments(query, messages, index, called, model, senses, seed))
+        calls.append(FunctionCall(name=name, arguments=filled))
+    return ledger.answer((None, calls))
 
 
 async def _name(
@@ -210,25 +213,22 @@ async def _arguments(
     api = query.api(intention.api)
     wanted = {**intention.arguments, **reference_values(query, index, messages)}
     names = [n for n in api.properties if n in wanted]
-    answers = await asyncio.gather(
-        *(
-            _argument(
-                query,
-                messages,
-                index,
-                n,
-                wanted[n],
-                _used(called, n),
-                model,
-                senses,
-                seed_for(seed, index, n),
-            )
-            for n in names
+    ledger = Ledger()
+    values = await ledger.take_all(
+        _argument(
+            query,
+            messages,
+            index,
+            n,
+            wanted[n],
+            _used(called, n),
+            model,
+            senses,
+            seed_for(seed, index, n),
         )
+        for n in names
     )
-    usage = sum((a.usage for a in answers), Usage())
-    values = {n: a.value for n, a in zip(names, answers, strict=True)}
-    return Answer(values, usage, tuple(r for a in answers for r in a.raw))
+    return ledger.answer(dict(zip(names, values, strict=True)))
 
 
 def _used(called: Sequence[FunctionCall], name: str) -> list[Any]:
@@ -368,19 +368,18 @@ def same(value: Any, wanted: Any, schema: JsonObject, now: dt.datetime, senses: 
         if folded[0] == folded[1]:
             return True
         close = len(folded[0]) <= len(folded[1]) + 4
-        return close and senses.mentions(value, wanted, schema, now)
+        both = ((value, wanted), (wanted, value))  # «Dollar» is said by «US Dollar», not the same
+        return close and all(senses.mentions(a, b, schema, now) for a, b in both)
     return bool(value == wanted)
 
 
 async def observe(api: Api, call: FunctionCall, model: Model, seed: int) -> Answer[JsonObject]:
     """A response, field by field, each held to its schema."""
-    names = list(api.fields)
-    answers = await asyncio.gather(
-        *(_field(api, call, n, model, seed_for(seed, api.function, n)) for n in names)
+    names, ledger = list(api.fields), Ledger()
+    values = await ledger.take_all(
+        _field(api, call, n, model, seed_for(seed, api.function, n)) for n in names
     )
-    usage = sum((a.usage for a in answers), Usage())
-    values = {n: a.value for n, a in zip(names, answers, strict=True)}
-    return Answer(values, usage, tuple(r for a in answers for r in a.raw))
+    return ledger.answer(dict(zip(names, values, strict=True)))
 
 
 async def _field(api: Api, call: FunctionCall, name: str, model: Model, seed: int) -> Answer[Any]:
@@ -482,14 +481,15 @@ async def _answer(
     """The reply to what has been observed since the user spoke, one sentence a fact."""
     turn = 0 if query.withheld else sum(m.role == "user" for m in messages) - 1
     texts: list[str] = []
-    usage, raw = Usage(), list[str]()
+    ledger = Ledger()
     for index, seen in outcomes(query, messages).items():
         intention = query.due[index]
         api = query.api(intention.api)
         if intention.turn != turn or not isinstance(seen.response, dict):
             continue
         told = [f for f in facts(api.fields, seen.response) if f.value not in (None, "")]
-        said = await say_facts(
+        texts += await say_facts(
+            ledger,
             model,
             "simulator_fact",
             wish(api),
@@ -499,10 +499,7 @@ async def _answer(
             seed_for(seed, index),
             enough=1,
         )
-        texts += said.value
-        usage += said.usage
-        raw += said.raw
-    return Answer((_whole(" ".join(texts), senses, usage, raw), []), usage, tuple(raw))
+    return ledger.answer((_whole(" ".join(texts), senses, ledger), []))
 
 
 async def _explain(
@@ -510,7 +507,7 @@ async def _explain(
 ) -> Answer[Said]:
     """Why it cannot be done: no API fits, or the execution failed for good."""
     errors = [o.error for o in outcomes(query, messages).values() if o.error]
-    goal = wish(query.api(query.intent[0].api))
+    said = re.split(r"(?<=[.?!])\s+", query.text)[0]
 
     def read(answer: Any) -> str:
         words = answer["reply"].lower().rstrip(".").split()
@@ -518,23 +515,25 @@ async def _explain(
             raise Misfit(Reason.UNHELPFUL_ANSWER, f"«{answer['reply']}» explains nothing.")
         return str(answer["reply"])
 
-    answer = await ask(
-        model,
-        render("simulator_explain", {"wish": goal, "error": errors[-1] if errors else ""}),
-        read,
-        schema=EXPLANATION,
-        seed=seed,
-        max_tokens=40,
+    ledger = Ledger()
+    text = await ledger.take(
+        ask(
+            model,
+            render("simulator_explain", {"said": said, "error": errors[-1] if errors else ""}),
+            read,
+            schema=EXPLANATION,
+            seed=seed,
+            max_tokens=40,
+        )
     )
-    text = _whole(answer.value, senses, answer.usage, list(answer.raw))
-    return Answer((text, []), answer.usage, answer.raw)
+    return ledger.answer((_whole(text, senses, ledger), []))
 
 
-def _whole(text: str, senses: Senses, usage: Usage, raw: list[str]) -> str:
+def _whole(text: str, senses: Senses, ledger: Ledger) -> str:
     """A reply that some assistant would give. Raises Unusable."""
     odd = senses.odd_reply(text) if text else "There is nothing to say."
     if odd:
-        raise Unusable(Reason.UNHELPFUL_ANSWER, odd, tuple(raw), usage)
+        raise ledger.fault(Misfit(Reason.UNHELPFUL_ANSWER, odd))
     return text
 
 
@@ -552,9 +551,9 @@ async def speak(
         parts = [(wish(api), group) for api, group in told]
         return await compose_request(model, parts, now, senses, seed)
     api, group = told[0]
-    said = await say_facts(model, "query_detail", wish(api), group, now, senses, seed)
-    text = read_request(" ".join(said.value), group, now, senses)
-    return Answer(text, said.usage, said.raw)
+    ledger = Ledger()
+    said = await say_facts(ledger, model, "query_detail", wish(api), group, now, senses, seed)
+    return joined(said, group, now, senses, ledger)
 
 
 def _last_user(messages: Sequence[Message]) -> str:

@@ -6,13 +6,13 @@ same code that checks the finished dialogues.
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolloom.llm import Answer, Misfit, Model, Unusable, Usage, ask
+from toolloom.agents.ledger import Ledger
+from toolloom.llm import Answer, Misfit, Model, ask
 from toolloom.prompts import render
 from toolloom.schemas import Api, JsonObject, Reason, seed_for
 
@@ -78,6 +78,8 @@ def unsaid(text: str, told: Sequence[Fact], now: dt.datetime, senses: Senses) ->
 def read_request(text: str, told: Sequence[Fact], now: dt.datetime, senses: Senses) -> str:
     """A user's text. Raises Misfit if a value is missing from it or no user would say it."""
     text = " ".join(text.split())
+    if not text:
+        raise Misfit(Reason.UNUSABLE_RESPONSE, "The text is empty.")
     missing = unsaid(text, told, now, senses)
     if missing:
         names = ", ".join(f"{f.name} = {f.shown}" for f in missing)
@@ -163,20 +165,26 @@ async def compose_request(
 ) -> Answer[str]:
     """A request made of sentences: for each goal an opening, then one sentence a fact."""
     texts: list[str] = []
-    usage = Usage()
-    raw: list[str] = []
+    ledger = Ledger()
     for number, (goal, told) in enumerate(goals):
-        opening = await open_request(model, goal, number, seed_for(seed, number))
-        parts = await say_facts(model, "query_detail", goal, told, now, senses, seed)
-        texts += [opening.value, *parts.value]
-        usage += opening.usage + parts.usage
-        raw += [*opening.raw, *parts.raw]
+        texts.append(await ledger.take(open_request(model, goal, number, seed_for(seed, number))))
+        texts += await say_facts(ledger, model, "query_detail", goal, told, now, senses, seed)
     everything = [f for _, told in goals for f in told]
-    text = read_request(" ".join(texts), everything, now, senses)
-    return Answer(text, usage, tuple(raw))
+    return joined(texts, everything, now, senses, ledger)
+
+
+def joined(
+    texts: Sequence[str], told: Sequence[Fact], now: dt.datetime, senses: Senses, ledger: Ledger
+) -> Answer[str]:
+    """Sentences as one text of a user, which must do as a whole too. Raises Unusable."""
+    try:
+        return ledger.answer(read_request(" ".join(texts), told, now, senses))
+    except Misfit as why:
+        raise ledger.fault(why) from why
 
 
 async def say_facts(
+    ledger: Ledger,
     model: Model,
     template: str,
     goal: str,
@@ -186,30 +194,13 @@ async def say_facts(
     seed: int,
     *,
     enough: int | None = None,
-) -> Answer[list[str]]:
-    """A sentence for each fact, asked for at the same time.
+) -> list[str]:
+    """A sentence for each fact; with `enough`, facts that the model cannot word are left out."""
 
-    Raises Unusable if fewer than `enough` of them can be told; without it, all must be.
-    """
-    answers = await asyncio.gather(
-        *(
-            say_fact(
-                model,
-                template,
-                goal,
-                fact,
-                lambda text, fact=fact: read_request(text, [fact], now, senses),  # type: ignore[misc]
-                seed_for(seed, goal, fact.name),
-            )
-            for fact in told
-        ),
-        return_exceptions=True,
+    def check(fact: Fact) -> Callable[[str], str]:
+        return lambda text: read_request(text, [fact], now, senses)
+
+    return await ledger.take_all(
+        (say_fact(model, template, goal, f, check(f), seed_for(seed, goal, f.name)) for f in told),
+        enough,
     )
-    said = [a for a in answers if isinstance(a, Answer)]
-    lost = [a for a in answers if isinstance(a, BaseException)]
-    for error in lost:
-        if not isinstance(error, Unusable) or len(said) < (len(told) if enough is None else enough):
-            raise error
-    usage = sum((a.usage for a in (*said, *lost) if isinstance(a, Answer | Unusable)), Usage())
-    raw = [r for a in (*said, *lost) if isinstance(a, Answer | Unusable) for r in a.raw]
-    return Answer([a.value for a in said], usage, tuple(raw))

@@ -113,7 +113,12 @@ class Model:
             async with self._finding:
                 if self._mode is None:
                     return await self._find_mode(request)
-        return await self._complete(request, self._mode)
+        for mode in list(Mode)[list(Mode).index(self._mode) :]:
+            try:
+                return await self._complete(request, mode)
+            except FormatRefused:  # of this schema alone: the endpoint's mode stays
+                continue
+        raise AssertionError("plain text has no response_format to refuse")
 
     async def _find_mode(self, request: Request) -> Reply:
         """Ask in the best mode the endpoint takes, and remember which it was."""

@@ -191,6 +191,11 @@ def _key(endpoint: Endpoint, base_url: str) -> str:
     key = os.environ.get(endpoint.key_env, "").strip()
     if endpoint.local:
         return "none"
+    if not key.isascii():
+        raise EndpointDenied(
+            f"The key in the environment variable {endpoint.key_env} holds characters that no "
+            "key has. Copy it again from where it was issued."
+        )
     if key or is_loopback(base_url):
         return key or "none"
     raise EndpointDenied(

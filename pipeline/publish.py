@@ -16,6 +16,7 @@ from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
+from toolloom.llm.line import public
 from toolloom.pipeline.card import card
 from toolloom.pipeline.jsonl import explain, locked, write_lines
 from toolloom.pipeline.report import count
@@ -169,11 +170,11 @@ def _write_configs(run: RunFolder, folder: Path) -> JsonObject:
 
 
 def public_recipe(recipe: Recipe) -> JsonObject:
-    """The recipe without user names and passwords in its addresses."""
+    """The recipe without what in its addresses may be secret."""
     dumped: JsonObject = recipe.model_dump(mode="json")
     for endpoint in (dumped["model"], *dumped["agents"].values()):
         if "base_url" in endpoint:
-            endpoint["base_url"] = re.sub(r"//[^/@]*@", "//", endpoint["base_url"])
+            endpoint["base_url"] = public(endpoint["base_url"])
     return dumped
 
 

@@ -17,6 +17,7 @@ from toolloom.pipeline.retrieval import Index, search
 from toolloom.pipeline.sampling import draw_needs, rng_for, shares
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.schemas import (
+    API_SEARCH,
     AgentName,
     Api,
     Brief,
@@ -102,7 +103,7 @@ def settle_apis(found: Sequence[Api]) -> Outcome:
     """Make function names unique; reject an API that does what one of its category does."""
     kept: list[Api] = []
     rejected: list[Rejected] = []
-    functions: set[str] = set()
+    functions = {API_SEARCH.function}  # no API may take its name
     for each in found:
         near = twin(each.name, (k.name for k in kept if k.category == each.category))
         if near is not None or any(k.id == each.id for k in kept):

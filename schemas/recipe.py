@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -61,6 +63,13 @@ class Endpoint(Record):
     def _is_an_address(cls, value: str) -> str:
         if value != "local" and not value.startswith(("http://", "https://")):
             raise ValueError("must be `local` or begin with http:// or https://")
+        try:
+            parts = urlsplit(value)
+            whole = value == "local" or (parts.hostname and parts.port is not False)
+        except ValueError as error:  # such as a port that is no number, or half an IPv6 address
+            raise ValueError(f"is no address: {error}") from error
+        if not whole:
+            raise ValueError("names no host")
         return value.rstrip("/")
 
 
@@ -95,6 +104,8 @@ class QueryPlan(Record):
     @field_validator("abilities", "scenarios")
     @classmethod
     def _has_weight(cls, value: dict[Any, float]) -> dict[Any, float]:
+        if not all(math.isfinite(v) for v in value.values()):
+            raise ValueError("weights must be finite numbers")
         if min(value.values()) < 0 or sum(value.values()) <= 0:
             raise ValueError("weights must not be negative, and one must be above 0")
         return value

@@ -80,3 +80,38 @@ def test_a_user_does_not_speak_as_the_assistant() -> None:
     with pytest.raises(Misfit) as caught:
         query.read("Sure, how can I help you with Zürich?", need(), SENSES)
     assert caught.value.reason is Reason.UNNATURAL_QUERY
+
+
+async def test_sentences_must_do_together(working: Any) -> None:
+    """A small model's sentences that only loop as a whole reject the need; nothing crashes."""
+    said = iter(["Ann Lee", "Casa", "Oslo"])
+
+    def script(body: Any) -> str:
+        if "response_format" in body:
+            return '{"request":"Can you book a room for me?"}'
+        return f"The name of the thing is {next(said)}."
+
+    asked = need()
+    values = {"guest": "Ann Lee", "place": "Casa", "city": "Oslo"}
+    api = asked.pool[0].model_copy(
+        update={
+            "parameters": {
+                "type": "object",
+                "properties": {name: {"type": "string"} for name in values},
+            }
+        }
+    )
+    intent = (Intention(api=api.id, arguments=values),)
+    looped = asked.model_copy(update={"pool": (api,), "intent": intent})
+    async with working(script, "query", small=True, concurrency=1) as (job, _):
+        (rejected,) = (await query.run(looped, job, SENSES)).rejected
+    assert rejected.reason is Reason.UNNATURAL_QUERY
+    assert len(rejected.raw) == 4
+
+
+async def test_quotes_around_nothing_are_no_text(working: Any) -> None:
+    """An answer of two quotation marks is an unusable one, where no value has to be said too."""
+    nothing = need(intent=(Intention(api=toys.api().id, arguments={}),))
+    async with working(lambda body: '""', "query") as (job, _):
+        (rejected,) = (await query.run(nothing, job, SENSES)).rejected
+    assert rejected.reason is Reason.UNUSABLE_RESPONSE
