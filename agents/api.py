@@ -9,6 +9,7 @@ from toolloom.agents import api_small
 from toolloom.agents.drafts import build, snake
 from toolloom.agents.likeness import twin
 from toolloom.agents.outcome import Job, Outcome
+from toolloom.agents.shapes import shape
 from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import Api, Domain, JsonObject, Reason, Rejected
@@ -46,12 +47,7 @@ _API: JsonObject = {
 def schema(count: int) -> JsonObject:
     """Shape of an answer with `count` APIs."""
     apis = {"type": "array", "items": _API, "minItems": 1, "maxItems": count}
-    return {
-        "type": "object",
-        "properties": {"tool": _TEXT, "apis": apis},
-        "required": ["tool", "apis"],
-        "additionalProperties": False,
-    }
+    return shape({"tool": _TEXT, "apis": apis})
 
 
 def question(

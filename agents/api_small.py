@@ -15,6 +15,7 @@ from toolloom.agents.drafts import build, snake
 from toolloom.agents.ledger import Ledger
 from toolloom.agents.likeness import stems, twin
 from toolloom.agents.outcome import Job
+from toolloom.agents.shapes import one, shape
 from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
 from toolloom.prompts import render
 from toolloom.schemas import Api, Domain, JsonObject, Reason, seed_for
@@ -32,21 +33,6 @@ TECHNICAL = frozenset(
     """page per_page page_size limit offset count size sort order_by key token format callback
     fields include lang locale cursor skip take rows start end""".split()  # noqa: SIM905 - a table
 )
-
-
-def one(name: str, schema: JsonObject) -> JsonObject:
-    """Shape of an answer with one field."""
-    return shape({name: schema})
-
-
-def shape(properties: JsonObject) -> JsonObject:
-    """Shape of an answer with these fields, all of them given."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 NAME = shape(

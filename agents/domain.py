@@ -9,6 +9,7 @@ from typing import Any
 
 from toolloom.agents.likeness import stems, twin
 from toolloom.agents.outcome import Job, Outcome
+from toolloom.agents.shapes import one, shape
 from toolloom.llm import Misfit, Unusable, Usage, ask
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import Brief, Domain, JsonObject, Reason, Rejected, seed_for
@@ -38,19 +39,8 @@ def schema(count: int, *, small: bool) -> JsonObject:
     if small:
         name["pattern"] = "^[a-z]+( [a-z]+){1,4}$"
     fields = {"name": name} if small else {"name": name, "description": {"type": "string"}}
-    item = {
-        "type": "object",
-        "properties": fields,
-        "required": list(fields),
-        "additionalProperties": False,
-    }
-    domains = {"type": "array", "items": item, "minItems": 1, "maxItems": count}
-    return {
-        "type": "object",
-        "properties": {"domains": domains},
-        "required": ["domains"],
-        "additionalProperties": False,
-    }
+    domains = {"type": "array", "items": shape(fields), "minItems": 1, "maxItems": count}
+    return one("domains", domains)
 
 
 def read(answer: Any, brief: Brief, *, small: bool = False) -> list[Domain]:

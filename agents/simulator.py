@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolloom.agents import simulator_small as piecewise
+from toolloom.agents.execution_small import observe
 from toolloom.agents.outcome import Job, Outcome
 from toolloom.agents.plan import asks, known_functions, observation, transcript
 from toolloom.agents.query import goals, moment, withheld
+from toolloom.agents.shapes import one, shape
 from toolloom.agents.wording import Fact, Senses, read_request
 from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
 from toolloom.prompts import render
@@ -147,22 +149,9 @@ def callable_apis(query: Query, messages: Sequence[Message]) -> list[Api]:
 def act_schema(apis: Sequence[Api]) -> JsonObject:
     """Shape of an act: calls under each API's own schema, or a reply."""
     calls: JsonObject = {"type": "array", "maxItems": 8}
-    shapes = [
-        {
-            "type": "object",
-            "properties": {"name": {"const": a.function}, "arguments": a.parameters},
-            "required": ["name", "arguments"],
-            "additionalProperties": False,
-        }
-        for a in apis
-    ]
+    shapes = [shape({"name": {"const": a.function}, "arguments": a.parameters}) for a in apis]
     calls |= {"items": {"anyOf": shapes}} if shapes else {"maxItems": 0}
-    return {
-        "type": "object",
-        "properties": {"calls": calls, "reply": {"type": "string"}},
-        "required": ["calls", "reply"],
-        "additionalProperties": False,
-    }
+    return shape({"calls": calls, "reply": {"type": "string"}})
 
 
 def read_act(answer: Any) -> piecewise.Said:
@@ -203,7 +192,7 @@ def _planned(tape: Tape, call: ToolCall, search: Search) -> Observation | None:
 
 async def _simulate(tape: Tape, api: Api, call: ToolCall) -> Answer[Any]:
     if tape.job.model.endpoint.small and api.fields:
-        return await piecewise.observe(api, call.function, tape.job.model, tape.seed)
+        return await observe(api, call.function, tape.job.model, tape.seed)
     return await ask(
         tape.job.model,
         render(
@@ -216,12 +205,7 @@ async def _simulate(tape: Tape, api: Api, call: ToolCall) -> Answer[Any]:
             },
         ),
         lambda a: a["response"],
-        schema={
-            "type": "object",
-            "properties": {"response": api.returns or {}},
-            "required": ["response"],
-            "additionalProperties": False,
-        },
+        schema=one("response", api.returns or {}),
         seed=seed_for(tape.seed, call.id),
         max_tokens=800,
     )

@@ -15,8 +15,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from toolloom.agents.choices import choices, nearest, offers, parts, same
 from toolloom.agents.ledger import Ledger
-from toolloom.agents.likeness import stems
 from toolloom.agents.plan import (
     Act,
     Due,
@@ -26,6 +26,7 @@ from toolloom.agents.plan import (
     outcomes,
     reference_values,
 )
+from toolloom.agents.shapes import one
 from toolloom.agents.wording import (
     Fact,
     Senses,
@@ -45,7 +46,6 @@ from toolloom.schemas import (
     Message,
     Query,
     Reason,
-    canonical,
     seed_for,
 )
 
@@ -53,16 +53,6 @@ CHOOSING = 1.0  # temperature of a choice: a colder one only repeats its first m
 
 Said: TypeAlias = tuple[str | None, list[FunctionCall]]
 Search = Callable[[Sequence[Api], str], list[JsonObject]]
-
-
-def one(name: str, schema: JsonObject) -> JsonObject:
-    """Shape of an answer with one field."""
-    return {
-        "type": "object",
-        "properties": {name: schema},
-        "required": [name],
-        "additionalProperties": False,
-    }
 
 
 KEYWORDS = one("keywords", {"type": "string", "pattern": "^[a-z]+( [a-z]+){1,3}$"})
@@ -283,167 +273,6 @@ async def _argument(
         max_tokens=80,
         temperature=CHOOSING,
     )
-
-
-def choices(
-    api: Api, name: str, said: str, now: dt.datetime, senses: Senses, *, whole: bool
-) -> list[Any]:
-    """Values that the user's words offer for an argument.
-
-    `whole`: look at all that was said, not only at the part that asks for this API.
-    """
-    schema = api.properties[name]
-    if schema.get("type") == "boolean":
-        return [True, False]
-    part = said if whole else segment(said, api)
-    found = list(senses.spans(" ".join(passages(api, name, part)), schema, now))
-    return [v for v in found if not _label(v, api, name)] or found
-
-
-def offers(responses: Sequence[Any], schema: JsonObject) -> list[Any]:
-    """Observed values of the type of a schema, for an argument that nobody has said."""
-    kinds = {"integer": (int,), "number": (int, float)}.get(schema.get("type", ""), (str,))
-    values = [v for r in responses if isinstance(r, dict) for v in r.values()]
-    found = [v for v in values if isinstance(v, kinds) and not isinstance(v, bool)]
-    return list({canonical(v): v for v in found}.values())
-
-
-def segment(said: str, api: Api) -> str:
-    """The part of a request that asks for an API: the one that shares most words with it."""
-    return max(parts(said), key=lambda part: _shared(part, api))
-
-
-def parts(said: str) -> list[str]:
-    """A request's wishes: its turns, and in them what follows on «also», «then» or «after»."""
-    return re.split(r"(?<=[.?!])\s+(?=(?:Also|Then|After|I also)\b)|\n", said)
-
-
-def nearest(said: str, apis: Sequence[Api], called: Sequence[str]) -> list[str]:
-    """The functions that share most words with the first wish that no call has served."""
-    free = [a for a in apis if a.function not in called] or list(apis)
-    for part in parts(said):
-        most = max(_shared(part, a) for a in apis)
-        best = [a.function for a in apis if _shared(part, a) == most]
-        if not set(best) <= set(called):
-            return [name for name in best if name not in called]
-    return [a.function for a in free]
-
-
-def _shared(text: str, api: Api) -> int:
-    known = set(stems(f"{api.name} {api.description} {' '.join(api.properties)}"))
-    return len(known & set(stems(text)))
-
-
-def passages(api: Api, name: str, said: str) -> list[str]:
-    """The sentences that may speak of an argument.
-
-    Those that name it; else those that name no other argument and are more than the wish.
-    """
-    sentences = re.split(r"(?<=[.?!])\s+", said)
-    naming = [s for s in sentences if set(stems(name)) & set(stems(s))]
-    if naming:
-        return naming
-    others = {stem for other in api.properties if other != name for stem in stems(other)}
-    goal = set(stems(api.description))
-    free = [s for s in sentences if not others & set(stems(s)) and set(stems(s)) - goal]
-    return free or sentences
-
-
-def _label(value: Any, api: Api, name: str) -> bool:
-    """Whether a span is the argument's name, a piece of the wish, or a clause about a value."""
-    if not isinstance(value, str):
-        return False
-    words = value.lower().split()
-    return (
-        "".join(words) in name.lower().replace("_", "")
-        or set(stems(value)) <= {*stems(name), *stems(api.description)}
-        or bool({"is", "are", "be"} & set(words))
-    )
-
-
-def same(value: Any, wanted: Any, schema: JsonObject, now: dt.datetime, senses: Senses) -> bool:
-    """Whether a chosen value says what is meant: equal, or a text that mentions it in full."""
-    if isinstance(value, str) and isinstance(wanted, str):
-        folded = " ".join(value.lower().split()), " ".join(wanted.lower().split())
-        if folded[0] == folded[1]:
-            return True
-        close = len(folded[0]) <= len(folded[1]) + 4
-        both = ((value, wanted), (wanted, value))  # «Dollar» is said by «US Dollar», not the same
-        return close and all(senses.mentions(a, b, schema, now) for a, b in both)
-    return bool(value == wanted)
-
-
-async def observe(api: Api, call: FunctionCall, model: Model, seed: int) -> Answer[JsonObject]:
-    """A response, field by field, each held to its schema."""
-    names, ledger = list(api.fields), Ledger()
-    values = await ledger.take_all(
-        _field(api, call, n, model, seed_for(seed, api.function, n)) for n in names
-    )
-    return ledger.answer(dict(zip(names, values, strict=True)))
-
-
-async def _field(api: Api, call: FunctionCall, name: str, model: Model, seed: int) -> Answer[Any]:
-    schema = api.fields[name]
-    return await ask(
-        model,
-        render(
-            "simulator_field",
-            {
-                "description": api.description,
-                "arguments": call.arguments,
-                "name": name.replace("_", " "),
-                "about": schema.get("description", ""),
-            },
-        ),
-        read_field,
-        schema=one("value", narrowed(name, schema)),
-        seed=seed,
-        max_tokens=32,
-    )
-
-
-BY_NAME = (
-    (("date", "at", "day", "expires", "start", "end"), {"format": "date"}),
-    (("id", "code", "number", "reference"), {"pattern": "^[A-Z][A-Z]-[0-9][0-9][0-9]$"}),
-    (("price", "total", "amount", "cost", "value"), {"pattern": "^[0-9]+\\.[0-9][0-9]$"}),
-    (("time", "airtime"), {"pattern": "^(1[0-9]|2[0-3]):[0-5][0-9]$"}),
-    (("url", "link"), {"pattern": "^https://[a-z]+\\.example/[a-z]+$"}),
-)
-"""Shapes of text fields, by the last word of their name."""
-
-
-def narrowed(name: str, schema: JsonObject) -> JsonObject:
-    """A field's schema, tight enough that a small model comes to an end."""
-    kind = schema.get("type")
-    last = name.lower().split("_")[-1]
-    for names, form in BY_NAME if kind == "string" else ():
-        if last in names and not {"enum", "format", "pattern"} & set(schema):
-            return {"type": "string", **form}
-    if schema.get("enum") or schema.get("format") or kind == "boolean":
-        return schema
-    if kind == "string":
-        return {"type": "string", "pattern": "^[A-Z0-9][A-Za-z0-9 ,.:'/-]*$", "maxLength": 40}
-    if kind == "integer":
-        return {"type": "integer", "minimum": 1, "maximum": 999, **_bounds(schema)}
-    return schema
-
-
-def _bounds(schema: JsonObject) -> JsonObject:
-    return {k: schema[k] for k in ("minimum", "maximum") if k in schema}
-
-
-def read_field(answer: Any) -> Any:
-    """A field's value. Raises Misfit for a rambling text or a number beyond reason."""
-    value = answer["value"]
-    if isinstance(value, str):
-        parts = value.lower().split()
-        if not parts or len(parts) > 5 or len(set(parts)) < len(parts):
-            raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{value[:60]}» is no short value.")
-    if isinstance(value, float):
-        value = round(value, 2)
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) > 10**6:
-        raise Misfit(Reason.UNUSABLE_RESPONSE, f"{value} is beyond reason.")
-    return value
 
 
 async def _question(query: Query, model: Model, seed: int) -> Answer[Said]:

@@ -13,6 +13,7 @@ from typing import Any
 from toolloom.agents.outcome import Job, Outcome
 from toolloom.agents.plan import transcript
 from toolloom.agents.query import moment
+from toolloom.agents.shapes import shape
 from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
@@ -35,22 +36,14 @@ PRINCIPLES = (
     Reason.UNSOLVABLE_QUERY,
     Reason.UNHELPFUL_ANSWER,
 )
-VOTE: JsonObject = {
-    "type": "object",
-    "properties": {
+VOTE: JsonObject = shape(
+    {
         "explanation": {"type": "string"},
         "accept": {"type": "boolean"},
         "broken": {"enum": ["none", *PRINCIPLES]},
-    },
-    "required": ["explanation", "accept", "broken"],
-    "additionalProperties": False,
-}
-VALIDATION: JsonObject = {
-    "type": "object",
-    "properties": {"explanation": {"type": "string"}, "upheld": {"type": "boolean"}},
-    "required": ["explanation", "upheld"],
-    "additionalProperties": False,
-}
+    }
+)
+VALIDATION: JsonObject = shape({"explanation": {"type": "string"}, "upheld": {"type": "boolean"}})
 
 Inspect = Callable[[Dialogue], Sequence[Finding]]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolloom.agents.ledger import Ledger
+from toolloom.agents.shapes import one
 from toolloom.llm import Answer, Misfit, Model, ask
 from toolloom.prompts import render
 from toolloom.schemas import Api, JsonObject, Reason, seed_for
@@ -95,12 +96,7 @@ OPENINGS = (
     "Also please|Then please|After that please|I also want to|Then I need to",
 )
 OPENING: tuple[JsonObject, ...] = tuple(
-    {
-        "type": "object",
-        "properties": {"request": {"type": "string", "pattern": f"^({starts})( [a-z',-]+)+[.?]$"}},
-        "required": ["request"],
-        "additionalProperties": False,
-    }
+    one("request", {"type": "string", "pattern": f"^({starts})( [a-z',-]+)+[.?]$"})
     for starts in OPENINGS
 )
 
