@@ -22,7 +22,7 @@ def choices(
 
     `whole`: look at all that was said, not only at the part that asks for this API.
     """
-    schema = api.properties[name]
+    schema = {"title": name, **api.properties[name]}
     if schema.get("type") == "boolean":
         return [True, False]
     part = said if whole else segment(said, api)
@@ -89,15 +89,3 @@ def _label(value: Any, api: Api, name: str) -> bool:
         or set(stems(value)) <= {*stems(name), *stems(api.description)}
         or bool({"is", "are", "be"} & set(words))
     )
-
-
-def same(value: Any, wanted: Any, schema: JsonObject, now: dt.datetime, senses: Senses) -> bool:
-    """Whether a chosen value says what is meant: equal, or a text that mentions it in full."""
-    if isinstance(value, str) and isinstance(wanted, str):
-        folded = " ".join(value.lower().split()), " ".join(wanted.lower().split())
-        if folded[0] == folded[1]:
-            return True
-        close = len(folded[0]) <= len(folded[1]) + 4
-        both = ((value, wanted), (wanted, value))  # «Dollar» is said by «US Dollar», not the same
-        return close and all(senses.mentions(a, b, schema, now) for a, b in both)
-    return bool(value == wanted)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from toolloom.agents.choices import choices, nearest, offers, parts, same
+from toolloom.agents.choices import choices, nearest, offers, parts
 from toolloom.agents.ledger import Ledger
 from toolloom.agents.plan import (
     Act,
@@ -246,14 +246,16 @@ async def _argument(
         offered = offers(observed(messages), schema)
     else:
         offered = choices(api, name, said, query.now, senses, whole=bool(query.withheld))
+        if not any(senses.same(o, wanted) for o in offered):  # the narrow view misses it
+            offered = list(senses.spans(said, {"title": name, **schema}, query.now))
         offered = [o for o in offered if o not in used] or offered
 
     def read(answer: Any) -> Any:
-        if not same(answer["value"], wanted, schema, query.now, senses):
+        if not senses.same(answer["value"], wanted):
             raise Misfit(Reason.INTENT_MISMATCH, f"{name} = {answer['value']!r} is not meant.")
         return answer["value"]
 
-    if not any(same(o, wanted, schema, query.now, senses) for o in offered):
+    if not any(senses.same(o, wanted) for o in offered):
         detail = f"Nothing said offers a value for {name}: {offered[:8]}."
         raise Unusable(Reason.UNGROUNDED_ARGUMENT, detail, (), Usage())
     return await ask(

@@ -22,11 +22,13 @@ from toolloom.schemas import Api, JsonObject, Reason, seed_for
 class Senses:
     """`mentions(text, value, schema, now)`: does the text say the value?
     `spans(text, schema, now)`: which values of a schema does the text offer?
+    `same(a, b)`: are two values the same but for their form?
     `odd_request(text)`, `odd_reply(text)`: what no user, no assistant would say, or None.
     """
 
     mentions: Callable[[str, Any, JsonObject | None, dt.datetime], bool]
     spans: Callable[[str, JsonObject, dt.datetime], Sequence[Any]]
+    same: Callable[[Any, Any], bool]
     odd_request: Callable[[str], str | None]
     odd_reply: Callable[[str], str | None]
 

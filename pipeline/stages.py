@@ -11,7 +11,7 @@ from toolloom.agents.outcome import Job
 from toolloom.agents.wording import Senses
 from toolloom.pipeline.catalogue import categories, category, public_apis
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.checks.grounding import mentions, spans
+from toolloom.pipeline.checks.grounding import mentions, same, spans
 from toolloom.pipeline.checks.wording import odd_reply, odd_request
 from toolloom.pipeline.retrieval import Index, search
 from toolloom.pipeline.sampling import draw_needs, rng_for, shares
@@ -134,6 +134,7 @@ async def test_dialogues(played: Dialogue, context: Context) -> Outcome:
 SENSES = Senses(
     mentions=mentions,
     spans=spans,
+    same=same,
     odd_request=odd_request,
     odd_reply=odd_reply,
 )
