@@ -119,5 +119,7 @@ def _grams(text: str) -> Iterator[str]:
 
 
 def _edge(word: Word) -> bool:
-    """Words a phrase neither begins nor ends with."""
+    """Words a phrase neither begins nor ends with; capitals as in «US» are a name, not a «us»."""
+    if len(word.raw) > 1 and word.raw.isupper():
+        return False
     return word.folded in STOP or word.folded in _ASKING
