@@ -70,7 +70,7 @@ def training_row(sample: Sample) -> JsonObject:
 
 def chat_message(message: Message) -> JsonObject:
     """OpenAI's form; keys without a value are left out, as chat templates ask if they are there."""
-    dumped = message.model_dump(mode="json")
+    dumped = message.model_dump(mode="json", exclude={"execution"})
     return {key: value for key, value in dumped.items() if value is not None and value != []}
 
 

@@ -2,12 +2,21 @@
 
 from toolloom.schemas.api import API_SEARCH, Api, Source
 from toolloom.schemas.base import JsonObject, Record, canonical, digest, seed_for
-from toolloom.schemas.dialogue import Dialogue, FunctionCall, Message, Observation, ToolCall
+from toolloom.schemas.dialogue import (
+    Dialogue,
+    Execution,
+    Failure,
+    FunctionCall,
+    Message,
+    Observation,
+    ToolCall,
+)
 from toolloom.schemas.domain import Brief, Domain
 from toolloom.schemas.errors import (
     EndpointDenied,
     EndpointDown,
     EndpointError,
+    ImportFailed,
     ModelMissing,
     NothingFound,
     PublishError,
@@ -17,9 +26,27 @@ from toolloom.schemas.errors import (
     TemplateError,
     ToolloomError,
 )
+from toolloom.schemas.importing import ImportReport
 from toolloom.schemas.provenance import Provenance
-from toolloom.schemas.query import Ability, Fault, Intention, Need, Query, Reference, Scenario
-from toolloom.schemas.recipe import AgentName, Endpoint, Recipe, load_recipe, parse_recipe
+from toolloom.schemas.query import (
+    Ability,
+    Fault,
+    Intention,
+    Level,
+    Need,
+    Query,
+    Reference,
+    Scenario,
+)
+from toolloom.schemas.recipe import (
+    AgentName,
+    ApiSource,
+    Endpoint,
+    Format,
+    Recipe,
+    load_recipe,
+    parse_recipe,
+)
 from toolloom.schemas.verdict import Finding, Reason, Rejected, Sample, Verdict, Vote
 
 __all__ = [
@@ -27,6 +54,7 @@ __all__ = [
     "Ability",
     "AgentName",
     "Api",
+    "ApiSource",
     "Brief",
     "Dialogue",
     "Domain",
@@ -34,11 +62,17 @@ __all__ = [
     "EndpointDenied",
     "EndpointDown",
     "EndpointError",
+    "Execution",
+    "Failure",
     "Fault",
     "Finding",
+    "Format",
     "FunctionCall",
+    "ImportFailed",
+    "ImportReport",
     "Intention",
     "JsonObject",
+    "Level",
     "Message",
     "ModelMissing",
     "Need",

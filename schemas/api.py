@@ -18,7 +18,14 @@ class Source(Record):
     """Where an API's description comes from."""
 
     kind: SourceKind = Field(default="generated", description="The kind of source.")
-    reference: str = Field(default="", description="File, address or record it was read from.")
+    reference: str = Field(
+        default="",
+        description="What it was read from: a file, a module, an address without its query, or "
+        "the name of a server. Never a whole command: that may hold secrets.",
+    )
+    operation: str = Field(
+        default="", description="What it is called there, such as `GET /pets/{id}`."
+    )
     licence: str = Field(default="", description="SPDX identifier, where known.")
 
 
@@ -36,6 +43,15 @@ class Api(Record):
     parameters: JsonObject = Field(description="JSON Schema (2020-12) of the arguments object.")
     returns: JsonObject | None = Field(
         default=None, description="JSON Schema of `response` in an observation, where known."
+    )
+    collections: tuple[str, ...] = Field(
+        default=(), description="Collections it belongs to, across tools (ToolLLM, section 2.2)."
+    )
+    deprecated: bool = Field(default=False, description="Its source advises against using it.")
+    repeatable: bool = Field(
+        default=True,
+        description="The same calls from the same state give the same results: neither the "
+        "clock nor chance decides.",
     )
     source: Source = Field(default_factory=Source, description="Where it comes from.")
     provenance: tuple[Provenance, ...] = Field(default=(), description="How it was made.")

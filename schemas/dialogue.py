@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import Field
@@ -36,6 +37,31 @@ class Observation(Record):
     error: str | None = None
 
 
+class Failure(StrEnum):
+    """How an execution failed. An MCP server's call fails in three ways that look different."""
+
+    TOOL_ERROR = "tool_error"  # the tool says that it failed (MCP: isError), or a function raised
+    PROTOCOL_ERROR = "protocol_error"  # the server refuses the call, such as an unknown tool
+    ERROR_TEXT = "error_text"  # a result that claims success and says in words that it failed
+    TIME_LIMIT = "time_limit"
+    CRASH = "crash"  # the process ended, or never began
+
+
+class Execution(Record):
+    """How an observation came about."""
+
+    kind: Literal["executed", "simulated", "planned", "search"] = Field(
+        description="Really executed, played by a model, a planned fault, or API Search."
+    )
+    by: str = Field(default="", description="What executed it, such as `mcp:time`.")
+    failure: Failure | None = Field(default=None, description="How it failed, if it did.")
+    digest: str = Field(default="", description="SHA-256 of the whole observation, if executed.")
+    whole_tokens: int | None = Field(
+        default=None,
+        description="If it was compressed: how long it was, in tokens (estimated).",
+    )
+
+
 class Message(Record):
     """One chat message."""
 
@@ -44,6 +70,9 @@ class Message(Record):
     tool_calls: tuple[ToolCall, ...] = Field(default=(), description="Calls of an assistant.")
     tool_call_id: str | None = Field(default=None, description="The call a tool answers.")
     name: str | None = Field(default=None, description="Function a tool message comes from.")
+    execution: Execution | None = Field(
+        default=None, description="Of a tool: how its observation came about."
+    )
 
     def observation(self) -> Observation:
         """The observation a tool message holds. Raises pydantic.ValidationError if it does not."""

@@ -8,6 +8,7 @@ ToolloomError
 │   ├── EndpointDenied     the key is missing or not accepted
 │   └── ModelMissing       the endpoint does not know the model
 ├── RequestRefused         the endpoint refuses this one request; the record is rejected
+├── ImportFailed           a source of APIs that cannot be read at all
 ├── StoreError             a folder or file that cannot be written or read
 ├── PublishError           a dataset that cannot be made of a run
 └── NothingFound           a run, dataset or record that does not exist
@@ -50,6 +51,10 @@ class RequestRefused(ToolloomError):
     def __init__(self, message: str, raw: str = "") -> None:
         super().__init__(message)
         self.raw = raw
+
+
+class ImportFailed(ToolloomError):
+    """A source of APIs that cannot be read at all."""
 
 
 class StoreError(ToolloomError):

@@ -37,6 +37,14 @@ class Scenario(StrEnum):
     ERROR_RECOVERY = "error_recovery"
 
 
+class Level(StrEnum):
+    """Where the APIs of one need come from (ToolLLM, section 2.2)."""
+
+    SINGLE_TOOL = "single_tool"  # I1
+    CATEGORY = "category"  # I2: several tools of one category
+    COLLECTION = "collection"  # I3: several tools of one collection
+
+
 class Reference(Record):
     """An argument whose value an earlier observation gives."""
 
@@ -61,6 +69,9 @@ class Fault(Record):
     call: int = Field(ge=0, description="Index of the intended call that fails first.")
     error: str = Field(description="The error the execution reports.")
     transient: bool = Field(description="True: the same call works when tried again.")
+    real: bool = Field(
+        default=False, description="The execution itself is to fail, on a value that is wrong."
+    )
 
 
 class Need(Record):
@@ -69,6 +80,9 @@ class Need(Record):
     id: str = Field(description="Unique in its run.")
     ability: Ability
     scenario: Scenario
+    level: Level = Field(
+        default=Level.SINGLE_TOOL, description="Where the APIs it needs come from."
+    )
     language: str = Field(default="English", description="Language of the dialogue.")
     now: dt.datetime = Field(description="The dialogue's present, told in its system turn.")
     pool: tuple[Api, ...] = Field(description="APIs on offer: needed ones and distractors.")

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from toolloom.schemas.base import Record, digest
 from toolloom.schemas.errors import RecipeError
-from toolloom.schemas.query import Ability, Scenario
+from toolloom.schemas.query import Ability, Level, Scenario
 
 AgentName: TypeAlias = Literal["domain", "api", "query", "simulator", "tester"]
 
@@ -73,14 +73,101 @@ class Endpoint(Record):
         return value.rstrip("/")
 
 
+Format: TypeAlias = Literal[
+    "auto",
+    "openapi",
+    "mcp",
+    "python",
+    "openai",
+    "bfcl",
+    "toolbench",
+    "api-bank",
+    "public-apis",
+    "pool",
+]
+
+
+class ApiSource(Record):
+    """A place that APIs are imported from, and what of it may really be executed."""
+
+    path: str = Field(default="", description="A file, a folder, a Python module or a pool.")
+    mcp: str = Field(default="", description="An MCP server: a command with arguments, or a URL.")
+    name: str = Field(
+        default="", description="Name of the MCP server; by default its program or host."
+    )
+    format: Format = Field(default="auto", description="What `path` holds; `auto` tells by itself.")
+    category: str = Field(default="", description="Category of its APIs, in place of its own.")
+    collection: str = Field(default="", description="A collection that its APIs belong to.")
+    only: tuple[str, ...] = Field(default=(), description="APIs to take; empty: all.")
+    values: dict[str, tuple[Any, ...]] = Field(
+        default_factory=dict,
+        description="Values users ask for, by parameter, where the source gives no examples.",
+    )
+    wrong_values: dict[str, tuple[Any, ...]] = Field(
+        default_factory=dict,
+        description="Values, by parameter, on which the execution fails: for error recovery.",
+    )
+    execute: tuple[str, ...] = Field(
+        default=(), description="Functions or tools that may really be executed; others are played."
+    )
+    not_repeatable: tuple[str, ...] = Field(
+        default=(), description="Those whose results the clock or chance decides."
+    )
+    environment: tuple[str, ...] = Field(
+        default=(),
+        description="Environment variables, by name, that executions see; all others are unset.",
+    )
+    prepare: str = Field(
+        default="", description="Command run in each fresh working folder before anything else."
+    )
+    time_limit: float = Field(default=10, gt=0, le=600, description="Seconds one call may take.")
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> ApiSource:
+        if bool(self.path) == bool(self.mcp):
+            raise ValueError("give either `path` or `mcp`")
+        return self
+
+
 class ApiPlan(Record):
     """Where APIs come from."""
 
+    sources: tuple[ApiSource, ...] = Field(
+        default=(), description="Real APIs: files, folders, modules, MCP servers, pools."
+    )
     categories: tuple[str, ...] = Field(
         default=(), description="Categories of the seed taxonomy to use; empty: as many as needed."
     )
-    domains: int = Field(default=20, ge=1, description="Application domains to name.")
+    domains: int = Field(
+        default=20,
+        ge=0,
+        description="Application domains to name and design APIs for. 0 where there are "
+        "`sources`, unless the recipe says otherwise.",
+    )
     per_domain: int = Field(default=2, ge=1, le=20, description="APIs to design for a domain.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sources_suffice(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("sources"):
+            return {"domains": 0, **data}
+        return data
+
+    @model_validator(mode="after")
+    def _has_apis(self) -> ApiPlan:
+        if not self.sources and not self.domains:
+            raise ValueError("`domains` must be above 0 where there are no `sources`")
+        return self
+
+
+class SearchPlan(Record):
+    """How API Search finds APIs."""
+
+    found: int = Field(default=2, ge=1, le=20, description="APIs that a search returns.")
+    embeddings: Endpoint | None = Field(
+        default=None,
+        description="Endpoint whose /v1/embeddings ranks APIs by meaning; without it, BM25.",
+    )
 
 
 class QueryPlan(Record):
@@ -101,7 +188,14 @@ class QueryPlan(Record):
         description="Scenarios and their weights.",
     )
 
-    @field_validator("abilities", "scenarios")
+    levels: dict[Level, float] = Field(
+        default_factory=lambda: dict.fromkeys(Level, 1.0),
+        min_length=1,
+        description="Where several APIs of one query come from, with weights: one tool, several "
+        "tools of a category, several of a collection.",
+    )
+
+    @field_validator("abilities", "scenarios", "levels")
     @classmethod
     def _has_weight(cls, value: dict[Any, float]) -> dict[Any, float]:
         if not all(math.isfinite(v) for v in value.values()):
@@ -151,6 +245,12 @@ class Recipe(Record):
         description="Fields of `model` that differ for an agent, such as its model or base_url.",
     )
     apis: ApiPlan = Field(default_factory=ApiPlan, description="Where APIs come from.")
+    search: SearchPlan = Field(default_factory=SearchPlan, description="How APIs are searched.")
+    observation_tokens: int = Field(
+        default=1024,
+        ge=32,
+        description="Longer observations are compressed by their schema (estimated tokens).",
+    )
     queries: QueryPlan = Field(default_factory=QueryPlan, description="Queries to draw.")
     tester: TestPlan = Field(default_factory=TestPlan, description="How samples are judged.")
     shard_size: int = Field(default=64, ge=1, le=10_000, description="Records in a shard.")

@@ -29,6 +29,7 @@ class Reason(StrEnum):
     OBSERVATION_OFF_SCHEMA = "observation_off_schema"
     UNGROUNDED_ANSWER = "ungrounded_answer"
     INTENT_MISMATCH = "intent_mismatch"
+    NOT_REPEATABLE = "not_repeatable"
     # The tester's judgement of API-Bank's design principles (section 2).
     DOMAIN_MISMATCH = "domain_mismatch"
     UNAUTHENTIC_API = "unauthentic_api"

@@ -1,0 +1,1 @@
+"""Execution: calls that really run, of Python functions and of MCP servers."""

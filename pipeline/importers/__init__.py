@@ -1,0 +1,1 @@
+"""Importers: every common way to describe an API becomes `Api` records."""

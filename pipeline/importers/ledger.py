@@ -1,0 +1,97 @@
+"""The ledger of an import: names are given out and every loss is booked here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+from toolloom.schemas import API_SEARCH
+from toolloom.schemas.importing import Cut, ImportReport, Renamed, Skipped, Unresolved
+
+Why: TypeAlias = Literal["depth", "bytes", "cycle", "enum", "text", "invalid"]
+Obstacle: TypeAlias = Literal["remote", "missing", "outside", "unreadable"]
+LONGEST = 64  # characters of a function name, for OpenAI
+
+
+class Ledger:
+    """What an importer reports while it works. One for each source."""
+
+    def __init__(self, source: str, form: str = "", taken: Iterable[str] = ()) -> None:
+        """`taken`: function names the pool has already."""
+        self.source = source
+        self.format = form
+        self.version = ""
+        self.read = 0
+        self.bytes = 0
+        self._taken = {API_SEARCH.function, *taken}
+        self._renamed: list[Renamed] = []
+        self._cut: list[Cut] = []
+        self._unresolved: dict[tuple[str, str], Unresolved] = {}
+        self._skipped: list[Skipped] = []
+        self._notes: list[str] = []
+
+    def function(self, wanted: str, api: str) -> str:
+        """A legal name nobody has, as near to `wanted` as can be. `api`: id, for the report."""
+        name = legal(wanted)
+        taken = name in self._taken
+        name = self._free(name)
+        self._taken.add(name)
+        if name != wanted:
+            only_taken = taken and legal(wanted) == wanted
+            why: Literal["illegal", "taken"] = "taken" if only_taken else "illegal"
+            self._renamed.append(Renamed(api=api, old=wanted, new=name, why=why))
+        return name
+
+    def _free(self, name: str) -> str:
+        number, found = 2, name
+        while found in self._taken:
+            found = f"{name[: LONGEST - len(str(number)) - 1]}_{number}"
+            number += 1
+        return found
+
+    def cut(self, api: str, place: str, why: Why, size: int = 0) -> None:
+        self._cut.append(Cut(api=api, place=place, why=why, bytes=size))
+
+    def unresolved(self, reference: str, place: str, why: Obstacle) -> None:
+        """Booked once for each reference and reason, with the first place it stands."""
+        key = (reference, why)
+        if key not in self._unresolved:
+            self._unresolved[key] = Unresolved(reference=reference, place=place, why=why)
+
+    def skip(self, what: str, why: str) -> None:
+        self._skipped.append(Skipped(what=what[:200], why=why))
+
+    def note(self, text: str) -> None:
+        self._notes.append(text)
+
+    def report(
+        self, *, imported: int, replaced: int = 0, examples: int = 0, seconds: float = 0
+    ) -> ImportReport:
+        return ImportReport(
+            source=self.source,
+            format=self.format,
+            version=self.version,
+            read=self.read,
+            imported=imported,
+            replaced=replaced,
+            examples=examples,
+            renamed=tuple(self._renamed),
+            cut=tuple(self._cut),
+            unresolved=tuple(self._unresolved.values()),
+            skipped=tuple(self._skipped),
+            notes=tuple(self._notes),
+            bytes=self.bytes,
+            seconds=seconds,
+        )
+
+
+def legal(name: str) -> str:
+    """`name` with what OpenAI does not allow in a function name as underscores.
+
+    `GET /pets/{id}` becomes `GET_pets_id`. Never empty, at most 64 characters.
+    """
+    if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name):
+        return name
+    cleaned = re.sub(r"_{2,}", "_", re.sub(r"[^a-zA-Z0-9_-]+", "_", name)).strip("_")
+    return cleaned[:LONGEST].strip("_") or "unnamed"
