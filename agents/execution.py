@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
+from toolloom.agents.wording import Senses
 from toolloom.schemas import Api, Execution, JsonObject, Observation
+
+Search: TypeAlias = Callable[[Sequence[Api], str], Awaitable[list[JsonObject]]]
+"""Documentation of the APIs that fit keywords best, best first."""
+Shorten: TypeAlias = Callable[[Any, JsonObject | None], tuple[Any, int | None]]
+"""A response within the token limit, and how long it was if it is not whole any more."""
 
 
 @dataclass(frozen=True)
@@ -24,3 +31,13 @@ class Executor(Protocol):
 
     async def run(self, api: Api, arguments: JsonObject) -> Executed:
         """The observation of a call. A failure of the call is an observation with an error."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What the simulator is handed besides a model: everything a dialogue needs of the outside."""
+
+    senses: Senses
+    search: Search
+    executor: Executor
+    shorten: Shorten

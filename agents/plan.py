@@ -53,9 +53,10 @@ def observation(message: Message) -> Observation:
 
 
 def _next(query: Query, name: str, found: dict[int, Observation]) -> int | None:
-    """Which intended call a call by this name is: the first that has not succeeded yet."""
+    """Which intended call a call by this name is: the first that may still succeed."""
     for index, intention in enumerate(query.due):
-        done = index in found and found[index].error is None
+        seen = found.get(index)
+        done = seen is not None and (seen.error is None or _final(query, seen))
         if not done and query.api(intention.api).function == name:
             return index
     return None
@@ -93,9 +94,9 @@ def due(query: Query, messages: Sequence[Message]) -> Due:
         searched = any(m.name == API_SEARCH.function for m in messages)
         return Due(Act.SEARCH if query.ability.searches and not searched else Act.EXPLAIN)
     found = outcomes(query, messages)
-    if any(_final(query, o) for o in found.values()):
-        return Due(Act.EXPLAIN)
     turn = 0 if query.withheld else asks(messages) - 1
+    if any(_final(query, o) and query.due[i].turn == turn for i, o in found.items()):
+        return Due(Act.EXPLAIN)
     pending = [
         i
         for i, intention in enumerate(query.due)

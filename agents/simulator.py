@@ -6,11 +6,12 @@ the act that is due. Either way nothing but what stands in the dialogue goes int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from toolloom.agents import simulator_small as piecewise
+from toolloom.agents.execution import Executed, World
 from toolloom.agents.execution_small import observe
 from toolloom.agents.outcome import Job, Outcome
 from toolloom.agents.plan import asks, known_functions, observation, transcript
@@ -23,19 +24,19 @@ from toolloom.schemas import (
     API_SEARCH,
     Api,
     Dialogue,
+    Execution,
     FunctionCall,
     JsonObject,
     Message,
     Observation,
     Query,
     Reason,
+    RequestRefused,
     ToolCall,
     seed_for,
 )
 
 STEPS = 16  # acts of an assistant before a dialogue is given up
-
-Search = Callable[[Sequence[Api], str], list[JsonObject]]
 
 
 @dataclass
@@ -60,12 +61,13 @@ class Tape:
         return answer.value
 
 
-async def run(query: Query, job: Job, senses: Senses, search: Search) -> Outcome:
+async def run(query: Query, job: Job, world: World) -> Outcome:
     """Play a query to its end. The dialogue is accepted as it is; the tester judges it."""
     tape = Tape(query, job, [system_turn(query), Message(role="user", content=query.text)])
     try:
-        await _play(tape, senses, search)
-    except Unusable as why:
+        await _play(tape, world)
+    except (Unusable, RequestRefused) as error:
+        why = _unusable(error)
         so_far = Dialogue(query=query, messages=tuple(tape.messages))
         usage, raw = tape.usage + why.usage, [*tape.raw, *why.raw]
         return Outcome(rejected=(job.reject(so_far, why, usage=usage, raw=raw),))
@@ -75,6 +77,13 @@ async def run(query: Query, job: Job, senses: Senses, search: Search) -> Outcome
         provenance=job.provenance(tape.usage, [query.id]),
     )
     return Outcome(accepted=(made,))
+
+
+def _unusable(error: Unusable | RequestRefused) -> Unusable:
+    """A search that its endpoint refuses ends the dialogue as a refused question does."""
+    if isinstance(error, Unusable):
+        return error
+    return Unusable(Reason.REQUEST_REFUSED, str(error), (error.raw,), Usage())
 
 
 def system_turn(query: Query) -> Message:
@@ -90,24 +99,24 @@ def system_turn(query: Query) -> Message:
     return Message(role="system", content=prompt.messages[0]["content"])
 
 
-async def _play(tape: Tape, senses: Senses, search: Search) -> None:
+async def _play(tape: Tape, world: World) -> None:
     for _ in range(STEPS):
-        act = await _act(tape, senses, search)
+        act = await _act(tape, world)
         tape.messages.append(act)
         for call in act.tool_calls:
-            tape.messages.append(await _execute(tape, call, search))
+            tape.messages.append(await _observe(tape, call, world))
         if not act.tool_calls:
             told = next_turn(tape.query, tape.messages)
             if told is None:
                 return
-            tape.messages.append(await _speak(tape, told, senses))
+            tape.messages.append(await _speak(tape, told, world.senses))
     raise Unusable(Reason.MALFORMED_DIALOGUE, f"No end after {STEPS} acts.", (), Usage())
 
 
-async def _act(tape: Tape, senses: Senses, search: Search) -> Message:
+async def _act(tape: Tape, world: World) -> Message:
     if tape.job.model.endpoint.small:
         answer = await piecewise.act(
-            tape.query, tape.messages, tape.job.model, senses, search, tape.seed
+            tape.query, tape.messages, tape.job.model, world.senses, world.search, tape.seed
         )
     else:
         answer = await _free_act(tape)
@@ -164,34 +173,48 @@ def read_act(answer: Any) -> piecewise.Said:
     return reply, []
 
 
-async def _execute(tape: Tape, call: ToolCall, search: Search) -> Message:
-    """The observation of a call: API Search's result, the planned fault, or a simulation."""
-    seen = _planned(tape, call, search)
-    if seen is None:
-        api = next(a for a in tape.query.pool if a.function == call.function.name)
-        seen = Observation(response=tape.take(await _simulate(tape, api, call)))
+async def _observe(tape: Tape, call: ToolCall, world: World) -> Message:
+    """The observation of a call, no longer than the limit, and how it came about."""
+    api = {a.function: a for a in (*tape.query.pool, API_SEARCH)}[call.function.name]
+    seen = await _execute(tape, api, call, world)
+    response, whole = seen.observation.response, None
+    if api is not API_SEARCH:
+        response, whole = world.shorten(response, api.returns)
     return Message(
         role="tool",
         tool_call_id=call.id,
         name=call.function.name,
-        content=seen.model_dump_json(),
+        content=seen.observation.model_copy(update={"response": response}).model_dump_json(),
+        execution=seen.execution.model_copy(update={"whole_tokens": whole}),
     )
 
 
-def _planned(tape: Tape, call: ToolCall, search: Search) -> Observation | None:
+async def _execute(tape: Tape, api: Api, call: ToolCall, world: World) -> Executed:
+    """API Search, the planned fault, the API's own executor, or else the model."""
+    arguments = call.function.arguments if isinstance(call.function.arguments, dict) else {}
+    if api is API_SEARCH:
+        found = await world.search(tape.query.pool, str(arguments.get("keywords", "")))
+        return Executed(Observation(response=found), Execution(kind="search"))
+    if fault := _planned(tape, call):
+        return Executed(fault, Execution(kind="planned"))
+    if world.executor.runs(api):
+        return await world.executor.run(api, arguments)
+    played = Observation(response=tape.take(await _simulate(tape, api, call)))
+    return Executed(played, Execution(kind="simulated", by=tape.job.model.endpoint.model))
+
+
+def _planned(tape: Tape, call: ToolCall) -> Observation | None:
+    """The error of a fault that is played; a real one comes of the execution itself."""
     query, name = tape.query, call.function.name
-    if name == API_SEARCH.function and isinstance(call.function.arguments, dict):
-        keywords = str(call.function.arguments.get("keywords", ""))
-        return Observation(response=search(query.pool, keywords))
     fault = query.fault
-    if fault is None or query.api(query.intent[fault.call].api).function != name:
+    if fault is None or fault.real or query.api(query.intent[fault.call].api).function != name:
         return None
     failed = any(m.name == name and observation(m).error for m in tape.messages if m.role == "tool")
     return None if failed and fault.transient else Observation(error=fault.error)
 
 
 async def _simulate(tape: Tape, api: Api, call: ToolCall) -> Answer[Any]:
-    if tape.job.model.endpoint.small and api.fields:
+    if tape.job.model.endpoint.small:
         return await observe(api, call.function, tape.job.model, tape.seed)
     return await ask(
         tape.job.model,

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from toolloom.agents.choices import choices, nearest, offers, parts
+from toolloom.agents.execution import Search
 from toolloom.agents.ledger import Ledger
 from toolloom.agents.plan import (
     Act,
@@ -26,12 +27,12 @@ from toolloom.agents.plan import (
     outcomes,
     reference_values,
 )
+from toolloom.agents.results import told_by
 from toolloom.agents.shapes import one
 from toolloom.agents.wording import (
     Fact,
     Senses,
     compose_request,
-    facts,
     joined,
     say_facts,
     wish,
@@ -52,7 +53,6 @@ from toolloom.schemas import (
 CHOOSING = 1.0  # temperature of a choice: a colder one only repeats its first mistake
 
 Said: TypeAlias = tuple[str | None, list[FunctionCall]]
-Search = Callable[[Sequence[Api], str], list[JsonObject]]
 
 
 KEYWORDS = one("keywords", {"type": "string", "pattern": "^[a-z]+( [a-z]+){1,3}$"})
@@ -105,11 +105,11 @@ async def _search(
     """Keywords for API Search that find what is needed, if there is something to find."""
     wanted = query.api(query.due[step.calls[0]].api).function if step.calls else None
 
-    def read(answer: Any) -> str:
+    async def read(answer: Any) -> str:
         words = answer["keywords"].split()
         if len(set(words)) < len(words):
             raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{answer['keywords']}» repeats a word.")
-        found = [d["name"] for d in search(query.pool, answer["keywords"])]
+        found = [d["name"] for d in await search(query.pool, answer["keywords"])]
         if wanted and wanted not in found:
             raise Misfit(
                 Reason.SEARCH_SKIPPED, f"«{answer['keywords']}» finds {found or 'nothing'}."
@@ -118,7 +118,7 @@ async def _search(
 
     wishes = parts("\n".join(m.content or "" for m in messages if m.role == "user"))
     searches = sum(m.name == API_SEARCH.function for m in messages)
-    answer = await ask(
+    answer: Answer[str] = await ask(
         model,
         render("simulator_keywords", {"said": wishes[min(searches, len(wishes) - 1)]}),
         read,
@@ -316,9 +316,9 @@ async def _answer(
     for index, seen in outcomes(query, messages).items():
         intention = query.due[index]
         api = query.api(intention.api)
-        if intention.turn != turn or not isinstance(seen.response, dict):
+        if intention.turn != turn or seen.error is not None:
             continue
-        told = [f for f in facts(api.fields, seen.response) if f.value not in (None, "")]
+        told = told_by(api, seen.response)
         texts += await say_facts(
             ledger,
             model,

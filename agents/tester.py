@@ -7,7 +7,7 @@ self-validation and majority voting, in `toolllm-and-llift`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from toolloom.agents.outcome import Job, Outcome
@@ -46,6 +46,7 @@ VOTE: JsonObject = shape(
 VALIDATION: JsonObject = shape({"explanation": {"type": "string"}, "upheld": {"type": "boolean"}})
 
 Inspect = Callable[[Dialogue], Sequence[Finding]]
+Replay = Callable[[Dialogue], Awaitable[Sequence[Finding]]]
 
 
 def question(dialogue: Dialogue) -> Prompt:
@@ -134,9 +135,15 @@ def majority(votes: Sequence[Vote]) -> tuple[Finding, ...]:
     )
 
 
-async def run(dialogue: Dialogue, job: Job, inspect: Inspect, votes: int) -> Outcome:
-    """The dialogue as a sample, or rejected: certain checks first, then the votes."""
-    findings = tuple(inspect(dialogue))
+async def run(
+    dialogue: Dialogue, job: Job, inspect: Inspect, replay: Replay, votes: int
+) -> Outcome:
+    """The dialogue as a sample, or rejected: certain checks, then executed calls again, then votes.
+
+    `replay` runs the calls that were really executed from a fresh state and tells which results
+    do not repeat.
+    """
+    findings = tuple(inspect(dialogue)) or tuple(await replay(dialogue))
     if findings:
         return Outcome(rejected=(_reject(dialogue, job, findings, Usage(), ()),))
     cast = await asyncio.gather(*(_settled(dialogue, job, n) for n in range(votes)))

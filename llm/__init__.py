@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from toolloom.llm.answer import Answer, Misfit, Unusable, Usage, ask
+from toolloom.llm.embeddings import Embedder
 from toolloom.llm.gateway import Gateway, Model
 from toolloom.llm.local import LocalServer
 from toolloom.llm.wire import Reply, Request
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Embedder",
     "FakeServer",
     "Gateway",
     "LocalServer",

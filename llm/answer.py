@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -14,7 +15,7 @@ from toolloom.prompts import Prompt, render
 from toolloom.schemas import JsonObject, Reason, RequestRefused
 
 T = TypeVar("T")
-Read = Callable[[Any], T]
+Read = Callable[[Any], T | Awaitable[T]]
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ async def ask(
 ) -> Answer[T]:
     """The first answer that fits `schema` and that `read` takes. Raises Unusable.
 
-    `read` is given the JSON value, or without a schema the stripped text. Candidates differ by
+    `read`, which may be a coroutine function, is given the JSON value, or without a schema the
+    stripped text. Candidates differ by
     their seed alone; at temperature 0 most endpoints give the same answer to each. Errors of the
     endpoint itself pass through: they stop the run.
     """
@@ -145,7 +147,7 @@ class _Trial(Generic[T]):
             raise self.unusable(Reason.REQUEST_REFUSED, str(error)) from error
         self._note(reply)
         try:
-            self.found.append(self._value(reply))
+            self.found.append(await self._value(reply))
         except Misfit as misfit:
             self.problem = misfit
             return False
@@ -165,15 +167,19 @@ class _Trial(Generic[T]):
         self.raw += (reply.raw,)
         self.said = reply.text.strip()
 
-    def _value(self, reply: Reply) -> T:
+    async def _value(self, reply: Reply) -> T:
         if not self.said:
             raise Misfit(Reason.UNUSABLE_RESPONSE, "the answer is empty")
         if self.schema is None:
-            return self.read(self.said)
+            return await self._read(self.said)
         value, repair = fitting(self.said, self.schema, reply.finish_reason, self.max_tokens)
-        read = self.read(value)
+        read = await self._read(value)
         self.usage += Usage(repairs=(repair,) if repair else ())
         return read
+
+    async def _read(self, value: Any) -> T:
+        made = self.read(value)
+        return await made if inspect.isawaitable(made) else made
 
 
 def fitting(text: str, schema: JsonObject, finish_reason: str, max_tokens: int) -> tuple[Any, str]:

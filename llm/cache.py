@@ -7,7 +7,7 @@ than a hop to a thread, and a response that waits for a thread could be lost to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,10 @@ TRAITS = sa.Table(
     sa.Column("value", sa.String(64), nullable=False),
 )
 READ = sa.select(RESPONSES.c.body).where(RESPONSES.c.key == sa.bindparam("wanted"))
+READ_ALL = sa.select(RESPONSES.c.key, RESPONSES.c.body).where(
+    RESPONSES.c.key.in_(sa.bindparam("wanted", expanding=True))
+)
+READ_AT_ONCE = 500  # SQLite takes 32,766 parameters, other databases fewer
 WRITE = sa.insert(RESPONSES)
 
 
@@ -61,6 +65,16 @@ class Cache:
         with self._storing():
             body: str | None = self._connection.execute(READ, {"wanted": key}).scalar()
         return body
+
+    def read_all(self, keys: Sequence[str]) -> dict[str, str]:
+        """The bodies of those keys that have one."""
+        found: dict[str, str] = {}
+        for start in range(0, len(keys), READ_AT_ONCE):
+            wanted = list(keys[start : start + READ_AT_ONCE])
+            with self._storing():
+                rows = self._connection.execute(READ_ALL, {"wanted": wanted})
+                found.update((row[0], row[1]) for row in rows)
+        return found
 
     def write(self, key: str, body: str) -> str:
         """Commit a response. Another process may have been faster: its response stands."""

@@ -22,7 +22,7 @@ from typing import Any, Self, TypeAlias
 from aiohttp import web
 
 from toolloom.llm.actor import act
-from toolloom.llm.invent import invent, sentence
+from toolloom.llm.invent import invent, sentence, vector
 from toolloom.llm.parsing import readings
 from toolloom.llm.wire import SCHEMA_SENTENCE
 from toolloom.schemas import JsonObject, canonical, digest
@@ -68,6 +68,23 @@ def improvise(body: JsonObject) -> Scripted:
     return sentence(seed) if schema is None else canonical(invent(schema, seed))
 
 
+def embed(body: JsonObject) -> JsonObject:
+    """The body that answers a request for embeddings: hashed words."""
+    given = body.get("input")
+    texts = [given] if isinstance(given, str) else list(given or ())
+    tokens = sum(len(text) // 4 + 1 for text in texts)
+    entries = [
+        {"object": "embedding", "index": index, "embedding": vector(text)}
+        for index, text in enumerate(texts)
+    ]
+    return {
+        "object": "list",
+        "model": body.get("model"),
+        "data": entries,
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    }
+
+
 def _schema_of(body: JsonObject) -> JsonObject | None:
     """The schema of the response_format, or the one the last message tells."""
     wrapper = (body.get("response_format") or {}).get("json_schema") or {}
@@ -89,6 +106,7 @@ class FakeServer:
         self,
         script: Script = improvise,
         *,
+        embeddings: Script = embed,
         latency: float = 0.0,
         failure_rate: float = 0.0,
         key: str | None = None,
@@ -98,7 +116,10 @@ class FakeServer:
         port: int = 0,
         host: str = "127.0.0.1",
     ) -> None:
-        """`models`: others get 404; `log`: a file that gets one line for each answer sent."""
+        """`models`: others get 404; `log`: a file that gets one line for each answer sent.
+
+        `embeddings`: the script of /v1/embeddings; it says the whole body, or a Failure.
+        """
         self.received = 0
         self.answered = 0
         self.repeats = 0  # answers to a body that had been answered before
@@ -108,6 +129,7 @@ class FakeServer:
         self._seen: Counter[str] = Counter()
         self._busy = 0
         self._script = script
+        self._embeddings = embeddings
         self._latency = latency
         self._failure_rate = failure_rate
         self._dice = random.Random(0)
@@ -124,7 +146,8 @@ class FakeServer:
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=LARGEST_BODY)
-        app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_post("/v1/chat/completions", self._answer)
+        app.router.add_post("/v1/embeddings", self._answer)
         app.router.add_get("/v1/models", self._list)
         # Nothing is under way once a test is over that is worth waiting for.
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -165,7 +188,7 @@ class FakeServer:
         entries = [{"id": name, "object": "model", "owned_by": "toolloom"} for name in names]
         return web.json_response({"object": "list", "data": entries})
 
-    async def _complete(self, request: web.Request) -> web.StreamResponse:
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.received += 1
         self._busy += 1
         self.peak = max(self.peak, self._busy)
@@ -182,20 +205,23 @@ class FakeServer:
             return refused
         if self._latency:
             await asyncio.sleep(self._latency)
-        outcome = await self._outcome(body)
+        chat = request.path.endswith("/chat/completions")
+        outcome = await self._outcome(body, self._script if chat else self._embeddings)
         if isinstance(outcome, Failure):
             return self._fail(outcome, request)
-        said = outcome if isinstance(outcome, Said) else Said(_text(outcome), "stop")
-        response = web.json_response(completion(body, said))
+        if chat:
+            said = outcome if isinstance(outcome, Said) else Said(_text(outcome), "stop")
+            outcome = completion(body, said)
+        response = web.json_response(outcome)
         await response.prepare(request)
         await response.write_eof()
         self._count(body)
         return response
 
-    async def _outcome(self, body: JsonObject) -> Scripted:
+    async def _outcome(self, body: JsonObject, script: Script) -> Scripted:
         if self._dice.random() < self._failure_rate:
             return Failure(503)
-        outcome = self._script(body)
+        outcome = script(body)
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     def _denied(self, request: web.Request) -> web.Response | None:

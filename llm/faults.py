@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from toolloom.schemas import EndpointDenied, EndpointError, ModelMissing, RequestRefused
 
+CHAT = "/chat/completions"
+EMBEDDINGS = "/embeddings"
 LONGEST_PAUSE = 60.0
 WORTH_RETRYING = frozenset({408, 409, 425, 429})
 FORMAT_WORDS = re.compile(
@@ -24,6 +26,15 @@ MODEL_WORDS = re.compile(
     r"(unknown|invalid|no such) model",
     re.IGNORECASE | re.DOTALL,
 )
+# Of an embeddings request: its texts are too many or one of them is too long.
+SIZE_WORDS = re.compile(
+    r"too (long|large|big|many)|context (length|size|window)|batch size|at most|"
+    r"max(imum)?\b.{0,40}\b(tokens?|length|batch|inputs?|size)|must have (less|fewer)|"
+    r"(larger|longer) than",
+    re.IGNORECASE | re.DOTALL,
+)
+SIZE_STATUS = frozenset({400, 413, 422, 500})  # llama.cpp says it with 500
+NO_EMBEDDINGS = re.compile(r"(not|n't) support.{0,20}\bembedding", re.IGNORECASE | re.DOTALL)
 MONEY_WORDS = re.compile(r"insufficient_quota|insufficient (balance|credits|funds)", re.IGNORECASE)
 
 
@@ -37,7 +48,7 @@ class Trouble(Exception):
 
 
 class Garbled(Trouble):
-    """A success that is no chat completion; `raw` is its body."""
+    """A success that is not what was asked for; `raw` is its body."""
 
     def __init__(self, what: str, raw: str) -> None:
         super().__init__(what)
@@ -48,6 +59,10 @@ class FormatRefused(RequestRefused):
     """The endpoint does not know this `response_format`."""
 
 
+class TooMuch(RequestRefused):
+    """Fewer or shorter texts may be embedded."""
+
+
 @dataclass(frozen=True)
 class Caller:
     """Who asked where, for the messages; the key is kept to be struck out of them."""
@@ -56,6 +71,7 @@ class Caller:
     model: str
     key_env: str
     key: str
+    path: str = CHAT
 
     def scrub(self, text: str) -> str:
         """The text without the key, which some servers repeat in their errors."""
@@ -82,19 +98,33 @@ def fault(
             f"{caller.address} reports that the account of {caller.key_env} is used up ({said}). "
             "Add credit, then run the same command again to go on."
         )
+    if caller.path == EMBEDDINGS and (found := _embedding_fault(status, body, said, caller)):
+        return found
     if status in WORTH_RETRYING or status >= 500:
         return Trouble(said, retry_after(headers), crowded=status == 429)
     if MODEL_WORDS.search(body):
         return ModelMissing(f"{caller.address} has no model {caller.model!r} ({said}).")
     if status in (404, 405, 410):
         return EndpointError(
-            f"{caller.address} has no /chat/completions ({said}). base_url is the address up to "
+            f"{caller.address} has no {caller.path} ({said}). base_url is the address up to "
             "and with /v1, such as http://127.0.0.1:8000/v1."
         )
     refused = f"{caller.address} refuses the request ({said})."
     if formatted and FORMAT_WORDS.search(body) and not SCHEMA_WORDS.search(body):
         return FormatRefused(refused, body)
     return RequestRefused(refused, body)
+
+
+def _embedding_fault(status: int, body: str, said: str, caller: Caller) -> Exception | None:
+    """What only a request for embeddings can mean; 501 and 500 would otherwise be tried again."""
+    if NO_EMBEDDINGS.search(body):
+        return EndpointError(
+            f"{caller.address} does not embed texts with {caller.model!r} ({said}). Set `model` "
+            "of the search's `embeddings` to an embedding model that it serves."
+        )
+    if status == 413 or (status in SIZE_STATUS and SIZE_WORDS.search(body)):
+        return TooMuch(f"{caller.address} refuses texts of this size ({said}).", body)
+    return None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

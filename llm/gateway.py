@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Self
 
 from toolloom.llm.cache import Cache
-from toolloom.llm.faults import FormatRefused, Garbled
+from toolloom.llm.embeddings import Embedder
+from toolloom.llm.faults import CHAT, EMBEDDINGS, FormatRefused, Garbled
 from toolloom.llm.lane import Lane
 from toolloom.llm.line import Line, public
 from toolloom.llm.local import LocalServer, guided
@@ -24,10 +25,15 @@ MODE = "mode"
 
 @dataclass
 class Stats:
-    """What this process really asked and paid for; answers from the cache count as `cached`."""
+    """What this process really asked and paid for.
+
+    Answers from the cache count as `cached`, among them each text whose embedding was there;
+    `embedded` are the texts whose embedding was not.
+    """
 
     asked: int = 0
     cached: int = 0
+    embedded: int = 0
     retries: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -43,11 +49,12 @@ class Gateway:
     def __init__(self, cache: str | Path) -> None:
         """`cache`: the path of a SQLite file, or a SQLAlchemy URL. Raises StoreError."""
         self.stats = Stats()
-        self._cache = Cache(cache)
+        self.cache = Cache(cache)
         self._models: dict[Endpoint, Model] = {}
+        self._embedders: dict[Endpoint, Embedder] = {}
         self._lanes: defaultdict[str, Lane] = defaultdict(Lane)
         self._turns = Turns()
-        self._local: LocalServer | None = None
+        self._local: dict[str, LocalServer] = {}  # by path: one server does not do both well
         self._starting = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -59,48 +66,80 @@ class Gateway:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for model in self._models.values():
-            await model.close()
-        if self._local is not None:
-            await asyncio.to_thread(self._local.stop)
-        self._cache.close()
+        users: list[Model | Embedder] = [*self._models.values(), *self._embedders.values()]
+        for opened in users:
+            await opened.close()
+        for server in self._local.values():
+            await asyncio.to_thread(server.stop)
+        self.cache.close()
 
     def model(self, endpoint: Endpoint) -> Model:
         """The model behind an endpoint, always the same one; nothing is sent yet."""
         if endpoint not in self._models:
-            lane = self._lanes[endpoint.base_url]
-            lane.allow(endpoint.concurrency)
-            self._models[endpoint] = Model(endpoint, self, lane)
+            self._models[endpoint] = Model(endpoint, self, self._connection(endpoint, CHAT))
         return self._models[endpoint]
 
-    async def _address(self, endpoint: Endpoint) -> str:
+    def embedder(self, endpoint: Endpoint) -> Embedder:
+        """The embeddings of an endpoint, always the same ones; nothing is sent yet."""
+        if endpoint not in self._embedders:
+            connection = self._connection(endpoint, EMBEDDINGS)
+            self._embedders[endpoint] = Embedder(endpoint, self, connection)
+        return self._embedders[endpoint]
+
+    def _connection(self, endpoint: Endpoint, path: str) -> Connection:
+        lane = self._lanes[endpoint.base_url]
+        lane.allow(endpoint.concurrency)
+        return Connection(endpoint, self, lane, path)
+
+    async def _address(self, endpoint: Endpoint, path: str) -> str:
         """Where the endpoint is; the embedded model's server is started when first needed."""
         if not endpoint.local:
             return endpoint.base_url
         async with self._starting:
-            if self._local is None:
-                server = LocalServer()
+            if path not in self._local:
+                server = LocalServer(embeddings=path == EMBEDDINGS)
                 await asyncio.to_thread(server.start)
-                self._local = server
-        return self._local.base_url
+                self._local[path] = server
+        return self._local[path].base_url
+
+
+class Connection:
+    """The line to one path of an endpoint, opened when it is first needed."""
+
+    def __init__(self, endpoint: Endpoint, gateway: Gateway, lane: Lane, path: str) -> None:
+        self._endpoint = endpoint
+        self._gateway = gateway
+        self._lane = lane
+        self._path = path
+        self._line: Line | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> Line:
+        async with self._opening:
+            if self._line is None:
+                address = await self._gateway._address(self._endpoint, self._path)
+                retried = self._gateway.stats.retried
+                self._line = Line(self._endpoint, address, self._lane, retried, self._path)
+        return self._line
+
+    async def close(self) -> None:
+        if self._line is not None:
+            await self._line.close()
 
 
 class Model:
     """One model at one endpoint. Made by Gateway.model."""
 
-    def __init__(self, endpoint: Endpoint, gateway: Gateway, lane: Lane) -> None:
+    def __init__(self, endpoint: Endpoint, gateway: Gateway, connection: Connection) -> None:
         self.endpoint = endpoint
         self._gateway = gateway
-        self._lane = lane
+        self._connection = connection
         self._name = public(endpoint.base_url)
-        self._line: Line | None = None
-        self._opening = asyncio.Lock()
         self._mode: Mode | None = None
         self._finding = asyncio.Lock()
 
     async def close(self) -> None:
-        if self._line is not None:
-            await self._line.close()
+        await self._connection.close()
 
     async def complete(self, request: Request) -> Reply:
         """The answer, from the cache if it was ever given.
@@ -122,7 +161,7 @@ class Model:
 
     async def _find_mode(self, request: Request) -> Reply:
         """Ask in the best mode the endpoint takes, and remember which it was."""
-        known = self._gateway._cache.traits(self._name, self.endpoint.model).get(MODE)
+        known = self._gateway.cache.traits(self._name, self.endpoint.model).get(MODE)
         if known in set(Mode):
             self._mode = Mode(known)
             return await self._complete(request, self._mode)
@@ -131,7 +170,7 @@ class Model:
                 reply = await self._complete(request, mode)
             except FormatRefused:
                 continue
-            self._gateway._cache.learn(self._name, self.endpoint.model, MODE, mode)
+            self._gateway.cache.learn(self._name, self.endpoint.model, MODE, mode)
             self._mode = mode
             return reply
         raise AssertionError("plain text has no response_format to refuse")
@@ -145,7 +184,7 @@ class Model:
             return self._remembered(key) or await self._ask(request, mode, key)
 
     def _remembered(self, key: str) -> Reply | None:
-        body = self._gateway._cache.read(key)
+        body = self._gateway.cache.read(key)
         if body is None:
             return None
         self._gateway.stats.cached += 1
@@ -153,7 +192,7 @@ class Model:
 
     async def _ask(self, request: Request, mode: Mode, key: str) -> Reply:
         """Send the request; its answer is committed before anyone sees it."""
-        line = await self._open()
+        line = await self._connection.open()
         replies: list[Reply] = []
 
         def accept(raw: str) -> None:
@@ -161,7 +200,7 @@ class Model:
                 reply = decode(raw, cached=False)
             except NotACompletion as error:
                 raise Garbled(str(error), raw) from error
-            stands = self._gateway._cache.write(key, raw)
+            stands = self._gateway.cache.write(key, raw)
             replies.append(reply if stands == raw else decode(stands, cached=False))
 
         self._gateway.stats.asked += 1
@@ -175,14 +214,6 @@ class Model:
         stats.prompt_tokens += reply.prompt_tokens
         stats.completion_tokens += reply.completion_tokens
         stats.cost += price(self.endpoint, reply)
-
-    async def _open(self) -> Line:
-        async with self._opening:
-            if self._line is None:
-                address = await self._gateway._address(self.endpoint)
-                retried = self._gateway.stats.retried
-                self._line = Line(self.endpoint, address, self._lane, retried)
-        return self._line
 
 
 def price(endpoint: Endpoint, reply: Reply) -> float:

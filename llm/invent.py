@@ -1,9 +1,12 @@
-"""Values made up from a JSON Schema: what the fake endpoint answers without a script."""
+"""Made-up values for a JSON Schema, and vectors: what the fake endpoint answers unscripted."""
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import math
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +54,7 @@ WORDS = [
     "winter",
 ]
 DEEPEST = 8
+DIMENSIONS = 256
 EPOCH = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
@@ -66,6 +70,17 @@ def sentence(seed: str) -> str:
     """A few words that mean nothing."""
     words = random.Random(seed).sample(WORDS, 7)
     return f"{' '.join(words).capitalize()}."
+
+
+def vector(text: str) -> list[float]:
+    """The words of a text, each hashed to a direction, as one vector of length 1."""
+    made = [0.0] * DIMENSIONS
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
+    for word in re.findall(r"[^\W_]+", parted.lower()) or [text]:
+        place = int.from_bytes(hashlib.sha256(word.encode("utf-8", "replace")).digest()[:8])
+        made[place % DIMENSIONS] += 1.0 if place >> 32 & 1 else -1.0
+    length = math.hypot(*made) or 1.0
+    return [number / length for number in made]
 
 
 class _Inventor:

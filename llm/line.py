@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import tenacity
 
-from toolloom.llm.faults import Caller, Garbled, Trouble, fault
+from toolloom.llm.faults import CHAT, Caller, Garbled, Trouble, fault
 from toolloom.llm.lane import Lane
 from toolloom.schemas import (
     Endpoint,
@@ -36,10 +36,15 @@ CONNECTIONS = 2048
 
 
 class Line:
-    """Sends bodies to one endpoint and returns what it answers, or says why it does not."""
+    """Sends bodies to one path of an endpoint and takes what it answers, or says why it fails."""
 
     def __init__(
-        self, endpoint: Endpoint, base_url: str, lane: Lane, on_retry: Callable[[], None]
+        self,
+        endpoint: Endpoint,
+        base_url: str,
+        lane: Lane,
+        on_retry: Callable[[], None],
+        path: str = CHAT,
     ) -> None:
         """Raises EndpointDenied if there is no key; sends nothing yet."""
         self._endpoint = endpoint
@@ -50,6 +55,7 @@ class Line:
             model=endpoint.model,
             key_env=endpoint.key_env,
             key=_key(endpoint, base_url),
+            path=path,
         )
         self._client = _client(base_url, self._caller.key, endpoint.timeout)
 
@@ -59,7 +65,7 @@ class Line:
     async def send(self, body: JsonObject, accept: Callable[[str], None]) -> None:
         """Send until `accept` takes the answer's body.
 
-        `accept` is called as soon as a body is read, and raises Garbled if it is no completion.
+        `accept` is called as soon as a body is read, and raises Garbled if it is no answer.
         Raises EndpointDown, EndpointDenied, ModelMissing, EndpointError, RequestRefused.
         """
         content = json.dumps(body).encode()
@@ -102,7 +108,7 @@ class Line:
         try:
             async with asyncio.timeout(self._endpoint.timeout):
                 response = await self._client.post(
-                    "/chat/completions",
+                    self._caller.path,
                     content=content,
                     cast_to=httpx2.Response,
                     options={"headers": JSON},

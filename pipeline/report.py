@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from toolloom.pipeline.coverage import Coverage, Covered
 from toolloom.pipeline.store import RunFolder, Use
 from toolloom.schemas import JsonObject, Record
 
@@ -40,6 +41,9 @@ class Counts(Record):
     apis: int = Field(description="APIs that accepted dialogues need, each counted once.")
     several_turns: int = Field(description="Accepted dialogues with more than one user turn.")
     use: Use
+    coverage: Coverage | None = Field(
+        default=None, description="How much of the run's pool of APIs is covered."
+    )
 
     @property
     def accepted(self) -> int:
@@ -97,7 +101,21 @@ def count(folder: RunFolder) -> Counts:
         apis=len(seen.apis),
         several_turns=seen.several_turns,
         use=sum((stage.use for stage in stages), Use()),
+        coverage=_cover(folder, seen.covered),
     )
+
+
+def _cover(folder: RunFolder, accepted: Covered) -> Coverage | None:
+    """None of a run whose queries were not drawn from a pool of APIs."""
+    if not {"apis", "queries"} <= {stage.name for stage in folder.plan}:
+        return None
+    drawn, queries = Covered(), folder.stage("queries")
+    for row in queries.objects("accepted"):
+        drawn.add(need_of(row))
+    for row in queries.objects("rejected"):
+        drawn.add(need_of(row["record"]))
+    pool = sum(1 for _ in folder.stage("apis").objects("accepted"))
+    return Coverage.of(pool, drawn, accepted)
 
 
 def need_of(row: JsonObject) -> JsonObject:
@@ -156,12 +174,15 @@ class _Seen:
         self.kinds: Counter[tuple[str, str]] = Counter()
         self.categories: Counter[str] = Counter()
         self.apis: set[str] = set()
+        self.covered = Covered()
         self.several_turns = 0
 
     def add_all(self, rows: Iterable[JsonObject]) -> None:
         for row in rows:
             self.kinds.update(_kinds([row]))
-            apis = needed_apis(need_of(row))
+            need = need_of(row)
+            self.covered.add(need)
+            apis = needed_apis(need)
             self.apis.update(map(api_id, apis))
             self.categories.update({api["category"] for api in apis})
             messages = row.get("dialogue", row).get("messages", ())

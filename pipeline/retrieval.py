@@ -1,17 +1,36 @@
-"""API Search: BM25 over API documentation (API-Bank, section 3.1; ToolLLM's BM25 baseline)."""
+"""API Search over API documentation, and how well it finds.
+
+By meaning: the cosine of embeddings (API-Bank, section 3.1). Without an embedding model: BM25,
+ToolLLM's baseline. Both are judged by NDCG@1 and @5, as ToolLLM does (section 3.1).
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 import re
-from collections.abc import Sequence
-from functools import cache
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import snowballstemmer
 
-from toolloom.schemas import Api, JsonObject
+from toolloom.schemas import Api, JsonObject, SearchPlan
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from toolloom.llm import Embedder
 
 FOUND = 2  # documents an API Search returns: enough for a near miss, short enough to read
+STEMS_KEPT = 100_000
+EMBEDDED = 2_000  # characters of a text that are embedded: what small models take, and cheap
+# Indexes a finder keeps: the pools of the queries under way, or a few large ones.
+INDEXES_KEPT = 256
+APIS_KEPT = 50_000
+DIGITS = 6  # of a cosine: sums in float32 differ beyond, from row to row and machine to machine
 
 
 @cache
@@ -19,7 +38,7 @@ def _stemmer() -> snowballstemmer.stemmer:
     return snowballstemmer.stemmer("english")
 
 
-@cache
+@lru_cache(STEMS_KEPT)
 def _stem(word: str) -> str:
     return str(_stemmer().stemWord(word))
 
@@ -37,7 +56,6 @@ class Index:
         import bm25s  # imports numpy and scipy, 0.4 s
 
         logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells of every index it builds
-        self._size = len(texts)
         tokens = [words(t) or [""] for t in texts]
         self._bm25 = bm25s.BM25(method="lucene")
         self._bm25.index(tokens, show_progress=False)
@@ -48,8 +66,78 @@ class Index:
         if not wanted:  # punctuation alone: bm25s raises on it
             return []
         scores = self._bm25.get_scores(wanted)
-        order = sorted(range(self._size), key=lambda i: (-scores[i], i))
-        return [i for i in order[:k] if scores[i] > 0]
+        return [i for i in _best(scores, k) if scores[i] > 0]
+
+
+class Meanings:
+    """The embeddings of texts, by row."""
+
+    def __init__(self, vectors: NDArray[np.float32]) -> None:
+        self._rows = _unit(vectors)
+
+    def top(self, vector: NDArray[np.float32], k: int) -> list[int]:
+        """Positions of the `k` texts nearest to a vector, best first."""
+        return _best((self._rows @ _unit(vector)).round(DIGITS), k)
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Vectors of length 1, so that their product is a cosine; a vector of zeros stays."""
+    import numpy as np
+
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+def _best(scores: NDArray[np.floating], k: int) -> list[int]:
+    """Positions of the highest scores; equal ones in their order."""
+    import numpy as np
+
+    return [int(i) for i in np.argsort(-scores, kind="stable")[:k]]
+
+
+class Finder:
+    """API Search for one run or pool, in which an id stands for one API."""
+
+    def __init__(self, plan: SearchPlan, embedder: Embedder | None = None) -> None:
+        """Ranks by `embedder` if there is one, else by BM25."""
+        self._plan = plan
+        self._embedder = embedder
+        self._kept: OrderedDict[tuple[str, ...], Index | Meanings] = OrderedDict()
+
+    async def search(self, apis: Sequence[Api], keywords: str) -> list[JsonObject]:
+        """Documentation of the APIs that fit `keywords` best, as API Search returns it.
+
+        Raises what Embedder.embed raises.
+        """
+        return [api.document() for api in await self.rank(apis, keywords, self._plan.found)]
+
+    async def rank(self, apis: Sequence[Api], keywords: str, k: int) -> list[Api]:
+        """The best `k` APIs, best first; by BM25 only such as share a word with `keywords`."""
+        if not apis or not keywords.strip():
+            return []
+        index = await self._index(apis)
+        if isinstance(index, Index):
+            return [apis[i] for i in index.top(keywords, k)]
+        assert self._embedder
+        (wanted,) = await self._embedder.embed([keywords[:EMBEDDED]])
+        return [apis[i] for i in index.top(wanted, k)]
+
+    async def _index(self, apis: Sequence[Api]) -> Index | Meanings:
+        """The index of these APIs, made once while it is in use."""
+        key = tuple(api.id for api in apis)
+        index = self._kept.pop(key, None)
+        if index is None:
+            texts = [api_text(api) for api in apis]
+            if self._embedder is None:
+                index = Index(texts)
+            else:
+                index = Meanings(await self._embedder.embed([t[:EMBEDDED] for t in texts]))
+        self._kept[key] = index  # the one used last stands last
+        while len(self._kept) > 1 and (
+            len(self._kept) > INDEXES_KEPT or sum(map(len, self._kept)) > APIS_KEPT
+        ):
+            self._kept.popitem(last=False)
+        return index
 
 
 def api_text(api: Api) -> str:
@@ -62,3 +150,16 @@ def search(apis: Sequence[Api], keywords: str, k: int = FOUND) -> list[JsonObjec
     """Documentation of the APIs that fit `keywords` best, as API Search returns it."""
     found = Index([api_text(a) for a in apis]).top(keywords, k) if apis else []
     return [apis[i].document() for i in found]
+
+
+def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
+    """Normalised discounted cumulative gain of the first `k` ids, 0 to 1; gains are 1 or 0.
+
+    `relevant` must not be empty. (Järvelin & Kekäläinen 2002, with logarithms to base 2.)
+    """
+    gained = sum(_discount(place) for place, i in enumerate(ranked[:k]) if i in relevant)
+    return gained / sum(_discount(place) for place in range(min(k, len(set(relevant)))))
+
+
+def _discount(place: int) -> float:
+    return 1 / math.log2(place + 2)

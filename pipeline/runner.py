@@ -91,7 +91,8 @@ async def run(
         if any(folder.stage(stage.name).mark is None for stage in chosen):
             async with Gateway(outputs / "cache.sqlite") as gateway:
                 watch.opened(gateway.stats)
-                await _Job(folder, Context(recipe, gateway), chosen, run_shard, watch).run()
+                context = Context.of(recipe, gateway)
+                await _Job(folder, context, chosen, run_shard, watch).run()
                 asked, cached = gateway.stats.asked, gateway.stats.cached
     return summarise(folder, asked=asked, cached=cached, seconds=time.monotonic() - started)
 

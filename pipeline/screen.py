@@ -15,9 +15,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from toolloom.pipeline.coverage import Coverage
 from toolloom.pipeline.report import Counts, Summary, Tally, need_of
-from toolloom.pipeline.sampling import counted
-from toolloom.schemas import AgentName, JsonObject, Recipe, Sample
+from toolloom.schemas import AgentName, ApiSource, JsonObject, Recipe, Sample
 
 if TYPE_CHECKING:
     from toolloom.llm.gateway import Stats
@@ -73,6 +73,8 @@ def counts_view(counts: Counts) -> RenderableType:
     for title, tallies in (("ability", counts.abilities), ("scenario", counts.scenarios)):
         if tallies:
             parts.append(_tallies(title, tallies))
+    if counts.coverage:
+        parts.append(_coverage_view(counts.coverage))
     parts.append(text(_in_words(counts)))
     return Group(*(line for part in parts for line in (part, text(""))))
 
@@ -84,6 +86,16 @@ def _asked(use: Use) -> tuple[int, int, int]:
 def _tallies(title: str, tallies: dict[str, Tally]) -> Table:
     rows = [(kind, tally.accepted, tally.rejected) for kind, tally in tallies.items()]
     return grid((title, "accepted", "rejected"), rows)
+
+
+def _coverage_view(coverage: Coverage) -> Table:
+    """How much of the pool was drawn and accepted; combinations by level."""
+    rows: list[tuple[str, int, int]] = [
+        (f"APIs of the pool's {coverage.pool:,}", coverage.drawn, coverage.accepted)
+    ]
+    for level, found in coverage.combinations.items():
+        rows.append((f"combinations: {level}", found.drawn, found.accepted))
+    return grid(("different", "drawn", "accepted"), rows)
 
 
 def _in_words(counts: Counts) -> str:
@@ -167,7 +179,7 @@ def messages_view(messages: Iterable[JsonObject]) -> RenderableType:
     lines: list[RenderableType] = []
     for number, message in enumerate(messages):
         style = COLOURS.get(message["role"], "")
-        lines.append(text(f"{number} {message['role']}", style))
+        lines.append(text(f"{number} {message['role']}{_came_about(message)}", style))
         if message.get("content") is not None:
             lines.append(indented(message["content"]))
         for call in message.get("tool_calls") or ():
@@ -177,8 +189,22 @@ def messages_view(messages: Iterable[JsonObject]) -> RenderableType:
     return Group(*lines)
 
 
+def _came_about(message: JsonObject) -> str:
+    """How a tool message came about, such as ` (executed by mcp:git)`."""
+    execution = message.get("execution")
+    if not execution or execution["kind"] == "search":
+        return ""
+    by = f" by {execution['by']}" if execution["by"] else ""
+    failure = f", {execution['failure']}" if execution["failure"] else ""
+    whole = execution["whole_tokens"]
+    short = f", compressed from {whole:,} tokens" if whole else ""
+    return f" ({execution['kind']}{by}{failure}{short})"
+
+
 def recipe_view(recipe: Recipe) -> list[RenderableType]:
     """What a recipe amounts to."""
+    from toolloom.pipeline.sampling import counted  # loads all checks, 2 s
+
     apis, queries = recipe.apis, recipe.queries
     head = f"{recipe.name}, run {recipe.run_id}, seed {recipe.seed}, {', '.join(recipe.languages)}"
     plan = (
@@ -187,7 +213,7 @@ def recipe_view(recipe: Recipe) -> list[RenderableType]:
         f"{recipe.tester.votes or 'no'} votes, in shards of {recipe.shard_size:,}."
     )
     about = [recipe.description] if recipe.description else []
-    lines: list[RenderableType] = [head, *about, "", plan, ""]
+    lines: list[RenderableType] = [head, *about, "", plan, "", *_sources(recipe)]
     lines += [grid(("agent", "asks", "requests at once"), _agents(recipe))]
     kinds = counted(recipe)
     for title, place in (("ability", 0), ("scenario", 1)):
@@ -196,6 +222,18 @@ def recipe_view(recipe: Recipe) -> list[RenderableType]:
             sums[kind[place]] += number
         lines += ["", grid((title, "queries"), list(sums.items()))]
     return [*lines, *_missing_keys(recipe)]
+
+
+def _sources(recipe: Recipe) -> list[RenderableType]:
+    rows = [
+        (s.path or s.name or s.mcp.split()[0], "MCP server" if s.mcp else s.format, _executed(s))
+        for s in recipe.apis.sources
+    ]
+    return [grid(("real APIs from", "format", "really executed"), rows), ""] if rows else []
+
+
+def _executed(source: ApiSource) -> str:
+    return ", ".join(source.execute) or "none: played by the model"
 
 
 def _agents(recipe: Recipe) -> list[tuple[str, str, int]]:

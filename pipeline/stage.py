@@ -4,21 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolloom.agents.outcome import Outcome
 from toolloom.llm import Gateway, Model
 from toolloom.schemas import AgentName, Recipe, Record
+
+if TYPE_CHECKING:  # a run opens them; reading a stage must not load numpy
+    from toolloom.pipeline.execution.session import Workshop
+    from toolloom.pipeline.retrieval import Finder
 
 __all__ = ["Context", "Outcome", "Stage"]
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a stage may use: the recipe and the way to the models."""
+    """What a stage may use: the recipe, the way to the models, search and real execution."""
 
     recipe: Recipe
     gateway: Gateway
+    finder: Finder
+    workshop: Workshop
+
+    @classmethod
+    def of(cls, recipe: Recipe, gateway: Gateway) -> Context:
+        from toolloom.pipeline.execution.session import Workshop
+        from toolloom.pipeline.retrieval import Finder
+
+        plan = recipe.search
+        embedder = gateway.embedder(plan.embeddings) if plan.embeddings else None
+        workshop = Workshop(recipe.apis.sources, gateway.cache, recipe.seed)
+        return cls(recipe, gateway, Finder(plan, embedder), workshop)
 
     def model(self, agent: AgentName) -> Model:
         return self.gateway.model(self.recipe.endpoint(agent))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from toolloom.agents import api, domain, query, simulator, tester
+from toolloom.agents.execution import World
 from toolloom.agents.likeness import twin
 from toolloom.agents.outcome import Job
 from toolloom.agents.wording import Senses
@@ -13,19 +14,25 @@ from toolloom.pipeline.catalogue import categories, category, public_apis
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.grounding import mentions, same, spans
 from toolloom.pipeline.checks.wording import odd_reply, odd_request
-from toolloom.pipeline.retrieval import Index, search
+from toolloom.pipeline.compression import compress
+from toolloom.pipeline.execution.replay import replay
+from toolloom.pipeline.importing import shown
+from toolloom.pipeline.retrieval import Index
 from toolloom.pipeline.sampling import draw_needs, rng_for, shares
+from toolloom.pipeline.sources import listed_examples, take
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.schemas import (
     API_SEARCH,
     AgentName,
     Api,
+    ApiSource,
     Brief,
     Dialogue,
     Domain,
     Need,
     Query,
     Recipe,
+    Record,
     Rejected,
     Sample,
     seed_for,
@@ -76,8 +83,8 @@ def settle_domains(found: Sequence[Domain]) -> Outcome:
 
 
 @cache
-def _examples() -> tuple[tuple[PublicApi, ...], Index]:
-    known = tuple(a for a in public_apis() if a.operations)
+def _examples(sources: tuple[ApiSource, ...]) -> tuple[tuple[PublicApi, ...], Index]:
+    known = (*(a for a in public_apis() if a.operations), *listed_examples(sources))
     texts = [
         f"{a.name} {a.category} {a.does} " + " ".join(f"{o.name} {o.does}" for o in a.operations)
         for a in known
@@ -85,30 +92,47 @@ def _examples() -> tuple[tuple[PublicApi, ...], Index]:
     return known, Index(texts)
 
 
-def examples_for(subject: Domain) -> list[PublicApi]:
+def examples_for(subject: Domain, sources: Iterable[ApiSource] = ()) -> list[PublicApi]:
     """Real APIs that ground a domain's: those of its category, then the most alike."""
-    known, index = _examples()
+    known, index = _examples(tuple(sources))
     alike = [known[i] for i in index.top(f"{subject.name} {subject.category}", len(known))]
     ranked = sorted(alike, key=lambda a: a.category != subject.category)
     return ranked[:SHOWN]
 
 
-async def design_apis(subject: Domain, context: Context) -> Outcome:
+def draw_apis(recipe: Recipe, domains: Iterable[Domain]) -> Iterator[Record]:
+    """What APIs come of: the recipe's sources of real ones, then the domains."""
+    yield from recipe.apis.sources
+    yield from domains
+
+
+async def make_apis(subject: ApiSource | Domain, context: Context) -> Outcome:
+    if isinstance(subject, ApiSource):
+        return await take(subject, _job(context, "apis", "api", shown(subject)))
     job = _job(context, "apis", "api", subject.id)
-    count = context.recipe.apis.per_domain
-    return await api.run(subject, job, count=count, examples=examples_for(subject))
+    plan = context.recipe.apis
+    grounds = examples_for(subject, plan.sources)
+    return await api.run(subject, job, count=plan.per_domain, examples=grounds)
 
 
 def settle_apis(found: Sequence[Api]) -> Outcome:
-    """Make function names unique; reject an API that does what one of its category does."""
+    """Make function names unique; reject a generated API that does what one of its category does,
+    and an imported one that is there already."""
     kept: list[Api] = []
     rejected: list[Rejected] = []
     functions = {API_SEARCH.function}  # no API may take its name
+    ids: set[str] = set()
+    generated: dict[str, list[str]] = {}
     for each in found:
-        near = twin(each.name, (k.name for k in kept if k.category == each.category))
-        if near is not None or any(k.id == each.id for k in kept):
+        invented = each.source.kind == "generated"
+        others = generated.setdefault(each.category, [])
+        near = twin(each.name, others) if invented else None
+        if near is not None or each.id in ids:
             rejected.append(api.duplicate(each, near or each.name, "apis"))
             continue
+        if invented:
+            others.append(each.name)
+        ids.add(each.id)
         name, number = each.function, 2
         while name in functions:
             name, number = f"{each.function[:60]}_{number}", number + 1
@@ -123,12 +147,26 @@ async def word_queries(need: Need, context: Context) -> Outcome:
 
 async def play_dialogues(asked: Query, context: Context) -> Outcome:
     job = _job(context, "dialogues", "simulator", asked.id)
-    return await simulator.run(asked, job, SENSES, search)
+    limit = context.recipe.observation_tokens
+    async with context.workshop.session(asked.id) as session:
+        world = World(
+            senses=SENSES,
+            search=context.finder.search,
+            executor=session,
+            shorten=lambda response, schema: compress(response, schema, limit),
+        )
+        return await simulator.run(asked, job, world)
 
 
 async def test_dialogues(played: Dialogue, context: Context) -> Outcome:
     job = _job(context, "tested", "tester", played.id)
-    return await tester.run(played, job, inspect, context.recipe.tester.votes)
+    return await tester.run(
+        played,
+        job,
+        inspect,
+        lambda dialogue: replay(dialogue, context.workshop),
+        context.recipe.tester.votes,
+    )
 
 
 SENSES = Senses(
@@ -141,7 +179,7 @@ SENSES = Senses(
 
 STAGES: tuple[Stage, ...] = (
     Stage("domains", "domain", Brief, Domain, name_domains, draw_briefs, settle_domains),
-    Stage("apis", "api", Domain, Api, design_apis, settle=settle_apis),
+    Stage("apis", "api", Record, Api, make_apis, draw_apis, settle_apis),
     Stage("queries", "query", Need, Query, word_queries, draw_needs),
     Stage("dialogues", "simulator", Query, Dialogue, play_dialogues),
     Stage("tested", "tester", Dialogue, Sample, test_dialogues),

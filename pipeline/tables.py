@@ -65,6 +65,7 @@ def training_row(sample: Sample) -> JsonObject:
         "scenario": query.scenario.value,
         "messages": [chat_message(message) for message in sample.dialogue.messages],
         "tools": [api.as_tool() for api in tools],
+        "observations": [m.execution.kind for m in sample.dialogue.messages if m.execution],
     }
 
 
@@ -120,6 +121,11 @@ CONFIGS = (
             **_KINDS,
             "messages": Column("objects", "Chat messages; arguments of calls are objects."),
             "tools": Column("objects", "The tools the assistant was given, distractors included."),
+            "observations": Column(
+                "texts",
+                "How each tool message came about, in order: `executed`, `simulated`, `planned` "
+                "(a fault that was drawn) or `search`.",
+            ),
         },
         _training,
     ),

@@ -1,98 +1,68 @@
-"""Argument values, drawn before any words are written (DESIGN, «answer first»)."""
+"""Argument values, drawn before any words are written (DESIGN, «answer first»).
+
+Schemas come from anywhere. What is drawn fits its schema or is not drawn: `NoValue`.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import math
 import random
-from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from faker import Faker
 
-from toolloom.schemas import JsonObject
+from toolloom.pipeline.keywords import (
+    PLAIN_OBJECT,
+    as_dict,
+    as_strings,
+    bound,
+    first_type,
+    fits,
+    is_null,
+    merged,
+    variants_of,
+)
+from toolloom.pipeline.vocabulary import (
+    BY_FORMAT,
+    BY_NAME,
+    CLOCKS,
+    DAYS,
+    LOCALES,
+    MOMENTS,
+    UNSAYABLE,
+    by_name,
+    endings,
+)
+from toolloom.schemas import JsonObject, canonical
 
-Draw: TypeAlias = Callable[[Faker], Any]
-
-LOCALES = {
-    "English": "en_US",
-    "German": "de_DE",
-    "French": "fr_FR",
-    "Spanish": "es_ES",
-    "Italian": "it_IT",
-    "Portuguese": "pt_BR",
-    "Dutch": "nl_NL",
-}
-
-# What a parameter's name says about its values. The first entry that ends the name wins.
-BY_NAME: Mapping[str, Draw] = {
-    "email": lambda f: f.email(),
-    "phone": lambda f: f.numerify("+1-555-01##"),
-    "phone_number": lambda f: f.numerify("+1-555-01##"),
-    "first_name": lambda f: f.first_name(),
-    "last_name": lambda f: f.last_name(),
-    "username": lambda f: f.user_name(),
-    "full_name": lambda f: f.name(),
-    "person": lambda f: f.name(),
-    "recipient": lambda f: f.name(),
-    "patient": lambda f: f.name(),
-    "customer": lambda f: f.name(),
-    "author": lambda f: f.name(),
-    "artist": lambda f: f.name(),
-    "city": lambda f: f.city(),
-    "location": lambda f: f.city(),
-    "place": lambda f: f.city(),
-    "origin": lambda f: f.city(),
-    "destination": lambda f: f.city(),
-    "country": lambda f: f.country(),
-    "country_code": lambda f: f.country_code(),
-    "state": lambda f: f.state() if hasattr(f, "state") else f.city(),
-    "address": lambda f: f.street_address(),
-    "street": lambda f: f.street_name(),
-    "postcode": lambda f: f.postcode(),
-    "postal_code": lambda f: f.postcode(),
-    "zip": lambda f: f.postcode(),
-    "zip_code": lambda f: f.postcode(),
-    "company": lambda f: f.company(),
-    "employer": lambda f: f.company(),
-    "job_title": lambda f: f.job(),
-    "currency": lambda f: f.currency_code(),
-    "language": lambda f: f.language_name(),
-    "color": lambda f: f.color_name(),
-    "colour": lambda f: f.color_name(),
-    "domain": lambda f: f.domain_name(),
-    "hostname": lambda f: f.domain_name(),
-    "url": lambda f: f.url(),
-    "ip": lambda f: f.ipv4_public(),
-    "ip_address": lambda f: f.ipv4_public(),
-    "isbn": lambda f: f.isbn13(),
-    "iban": lambda f: f.iban(),
-    "vin": lambda f: f.vin(),
-    "license_plate": lambda f: f.license_plate(),
-    "tracking_number": lambda f: f.bothify("??######").upper(),
-    "id": lambda f: f.bothify("?#####").upper(),
-    "code": lambda f: f.bothify("??-###").upper(),
-    "number": lambda f: f.bothify("??####").upper(),
-    "year": lambda f: f.random_int(1990, 2030),
-    "age": lambda f: f.random_int(18, 80),
-    "latitude": lambda f: round(f.random.uniform(-66, 66), 3),
-    "longitude": lambda f: round(f.random.uniform(-179, 179), 3),
-}
-
-BY_FORMAT: Mapping[str, Draw] = {
-    "email": lambda f: f.email(),
-    "uri": lambda f: f.url(),
-    "url": lambda f: f.url(),
-    "uuid": lambda f: str(f.uuid4()),
-    "ipv4": lambda f: f.ipv4_public(),
-    "ipv6": lambda f: f.ipv6(),
-    "hostname": lambda f: f.domain_name(),
-    "time": lambda f: f"{f.random_int(7, 21):02}:{f.random_element((0, 15, 30, 45)):02}",
-}
+DEPTH = 4  # objects in objects; deeper ones are not drawn
+TRIES = 8  # draws until a value fits
+ITEMS = 3  # of a list, unless its schema asks for more
+MOST_ITEMS = 10
+LONGEST = 200  # characters of a value that somebody might say
+SPOKEN = 2  # optional arguments in a request, on average, where an API has many
 
 
 class NoValue(Exception):
     """Nothing says what a value of this parameter looks like."""
+
+
+@dataclass(frozen=True)
+class _Present:
+    """What draws depend on besides the schema."""
+
+    rng: random.Random
+    now: dt.datetime
+    language: str
+    identities: frozenset[str] = frozenset()
+
+    def faker(self) -> Faker:
+        found = _faker(LOCALES.get(self.language, "en_US"))
+        found.seed_instance(self.rng.getrandbits(64))
+        return found
 
 
 @cache
@@ -101,80 +71,198 @@ def _faker(locale: str) -> Faker:
 
 
 def draw_value(
-    name: str, schema: JsonObject, rng: random.Random, now: dt.datetime, language: str = "English"
+    name: str, schema: Any, rng: random.Random, now: dt.datetime, language: str = "English"
 ) -> Any:
-    """A value of `schema`: const, enum, examples, format, the name, the type, in this order.
+    """A value of `schema`: const, enum, examples, format, the name, the type, the default.
 
     Raises NoValue for free text that nothing describes: an invented word would be noise.
     """
-    if "const" in schema:
-        return schema["const"]
-    kind = schema.get("type")
-    kind = kind[0] if isinstance(kind, list) and kind else kind
-    if kind == "boolean":
-        return True  # a user asks for what is wanted; «false» is what stays unsaid
-    for key in ("enum", "examples"):
-        if schema.get(key):
-            return rng.choice(schema[key])
-    faker = _faker(LOCALES.get(language, "en_US"))
-    faker.seed_instance(rng.getrandbits(64))
-    if kind == "array":
-        items = schema.get("items", {})
-        drawn = [draw_value(name, items, rng, now, language) for _ in range(rng.randint(1, 3))]
-        return [v for i, v in enumerate(drawn) if v not in drawn[:i]]
-    if kind == "object":
-        return draw_object(schema, rng, now, language)
-    if kind in ("integer", "number"):
-        return _number(name, schema, rng, faker, whole=kind == "integer")
-    return _text(name, schema, rng, faker, now)
+    return _value(name, schema, _Present(rng, now, language), 0)
 
 
 def draw_object(
-    schema: JsonObject, rng: random.Random, now: dt.datetime, language: str = "English"
+    schema: JsonObject,
+    rng: random.Random,
+    now: dt.datetime,
+    language: str = "English",
+    identities: frozenset[str] = frozenset(),
 ) -> JsonObject:
-    """Values for every required property and about half of the optional ones."""
-    drawn: JsonObject = {}
-    required = schema.get("required", ())
-    for name, part in schema.get("properties", {}).items():
-        if name not in required and rng.random() < 0.5:
-            continue
-        try:
-            drawn[name] = draw_value(name, part, rng, now, language)
-        except NoValue:
-            if name in required:
-                raise
-    return drawn
+    """Values for every required property and some optional ones: half of them, of many fewer.
+
+    `identities`: names of texts that are identifiers, where nothing tells more.
+    """
+    return _object(schema, _Present(rng, now, language, identities), 0)
 
 
-def _text(name: str, schema: JsonObject, rng: random.Random, faker: Faker, now: dt.datetime) -> str:
-    form = schema.get("format", "")
-    if form in ("date", "date-time"):
-        day = now.date() + dt.timedelta(days=rng.randint(1, 60))
-        clock = dt.time(rng.randint(7, 20), rng.choice((0, 15, 30, 45)))
-        return day.isoformat() if form == "date" else f"{day.isoformat()}T{clock.isoformat()}Z"
-    if form in BY_FORMAT:
-        return str(BY_FORMAT[form](faker))
-    made = _by_name(name, faker)
-    if made is None or schema.get("pattern"):
+def _value(name: str, schema: Any, at: _Present, depth: int) -> Any:
+    try:
+        return _described(name, schema, at, depth)
+    except NoValue:
+        default = schema.get("default") if isinstance(schema, dict) else None
+        if default is None or not _sayable(default) or not fits(schema, default):
+            raise
+        return default
+
+
+def _described(name: str, schema: Any, at: _Present, depth: int) -> Any:
+    """A value that more than a default speaks for, checked against the schema."""
+    schema = {} if schema is True else schema
+    if not isinstance(schema, dict) or depth > DEPTH:
         raise NoValue(name)
-    return str(made)
+    if "const" in schema:
+        return _checked(name, schema, schema["const"])
+    if first_type(schema) == "boolean":
+        return _checked(name, schema, True)  # a user asks for what is wanted; «false» is unsaid
+    for key in ("enum", "examples"):
+        given = _listed(schema, key)
+        if given:
+            return at.rng.choice(given)
+    for _ in range(TRIES):
+        made = _typed(name, schema, at, depth)
+        if fits(schema, made):
+            return made
+    raise NoValue(name)
 
 
-def _number(
-    name: str, schema: JsonObject, rng: random.Random, faker: Faker, *, whole: bool
-) -> int | float:
-    made = _by_name(name, faker)
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if isinstance(made, int | float) and low is None and high is None:
+def _checked(name: str, schema: JsonObject, value: Any) -> Any:
+    if not fits(schema, value):
+        raise NoValue(name)
+    return value
+
+
+def _listed(schema: JsonObject, key: str) -> list[Any]:
+    """The choices or examples that somebody can say and that fit the rest of the schema."""
+    found = schema.get(key)
+    if not isinstance(found, list):
+        return []
+    return [v for v in found[:64] if v is not None and _sayable(v) and fits(schema, v)]
+
+
+def _sayable(value: Any) -> bool:
+    text = value if isinstance(value, str) else canonical(value)
+    return 0 < len(text) <= LONGEST and text.isprintable()
+
+
+def _typed(name: str, schema: JsonObject, at: _Present, depth: int) -> Any:
+    kind = first_type(schema)
+    if kind is None and (variants := list(variants_of(schema))):
+        return _variant(name, variants, at, depth)
+    if kind is None and isinstance(schema.get("allOf"), list):
+        return _described(name, merged(schema), at, depth + 1)
+    if kind == "object" or (kind is None and "properties" in schema):
+        return _nested(name, schema, at, depth)
+    if kind == "array" or (kind is None and "items" in schema):
+        return _list(name, schema, at, depth)
+    if kind in ("integer", "number"):
+        return _number(name, schema, at, whole=kind == "integer")
+    if kind in ("string", None):
+        return _text(name, schema, at)
+    raise NoValue(name)
+
+
+def _variant(name: str, variants: list[Any], at: _Present, depth: int) -> Any:
+    """A value of the first variant that can be drawn."""
+    for variant in variants[:8]:
+        if not is_null(variant):
+            try:
+                return _value(name, variant, at, depth + 1)
+            except NoValue:
+                continue
+    raise NoValue(name)
+
+
+def _object(schema: JsonObject, at: _Present, depth: int) -> JsonObject:
+    required = set(as_strings(schema.get("required")))
+    properties = as_dict(schema.get("properties"))
+    optional = len(properties.keys() - required)
+    chance = min(0.5, SPOKEN / optional) if optional else 0.0
+    drawn: JsonObject = {}
+    for name, part in properties.items():
+        if name in required:
+            drawn[name] = _value(name, part, at, depth)
+        elif at.rng.random() < chance:
+            try:
+                drawn[name] = _described(name, part, at, depth)
+            except NoValue:
+                continue
+    if required - drawn.keys():
+        raise NoValue(", ".join(sorted(required - drawn.keys())))
+    return drawn if schema.keys() <= PLAIN_OBJECT else _checked("", schema, drawn)
+
+
+def _nested(name: str, schema: JsonObject, at: _Present, depth: int) -> JsonObject:
+    """An object as a value. One without any property says nothing."""
+    for _ in range(TRIES):
+        if drawn := _object(schema, at, depth + 1):
+            return drawn
+    raise NoValue(name)
+
+
+def _list(name: str, schema: JsonObject, at: _Present, depth: int) -> list[Any]:
+    low, high = bound(schema, "minItems", 1), bound(schema, "maxItems", MOST_ITEMS)
+    low, high = max(1, int(low)), int(min(high, max(low, ITEMS)))
+    if not low <= high <= MOST_ITEMS:
+        raise NoValue(name)
+    wanted = at.rng.randint(low, high)
+    found: list[Any] = []
+    for _ in range(TRIES + wanted):
+        made = _value(name, schema.get("items", {}), at, depth + 1)
+        if len(found) < wanted and made not in found:
+            found.append(made)
+    return found
+
+
+def _text(name: str, schema: JsonObject, at: _Present) -> str:
+    form = schema.get("format")
+    form = form if isinstance(form, str) and form else _form_by_name(name)
+    if form in ("date", "date-time"):
+        day = at.now.date() + dt.timedelta(days=at.rng.randint(1, 60))
+        clock = dt.time(at.rng.randint(7, 20), at.rng.choice((0, 15, 30, 45)))
+        return day.isoformat() if form == "date" else f"{day.isoformat()}T{clock.isoformat()}Z"
+    draw = BY_FORMAT.get(form) or by_name(name)
+    if draw is None and name in at.identities:
+        draw = BY_NAME["id"]
+    if draw is None or form in UNSAYABLE:
+        raise NoValue(name)
+    return str(draw(at.faker()))
+
+
+def _form_by_name(name: str) -> str:
+    for ending in endings(name):
+        for names, form in ((DAYS, "date"), (MOMENTS, "date-time"), (CLOCKS, "time")):
+            if ending in names:
+                return form
+    return ""
+
+
+def _number(name: str, schema: JsonObject, at: _Present, *, whole: bool) -> int | float:
+    draw = by_name(name)
+    made = draw(at.faker()) if draw else None
+    if isinstance(made, int | float) and fits(schema, int(made) if whole else made):
         return int(made) if whole else made
-    low = 1 if low is None else low
-    high = max(low, 50 * max(1, abs(low))) if high is None else high
-    return rng.randint(int(low), int(high)) if whole else round(rng.uniform(low, high), 1)
+    low, high = _limits(schema, many=isinstance(made, str))
+    step = bound(schema, "multipleOf", 0)
+    if step > 0:
+        low, high = math.ceil(low / step), math.floor(high / step)
+    if whole or step > 0:
+        low, high = math.ceil(low), math.floor(high)
+        if low > high:
+            raise NoValue(name)
+        drawn = at.rng.randint(int(low), int(high)) * (step or 1)
+        return int(drawn) if whole or drawn == int(drawn) else round(drawn, 9)
+    for digits in (1, 2, 4, 9):
+        if fits(schema, shown := round(at.rng.uniform(low, high), digits)):
+            return shown
+    raise NoValue(name)
 
 
-def _by_name(name: str, faker: Faker) -> Any:
-    lowered = name.lower()
-    for ending, draw in BY_NAME.items():
-        if lowered == ending or lowered.endswith(f"_{ending}"):
-            return draw(faker)
-    return None
+def _limits(schema: JsonObject, many: bool) -> tuple[float, float]:
+    """From where to where. Numbers that stand for an identity are drawn from `many`."""
+    low = bound(schema, "minimum", bound(schema, "exclusiveMinimum", math.nan))
+    high = bound(schema, "maximum", bound(schema, "exclusiveMaximum", math.nan))
+    usual = (1000, 99_999) if many else (1, 50)
+    if math.isnan(low):
+        low = usual[0] if math.isnan(high) or high >= usual[0] else high - 50
+    if math.isnan(high):
+        high = max(usual[1], 50 * abs(low))
+    return low, high

@@ -1,6 +1,7 @@
 """The vocabulary: frozen, closed records, the errors and the recipe."""
 
 from toolloom.schemas.api import API_SEARCH, Api, Source
+from toolloom.schemas.api_source import ApiSource, Format
 from toolloom.schemas.base import JsonObject, Record, canonical, digest, seed_for
 from toolloom.schemas.dialogue import (
     Dialogue,
@@ -40,10 +41,9 @@ from toolloom.schemas.query import (
 )
 from toolloom.schemas.recipe import (
     AgentName,
-    ApiSource,
     Endpoint,
-    Format,
     Recipe,
+    SearchPlan,
     load_recipe,
     parse_recipe,
 )
@@ -90,6 +90,7 @@ __all__ = [
     "RequestRefused",
     "Sample",
     "Scenario",
+    "SearchPlan",
     "Source",
     "StoreError",
     "TemplateError",

@@ -49,7 +49,8 @@ class Skipped(Record):
 
 
 class ImportReport(Record):
-    """One import of one source. `read` is `imported` and as many lines in `skipped` as differ."""
+    """One import of one source. `read` is `imported` and as many lines in `skipped` as differ;
+    examples are counted apart."""
 
     source: str = Field(description="What was imported, without secrets.")
     format: str = Field(description="The format it was read as.")

@@ -43,6 +43,7 @@ class Reason(StrEnum):
     VALUE_GIVEN_AWAY = "value_given_away"
     NEAR_DUPLICATE = "near_duplicate"
     ILLEGAL_SCHEMA = "illegal_schema"
+    NOT_IMPORTED = "not_imported"
     NOTHING_TO_DRAW = "nothing_to_draw"
 
 

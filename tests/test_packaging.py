@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("agents", "llm", "pipeline", "prompts", "schemas")
+ROOMS = ("agents", "cli", "llm", "pipeline", "prompts", "schemas")
 KINDS = {".py", ".j2", ".yaml", ".typed"}
 
 
@@ -29,7 +29,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 def source() -> set[str]:
     """The package's files as they stand in the repository."""
     files = [p for room in ROOMS for p in (ROOT / room).rglob("*") if p.suffix in KINDS]
-    files += [ROOT / name for name in ("__init__.py", "cli.py", "flows.py", "py.typed")]
+    files += [ROOT / name for name in ("__init__.py", "flows.py", "py.typed")]
     return {f"toolloom/{p.relative_to(ROOT).as_posix()}" for p in files}
 
 
@@ -41,7 +41,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: set[str]) -> None:
 
 def test_no_module_lies_at_the_root() -> None:
     """Any other file of Python at the root would ship: the root is the package."""
-    assert {p.name for p in ROOT.glob("*.py")} == {"__init__.py", "cli.py", "flows.py"}
+    assert {p.name for p in ROOT.glob("*.py")} == {"__init__.py", "flows.py"}
 
 
 def test_the_wheel_has_its_parts(wheel: set[str]) -> None:

@@ -8,17 +8,25 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from toolloom.agents.execution import Executed, Executor, World
+from toolloom.pipeline.compression import compress
+from toolloom.pipeline.retrieval import Finder
 from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stages import SENSES
 from toolloom.schemas import (
     Ability,
     Api,
     Brief,
     Dialogue,
     Domain,
+    Execution,
+    Failure,
     Finding,
     FunctionCall,
     Intention,
+    JsonObject,
     Message,
+    Observation,
     Provenance,
     Query,
     Reason,
@@ -27,6 +35,7 @@ from toolloom.schemas import (
     Rejected,
     Sample,
     Scenario,
+    SearchPlan,
     ToolCall,
     Verdict,
     parse_recipe,
@@ -145,6 +154,36 @@ async def test_queries(query: Query, context: Context) -> Outcome:
     if query.id.endswith("5"):
         return Outcome((), (rejected(sample(query), "tested", Reason.UNGROUNDED_ARGUMENT),))
     return Outcome((sample(query),))
+
+
+class Station:
+    """An executor of the APIs it is given answers for; an error is one that begins with `!`."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.ran: list[tuple[str, JsonObject]] = []
+
+    def runs(self, api: Api) -> bool:
+        return api.name in self.answers
+
+    async def run(self, api: Api, arguments: JsonObject) -> Executed:
+        self.ran.append((api.name, arguments))
+        answer = self.answers[api.name]
+        answer = answer(arguments) if callable(answer) else answer
+        failed = isinstance(answer, str) and answer.startswith("!")
+        seen = Observation(error=answer[1:]) if failed else Observation(response=answer)
+        failure = Failure.TOOL_ERROR if failed else None
+        return Executed(seen, Execution(kind="executed", by="toy", failure=failure, digest="d"))
+
+
+def world(executor: Executor | None = None, limit: int = 1024) -> World:
+    """What a simulator is handed: the real senses, search and compression."""
+    return World(
+        senses=SENSES,
+        search=Finder(SearchPlan(), None).search,
+        executor=executor or Station(),
+        shorten=lambda response, schema: compress(response, schema, limit),
+    )
 
 
 DOMAINS = Stage(

@@ -80,7 +80,7 @@ def _untold(dialogue: Dialogue, call: Made, reply: str, place: int) -> str | Non
     if call.response in ([], {}, "") or _holds_empty_list(call.response):
         return None if says_no(reply) or not english else f"{call.name} found nothing; not said"
     heard = "\n".join(said_before(dialogue, place))
-    facts = [v for v in leaves(call.response) if _is_news(v, call, heard, dialogue)]
+    facts = [v for v in _told_apart(call.response) if _is_news(v, call, heard, dialogue)]
     if not english:
         facts = [v for v in facts if isinstance(v, int | float)]
     if not all(isinstance(v, str) and is_code(v) for v in facts):
@@ -90,6 +90,18 @@ def _untold(dialogue: Dialogue, call: Made, reply: str, place: int) -> str | Non
             return None
         return f"tells nothing of what {call.name} found: {shown(call.response)}"
     return _status_untold(call, reply) if english else None
+
+
+def _told_apart(response: Any) -> Iterator[Any]:
+    """The leaves of a response; a text of several lines is one for each line, `Author: Ada` too."""
+    for leaf in leaves(response):
+        if isinstance(leaf, str) and "\n" in leaf:
+            for line in filter(None, map(str.strip, leaf.splitlines())):
+                yield line
+                if ": " in line:
+                    yield line.split(": ", 1)[1]
+        else:
+            yield leaf
 
 
 def _status_untold(call: Made, reply: str) -> str | None:

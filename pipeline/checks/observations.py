@@ -14,13 +14,20 @@ from toolloom.schemas import Dialogue, Fault, Intention, Reason
 def fitting_observations(dialogue: Dialogue) -> Iterator[Found]:
     """A successful response fits the schema its API promises."""
     for call in made(dialogue):
-        if call.api is None or call.api.returns is None or call.failed:
+        if call.api is None or call.api.returns is None or call.failed or _cut(dialogue, call):
             continue
         try:
             for fault in violations(call.api.returns, call.response):
                 yield Reason.OBSERVATION_OFF_SCHEMA, call.back, f"{call.name}: {fault}"
         except UncheckableSchema as error:
             yield Reason.ILLEGAL_SCHEMA, None, f"returns of {call.api.id}: {error}"
+
+
+def _cut(dialogue: Dialogue, call: Made) -> bool:
+    """Of a response far over the token limit only the beginning of its text is left."""
+    execution = dialogue.messages[call.back].execution if call.back is not None else None
+    compressed = execution is not None and execution.whole_tokens is not None
+    return compressed and isinstance(call.response, str)
 
 
 def planned_faults(dialogue: Dialogue) -> Iterator[Found]:

@@ -25,6 +25,7 @@ class Ledger:
         self.read = 0
         self.bytes = 0
         self._taken = {API_SEARCH.function, *taken}
+        self._next: dict[str, int] = {}
         self._renamed: list[Renamed] = []
         self._cut: list[Cut] = []
         self._unresolved: dict[tuple[str, str], Unresolved] = {}
@@ -44,10 +45,11 @@ class Ledger:
         return name
 
     def _free(self, name: str) -> str:
-        number, found = 2, name
+        number, found = self._next.get(name, 2), name
         while found in self._taken:
             found = f"{name[: LONGEST - len(str(number)) - 1]}_{number}"
             number += 1
+        self._next[name] = number  # thousands of equal names would be tried again and again
         return found
 
     def cut(self, api: str, place: str, why: Why, size: int = 0) -> None:

@@ -140,3 +140,15 @@ def test_a_transcript_leaves_the_system_turn_out() -> None:
 def test_what_is_no_envelope_is_an_empty_observation() -> None:
     """A tool message that cannot be read does not raise."""
     assert observation(Message(role="tool", content="oops")) == Observation()
+
+
+def test_a_real_failure_ends_its_turn_only() -> None:
+    """The failed call is explained; what the user asks for next is due, also of the same API."""
+    right = Intention(api=toys.api().id, turn=1, arguments={"city": "Zürich"})
+    fault = Fault(call=0, error="", transient=False, real=True)
+    query = ask(Scenario.ERROR_RECOVERY, intent=(*toys.query().intent, right), fault=fault)
+    failed = [USER, *called(NOW, error="no such city")]
+    assert due(query, failed) == Due(Act.EXPLAIN)
+    again = [*failed, REPLY, USER]
+    assert due(query, again) == Due(Act.CALL, (1,))
+    assert due(query, [*again, *called(NOW, {"celsius": 7})]) == Due(Act.ANSWER)

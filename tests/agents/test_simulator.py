@@ -8,13 +8,13 @@ import pytest
 import toys
 
 from toolloom.agents import simulator
+from toolloom.agents.execution import World
 from toolloom.llm import Misfit
-from toolloom.pipeline.retrieval import search
-from toolloom.pipeline.stages import SENSES
 from toolloom.schemas import (
     API_SEARCH,
     Ability,
     Dialogue,
+    Failure,
     Fault,
     Intention,
     Query,
@@ -23,6 +23,7 @@ from toolloom.schemas import (
 )
 
 NOW, NEXT = toys.api().function, toys.api(name="forecast").function
+WORLD = toys.world()
 ANSWER = {"calls": [], "reply": "It is 7 °C."}
 SEEN = {"response": {"celsius": 7}}
 
@@ -35,9 +36,13 @@ def calls(*names: str, city: str = "Zürich") -> dict[str, Any]:
     return {"calls": [{"name": n, "arguments": {"city": city}} for n in names], "reply": ""}
 
 
-async def play(working: Any, query: Query, *script: Any) -> tuple[Any, Any]:
+async def play(working: Any, query: Query, *script: Any, world: World = WORLD) -> tuple[Any, Any]:
     async with working(script, "simulator") as (job, server):
-        return await simulator.run(query, job, SENSES, search), server
+        return await simulator.run(query, job, world), server
+
+
+def executions(dialogue: Dialogue) -> list[Any]:
+    return [m.execution for m in dialogue.messages if m.role == "tool"]
 
 
 def roles(dialogue: Dialogue) -> str:
@@ -119,7 +124,7 @@ async def test_an_assistant_that_never_ends_is_given_up(working: Any) -> None:
         return calls(NOW) if acting else SEEN
 
     async with working(script, "simulator") as (job, _):
-        (rejected,) = (await simulator.run(ask(), job, SENSES, search)).rejected
+        (rejected,) = (await simulator.run(ask(), job, WORLD)).rejected
     assert rejected.reason is Reason.MALFORMED_DIALOGUE
     assert len(rejected.record["messages"]) == 2 + 2 * simulator.STEPS
     assert len(rejected.raw) == rejected.provenance[0].requests == 2 * simulator.STEPS
@@ -157,3 +162,45 @@ def test_an_act_calls_or_speaks() -> None:
     assert simulator.read_act({"calls": [], "reply": " Hi. "}) == ("Hi.", [])
     with pytest.raises(Misfit, match="Neither a call nor a reply"):
         simulator.read_act({"calls": [], "reply": " "})
+
+
+async def test_an_executed_call_asks_no_model(working: Any) -> None:
+    """An API that an executor runs is executed; each observation says how it came about."""
+    station = toys.Station(current={"celsius": 7})
+    script = [calls(NOW, NEXT), SEEN, ANSWER]
+    found, server = await play(working, ask(), *script, world=toys.world(station))
+    (made,) = found.accepted
+    assert [e.kind for e in executions(made)] == ["executed", "simulated"]
+    assert (executions(made)[0].by, executions(made)[1].by) == ("toy", "fake")
+    assert station.ran == [("current", {"city": "Zürich"})]
+    assert server.answered == 3
+
+
+async def test_a_real_failure_is_no_planned_one(working: Any) -> None:
+    """A real fault comes of the execution; the user corrects himself, and the call works."""
+    intent = tuple(
+        Intention(api=toys.api().id, turn=turn, arguments={"city": city})
+        for turn, city in enumerate(("Zürick", "Zürich"))
+    )
+    fault = Fault(call=0, error="", transient=False, real=True)
+    query = ask(Scenario.ERROR_RECOVERY, intent=intent, fault=fault)
+    station = toys.Station(
+        current=lambda a: {"celsius": 7} if a["city"] == "Zürich" else "!no such city"
+    )
+    sorry = {"calls": [], "reply": "Sorry, there is no such city."}
+    script = [calls(NOW, city="Zürick"), sorry, "I meant Zürich.", calls(NOW), ANSWER]
+    found, _ = await play(working, query, *script, world=toys.world(station))
+    (made,) = found.accepted
+    assert [o.error for o in observations(made)] == ["no such city", None]
+    assert [e.failure for e in executions(made)] == [Failure.TOOL_ERROR, None]
+    assert roles(made) == "system user assistant tool assistant user assistant tool assistant"
+
+
+async def test_a_long_observation_is_compressed_and_says_so(working: Any) -> None:
+    """What is over the token limit is shortened; the record tells how long it was."""
+    station = toys.Station(current={"celsius": 7, "report": "rain and " * 200})
+    found, _ = await play(working, ask(), calls(NOW), ANSWER, world=toys.world(station, limit=32))
+    (made,) = found.accepted
+    assert executions(made)[0].whole_tokens > 400
+    assert len(made.messages[3].content or "") < 200
+    assert observations(made)[0].response["celsius"] == 7

@@ -20,6 +20,11 @@ def clean(dialogue: Any) -> tuple[Finding, ...]:
     return ()
 
 
+async def repeats(dialogue: Any) -> tuple[Finding, ...]:
+    """Executed calls that all repeat."""
+    return ()
+
+
 def panel(*votes: Any, upheld: Any) -> Any:
     """A script: votes in the order they are asked for, one answer for every validation."""
     coming = iter(votes)
@@ -35,14 +40,14 @@ async def test_a_finding_saves_the_votes(working: Any) -> None:
     """What the certain checks find is not paid for again: no model is asked."""
     fault = Finding(check="toy", reason=Reason.SEARCH_SKIPPED, turn=2, detail="No search.")
     async with working(panel(upheld=UPHELD), "tester") as (job, server):
-        (rejected,) = (await tester.run(DIALOGUE, job, lambda d: [fault], 3)).rejected
+        (rejected,) = (await tester.run(DIALOGUE, job, lambda d: [fault], repeats, 3)).rejected
     assert (rejected.reason, rejected.findings, server.received) == (fault.reason, (fault,), 0)
 
 
 async def test_a_majority_that_accepts_makes_a_sample(working: Any) -> None:
     """One upheld objection of three is outvoted; the votes stand in the verdict."""
     async with working(panel(YES, NO, YES, upheld=UPHELD), "tester") as (job, _):
-        (sample,) = (await tester.run(DIALOGUE, job, clean, 3)).accepted
+        (sample,) = (await tester.run(DIALOGUE, job, clean, repeats, 3)).accepted
     assert sample.verdict.accepted
     assert sorted(v.accept for v in sample.verdict.votes) == [False, True, True]
     assert sample.provenance[0].requests == 4
@@ -51,7 +56,7 @@ async def test_a_majority_that_accepts_makes_a_sample(working: Any) -> None:
 async def test_a_majority_that_rejects_says_why(working: Any) -> None:
     """Two upheld objections of three reject, each a finding in the model's words."""
     async with working(panel(NO, YES, NO, upheld=UPHELD), "tester") as (job, server):
-        (rejected,) = (await tester.run(DIALOGUE, job, clean, 3)).rejected
+        (rejected,) = (await tester.run(DIALOGUE, job, clean, repeats, 3)).rejected
     assert rejected.reason is Reason.UNNATURAL_QUERY
     assert [f.detail for f in rejected.findings] == ["It sounds stiff."] * 2
     assert len(rejected.raw) == server.answered == 5
@@ -60,14 +65,14 @@ async def test_a_majority_that_rejects_says_why(working: Any) -> None:
 async def test_an_objection_that_is_not_upheld_does_not_count(working: Any) -> None:
     """Self-validation drops objections, even all of them."""
     async with working(panel(NO, NO, NO, upheld=DROPPED), "tester") as (job, _):
-        (sample,) = (await tester.run(DIALOGUE, job, clean, 3)).accepted
+        (sample,) = (await tester.run(DIALOGUE, job, clean, repeats, 3)).accepted
     assert [v.upheld for v in sample.verdict.votes] == [False] * 3
 
 
 async def test_without_votes_no_model_is_asked(working: Any) -> None:
     """The certain checks may judge alone."""
     async with working(panel(upheld=UPHELD), "tester") as (job, server):
-        (sample,) = (await tester.run(DIALOGUE, job, clean, 0)).accepted
+        (sample,) = (await tester.run(DIALOGUE, job, clean, repeats, 0)).accepted
     assert (sample.verdict.votes, server.received) == ((), 0)
     assert sample.provenance[0].model == ""
 
@@ -75,7 +80,7 @@ async def test_without_votes_no_model_is_asked(working: Any) -> None:
 async def test_votes_are_independent(working: Any) -> None:
     """Each vote has its own seed and does not see the others."""
     async with working(panel(YES, YES, YES, upheld=UPHELD), "tester") as (job, server):
-        await tester.run(DIALOGUE, job, clean, 3)
+        await tester.run(DIALOGUE, job, clean, repeats, 3)
     assert len({body["seed"] for body in server.bodies}) == 3
     assert len({str(body["messages"]) for body in server.bodies}) == 1
 
@@ -83,7 +88,7 @@ async def test_votes_are_independent(working: Any) -> None:
 async def test_garbage_votes_reject_with_everything_that_was_said(working: Any) -> None:
     """A tester that cannot be read rejects the dialogue; no usage of other votes is lost."""
     async with working(lambda body: "no idea", "tester") as (job, server):
-        (rejected,) = (await tester.run(DIALOGUE, job, clean, 3)).rejected
+        (rejected,) = (await tester.run(DIALOGUE, job, clean, repeats, 3)).rejected
     assert rejected.reason is Reason.UNUSABLE_RESPONSE
     assert rejected.provenance[0].requests == len(rejected.raw) == server.answered == 6
 
@@ -122,3 +127,14 @@ def test_the_tester_does_not_see_the_api_that_is_missing() -> None:
     )
     text = tester.question(toys.sample(query).dialogue).messages[-1]["content"]
     assert "boats" not in text
+
+
+async def test_what_does_not_repeat_is_rejected_before_any_vote(working: Any) -> None:
+    """Executed calls are run again after the certain checks, and cost no request."""
+
+    async def differs(dialogue: Any) -> tuple[Finding, ...]:
+        return (Finding(check="toy", reason=Reason.NOT_REPEATABLE, turn=2, detail="7, then 8."),)
+
+    async with working(panel(upheld=UPHELD), "tester") as (job, server):
+        (rejected,) = (await tester.run(DIALOGUE, job, clean, differs, 3)).rejected
+    assert (rejected.reason, server.received) == (Reason.NOT_REPEATABLE, 0)

@@ -31,6 +31,17 @@ def test_responses_are_kept(cache):
     second.close()
 
 
+def test_many_responses_are_read_at_once(cache):
+    """Of any number of keys those that have a response get it."""
+    opened = Cache(cache)
+    for number in range(0, 1200, 2):
+        opened.write(f"key{number}", str(number))
+    found = opened.read_all([f"key{number}" for number in range(1200)])
+    assert found == {f"key{number}": str(number) for number in range(0, 1200, 2)}
+    assert opened.read_all([]) == {}
+    opened.close()
+
+
 def test_the_first_response_stands(cache):
     """If another process was faster, its response is the one that counts."""
     one, two = Cache(cache), Cache(cache)

@@ -12,11 +12,11 @@ from toolloom.llm import FakeServer, ask
 from toolloom.llm.fake import Failure
 
 
-def post(server, content="Hello", **fields):
-    """Ask a server as any program would: the status and the body."""
+def post(server, content="Hello", path="/chat/completions", **fields):
+    """Ask a server as any program would: the body of its answer."""
     body = {"model": "fake", "messages": [{"role": "user", "content": content}], **fields}
     request = urllib.request.Request(
-        f"{server.base_url}/chat/completions",
+        f"{server.base_url}{path}",
         json.dumps(body).encode(),
         {"Content-Type": "application/json"},
     )
@@ -41,6 +41,19 @@ def test_answers_are_logged(tmp_path):
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
     keys = [json.loads(line)["key"] for line in lines]
     assert keys[0] == keys[2] != keys[1]
+
+
+def test_embeddings_are_hashed_words():
+    """Embeddings have length 1, are the same for the same words, and count as other answers."""
+    texts = ["rent_a_boat", "Rent a boat!", "sell cars", ""]
+    with FakeServer(lambda body: "Rome").serve_in_thread() as server:
+        one, two = (post(server, path="/embeddings", input=texts) for _ in range(2))
+        single = post(server, path="/embeddings", input="sell cars")
+    vectors = [entry["embedding"] for entry in one["data"]]
+    assert one == two
+    assert vectors[0] == vectors[1] != vectors[2] == single["data"][0]["embedding"]
+    assert all(sum(x * x for x in v) == pytest.approx(1) for v in vectors)
+    assert (server.received, server.answered, server.repeats) == (3, 3, 1)
 
 
 def test_failures_come_as_scripted():

@@ -5,7 +5,15 @@ import email.utils
 
 import pytest
 
-from toolloom.llm.faults import Caller, FormatRefused, fault, retry_after
+from toolloom.llm.faults import (
+    EMBEDDINGS,
+    Caller,
+    FormatRefused,
+    TooMuch,
+    Trouble,
+    fault,
+    retry_after,
+)
 from toolloom.schemas import EndpointDenied, EndpointError, ModelMissing, RequestRefused
 
 CALLER = Caller("http://127.0.0.1/v1", "m", "OPENAI_API_KEY", "none")
@@ -56,6 +64,31 @@ def test_waits_may_be_dates():
 def test_servers_words_are_understood(status, body, kind):
     """What real servers say is told apart: model, path, money, format, request."""
     assert type(fault(status, {}, body, CALLER, formatted=True)) is kind
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, "This model's maximum context length is 512 tokens, however you sent 600", TooMuch),
+        (400, "'$.input' is too long. Maximum length is 2048", TooMuch),
+        (400, "batch size is invalid, it should not be larger than 10", TooMuch),
+        (413, "Input validation error: inputs must have less than 512 tokens", TooMuch),
+        (422, "batch size 64 > maximum allowed batch size 32", TooMuch),
+        (500, "input (3001 tokens) is too large to process", TooMuch),
+        (500, "the input length exceeds the context length", TooMuch),
+        (400, "input cannot be an empty string", RequestRefused),
+        (429, "too many requests", Trouble),
+        (503, "too many requests", Trouble),
+        (500, "internal error", Trouble),
+        (501, "This server does not support embeddings", EndpointError),
+        (500, "this model does not support embeddings", EndpointError),
+        (404, "Not Found", EndpointError),
+    ],
+)
+def test_words_about_embeddings_are_understood(status, body, kind):
+    """Texts of the wrong size are told from busy servers and from servers that do not embed."""
+    caller = Caller("http://127.0.0.1/v1", "m", "OPENAI_API_KEY", "none", EMBEDDINGS)
+    assert type(fault(status, {}, body, caller, formatted=False)) is kind
 
 
 def test_format_words_need_a_format():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -8,8 +9,9 @@ import toys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.pipeline.sampling import FITS, Pool, draw_needs, shares
-from toolloom.schemas import Ability, Api, JsonObject, Need, Scenario, canonical
+from toolloom.pipeline.combinations import Pool
+from toolloom.pipeline.sampling import FITS, draw_needs, shares
+from toolloom.schemas import Ability, Api, JsonObject, Level, Need, Scenario, Source, canonical
 
 
 def of(**fields: JsonObject) -> JsonObject:
@@ -107,13 +109,204 @@ def test_scenarios_have_what_they_need() -> None:
 
 
 def test_what_the_pool_cannot_serve_is_not_drawn() -> None:
-    """Without a link there is nothing sequential; with one category nothing is irrelevant."""
+    """Without a link there is nothing sequential; with one API nothing is irrelevant."""
     lone = [pool(1)[0]]
     kinds = {n.scenario for n in draw(lone)}
     assert kinds == {*Scenario} - {Scenario.SEQUENTIAL, Scenario.IRRELEVANCE}
     assert not any(n.ability is Ability.PLAN_RETRIEVE_CALL for n in draw(lone))
     assert draw([]) == []
     assert not Pool(lone).links
+
+
+def city(tool: str, name: str, category: str = "places", **changes: Any) -> Api:
+    """An API that asks for a city and has nothing to do with others."""
+    fields = {"tool": tool, "parameters": of(city={"type": "string"}), **changes}
+    return toys.api(category, name).model_copy(update=fields)
+
+
+def groups() -> list[Api]:
+    """Two tools of one category, and one of another that shares a collection with the first."""
+    return [
+        city("maps", "route"),
+        city("maps", "distance", collections=("travel",)),
+        city("trains", "station"),
+        city("inns", "room", "lodging", collections=("travel",)),
+    ]
+
+
+def levels(needs: list[Need]) -> Counter[Level]:
+    return Counter(need.level for need in needs)
+
+
+def test_levels_get_their_shares() -> None:
+    """One tool, several of a category, several of a collection: as the recipe weighs them."""
+    for scenario in ("parallel", "multi_turn"):
+        plan = {"single_tool": 1, "category": 2, "collection": 4}
+        needs = draw(groups(), scenarios={scenario: 1}, levels=plan, abilities={"call": 1})
+        assert levels(needs) == dict(zip(Level, (12, 24, 48), strict=True))
+        for need in needs:
+            one, other = need.needed
+            assert (one.tool == other.tool) == (need.level is Level.SINGLE_TOOL)
+            assert need.level is not Level.CATEGORY or one.category == other.category
+            assert need.level is not Level.COLLECTION or {*one.collections} & {*other.collections}
+
+
+def test_what_takes_one_api_is_of_a_single_tool() -> None:
+    """There is no choice to record."""
+    needs = draw(groups(), scenarios={"single": 1, "clarification": 1})
+    assert levels(needs) == {Level.SINGLE_TOOL: 84}
+
+
+def test_levels_that_are_not_there_give_their_weight_away() -> None:
+    """Also all of it, where the recipe asks for none that is there."""
+    tools = groups()[1:3]
+    calls = {"abilities": {"call": 1}, "scenarios": {"parallel": 1}}
+    assert levels(draw(tools, **calls)) == {Level.CATEGORY: 84}
+    assert levels(draw(tools, levels={"collection": 1}, **calls)) == {Level.CATEGORY: 84}
+    needs = draw(tools[:1], **calls)
+    assert levels(needs) == {Level.SINGLE_TOOL: 84}
+    assert all(len(n.intent) == 2 and len(n.needed) == 1 for n in needs)
+
+
+def test_a_level_of_few_combinations_leaves_its_turns_to_others() -> None:
+    """Better another weight than the same two APIs again and again."""
+    apis = [*(city("maps", name) for name in "abcdef"), city("trains", "station")]
+    apis = [
+        a.model_copy(update={"collections": ("x",)}) if a.name in "a station" else a for a in apis
+    ]
+    plan = {"levels": {"single_tool": 1, "collection": 1}, "abilities": {"call": 1}}
+    found = levels(draw(apis, scenarios={"multi_turn": 1}, **plan))
+    assert found == {Level.SINGLE_TOOL: 74, Level.COLLECTION: 10}
+
+
+def test_no_combination_repeats_before_others_had_a_turn() -> None:
+    """All pairs of a tool come once before one comes twice."""
+    apis = [city("maps", name) for name in "abcdefg"]
+    needs = draw(apis, count=63, abilities={"call": 1}, scenarios={"parallel": 1})
+    pairs = [frozenset(i.api for i in need.intent) for need in needs]
+    assert len(set(pairs[:14])) == 14
+    assert max(Counter(pairs).values()) <= 4
+    assert len(set(pairs)) == 21
+
+
+def test_firsts_take_turns_in_every_scenario() -> None:
+    """No API waits while another is drawn twice, whatever the kinds are."""
+    firsts = Counter(
+        need.intent[0].api for need in draw(groups(), count=80, levels={"category": 1})
+    )
+    assert set(firsts) == {api.id for api in groups()}
+
+
+def test_what_has_no_values_stays_out() -> None:
+    """An API with required free text that nothing describes is not drawn, its turn goes on."""
+    odd = city("maps", "odd", parameters=of(zzz={"type": "string"}))
+    used = Counter(i.api for n in draw([odd, *groups()], scenarios={"single": 1}) for i in n.intent)
+    assert odd.id not in used
+    assert max(used.values()) - min(used.values()) <= 1
+    assert draw([odd]) == []
+
+
+def test_distractors_are_near_and_far() -> None:
+    """Half of them are of the needed APIs' tool, category or collection."""
+    far = [city("other", f"far{n}", "elsewhere") for n in range(200)]
+    needs = draw([*groups(), *far], distractors=4, scenarios={"single": 1}, count=400)
+    mine = [n for n in needs if n.needed[0].category == "places"]
+    near = [sum(a.category in ("places", "lodging") for a in n.pool) - 1 for n in mine]
+    assert mine
+    assert min(near) >= 2
+    assert min(sum(a.category == "elsewhere" for a in n.pool) for n in mine) >= 1
+
+
+def test_irrelevance_in_one_category_spares_the_tool() -> None:
+    """An imported document is often one category: then no API of the needed one's tool is shown."""
+    needs = draw([city(t, n) for t in "xyz" for n in "ab"], scenarios={"irrelevance": 1})
+    assert len(needs) == 84
+    assert all(n.outside and n.outside.tool not in {a.tool for a in n.pool} for n in needs)
+
+
+def test_irrelevance_in_one_tool_spares_what_sounds_alike() -> None:
+    """Of a single tool only APIs are shown whose names share no word with the needed one."""
+    apis = [city("shop", n) for n in ("listOrders", "get_order", "findCustomer", "customer-delete")]
+    needs = draw(apis, scenarios={"irrelevance": 1})
+    assert len(needs) == 84
+    for need in needs:
+        assert need.outside
+        about = "rder" if "rder" in need.outside.name else "ustomer"
+        assert all(about not in api.name for api in need.pool)
+    assert draw(apis[:2], scenarios={"irrelevance": 1}) == []
+
+
+WRONG = {"city": ["Atlantis", "Lemuria"]}
+
+
+def executing(apis: list[Api], **source: Any) -> list[Need]:
+    """Error recovery with APIs of a Python file of which `route` is executed."""
+    place = Source(kind="python", reference="places.py")
+    recipe = toys.recipe(
+        apis={"sources": [{"path": "places.py", "execute": ["route"], **source}]},
+        queries={"count": 20, "scenarios": {"error_recovery": 1}, "abilities": {"call": 1}},
+    )
+    return list(draw_needs(recipe, [a.model_copy(update={"source": place}) for a in apis]))
+
+
+def test_a_really_executed_api_fails_on_a_wrong_value() -> None:
+    """And then the user corrects it, in a turn of its own; all else stays the same."""
+    both = of(city={"type": "string"}, email={"type": "string"})
+    needs = executing([city("maps", "route", parameters=both)], wrong_values=WRONG)
+    assert len(needs) == 20
+    for need in needs:
+        assert need.fault and need.fault.real and need.fault.call == 0
+        assert (need.fault.error, need.fault.transient) == ("", False)
+        bad, good = need.intent
+        assert (bad.turn, good.turn) == (0, 1)
+        assert bad.arguments["city"] in WRONG["city"]
+        assert good.arguments["city"] not in WRONG["city"]
+        assert {**bad.arguments, "city": 0} == {**good.arguments, "city": 0}
+
+
+def test_without_a_right_value_there_is_nothing_to_correct() -> None:
+    """The call fails, and that is all."""
+    odd = city("maps", "route", parameters=of(zzz={"type": "string"}))
+    assert executing([odd], wrong_values={"zzz": ["x"]}) == []  # not even a first value is known
+    optional = {**of(zzz={"type": "string"}), "required": []}
+    needs = executing(
+        [odd.model_copy(update={"parameters": optional})], wrong_values={"zzz": ["x"]}
+    )
+    assert [i.arguments for i in needs[0].intent] == [{"zzz": "x"}]
+
+
+def test_without_wrong_values_another_api_fails() -> None:
+    """What is executed cannot be made to fail; what is simulated can, as it is told to."""
+    needs = executing([city("maps", "route"), city("maps", "distance")])
+    assert {i.api for n in needs for i in n.intent} == {"places/maps/distance"}
+    assert all(n.fault and not n.fault.real and n.fault.error for n in needs)
+    assert executing([city("maps", "route")]) == []
+    bad = executing([city("maps", "route")], wrong_values={"city": [3], "town": ["Atlantis"]})
+    assert bad == []  # neither a value that the schema refuses nor a parameter that is not there
+
+
+def test_values_of_arguments_that_come_from_elsewhere_are_not_drawn() -> None:
+    """The second of two linked APIs may ask for what only the first one's response tells."""
+    one = city("maps", "route", returns=of(zzz_ref=TEXT))
+    two = city("maps", "drive", parameters=of(zzz_ref=TEXT))
+    needs = draw([one, two], scenarios={"sequential": 1})
+    assert [need.intent[1].arguments for need in needs] == [{}] * len(needs)
+    assert needs
+
+
+def test_large_pools_are_drawn_from_quickly() -> None:
+    """Nothing is done for every pair of APIs, nor for every API at each need."""
+    apis = [
+        city(
+            "hub", f"get{n}", parameters=of(owner=TEXT, user_id=TEXT), returns=of(id=TEXT, sha=TEXT)
+        )
+        for n in range(3000)
+    ]
+    started = time.monotonic()
+    needs = draw(apis, count=300)
+    assert len(needs) == 300
+    assert len({need.intent[0].api for need in needs}) == 300
+    assert time.monotonic() - started < 10
 
 
 def test_weights_of_zero_are_left_out() -> None:

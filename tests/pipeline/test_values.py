@@ -7,7 +7,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from toolloom.pipeline.values import BY_NAME, NoValue, draw_object, draw_value
+from toolloom.pipeline.values import NoValue, draw_object, draw_value
+from toolloom.pipeline.vocabulary import BY_NAME
 
 NOW = dt.datetime(2026, 3, 2, 9, 30)
 

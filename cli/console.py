@@ -1,0 +1,63 @@
+"""What all commands share: exit codes, options and the ways to print."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+NOTHING_ACCEPTED, MISTAKE, INTERRUPTED = 1, 2, 130
+HERE = Path("outputs")
+NAMED = 30  # names that a hint lists
+Outputs = Annotated[
+    Path,
+    typer.Option(
+        "--outputs", "-o", envvar="TOOLLOOM_OUTPUTS", help="Folder of runs, pools and datasets."
+    ),
+]
+
+
+def known(option: str, value: str | None, names: Sequence[str]) -> None:
+    """Raises NothingFound that names the nearest, or all, for a value that does not exist."""
+    if value is None or value in names:
+        return
+    from toolloom.schemas import NothingFound
+
+    near = difflib.get_close_matches(value, names, n=1)
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    hint = f"known are: {', '.join(names[:NAMED])}{more}."
+    if near:
+        hint = f"did you mean `{near[0]}`?"
+    raise NothingFound(f"{option} {value}: there is no such value; {hint}")
+
+
+def console_on(file: Any) -> Console:
+    """Output to a terminal is wrapped to its width, other output not at all."""
+    from rich.console import Console
+
+    width = None if file.isatty() else 100_000
+    return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+
+
+def say(*things: RenderableType, file: Any = None) -> None:
+    """Print results, on standard output unless told otherwise."""
+    from toolloom.pipeline.screen import text
+
+    console = console_on(file or sys.stdout)
+    for thing in things:
+        # Lines of ours are left whole, so that they can be copied.
+        whole = isinstance(thing, str)
+        console.print(text(thing) if whole else thing, soft_wrap=whole)
+
+
+def complain(message: str) -> None:
+    from toolloom.pipeline.screen import safe
+
+    print(safe(message), file=sys.stderr)

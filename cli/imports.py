@@ -1,0 +1,117 @@
+"""The command that imports real APIs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from toolloom.cli.console import (
+    HERE,
+    MISTAKE,
+    NOTHING_ACCEPTED,
+    Outputs,
+    complain,
+    console_on,
+    known,
+    say,
+)
+
+if TYPE_CHECKING:
+    from toolloom.pipeline.importing import Outcome
+    from toolloom.pipeline.pool import PoolFolder
+
+
+def import_(
+    into: Annotated[
+        str, typer.Option("--into", metavar="POOL", help="Pool to add to; made if need be.")
+    ],
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SOURCE", help="Files, folders, Python modules, pools."),
+    ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="What the sources hold: openapi, python, openai, bfcl, toolbench, api-bank, "
+            "public-apis or pool; `auto` tells by itself.",
+        ),
+    ] = "auto",
+    mcp: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mcp",
+            metavar="[NAME=]COMMAND|URL",
+            help="An MCP server to start or reach, and what to call it; repeatable.",
+        ),
+    ] = None,
+    environment: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Environment variable that MCP servers see; repeatable."),
+    ] = None,
+    category: Annotated[
+        str, typer.Option(metavar="NAME", help="Category of the APIs, in place of their own.")
+    ] = "",
+    collection: Annotated[
+        str, typer.Option(metavar="NAME", help="A collection that the APIs belong to.")
+    ] = "",
+    report: Annotated[
+        str, typer.Option(metavar="FILE", help="Also write the report here, as JSON; `-`: print.")
+    ] = "",
+    outputs: Outputs = HERE,
+) -> None:
+    """Import real APIs, and say what was renamed, cut, unresolved or skipped on the way.
+
+    Importing a source again brings its APIs up to date and keeps their function names. Exit
+    code 2 if a source cannot be read (the others are imported), 1 if nothing was imported.
+
+    Examples: `toolloom apis import openapi.yaml --into shop`,
+    `toolloom apis import --mcp "mcp-server-git" --into work`
+    """
+    from toolloom.pipeline.importing import import_into, server
+    from toolloom.pipeline.pool import open_pool
+    from toolloom.pipeline.screen_apis import Ticking
+    from toolloom.schemas import ApiSource, Format, NothingFound
+
+    known("--format", form, [name for name in get_args(Format) if name != "mcp"])
+    if "" in (sources or ()):
+        raise NothingFound("A SOURCE is empty: name a file, a folder, a module or a pool.")
+    given = [ApiSource(path=path, format=form) for path in sources or ()]  # type: ignore[arg-type]
+    given += [server(command, environment or ()) for command in mcp or ()]
+    if not given:
+        raise NothingFound("There is nothing to import: name a SOURCE, or a server with --mcp.")
+    pool = open_pool(outputs, into)
+    with Ticking(console_on(sys.stderr)) as ticking:
+        marks = {"category": category, "collection": collection}
+        marked = [source.model_copy(update=marks) for source in given]
+        outcomes = import_into(pool, marked, outputs, ticking.seen)
+    _tell(outcomes, pool, report)
+
+
+def _tell(outcomes: list[Outcome], pool: PoolFolder, report: str) -> None:
+    """Print, write and exit with what an import came to."""
+    from toolloom.pipeline import screen_apis
+    from toolloom.pipeline.importing import Failed
+    from toolloom.pipeline.jsonl import write_lines
+
+    failed = [one for one in outcomes if isinstance(one, Failed)]
+    made = [one for one in outcomes if not isinstance(one, Failed)]
+    whole = screen_apis.safe_json(screen_apis.imports_json(pool.name, outcomes))
+    if report not in ("", "-"):
+        write_lines(Path(report), [whole.encode(), b"\n"])
+    file = sys.stderr if report == "-" else sys.stdout
+    if made:
+        say(screen_apis.imports_view(made, str(pool.path / "imports.jsonl")), "", file=file)
+    count = sum(one.imported + one.examples for one in made)
+    say(f"{count:,} APIs imported into {pool.path}.", file=file)
+    if report == "-":
+        print(whole)
+    if failed:
+        complain(screen_apis.failures_text(failed))
+        raise typer.Exit(MISTAKE)
+    if not count:
+        raise typer.Exit(NOTHING_ACCEPTED)

@@ -1,0 +1,184 @@
+"""Embeddings: texts as vectors, from any OpenAI-compatible /v1/embeddings, each paid for once."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from toolloom.llm.faults import Garbled, TooMuch
+from toolloom.llm.line import public
+from toolloom.schemas import Endpoint, EndpointError, JsonObject, canonical
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from toolloom.llm.gateway import Connection, Gateway
+
+    Vector: TypeAlias = NDArray[np.float32]
+
+BATCH = 64  # texts in a request; fewer if the endpoint refuses so many
+LOCAL_BATCH = 8  # the embedded model takes about a second for 200 tokens on one core
+SHORTEST = 256  # characters a refused text is not cut below
+STORED = "<f4"  # float32, little-endian: the same bytes on every machine
+
+
+class Embedder:
+    """One model's embeddings at one endpoint. Made by Gateway.embedder."""
+
+    def __init__(self, endpoint: Endpoint, gateway: Gateway, connection: Connection) -> None:
+        self.endpoint = endpoint
+        self._gateway = gateway
+        self._connection = connection
+        self._name = public(endpoint.base_url)
+        self._size = LOCAL_BATCH if endpoint.local else BATCH
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def embed(self, texts: Sequence[str]) -> Vector:
+        """A row for each text, in order; those embedded before come from the cache.
+
+        A text the endpoint calls too long is embedded by its beginning. No text may be empty:
+        endpoints refuse that. Raises RequestRefused, and what stops a run: EndpointDown,
+        EndpointDenied, ModelMissing, EndpointError.
+        """
+        import numpy as np
+
+        keys = [fingerprint(self._name, self.endpoint.model, text) for text in texts]
+        wanted = dict(zip(keys, texts, strict=True))
+        found = self._remembered(wanted)
+        found |= await self._settle_all([item for item in wanted.items() if item[0] not in found])
+        sizes = sorted({vector.size for vector in found.values()})
+        if len(sizes) > 1:
+            raise EndpointError(
+                f"{self._name} gave vectors of different sizes ({sizes}) for "
+                f"{self.endpoint.model!r}: another model goes by that name by now. Use a new "
+                "response cache, or give the model another name."
+            )
+        rows = [found[key] for key in keys]
+        return np.stack(rows) if rows else np.zeros((0, 0), np.float32)
+
+    async def _settle_all(self, missing: Sequence[tuple[str, str]]) -> dict[str, Vector]:
+        starts = range(0, len(missing), self._size)
+        batches = [dict(missing[start : start + self._size]) for start in starts]
+        tasks = [asyncio.create_task(self._settle(batch)) for batch in batches]
+        try:
+            parts = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:  # after a failure nothing more is sent
+                task.cancel()
+        return {key: vector for part in parts for key, vector in part.items()}
+
+    async def _settle(self, batch: Mapping[str, str]) -> dict[str, Vector]:
+        """The vectors of a batch; of equal texts asked for at once one is sent."""
+        async with AsyncExitStack() as stack:
+            # In one order everywhere, so that two batches never wait for each other.
+            for key in sorted(batch):
+                await stack.enter_async_context(self._gateway._turns.of(key))
+            found = self._remembered(batch)
+            missing = {key: text for key, text in batch.items() if key not in found}
+            return found | await self._ask(missing) if missing else found
+
+    def _remembered(self, wanted: Mapping[str, str]) -> dict[str, Vector]:
+        bodies = self._gateway.cache.read_all(list(wanted))
+        self._gateway.stats.cached += len(bodies)
+        return {key: unpack(body) for key, body in bodies.items()}
+
+    async def _ask(self, wanted: Mapping[str, str]) -> dict[str, Vector]:
+        """Send texts; halves of them, or of the only one, if the endpoint calls them too much."""
+        try:
+            return await self._send(wanted)
+        except TooMuch:
+            items = list(wanted.items())
+            if len(items) > 1:
+                half = len(items) // 2
+                return await self._ask(dict(items[:half])) | await self._ask(dict(items[half:]))
+            key, text = items[0]
+            if len(text) <= SHORTEST:
+                raise
+            return await self._ask({key: text[: len(text) // 2]})
+
+    async def _send(self, wanted: Mapping[str, str]) -> dict[str, Vector]:
+        """Send one request; its vectors are committed before anyone sees them."""
+        line = await self._connection.open()
+        stats, cache = self._gateway.stats, self._gateway.cache
+        vectors: dict[str, Vector] = {}
+
+        def accept(raw: str) -> None:
+            read, tokens = decode(raw, len(wanted))
+            for key, vector in zip(wanted, read, strict=True):
+                vectors[key] = unpack(cache.write(key, pack(vector)))
+            stats.embedded += len(read)
+            stats.prompt_tokens += tokens
+            stats.cost += tokens * self.endpoint.prompt_price / 1_000_000
+
+        stats.asked += 1
+        await line.send({"model": self.endpoint.model, "input": list(wanted.values())}, accept)
+        return vectors
+
+
+def fingerprint(address: str, model: str, text: str) -> str:
+    """SHA-256 over all that decides a vector: its key in the cache."""
+    asked = {"kind": "embedding", "endpoint": address, "model": model, "text": text}
+    return hashlib.sha256(canonical(asked).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def pack(vector: Vector) -> str:
+    return base64.b64encode(vector.astype(STORED).tobytes()).decode("ascii")
+
+
+def unpack(body: str) -> Vector:
+    import numpy as np
+
+    return np.frombuffer(base64.b64decode(body), STORED).astype(np.float32)
+
+
+def decode(raw: str, count: int) -> tuple[list[Vector], int]:
+    """The vectors of a response's body in the order asked, and tokens sent. Raises Garbled."""
+    try:
+        body = json.loads(raw)
+        entries = body["data"]
+        if len(entries) != count:
+            raise ValueError(f"{len(entries)} embeddings for {count} texts")
+        placed = {_index(e, place): _vector(e["embedding"]) for place, e in enumerate(entries)}
+        if set(placed) != set(range(count)):
+            raise ValueError("indices that are not those of the texts")
+        if len({vector.size for vector in placed.values()}) > 1:
+            raise ValueError("embeddings of different sizes")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise Garbled(f"no embeddings ({str(error)[:200]}): {raw[:200]!r}", raw) from error
+    return [placed[place] for place in range(count)], _tokens(body)
+
+
+def _index(entry: JsonObject, place: int) -> int:
+    """Where an entry belongs; servers that give no index answer in order."""
+    return int(entry.get("index", place))
+
+
+def _vector(numbers: Any) -> Vector:
+    import numpy as np
+
+    if not isinstance(numbers, list) or not numbers:
+        raise TypeError("an embedding is no list of numbers")
+    if any(type(number) not in (float, int) for number in numbers):
+        raise TypeError("an embedding holds something else than numbers")
+    with np.errstate(over="ignore"):
+        try:
+            vector = np.asarray(numbers, np.float64).astype(np.float32)
+        except OverflowError as error:
+            raise ValueError("an embedding with a number out of range") from error
+    if not np.isfinite(vector).all():
+        raise ValueError("an embedding with a number out of range")
+    return vector
+
+
+def _tokens(body: JsonObject) -> int:
+    usage = body.get("usage")
+    found = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    return found if isinstance(found, int) else 0

@@ -1,0 +1,251 @@
+"""A process of its own for what is executed: its own group, a fresh folder, no environment.
+
+Only variables that are named are handed on. Everything is bounded: the length of a message, what
+is kept of the standard error, the time an orderly end may take. At the end the whole group is
+killed, so that nothing a server or a function started is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from toolloom.schemas import ToolloomError
+
+MESSAGE = 8 * 2**20  # bytes of one line
+WORDS = 500  # characters of its standard error that an error message shows
+GRACE = 1.0  # seconds for an orderly end, once its input is closed
+
+
+class Child:
+    """A running process that is spoken to in lines."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._tail = b""
+        self._listens = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def start(
+        cls, argv: Sequence[str], environment: Mapping[str, str], folder: Path
+    ) -> Child:
+        """Raises OSError."""
+        return cls(
+            await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=dict(environment),
+                cwd=folder,
+                start_new_session=True,
+                limit=MESSAGE,
+            )
+        )
+
+    async def send(self, line: str) -> None:
+        """Raises ConnectionError if nobody listens any more."""
+        assert self._process.stdin
+        self._process.stdin.write(line.encode("utf-8", "replace") + b"\n")
+        await self._process.stdin.drain()
+
+    async def receive(self) -> str | None:
+        """The next line; None where there is no more, or one that is too long to be read."""
+        assert self._process.stdout
+        try:
+            line = await self._process.stdout.readline()
+        except ValueError:  # longer than MESSAGE
+            return None
+        return line.decode("utf-8", "replace") if line else None
+
+    async def _listen(self) -> None:
+        """Keep the end of what it writes to its standard error."""
+        assert self._process.stderr
+        while chunk := await self._process.stderr.read(2**16):
+            self._tail = (self._tail + chunk)[-4 * WORDS :]
+
+    def last_words(self) -> str:
+        """The end of its standard error, for an error message."""
+        return self._tail.decode("utf-8", "replace").strip()[-WORDS:]
+
+    async def run_out(self, seconds: float) -> int | None:
+        """Wait for its end and give its status; None if it takes longer. Its output is dropped."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.close()
+        try:
+            async with asyncio.timeout(seconds):
+                while await self._process.stdout.read(2**16):
+                    pass
+                return await self._process.wait()
+        except TimeoutError:
+            return None
+
+    def has_ended(self) -> bool:
+        return self._process.returncode is not None
+
+    async def ended(self) -> str:
+        """How it ended, in words that are the same each time. For one that is ending."""
+        try:
+            async with asyncio.timeout(GRACE):
+                status = await self._process.wait()
+                await self._listens
+        except TimeoutError:
+            return "no longer answers"
+        if status < 0:
+            return f"ended by signal {-status}"
+        return f"ended with status {status}"
+
+    async def stop(self, grace: float = GRACE) -> None:
+        """End it, and whatever it started in its group."""
+        try:
+            if grace and self._process.returncode is None:
+                await self._close(grace)
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            await self._reap()
+
+    async def _close(self, grace: float) -> None:
+        """Close its input: for a server, the sign to end. Its children may hold its pipes."""
+        assert self._process.stdin
+        self._process.stdin.close()
+        ends = asyncio.get_running_loop().time() + grace
+        while self._process.returncode is None and asyncio.get_running_loop().time() < ends:  # noqa: ASYNC110 - no event tells of its end while children hold its pipes
+            await asyncio.sleep(0.01)
+
+    async def _reap(self) -> None:
+        """Wait for the end. A process that left the group may hold the pipes: not for ever."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await self._process.wait()
+                await self._listens
+        self._listens.cancel()
+        transport: Any = getattr(self._process, "_transport", None)
+        if transport is not None:
+            transport.close()
+        await asyncio.sleep(0)  # the pipes close in the loop's next turn
+
+
+@contextlib.contextmanager
+def working_folder() -> Iterator[Path]:
+    """A fresh folder, removed afterwards with all that was put into it."""
+    made = tempfile.mkdtemp(prefix="toolloom-")
+    try:
+        yield Path(made).resolve()
+    finally:
+        shutil.rmtree(made, onerror=_unlock)
+
+
+def _unlock(act: Any, path: str, _: Any) -> None:
+    """What was made read-only is removed all the same."""
+    with contextlib.suppress(OSError):
+        os.chmod(os.path.dirname(path), 0o700)
+        os.chmod(path, 0o700)
+        act(path)
+
+
+async def prepare(
+    command: str, environment: Mapping[str, str], folder: Path, *, name: str, seconds: float
+) -> None:
+    """Run a source's `prepare` in a fresh folder. Raises ToolloomError if it fails."""
+    argv = arguments(command, name)
+    child = await started(argv, environment, folder, name=name)
+    try:
+        status = await child.run_out(seconds)
+    finally:
+        await child.stop(0)
+    if status:
+        words = child.last_words() or "it says nothing"
+        raise ToolloomError(
+            f"{name}: its `prepare` ({_shown(argv)}) failed with status {status}: {words}. "
+            "It runs in a fresh folder and sees only the variables named in `environment`."
+        )
+    if status is None:
+        raise ToolloomError(
+            f"{name}: its `prepare` ({_shown(argv)}) took longer than {seconds:g} seconds. "
+            "Make it shorter, or raise `time_limit`."
+        )
+
+
+async def started(
+    argv: Sequence[str], environment: Mapping[str, str], folder: Path, *, name: str
+) -> Child:
+    """Start a program. Raises ToolloomError."""
+    try:
+        return await Child.start(argv, environment, folder)
+    except OSError as error:
+        raise ToolloomError(
+            f"{name}: {_shown(argv)} cannot be started ({error.strerror or error}). "
+            "Check that it is a program for this machine."
+        ) from error
+
+
+def arguments(command: str, name: str) -> list[str]:
+    """A command as a list, found and without a shell. Raises ToolloomError.
+
+    It will run in another folder: a program or a file that is named by its place relative to the
+    current folder is named by its whole path from here on.
+    """
+    first, *rest = _split(command, name)
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which(first) or shutil.which(first, path=beside)
+    if found is None:
+        raise ToolloomError(
+            f"{name}: there is no program `{first}` on the PATH or in {beside}. "
+            "Install it, or give its whole path."
+        )
+    return [os.path.abspath(found), *(os.path.abspath(r) if _is_file(r) else r for r in rest)]
+
+
+def fingerprints(command: str, name: str) -> list[tuple[str, str]]:
+    """The files a command names, with the SHA-256 of each: what is executed depends on them."""
+    return [(part, file_digest(Path(part))) for part in _split(command, name) if _is_file(part)]
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def handed_on(names: Sequence[str], name: str) -> dict[str, str]:
+    """The variables a source names. Raises ToolloomError for one that is not set."""
+    unset = [n for n in names if n not in os.environ]
+    if unset:
+        raise ToolloomError(
+            f"{name}: `environment` names {', '.join(unset)}, which is not set. "
+            "Set it, or take it out of the recipe."
+        )
+    return {n: os.environ[n] for n in names}
+
+
+def _split(command: str, name: str) -> list[str]:
+    try:
+        parts = shlex.split(command)
+    except ValueError as error:
+        raise ToolloomError(f"{name}: its command cannot be read ({error}).") from error
+    if not parts:
+        raise ToolloomError(f"{name}: its command is empty. Give a program.")
+    return parts
+
+
+def _is_file(part: str) -> bool:
+    """Whether it is the path of a file. A folder's name means one in the working folder."""
+    try:
+        return os.path.isfile(part)
+    except ValueError:  # such as a null byte
+        return False
+
+
+def _shown(argv: Sequence[str]) -> str:
+    """The program without its arguments, which may hold secrets."""
+    return f"`{Path(argv[0]).name}`"

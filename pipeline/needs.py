@@ -1,0 +1,207 @@
+"""One need in the making: calls with all their values, what fails, what is withheld."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from toolloom.pipeline.combinations import Pool
+from toolloom.pipeline.executed import executed_by
+from toolloom.pipeline.keywords import fits, kind_of
+from toolloom.pipeline.links import Link
+from toolloom.pipeline.values import NoValue, draw_object, draw_value
+from toolloom.schemas import (
+    Ability,
+    Api,
+    ApiSource,
+    Fault,
+    Intention,
+    JsonObject,
+    Level,
+    Need,
+    Recipe,
+    Reference,
+    Scenario,
+    canonical,
+)
+
+FAULTS: tuple[tuple[str, bool], ...] = (
+    ("503 Service Unavailable: the service is overloaded, try again", True),
+    ("504 Gateway Timeout: the service did not answer in time, try again", True),
+    ("429 Too Many Requests: try again in a second", True),
+    ("404 Not Found: no entry matches the request", False),
+    ("403 Forbidden: this account may not do that", False),
+    ("409 Conflict: the entry is locked and cannot be used", False),
+)
+"""Errors an execution reports, in the words of the HTTP status codes; True: a retry works."""
+
+REAL = Fault(call=0, error="", transient=False, real=True)
+"""The execution itself says what is wrong with the first call."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is drawn for one query before any API is."""
+
+    ability: Ability
+    scenario: Scenario
+    level: Level
+
+
+def moment(rng: random.Random) -> dt.datetime:
+    start = dt.datetime(2025, 1, 1)
+    return start + dt.timedelta(days=rng.randrange(1000), minutes=rng.randrange(7 * 60, 21 * 60))
+
+
+def servable(recipe: Recipe, api: Api, rng: random.Random) -> bool:
+    """Whether values for what an API requires can be drawn."""
+    now = dt.datetime(2025, 6, 2, 9)
+    try:
+        schema = _only(api.parameters, api.required)
+        draw_object(schema, rng, now, recipe.languages[0], _identities(api))
+    except NoValue:
+        return False
+    return True
+
+
+def _identities(api: Api) -> frozenset[str]:
+    """Parameters that name one thing among many: `invoice` of `GET /invoices/{invoice}`."""
+    return frozenset(re.findall(r"\{([^{}]+)\}", api.source.operation))
+
+
+def _only(parameters: JsonObject, names: Iterable[str]) -> JsonObject:
+    properties = parameters.get("properties", {})
+    return {**parameters, "properties": {n: properties[n] for n in names if n in properties}}
+
+
+def _without(parameters: JsonObject, name: str) -> JsonObject:
+    """The parameters but one, which comes from elsewhere."""
+    kept = [n for n in parameters.get("properties", {}) if n != name]
+    required = [n for n in parameters.get("required", ()) if n != name]
+    return {**_only(parameters, kept), "required": required}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A need in the making: all that is settled before its APIs are."""
+
+    recipe: Recipe
+    kind: Kind
+    rng: random.Random
+    now: dt.datetime
+    language: str
+
+    def suits(self, api: Api) -> bool:
+        """Whether the scenario can be played with this API, as far as can be told cheaply."""
+        if self.kind.scenario is Scenario.CLARIFICATION:
+            return any(kind_of(api.properties.get(n)) != "boolean" for n in api.required)
+        source = executed_by(self.recipe, api)
+        if self.kind.scenario is Scenario.ERROR_RECOVERY and source is not None:
+            return any(name in api.properties for name in source.wrong_values)
+        return True
+
+    def _intend(
+        self, apis: Sequence[Api], link: Link | None
+    ) -> tuple[list[Intention], Fault | None]:
+        """The calls, and what fails. Raises NoValue."""
+        if self.kind.scenario is Scenario.ERROR_RECOVERY:
+            source = executed_by(self.recipe, apis[0])
+            if source is not None:
+                return self._fail_really(apis[0], source), REAL
+        intent: list[Intention] = []
+        for index, api in enumerate(apis):
+            field = link.field if link and index else None
+            drawn = self._distinct(api, [i.arguments for i in intent], field)
+            references = {field: Reference(call=0, field=field)} if field else {}
+            turn = index if self.kind.scenario is Scenario.MULTI_TURN else 0
+            intent.append(Intention(api=api.id, turn=turn, arguments=drawn, references=references))
+        if self.kind.scenario is Scenario.CLARIFICATION and not _withholdable(apis[0], intent[0]):
+            raise NoValue(apis[0].id)
+        failing = self.kind.scenario is Scenario.ERROR_RECOVERY
+        return intent, _fault(self.rng) if failing else None
+
+    def _distinct(self, api: Api, taken: Sequence[JsonObject], field: str | None) -> JsonObject:
+        """Arguments in which no value stands twice, so that words say which is which."""
+        seen = {canonical(v) for values in taken for v in values.values() if v is not True}
+        schema = _without(api.parameters, field) if field else api.parameters
+        for _ in range(20):
+            drawn = draw_object(schema, self.rng, self.now, self.language, _identities(api))
+            values = _values(drawn)
+            if len(set(values)) == len(values) and not seen & set(values):
+                return drawn
+        raise NoValue(api.id)
+
+    def _fail_really(self, api: Api, source: ApiSource) -> list[Intention]:
+        """A call that its execution refuses; then, where there is one, with the right value."""
+        wrong = [
+            (name, value)
+            for name, values in source.wrong_values.items()
+            for value in values
+            if name in api.properties and fits(api.properties[name], value)
+        ]
+        self.rng.shuffle(wrong)
+        for name, value in wrong:
+            drawn = self._distinct(api, [], name)
+            if canonical(value) in _values(drawn):
+                continue
+            bad = Intention(api=api.id, arguments={**drawn, name: value})
+            try:
+                right = self._right(name, api.properties[name], {**drawn, name: value}, wrong)
+            except NoValue:
+                return [bad]
+            return [bad, Intention(api=api.id, turn=1, arguments={**drawn, name: right})]
+        raise NoValue(api.id)
+
+    def _right(
+        self, name: str, schema: JsonObject, taken: JsonObject, wrong: Iterable[tuple[str, Any]]
+    ) -> Any:
+        """A value that no other argument has, and that is not among the wrong ones."""
+        refused = {*_values(taken), *(canonical(v) for n, v in wrong if n == name)}
+        for _ in range(20):
+            value = draw_value(name, schema, self.rng, self.now, self.language)
+            if canonical(value) not in refused:
+                return value
+        raise NoValue(name)
+
+    def need(self, id: str, pool: Pool, apis: Sequence[Api], link: Link | None) -> Need:
+        """The need, with the APIs it is shown with. Raises NoValue where there is none to show."""
+        count, rng = self.recipe.queries.distractors, self.rng
+        intent, fault = self._intend(apis, link)
+        irrelevant = self.kind.scenario is Scenario.IRRELEVANCE
+        clarified = self.kind.scenario is Scenario.CLARIFICATION
+        offered = (
+            pool.offer_without(apis[0], count, rng) if irrelevant else pool.offer(apis, count, rng)
+        )
+        if not offered:
+            raise NoValue(apis[0].id)
+        return Need(
+            id=id,
+            ability=self.kind.ability,
+            scenario=self.kind.scenario,
+            level=self.kind.level,
+            language=self.language,
+            now=self.now,
+            pool=offered,
+            outside=apis[0] if irrelevant else None,
+            intent=tuple(intent),
+            withheld=(rng.choice(_withholdable(apis[0], intent[0])),) if clarified else (),
+            fault=fault,
+        )
+
+
+def _values(arguments: JsonObject) -> list[str]:
+    """The values that words must tell apart."""
+    return [canonical(v) for v in arguments.values() if v is not True]
+
+
+def _withholdable(api: Api, intention: Intention) -> list[str]:
+    return [n for n in api.required if intention.arguments.get(n) not in (None, True)]
+
+
+def _fault(rng: random.Random) -> Fault:
+    error, transient = rng.choice(FAULTS)
+    return Fault(call=0, error=error, transient=transient)

@@ -1,0 +1,76 @@
+"""The sources of a recipe, as a run takes them: APIs, and examples for the API agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from toolloom.agents.outcome import Job, Outcome
+from toolloom.llm import Usage
+from toolloom.pipeline.importers.ledger import Ledger
+from toolloom.pipeline.importing import Item, read_source, shown
+from toolloom.schemas import (
+    Api,
+    ApiSource,
+    Finding,
+    ImportFailed,
+    ImportReport,
+    Reason,
+)
+from toolloom.schemas.catalogue import PublicApi
+
+POOLS = Path("outputs")  # where a pool that is named without its path is looked for
+
+
+async def take(source: ApiSource, job: Job) -> Outcome:
+    """A source's APIs. What was cut or renamed is in their provenance, what was skipped is
+    rejected. Raises ImportFailed, which stops the run: without its APIs a recipe is another one."""
+    try:
+        found, report = await asyncio.to_thread(_import, source)
+    except ImportFailed as error:
+        raise ImportFailed(f"apis.sources: {shown(source)}: {error}") from error
+    mended = _mended(report)
+    kept = [
+        api.model_copy(update={"provenance": job.provenance(Usage(repairs=mended.get(api.id, ())))})
+        for api in found
+        if isinstance(api, Api)
+    ]
+    skipped = [
+        job.reject(
+            source,
+            Finding(check="import", reason=Reason.NOT_IMPORTED, detail=f"{s.what}: {s.why}"),
+        )
+        for s in report.skipped
+    ]
+    return Outcome(tuple(kept), tuple(skipped))
+
+
+def _import(source: ApiSource) -> tuple[list[Item], ImportReport]:
+    ledger = Ledger(shown(source))
+    found = list(read_source(source, ledger, POOLS))
+    return found, ledger.report(imported=sum(isinstance(item, Api) for item in found))
+
+
+def _mended(report: ImportReport) -> dict[str, tuple[str, ...]]:
+    """What an import changed in each API, by its id."""
+    lines: dict[str, tuple[str, ...]] = {}
+    for cut in report.cut:
+        lines[cut.api] = (*lines.get(cut.api, ()), f"{cut.place} was cut ({cut.why})")
+    for renamed in report.renamed:
+        lines[renamed.api] = (*lines.get(renamed.api, ()), f"renamed from {renamed.old!r}")
+    return lines
+
+
+def listed_examples(sources: Iterable[ApiSource]) -> Iterator[PublicApi]:
+    """Public APIs in lists and pools among the sources: they ground the API agent."""
+    for source in sources:
+        if source.format in ("auto", "public-apis", "pool") and _may_list(source.path):
+            items = read_source(source, Ledger(source.path), POOLS)
+            yield from (item for item in items if isinstance(item, PublicApi))
+
+
+def _may_list(path: str) -> bool:
+    """Whether it is a pool with examples, or what a list of public APIs is kept in."""
+    where = Path(path)
+    return (where / "examples.jsonl").is_file() or where.suffix in (".md", ".json")

