@@ -25,9 +25,22 @@ def choices(
     schema = {"title": name, **api.properties[name]}
     if schema.get("type") == "boolean":
         return [True, False]
+    if schema.get("type") == "array":
+        items = {**api.properties[name], **_item(schema)}
+        one = api.model_copy(update={"parameters": _with(api.parameters, name, items)})
+        return [[value] for value in choices(one, name, said, now, senses, whole=whole)]
     part = said if whole else segment(said, api)
     found = list(senses.spans(" ".join(passages(api, name, part)), schema, now))
     return [v for v in found if not _label(v, api, name)] or found
+
+
+def _item(schema: JsonObject) -> JsonObject:
+    items = schema.get("items")
+    return {"type": "string", **(items if isinstance(items, dict) else {}), "examples": []}
+
+
+def _with(parameters: JsonObject, name: str, schema: JsonObject) -> JsonObject:
+    return {**parameters, "properties": {**parameters["properties"], name: schema}}
 
 
 def offers(responses: Sequence[Any], schema: JsonObject) -> list[Any]:

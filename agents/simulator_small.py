@@ -247,7 +247,7 @@ async def _argument(
     else:
         offered = choices(api, name, said, query.now, senses, whole=bool(query.withheld))
         if not any(senses.same(o, wanted) for o in offered):  # the narrow view misses it
-            offered = list(senses.spans(said, {"title": name, **schema}, query.now))
+            offered += list(senses.spans(said, {"title": name, **schema}, query.now))
         offered = [o for o in offered if o not in used] or offered
 
     def read(answer: Any) -> Any:

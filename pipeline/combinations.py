@@ -64,6 +64,15 @@ class Pool:
         return find_links(self.apis, self._rng)
 
     @cached_property
+    def _mixed(self) -> dict[str, list[int]]:
+        """Collections of several tools; in others nothing stands together that a tool has not."""
+        return {
+            name: found
+            for name, found in self._collections.items()
+            if len({self._tools[i] for i in found}) > 1
+        }
+
+    @cached_property
     def _subjects(self) -> list[frozenset[str]]:
         return [content_words(a.name) for a in self.apis]
 
@@ -97,7 +106,7 @@ class Pool:
             return len({(v.first.id, v.second.id) for v in self.links if level in v.levels})
         if level is Level.SINGLE_TOOL:
             return sum(map(_pairs, Counter(self._tools).values()))
-        groups: Iterable[Sequence[int]] = self._collections.values()
+        groups: Iterable[Sequence[int]] = self._mixed.values()
         if level is Level.CATEGORY:
             groups = (self._range(self._categories, name) for name in set(self._categories))
         tools = [Counter(self._tools[i] for i in group) for group in groups]
@@ -164,11 +173,13 @@ class Pool:
         yield from sorted(again, key=lambda a: self._pairs[frozenset((api.id, a.id))])
 
     def _groups(self, api: Api, level: Level) -> list[Sequence[int]]:
+        tool = self._range(self._tools, _tool(api))
         if level is Level.SINGLE_TOOL:
-            return [self._range(self._tools, _tool(api))]
+            return [tool]
         if level is Level.CATEGORY:
-            return [self._range(self._categories, api.category)]
-        return [self._collections[name] for name in api.collections]
+            category = self._range(self._categories, api.category)
+            return [category] if len(category) > len(tool) else []
+        return [self._mixed[name] for name in api.collections if name in self._mixed]
 
     def _fit(self, api: Api, other: Api, level: Level) -> bool:
         return other.id != api.id and level in levels_of(api, other) and self.servable(other)
@@ -188,12 +199,11 @@ class Pool:
         """The needed APIs and `count` others, half of them near by: of the same tool, category or
         collection, where a model may mistake one for another. Shuffled."""
         offered = {a.id: a for a in needed}
-        near: list[Sequence[int]] = [
-            group
-            for api in offered.values()
-            for level in Level
-            for group in self._groups(api, level)
-        ]
+        near: list[Sequence[int]] = []
+        for api in needed:
+            near += [self._range(self._tools, _tool(api))]
+            near += [self._range(self._categories, api.category)]
+            near += [self._collections[name] for name in api.collections]
         wanted = len(offered) + count
         for _ in range((count + 1) // 2):
             rng.shuffle(near)

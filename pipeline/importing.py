@@ -23,6 +23,7 @@ from toolloom.schemas import (
 )
 from toolloom.schemas.catalogue import PublicApi
 
+NOT_WANTED = "It is not in `only`."
 Item: TypeAlias = Api | PublicApi
 Watch: TypeAlias = Callable[[str, int], None]  # source, APIs read of it so far
 
@@ -87,7 +88,7 @@ def read_source(source: ApiSource, ledger: Ledger, outputs: Path) -> Iterator[It
         if not isinstance(item, Api):
             yield item
         elif source.only and not named(item) & set(source.only):
-            ledger.skip(item.id, "It is not in `only`.")
+            ledger.skip(item.id, NOT_WANTED)
         else:
             yield _marked(item, source)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from toolloom.pipeline.combinations import Pool
-from toolloom.pipeline.executed import executed_by
 from toolloom.pipeline.keywords import fits, kind_of
 from toolloom.pipeline.links import Link
 from toolloom.pipeline.values import NoValue, draw_object, draw_value
@@ -94,12 +93,13 @@ class Draft:
     rng: random.Random
     now: dt.datetime
     language: str
+    executed: Mapping[str, ApiSource]  # by the ids of the APIs that really run
 
     def suits(self, api: Api) -> bool:
         """Whether the scenario can be played with this API, as far as can be told cheaply."""
         if self.kind.scenario is Scenario.CLARIFICATION:
             return any(kind_of(api.properties.get(n)) != "boolean" for n in api.required)
-        source = executed_by(self.recipe, api)
+        source = self.executed.get(api.id)
         if self.kind.scenario is Scenario.ERROR_RECOVERY and source is not None:
             return any(name in api.properties for name in source.wrong_values)
         return True
@@ -109,13 +109,13 @@ class Draft:
     ) -> tuple[list[Intention], Fault | None]:
         """The calls, and what fails. Raises NoValue."""
         if self.kind.scenario is Scenario.ERROR_RECOVERY:
-            source = executed_by(self.recipe, apis[0])
+            source = self.executed.get(apis[0].id)
             if source is not None:
                 return self._fail_really(apis[0], source), REAL
         intent: list[Intention] = []
         for index, api in enumerate(apis):
             field = link.field if link and index else None
-            drawn = self._distinct(api, [i.arguments for i in intent], field)
+            drawn = self._distinct(api, intent, field)
             references = {field: Reference(call=0, field=field)} if field else {}
             turn = index if self.kind.scenario is Scenario.MULTI_TURN else 0
             intent.append(Intention(api=api.id, turn=turn, arguments=drawn, references=references))
@@ -124,14 +124,23 @@ class Draft:
         failing = self.kind.scenario is Scenario.ERROR_RECOVERY
         return intent, _fault(self.rng) if failing else None
 
-    def _distinct(self, api: Api, taken: Sequence[JsonObject], field: str | None) -> JsonObject:
-        """Arguments in which no value stands twice, so that words say which is which."""
-        seen = {canonical(v) for values in taken for v in values.values() if v is not True}
+    def _distinct(
+        self, api: Api, earlier: Sequence[Intention], field: str | None = None
+    ) -> JsonObject:
+        """Arguments in which no value stands twice, so that words say which is which.
+
+        An argument may repeat its value in calls of two APIs if it knows no other: the folder
+        that both work on.
+        """
         schema = _without(api.parameters, field) if field else api.parameters
-        for _ in range(20):
+        taken = {(n, canonical(v)) for i in earlier for n, v in i.arguments.items()}
+        again = any(i.api == api.id for i in earlier)
+        for attempt in range(20):
             drawn = draw_object(schema, self.rng, self.now, self.language, _identities(api))
-            values = _values(drawn)
-            if len(set(values)) == len(values) and not seen & set(values):
+            values = [(n, canonical(v)) for n, v in drawn.items() if v is not True]
+            others = {v for n, v in taken if attempt < 15 or again or (n, v) not in values}
+            texts = [v for _, v in values]
+            if len(set(texts)) == len(texts) and not others & set(texts):
                 return drawn
         raise NoValue(api.id)
 

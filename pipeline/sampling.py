@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from toolloom.pipeline.combinations import Pool
+from toolloom.pipeline.executed import executed_by
 from toolloom.pipeline.needs import Draft, Kind, moment, servable
 from toolloom.pipeline.values import NoValue
-from toolloom.schemas import Ability, Api, Level, Need, Recipe, Scenario, digest
+from toolloom.schemas import Ability, Api, ApiSource, Level, Need, Recipe, Scenario, digest
 
 T = TypeVar("T")
 
@@ -47,6 +48,7 @@ def draw_needs(recipe: Recipe, apis: Iterable[Api]) -> Iterator[Need]:
         rng_for(seed, "queries", "pool"),
         lambda api: servable(recipe, api, rng_for(seed, "queries", api.id)),
     )
+    executed = {api.id: found for api in pool.apis if (found := executed_by(recipe, api))}
     kinds = _kinds(recipe, pool)
     known = list(dict.fromkeys(kinds))
     hopeless: set[Kind] = set()
@@ -54,7 +56,7 @@ def draw_needs(recipe: Recipe, apis: Iterable[Api]) -> Iterator[Need]:
         for each in _likest(kind, known):
             if each in hopeless:
                 continue
-            need = _draw_need(recipe, pool, number, each)
+            need = _draw_need(recipe, pool, executed, number, each)
             if need is not None:
                 yield need
                 break
@@ -136,11 +138,13 @@ def shares(weights: Mapping[T, float], count: int) -> dict[T, int]:
     return parts
 
 
-def _draw_need(recipe: Recipe, pool: Pool, number: int, kind: Kind) -> Need | None:
+def _draw_need(
+    recipe: Recipe, pool: Pool, executed: Mapping[str, ApiSource], number: int, kind: Kind
+) -> Need | None:
     """One need, or None where no API of the pool can serve the kind."""
     rng = rng_for(recipe.seed, "queries", number)
     language = recipe.languages[number % len(recipe.languages)]
-    draft = Draft(recipe, kind, rng, moment(rng), language)
+    draft = Draft(recipe, kind, rng, moment(rng), language, executed)
     for api in pool.waiting():
         if not draft.suits(api):
             continue

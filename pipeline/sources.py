@@ -9,7 +9,7 @@ from pathlib import Path
 from toolloom.agents.outcome import Job, Outcome
 from toolloom.llm import Usage
 from toolloom.pipeline.importers.ledger import Ledger
-from toolloom.pipeline.importing import Item, read_source, shown
+from toolloom.pipeline.importing import NOT_WANTED, Item, read_source, shown
 from toolloom.schemas import (
     Api,
     ApiSource,
@@ -42,6 +42,7 @@ async def take(source: ApiSource, job: Job) -> Outcome:
             Finding(check="import", reason=Reason.NOT_IMPORTED, detail=f"{s.what}: {s.why}"),
         )
         for s in report.skipped
+        if s.why != NOT_WANTED  # left out by the recipe itself
     ]
     return Outcome(tuple(kept), tuple(skipped))
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
+from itertools import count
 from typing import Any
 
 from faker import Faker
@@ -40,6 +43,7 @@ from toolloom.schemas import JsonObject, canonical
 
 DEPTH = 4  # objects in objects; deeper ones are not drawn
 TRIES = 8  # draws until a value fits
+MOST_DRAWN = 2000  # values, tries included, for one API: tries in tries multiply
 ITEMS = 3  # of a list, unless its schema asks for more
 MOST_ITEMS = 10
 LONGEST = 200  # characters of a value that somebody might say
@@ -58,6 +62,7 @@ class _Present:
     now: dt.datetime
     language: str
     identities: frozenset[str] = frozenset()
+    drawn: Iterator[int] = field(default_factory=count)
 
     def faker(self) -> Faker:
         found = _faker(LOCALES.get(self.language, "en_US"))
@@ -107,7 +112,7 @@ def _value(name: str, schema: Any, at: _Present, depth: int) -> Any:
 def _described(name: str, schema: Any, at: _Present, depth: int) -> Any:
     """A value that more than a default speaks for, checked against the schema."""
     schema = {} if schema is True else schema
-    if not isinstance(schema, dict) or depth > DEPTH:
+    if not isinstance(schema, dict) or depth > DEPTH or next(at.drawn) > MOST_DRAWN:
         raise NoValue(name)
     if "const" in schema:
         return _checked(name, schema, schema["const"])
@@ -193,8 +198,9 @@ def _object(schema: JsonObject, at: _Present, depth: int) -> JsonObject:
 def _nested(name: str, schema: JsonObject, at: _Present, depth: int) -> JsonObject:
     """An object as a value. One without any property says nothing."""
     for _ in range(TRIES):
-        if drawn := _object(schema, at, depth + 1):
-            return drawn
+        with suppress(NoValue):
+            if drawn := _object(schema, at, depth + 1):
+                return drawn
     raise NoValue(name)
 
 
@@ -236,7 +242,7 @@ def _form_by_name(name: str) -> str:
 
 
 def _number(name: str, schema: JsonObject, at: _Present, *, whole: bool) -> int | float:
-    draw = by_name(name)
+    draw = by_name(name, plural=False)
     made = draw(at.faker()) if draw else None
     if isinstance(made, int | float) and fits(schema, int(made) if whole else made):
         return int(made) if whole else made
@@ -246,6 +252,8 @@ def _number(name: str, schema: JsonObject, at: _Present, *, whole: bool) -> int 
         low, high = math.ceil(low / step), math.floor(high / step)
     if whole or step > 0:
         low, high = math.ceil(low), math.floor(high)
+        low += low * (step or 1) == schema.get("exclusiveMinimum")
+        high -= high * (step or 1) == schema.get("exclusiveMaximum")
         if low > high:
             raise NoValue(name)
         drawn = at.rng.randint(int(low), int(high)) * (step or 1)

@@ -242,10 +242,14 @@ def endings(name: str) -> list[str]:
     """What ends a name, the longest first, then with its plural taken off."""
     parts = words(name)
     whole = ["_".join(parts[i:]) for i in range(len(parts))]
-    single = [e[:-1] for e in whole if e.endswith("s") and not e.endswith("ss")]
+    single = [f"{e[:-3]}y" if e.endswith("ies") else e[:-1] for e in whole if e.endswith("s")]
     return whole + single
 
 
-def by_name(name: str) -> Draw | None:
-    """How values of this name are drawn, where its words tell."""
-    return next((BY_NAME[e] for e in endings(name) if e in BY_NAME), None)
+def by_name(name: str, *, plural: bool = True) -> Draw | None:
+    """How values of this name are drawn, where its words tell.
+
+    `plural`: `cities` are like a city; but a number of `years` is no year.
+    """
+    found = endings(name) if plural else endings(name)[: len(words(name))]
+    return next((BY_NAME[e] for e in found if e in BY_NAME), None)

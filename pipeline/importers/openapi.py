@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.importers import keywords
+from toolloom.pipeline.importers import constraints
 from toolloom.pipeline.importers.dialect import RETURNS, Scoped, arguments, plain
 from toolloom.pipeline.importers.documents import documents, load
 from toolloom.pipeline.importers.inference import schema_of
@@ -33,11 +33,15 @@ def is_openapi(document: Any) -> bool:
     """Whether a document says that it is OpenAPI 3 or Swagger 2."""
     if not isinstance(document, dict):
         return False
-    return str(document.get("openapi", "")).startswith("3") or _is_swagger(document)
+    return _version(document.get("openapi")).startswith("3") or _is_swagger(document)
 
 
 def _is_swagger(document: dict[str, Any]) -> bool:
-    return str(document.get("swagger", "")).startswith("2")
+    return _version(document.get("swagger")).startswith("2")
+
+
+def _version(given: Any) -> str:
+    return str(given)[:20] if isinstance(given, str | int | float) else ""
 
 
 def read(source: Path, ledger: Ledger, *, category: str = "") -> Iterator[Api]:
@@ -53,7 +57,7 @@ def read(source: Path, ledger: Ledger, *, category: str = "") -> Iterator[Api]:
             "`swagger` of version 2. Name the file that has."
         )
     ledger.format = "openapi"
-    ledger.version = legible(str(document.get("openapi") or document.get("swagger"))[:20])
+    ledger.version = legible(_version(document.get("openapi")) or _version(document["swagger"]))
     yield from _Description(file, document, ledger, category).apis()
 
 
@@ -146,7 +150,7 @@ class _Description:
 
     def _methods(self, path: str, item: dict[str, Any], resolve: Any) -> Iterator[Operation]:
         shared = item.get("parameters")
-        given = {str(key).lower(): value for key, value in item.items()}
+        given = {key.lower(): value for key, value in item.items() if isinstance(key, str)}
         more = item.get("additionalOperations")  # OpenAPI 3.2
         given |= more if isinstance(more, dict) else {}
         for method, found in given.items():
@@ -241,7 +245,7 @@ class _Description:
             if isinstance(schema, dict) and schema:
                 yield Scoped(schema, inner)
             elif example is not None:
-                text, value = keywords.small(example, _EXAMPLE, _PARTS)
+                text, value = constraints.small(example, _EXAMPLE, _PARTS)
                 if text:
                     yield Scoped(schema_of([value]), inner)
 

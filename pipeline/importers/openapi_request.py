@@ -83,11 +83,10 @@ def request(operation: Operation, ledger: Ledger, remarks: Remarks) -> JsonObjec
     arguments = _Arguments(operation.called, remarks)
     body: tuple[Scoped, str, bool] | None = None
     for found, resolve in _parameters(operation):
-        where = str(found.get("in") or ("path" if _is_in_path(found, operation) else "query"))
+        where = _word(found.get("in")) or ("path" if _is_in_path(found, operation) else "query")
         if where == "body":
-            text = found.get("description")
             required = found.get("required") is not False
-            body = Scoped(found.get("schema"), resolve), str(text or ""), required
+            body = Scoped(found.get("schema"), resolve), _word(found.get("description")), required
         elif _is_argument(found, where, operation, remarks):
             schema = Scoped(_schema(found, resolve, operation.swagger), resolve)
             required = where == "path" or found.get("required") is True
@@ -116,14 +115,19 @@ def _parameters(operation: Operation) -> Iterator[tuple[dict[str, Any], Resolve]
         for each in parameters[:_MOST] if isinstance(parameters, list) else ():
             found, inner = settled(each, resolve, operation.called)
             if isinstance(found, dict):
-                where = str(found.get("in"))
-                key = (where,) if where == "body" else (where, str(found.get("name"))[:200])
+                where = _word(found.get("in"))
+                key = (where,) if where == "body" else (where, _word(found.get("name")))
                 chosen[key] = (found, inner)
     yield from chosen.values()
 
 
 def _is_in_path(found: dict[str, Any], operation: Operation) -> bool:
-    return f"{{{found.get('name')}}}" in operation.path
+    return f"{{{_word(found.get('name'))}}}" in operation.path
+
+
+def _word(value: Any) -> str:
+    """Only a text: writing anything else out may take forever, as aliases of YAML multiply."""
+    return value if isinstance(value, str) else ""
 
 
 def _is_argument(found: dict[str, Any], where: str, operation: Operation, remarks: Remarks) -> bool:
@@ -187,9 +191,8 @@ def _request_body(operation: Operation) -> tuple[Scoped, str, bool] | None:
         return None
     media, resolve = settled(media, resolve, operation.called)
     schema = media.get("schema") if isinstance(media, dict) else None
-    text = found.get("description")
     required = found.get("required") is not False
-    return Scoped(schema, resolve), text if isinstance(text, str) else "", required
+    return Scoped(schema, resolve), _word(found.get("description")), required
 
 
 def preferred(content: Any) -> tuple[str, Any]:

@@ -18,6 +18,7 @@ _LINE = re.compile(
     r"^[ \t]{0,9}(?:#{1,6}[ \t]+|>[ \t]|```.*$|\|?[ \t]{0,9}:?-{3,}[-:| \t]*$)", re.M
 )
 _BOLD = re.compile(r"\*\*([^*\n]{1,300})\*\*|(?<!\w)__([^_\n]{1,300})__(?!\w)")
+_SPACED = re.compile(r" ([,.;:)])")  # what a tag before a comma leaves
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _SPACES = re.compile(r"\s+")
 
@@ -40,7 +41,7 @@ def sentence(text: object) -> str:
 @lru_cache(maxsize=4_096)  # what is referred to is read again and again
 def _bare(text: str) -> str:
     if "<" in text:
-        text = _TAG.sub(" ", text)
+        text = _SPACED.sub(r"\1", _TAG.sub(" ", text))
     if "&" in text:
         text = html.unescape(text)
     if "](" in text:

@@ -12,7 +12,7 @@ def convert_weight(
     amount: float,
     source: Literal["gram", "kilogram", "ounce", "pound"],
     target: Literal["gram", "kilogram", "ounce", "pound"],
-) -> dict[str, float]:
+) -> dict[str, float | str]:
     """Convert a weight from one unit to another.
 
     Args:
@@ -20,14 +20,14 @@ def convert_weight(
         source: unit of the weight
         target: unit wanted
     """
-    return {"converted": round(amount * GRAMS[source] / GRAMS[target], 2)}
+    return {"amount": round(amount * GRAMS[source] / GRAMS[target], 2), "unit": target}
 
 
 def convert_volume(
     amount: float,
     source: Literal["cup", "gallon", "litre", "pint"],
     target: Literal["cup", "gallon", "litre", "pint"],
-) -> dict[str, float]:
+) -> dict[str, float | str]:
     """Convert a volume from one unit to another.
 
     Args:
@@ -35,7 +35,7 @@ def convert_volume(
         source: unit of the volume
         target: unit wanted
     """
-    return {"converted": round(amount * LITRES[source] / LITRES[target], 2)}
+    return {"amount": round(amount * LITRES[source] / LITRES[target], 2), "unit": target}
 
 
 def split_bill(total: float, people: int, tip_percent: int = 10) -> dict[str, float]:

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from toolloom.pipeline.checks.schema import violations
 from toolloom.pipeline.keywords import bound, first_type, fits, kind_of, merged
 
-scalars = st.sampled_from(["", "a", "abc", 0, 1, 1.0, 1.5, True, False, None, [], {}])
+scalars: st.SearchStrategy[Any] = st.sampled_from(
+    ["", "a", "abc", 0, 1, 1.0, 1.5, True, False, None, [], {}]
+)
 
 
 @given(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,6 +85,18 @@ def test_no_value_stands_twice() -> None:
     for need in draw():
         values = [canonical(v) for i in need.intent for v in i.arguments.values()]
         assert len(values) == len(set(values))
+
+
+def test_what_two_calls_must_share_they_share() -> None:
+    """A folder that both APIs work on, where there is only one: but no call comes twice."""
+    folder: JsonObject = {"type": "string", "enum": ["notes"]}
+    pages = {"type": "integer", "enum": [3, 4]}
+    apis = [city("git", "log", parameters=of(where=folder, pages=pages)), city("git", "tidy")]
+    apis[1] = apis[1].model_copy(update={"parameters": of(where=folder)})
+    needs = draw(apis, abilities={"call": 1}, scenarios={"multi_turn": 1}, count=9)
+    assert len(needs) == 9
+    assert all(i.arguments["where"] == "notes" for n in needs for i in n.intent)
+    assert draw(apis[1:], abilities={"call": 1}, scenarios={"multi_turn": 1}) == []
 
 
 def test_the_pool_holds_the_needed_apis_and_the_distractors() -> None:
@@ -237,6 +250,12 @@ def test_irrelevance_in_one_tool_spares_what_sounds_alike() -> None:
 
 
 WRONG = {"city": ["Atlantis", "Lemuria"]}
+
+
+@pytest.fixture(autouse=True)
+def _places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("places.py").touch()
 
 
 def executing(apis: list[Api], **source: Any) -> list[Need]:

@@ -2,11 +2,16 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import re
+import time
 from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from toolloom.pipeline.keywords import fits
 from toolloom.pipeline.values import NoValue, draw_object, draw_value
 from toolloom.pipeline.vocabulary import BY_NAME
 
@@ -29,7 +34,25 @@ def drawn(name: str, schema: dict[str, Any], seed: int = 0, language: str = "Eng
         {"type": "string", "format": "uuid"},
         {"type": "integer", "minimum": 3, "maximum": 4},
         {"type": "number", "minimum": 0, "maximum": 1},
-        {"type": ["integer", "null"]},
+        {"type": ["null", "integer"]},
+        {"type": "integer", "exclusiveMinimum": 3, "exclusiveMaximum": 5},
+        {"type": "integer", "minimum": 7, "multipleOf": 5},
+        {"type": "number", "multipleOf": 0.25, "maximum": 2},
+        {"type": "number", "minimum": 0.001, "maximum": 0.002},
+        {"type": "integer", "maximum": -10},
+        {"enum": [None, "a"]},
+        {"type": "string", "enum": ["a", 3, None]},
+        {"type": "string", "examples": [3, "", "x" * 900, "a\u0007", "fine"]},
+        {"type": "string", "default": "json"},
+        {"type": "string", "format": "int64"},
+        {"type": "string", "format": "uri"},
+        {"anyOf": [{"type": "null"}, {"type": "string"}, {"type": "integer"}]},
+        {"oneOf": [{"type": "string", "format": "date"}, {"type": "integer"}]},
+        {"allOf": [{"type": "integer", "minimum": 5}, {"maximum": 6}]},
+        {"type": "array", "items": {"type": "integer"}, "minItems": 4, "maxItems": 5},
+        {"type": "array", "items": {"enum": [1, 2, 3, 4]}, "minItems": 4, "uniqueItems": True},
+        {"properties": {"city": {"type": "string"}}, "required": ["city"]},
+        {"type": "object", "properties": {"a": {"default": 1}, "city": {}}, "minProperties": 1},
         {"type": "array", "items": {"enum": [1, 2]}},
         {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     ],
@@ -43,9 +66,40 @@ def test_values_fit_their_schema(schema: dict[str, Any]) -> None:
 def test_free_text_is_not_invented() -> None:
     """Without enum, example, format or a telling name there is no value: noise helps nobody."""
     with pytest.raises(NoValue):
-        drawn("remark", {"type": "string"})
+        drawn("blob", {"type": "string"})
     with pytest.raises(NoValue):
         drawn("city", {"type": "string", "pattern": "^[A-Z]{3}$"})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "maxLength": 0},
+        {"type": "string", "format": "password"},
+        {"type": "boolean", "enum": [False]},
+        {"type": "integer", "minimum": 5, "maximum": 4},
+        {"type": "integer", "minimum": 6, "maximum": 9, "multipleOf": 5},
+        {"type": "array", "items": {"type": "integer"}, "minItems": 10**9},
+        {"type": "array", "items": {"const": 1}, "minItems": 2, "uniqueItems": True},
+        {"type": "array", "items": False},
+        {"type": "object"},
+        {"type": "object", "properties": {"blob": {"type": "string"}}},
+        {"anyOf": [{"type": "null"}]},
+        {"const": 3, "type": "string"},
+        {"type": "null"},
+        {"$ref": "#/nowhere"},
+        {"allOf": [{"type": "string"}, {"type": "integer"}]},
+        {"not": {}},
+        {"type": "integer", "maximum": "many", "format": [], "enum": 3, "not": {}},
+        False,
+        "hostile",
+        None,
+    ],
+)
+def test_what_cannot_be_satisfied_has_no_value(schema: Any) -> None:
+    """Whatever the schema holds; nothing else is raised, and it takes no time."""
+    with pytest.raises(NoValue):
+        drawn("city" if isinstance(schema, dict) else "x", schema)
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME))
@@ -53,6 +107,109 @@ def test_names_tell_values(name: str) -> None:
     """A parameter's name, or its ending, says what its values look like."""
     kind = "number" if isinstance(drawn(name, {"type": "number"}), float) else "string"
     assert drawn(f"user_{name}", {"type": kind})
+
+
+@pytest.mark.parametrize(
+    ("name", "like"),
+    [
+        ("phoneNumber", r"\+1-555-01\d\d"),
+        ("user-email", r"\S+@\S+"),
+        ("HTTPUrl", "https?://.*"),
+        ("X-Customer.ID", r"[A-Z]\d{5}"),
+        ("cities", r"\D+"),
+        ("account_ids", r"[A-Z]\d{5}"),
+        ("startDate", r"\d{4}-\d\d-\d\d"),
+        ("created_at", r"\d{4}-\d\d-\d\dT.*Z"),
+        ("departureTime", r"\d\d:\d\d"),
+        ("target_timezone", r"[A-Z]\w+/\w+"),
+        ("baseCurrency", "[A-Z]{3}"),
+        ("searchQuery", r"[a-z]+ [a-z]+"),
+    ],
+)
+def test_names_are_read_however_they_join_their_words(name: str, like: str) -> None:
+    """The longest ending that is known counts, in the singular too."""
+    assert re.fullmatch(like, drawn(name, {"type": "string"}))
+
+
+def test_known_numbers_keep_to_their_bounds() -> None:
+    """A page is small, an id is large, and the schema has the last word."""
+    for seed in range(20):
+        assert 1 <= drawn("page", {"type": "integer"}, seed) <= 5
+        assert 1000 <= drawn("user_id", {"type": "integer"}, seed) <= 99_999
+        assert drawn("per_page", {"type": "integer", "maximum": 3}, seed) <= 3
+        assert drawn("years", {"type": "integer"}, seed) <= 50  # a number of them is no year
+        assert isinstance(drawn("amount", {"type": "number"}, seed), int | float)
+
+
+def test_a_default_is_for_what_must_be_there() -> None:
+    """Where nothing else tells; an option that stays as it is needs no words."""
+    part = {"type": "string", "default": "xml"}
+    schema = {"type": "object", "properties": {"blob": part}, "required": ["blob"]}
+    assert draw_object(schema, random.Random(0), NOW) == {"blob": "xml"}
+    for seed in range(20):
+        assert draw_object({**schema, "required": []}, random.Random(seed), NOW) == {}
+
+
+def test_many_options_are_not_all_asked_for() -> None:
+    """Real APIs have dozens; nobody names half of them in one request."""
+    schema = {"type": "object", "properties": {f"city_{n}_city": {} for n in range(60)}}
+    sizes = [len(draw_object(schema, random.Random(seed), NOW)) for seed in range(50)]
+    assert 1 < sum(sizes) / 50 < 3
+
+
+def test_nesting_is_bounded() -> None:
+    """Deep objects have no value; it takes no time to say so."""
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(300):
+        schema = {"type": "object", "properties": {"city": schema}, "required": ["city"]}
+    with pytest.raises(NoValue):
+        drawn("x", schema)
+
+
+def test_tries_in_tries_do_not_multiply() -> None:
+    """A schema that refuses everything, at each of its levels, is soon given up."""
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(4):
+        items = {"type": "array", "items": schema, "minItems": 9, "not": {}}
+        schema = {"properties": {"city": items, "town": items}, "required": ["city"], "not": {}}
+    started = time.monotonic()
+    with pytest.raises(NoValue):
+        drawn("x", schema)
+    assert time.monotonic() - started < 5
+
+
+def test_identities_are_drawn_where_nothing_tells_more() -> None:
+    """`invoice` of `GET /invoices/{invoice}` is one of many."""
+    schema = {"type": "object", "properties": {"invoice": {"type": "string"}}}
+    schema["required"] = ["invoice"]
+    with pytest.raises(NoValue):
+        draw_object(schema, random.Random(0), NOW)
+    found = draw_object(schema, random.Random(0), NOW, identities=frozenset({"invoice"}))
+    assert re.fullmatch(r"[A-Z]\d{5}", found["invoice"])
+
+
+KEYS = (
+    "type", "properties", "required", "items", "anyOf", "allOf", "enum", "const", "examples",
+    "default", "format", "minimum", "multipleOf", "minItems", "pattern", "minLength", "city", "x",
+)  # fmt: skip
+jsons = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["string", "a", "("]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6)
+    ),
+    max_leaves=25,
+)
+
+
+@settings(deadline=None)
+@given(jsons, st.integers(0, 99))
+def test_hostile_schemas_draw_what_fits_or_nothing(schema: Any, seed: int) -> None:
+    """A value that its schema refuses never gets out, and nothing but NoValue is raised."""
+    try:
+        value = drawn("city", schema, seed)
+    except NoValue:
+        return
+    assert fits(schema, value)
 
 
 def test_days_lie_ahead() -> None:
@@ -71,11 +228,11 @@ def test_required_values_are_always_drawn() -> None:
     """Of the optional ones about half; one that cannot be drawn is left out."""
     schema = {
         "type": "object",
-        "properties": {n: {"type": "string"} for n in ("city", "email", "remark")},
+        "properties": {n: {"type": "string"} for n in ("city", "email", "blob")},
         "required": ["city"],
     }
     some = [draw_object(schema, random.Random(seed), NOW) for seed in range(40)]
-    assert all("city" in d and "remark" not in d for d in some)
+    assert all("city" in d and "blob" not in d for d in some)
     assert 5 < sum("email" in d for d in some) < 35
 
 

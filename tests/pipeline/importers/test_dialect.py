@@ -340,3 +340,29 @@ def test_rules_without_a_counterpart_are_booked() -> None:
     }
     assert read(schema) == {"type": "object", "properties": {"a": {}}}
     assert booked(schema) == [("invalid", "parameters.patternProperties")]
+
+
+def test_choices_that_multiply_are_not_compared() -> None:
+    """Two `enum`s of aliases would take forever to compare; only plain choices are."""
+
+    def laugh() -> Any:
+        found: Any = ["ha"]
+        for _ in range(12):
+            found = [found] * 9
+        return found
+
+    start = time.perf_counter()
+    found = read({"enum": ["a", laugh()], "allOf": [{"enum": [laugh(), "a", "b"]}]})
+    assert time.perf_counter() - start < 2
+    assert found == {"type": "string", "enum": ["a"]}
+
+
+def test_a_title_describes_only_what_the_name_does_not_say() -> None:
+    """Generated titles repeat the name or name a class."""
+    titles = {"start_date": "Start Date", "a": "AnimalModel", "b": "Born after this day"}
+    found = read({"properties": {n: {"type": "string", "title": t} for n, t in titles.items()}})
+    assert [p.get("description") for p in found["properties"].values()] == [
+        None,
+        None,
+        "Born after this day",
+    ]

@@ -456,7 +456,10 @@ def test_laughter_in_yaml_ends_soon(tmp_path: Path) -> None:
     for n in range(1, 10):
         ten = ", ".join(f"p{k}: *x{n - 1}" for k in range(9))
         lines.append(f"x{n}: &x{n} {{type: object, properties: {{{ten}}}, default: *x{n - 1}}}")
-    lines.append("paths: {/a: {post: {requestBody: {content: {application/json: {schema: *x9}}},")
+    lines.append("paths: {/a: {post: {parameters: [{name: *x9, in: *x9}, {name: q, in: *x9}],")
+    lines.append(
+        "  operationId: *x9, tags: [*x9], summary: *x9, requestBody: {content: {application/json: {schema: *x9}}},"
+    )
     lines.append("  responses: {200: {content: {application/json: {example: *x9}}}}}}}")
     (api,), report = imported(tmp_path / "zoo.yaml", "\n".join(lines))
     assert len(json.dumps(api.parameters)) < 10_000
