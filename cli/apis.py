@@ -14,7 +14,7 @@ from toolloom.cli.imports import import_
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from toolloom.pipeline.pool import PoolFolder
+    from toolloom.pipeline.pool.folder import PoolFolder
     from toolloom.schemas import Api, Endpoint
 
 app = typer.Typer(
@@ -47,7 +47,7 @@ def list_(
 
     Example: `toolloom apis list shop --category Payments`
     """
-    from toolloom.pipeline.pool import find_pool
+    from toolloom.pipeline.pool.folder import find_pool
     from toolloom.pipeline.screen_apis import list_view
 
     folder = find_pool(outputs, pool)
@@ -80,7 +80,7 @@ def show(
 
     Example: `toolloom apis show shop create_order --json`
     """
-    from toolloom.pipeline.pool import find_pool
+    from toolloom.pipeline.pool.folder import find_pool
     from toolloom.pipeline.screen_apis import api_view, safe_json
 
     folder = find_pool(outputs, pool)
@@ -115,8 +115,8 @@ def stats(pool: PoolName, outputs: Outputs = HERE) -> None:
 
     Example: `toolloom apis stats shop`
     """
-    from toolloom.pipeline.pool import find_pool
-    from toolloom.pipeline.pool_report import count_pool
+    from toolloom.pipeline.pool.counts import count_pool
+    from toolloom.pipeline.pool.folder import find_pool
     from toolloom.pipeline.screen_apis import pool_view
 
     folder = find_pool(outputs, pool)
@@ -145,8 +145,8 @@ def filter_(
 
     Examples: `toolloom apis filter shop --dry-run`, `toolloom apis filter shop --into good`
     """
-    from toolloom.pipeline import quality
-    from toolloom.pipeline.pool import find_pool, open_pool
+    from toolloom.pipeline.pool import quality
+    from toolloom.pipeline.pool.folder import find_pool, open_pool
     from toolloom.pipeline.screen_apis import rules_view
     from toolloom.schemas import NothingFound
 
@@ -189,7 +189,7 @@ def search(
 
     Example: `toolloom apis search shop "refund a payment" -n 3`
     """
-    from toolloom.pipeline.pool import find_pool
+    from toolloom.pipeline.pool.folder import find_pool
     from toolloom.pipeline.screen_apis import list_view
 
     endpoint = _endpoint(embeddings, model, key_env)

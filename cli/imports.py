@@ -20,8 +20,8 @@ from toolloom.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.importing import Outcome
-    from toolloom.pipeline.pool import PoolFolder
+    from toolloom.pipeline.pool.folder import PoolFolder
+    from toolloom.pipeline.pool.importing import Outcome
 
 
 def import_(
@@ -72,8 +72,8 @@ def import_(
     Examples: `toolloom apis import openapi.yaml --into shop`,
     `toolloom apis import --mcp "mcp-server-git" --into work`
     """
-    from toolloom.pipeline.importing import import_into, server
-    from toolloom.pipeline.pool import open_pool
+    from toolloom.pipeline.pool.folder import open_pool
+    from toolloom.pipeline.pool.importing import import_into, server
     from toolloom.pipeline.screen_apis import Ticking
     from toolloom.schemas import ApiSource, Format, NothingFound
 
@@ -95,8 +95,8 @@ def import_(
 def _tell(outcomes: list[Outcome], pool: PoolFolder, report: str) -> None:
     """Print, write and exit with what an import came to."""
     from toolloom.pipeline import screen_apis
-    from toolloom.pipeline.importing import Failed
     from toolloom.pipeline.jsonl import write_lines
+    from toolloom.pipeline.pool.importing import Failed
 
     failed = [one for one in outcomes if isinstance(one, Failed)]
     made = [one for one in outcomes if not isinstance(one, Failed)]

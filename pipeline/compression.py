@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from toolloom.pipeline.keywords import (
+from toolloom.pipeline.sampling.keywords import (
     as_dict,
     as_strings,
     bound,
@@ -20,7 +20,7 @@ from toolloom.pipeline.keywords import (
     merged,
     variants_of,
 )
-from toolloom.pipeline.vocabulary import words
+from toolloom.pipeline.sampling.vocabulary import words
 from toolloom.schemas import JsonObject
 
 Path: TypeAlias = tuple[str, ...]

@@ -203,7 +203,7 @@ def _came_about(message: JsonObject) -> str:
 
 def recipe_view(recipe: Recipe) -> list[RenderableType]:
     """What a recipe amounts to."""
-    from toolloom.pipeline.sampling import counted  # loads all checks, 2 s
+    from toolloom.pipeline.sampling.drawing import counted  # loads all checks, 2 s
 
     apis, queries = recipe.apis, recipe.queries
     head = f"{recipe.name}, run {recipe.run_id}, seed {recipe.seed}, {', '.join(recipe.languages)}"

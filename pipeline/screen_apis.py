@@ -11,9 +11,9 @@ from typing import Any, Self
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from toolloom.pipeline.importing import Failed
-from toolloom.pipeline.pool_report import PoolCounts
-from toolloom.pipeline.quality import Filtered, Rule
+from toolloom.pipeline.pool.counts import PoolCounts
+from toolloom.pipeline.pool.importing import Failed
+from toolloom.pipeline.pool.quality import Filtered, Rule
 from toolloom.pipeline.screen import UNSAFE, grid, indented, text
 from toolloom.schemas import Api, ImportReport, JsonObject
 

@@ -16,10 +16,10 @@ from toolloom.pipeline.checks.grounding import mentions, same, spans
 from toolloom.pipeline.checks.wording import odd_reply, odd_request
 from toolloom.pipeline.compression import compress
 from toolloom.pipeline.execution.replay import replay
-from toolloom.pipeline.importing import shown
+from toolloom.pipeline.pool.importing import shown
+from toolloom.pipeline.pool.sources import listed_examples, take
 from toolloom.pipeline.retrieval import Index
-from toolloom.pipeline.sampling import draw_needs, rng_for, shares
-from toolloom.pipeline.sources import listed_examples, take
+from toolloom.pipeline.sampling.drawing import draw_needs, rng_for, shares
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.schemas import (
     API_SEARCH,

@@ -175,7 +175,7 @@ def test_every_shipped_recipe_is_valid(path: Path) -> None:
     """`toolloom validate` takes it, and its name is that of its file."""
     ran = CliRunner().invoke(app, ["validate", str(path)])
     assert ran.exit_code == 0, ran.output
-    assert load_recipe(path).name == path.stem
+    assert load_recipe(path).name == path.stem.replace("_", "-")
 
 
 def test_every_recipe_shown_is_valid() -> None:

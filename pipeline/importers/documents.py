@@ -6,6 +6,7 @@ import codecs
 import json
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -113,8 +114,8 @@ def _json(text: str, repeated: list[str]) -> Any:
     def gather(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            seen: set[str] = set()
-            repeated.extend(f"`{k[:80]}`" for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
+            times = Counter(key for key, _ in pairs)
+            repeated.extend(f"`{key[:80]}`" for key, number in times.items() if number > 1)
         return found
 
     return json.loads(text, object_pairs_hook=gather, parse_constant=str)

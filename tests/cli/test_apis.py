@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 from toolloom.cli import app
 from toolloom.llm import FakeServer
 from toolloom.pipeline.importers.ledger import Ledger
-from toolloom.pipeline.importing import server
-from toolloom.pipeline.pool import PoolFolder, open_pool
+from toolloom.pipeline.pool.folder import PoolFolder, open_pool
+from toolloom.pipeline.pool.importing import server
 from toolloom.pipeline.screen_apis import imports_view, type_of
 from toolloom.schemas import Api, Source
 

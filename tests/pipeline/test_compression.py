@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolloom.pipeline.compression import CUT, beginning, compress, tokens
-from toolloom.pipeline.keywords import fits
+from toolloom.pipeline.sampling.keywords import fits
 from toolloom.schemas import JsonObject
 
 TEXT: JsonObject = {"type": "string"}

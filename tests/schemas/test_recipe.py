@@ -94,4 +94,4 @@ def test_the_run_id_is_that_of_the_whole_recipe() -> None:
 @pytest.mark.parametrize("path", sorted(Path(__file__).parents[2].glob("recipes/*.yaml")), ids=str)
 def test_the_recipes_that_ship_are_valid(path: Path) -> None:
     """Each is named as its file."""
-    assert load_recipe(path).name == path.stem
+    assert load_recipe(path).name == path.stem.replace("_", "-")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolloom.pipeline.execution.places import place_of
+from toolloom.pipeline.execution.places import find_place
 from toolloom.schemas import Api, ApiSource, Recipe
 
 
@@ -11,4 +11,5 @@ def executed_by(recipe: Recipe, api: Api) -> ApiSource | None:
 
     Raises ToolloomError if a source names it and there is no telling where it is.
     """
-    return next((source for source in recipe.apis.sources if place_of(api, source)), None)
+    place = find_place(api, recipe.apis.sources)
+    return place.source if place else None

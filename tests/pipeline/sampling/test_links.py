@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import toys
 
-from toolloom.pipeline.links import PER_NAME, Link, content_words, find_links, levels_of
+from toolloom.pipeline.sampling.links import PER_NAME, Link, content_words, find_links, levels_of
 from toolloom.schemas import Api, JsonObject, Level, Source
 
 TEXT: JsonObject = {"type": "string"}

@@ -7,7 +7,7 @@ from statistics import median
 
 from pydantic import Field
 
-from toolloom.pipeline.pool import PoolFolder
+from toolloom.pipeline.pool.folder import PoolFolder
 from toolloom.schemas import Api, Record
 
 

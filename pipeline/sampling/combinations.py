@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import islice, pairwise
 from typing import TypeAlias
 
-from toolloom.pipeline.links import Link, content_words, find_links, levels_of
+from toolloom.pipeline.sampling.links import Link, content_words, find_links, levels_of
 from toolloom.schemas import Ability, Api, Level, Scenario
 
 SEVERAL = (Scenario.PARALLEL, Scenario.SEQUENTIAL, Scenario.MULTI_TURN)

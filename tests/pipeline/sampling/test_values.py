@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolloom.pipeline.keywords import fits
-from toolloom.pipeline.values import NoValue, draw_object, draw_value
-from toolloom.pipeline.vocabulary import BY_NAME
+from toolloom.pipeline.sampling.keywords import fits
+from toolloom.pipeline.sampling.values import NoValue, draw_object, draw_value
+from toolloom.pipeline.sampling.vocabulary import BY_NAME
 
 NOW = dt.datetime(2026, 3, 2, 9, 30)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.pipeline.checks.schema import violations
-from toolloom.pipeline.keywords import bound, first_type, fits, kind_of, merged
+from toolloom.pipeline.sampling.keywords import bound, first_type, fits, kind_of, merged
 
 scalars: st.SearchStrategy[Any] = st.sampled_from(
     ["", "a", "abc", 0, 1, 1.0, 1.5, True, False, None, [], {}]

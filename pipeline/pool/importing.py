@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from toolloom.pipeline.execution.naming import named, server_name
 from toolloom.pipeline.importers.ledger import Ledger
-from toolloom.pipeline.pool import PoolFolder, find_pool
+from toolloom.pipeline.pool.folder import PoolFolder, find_pool
 from toolloom.schemas import (
     Api,
     ApiSource,

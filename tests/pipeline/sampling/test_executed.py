@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import toys
 
-from toolloom.pipeline.executed import executed_by
+from toolloom.pipeline.sampling.executed import executed_by
 from toolloom.schemas import Source
 
 

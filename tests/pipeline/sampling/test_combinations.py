@@ -7,7 +7,7 @@ import toys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.pipeline.combinations import Pool, scattered
+from toolloom.pipeline.sampling.combinations import Pool, scattered
 from toolloom.schemas import Ability, Level, Scenario
 
 

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from toolloom.pipeline.importers.ledger import Ledger
 from toolloom.pipeline.jsonl import explain, locked, read_lines, record_line, replacing
-from toolloom.pipeline.merging import Merge
+from toolloom.pipeline.pool.merging import Merge
 from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError
 from toolloom.schemas.catalogue import PublicApi
 

@@ -10,8 +10,8 @@ import toys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.pipeline.combinations import Pool
-from toolloom.pipeline.sampling import FITS, draw_needs, shares
+from toolloom.pipeline.sampling.combinations import Pool
+from toolloom.pipeline.sampling.drawing import FITS, draw_needs, shares
 from toolloom.schemas import Ability, Api, JsonObject, Level, Need, Scenario, Source, canonical
 
 

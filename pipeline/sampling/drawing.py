@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from toolloom.pipeline.combinations import Pool
-from toolloom.pipeline.executed import executed_by
-from toolloom.pipeline.needs import Draft, Kind, moment, servable
-from toolloom.pipeline.values import NoValue
+from toolloom.pipeline.sampling.combinations import Pool
+from toolloom.pipeline.sampling.executed import executed_by
+from toolloom.pipeline.sampling.needs import Draft, Kind, moment, servable
+from toolloom.pipeline.sampling.values import NoValue
 from toolloom.schemas import Ability, Api, ApiSource, Level, Need, Recipe, Scenario, digest
 
 T = TypeVar("T")

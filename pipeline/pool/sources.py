@@ -9,7 +9,7 @@ from pathlib import Path
 from toolloom.agents.outcome import Job, Outcome
 from toolloom.llm import Usage
 from toolloom.pipeline.importers.ledger import Ledger
-from toolloom.pipeline.importing import NOT_WANTED, Item, read_source, shown
+from toolloom.pipeline.pool.importing import NOT_WANTED, Item, read_source, shown
 from toolloom.schemas import (
     Api,
     ApiSource,

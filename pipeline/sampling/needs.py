@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolloom.pipeline.combinations import Pool
-from toolloom.pipeline.keywords import fits, kind_of
-from toolloom.pipeline.links import Link
-from toolloom.pipeline.values import NoValue, draw_object, draw_value
+from toolloom.pipeline.sampling.combinations import Pool
+from toolloom.pipeline.sampling.keywords import fits, kind_of
+from toolloom.pipeline.sampling.links import Link
+from toolloom.pipeline.sampling.values import NoValue, draw_object, draw_value
 from toolloom.schemas import (
     Ability,
     Api,

@@ -18,7 +18,7 @@ from typing import Any
 
 from toolloom.pipeline.importers.ledger import Ledger
 from toolloom.pipeline.jsonl import record_line, to_text
-from toolloom.pipeline.pool import PoolFolder, together
+from toolloom.pipeline.pool.folder import PoolFolder, together
 from toolloom.schemas import Api, Record, StoreError
 
 FEWEST_WORDS = 3  # «List pets» leaves open which; «List all pets» does not

@@ -17,7 +17,7 @@ from typing import Any
 
 from faker import Faker
 
-from toolloom.pipeline.keywords import (
+from toolloom.pipeline.sampling.keywords import (
     PLAIN_OBJECT,
     as_dict,
     as_strings,
@@ -28,7 +28,7 @@ from toolloom.pipeline.keywords import (
     merged,
     variants_of,
 )
-from toolloom.pipeline.vocabulary import (
+from toolloom.pipeline.sampling.vocabulary import (
     BY_FORMAT,
     BY_NAME,
     CLOCKS,

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.importers.ledger import Ledger
-from toolloom.pipeline.pool import PoolFolder, open_pool
-from toolloom.pipeline.quality import (
+from toolloom.pipeline.pool.folder import PoolFolder, open_pool
+from toolloom.pipeline.pool.quality import (
     ALL,
     NAMES,
     USUAL,

@@ -1,0 +1,1 @@
+"""Pools of real APIs: imported, merged, filtered, counted, and taken by a run."""

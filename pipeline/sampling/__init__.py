@@ -1,0 +1,1 @@
+"""Sampling: needs with their APIs, combinations and argument values, drawn before any words."""
