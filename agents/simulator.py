@@ -240,8 +240,23 @@ def next_turn(query: Query, messages: Sequence[Message]) -> list[tuple[Api, list
     if query.withheld and turn == 1:
         return [(query.api(query.intent[0].api), withheld(query))]
     if not query.withheld and turn < query.turns:
-        return goals(query, turn)
+        return [(api, _news(query, told)) for api, told in goals(query, turn)]
     return None
+
+
+def _news(query: Query, told: list[Fact]) -> list[Fact]:
+    """Of a correction, only the values that are new; of any other wish, all."""
+    if purpose(query) != "correction":
+        return told
+    said = query.intent[0].arguments
+    return [f for f in told if f.name not in said or said[f.name] != f.value]
+
+
+def purpose(query: Query) -> str:
+    """What a later turn of the user is: an answer, a correction, or a new wish."""
+    if query.withheld:
+        return "answer"
+    return "correction" if query.fault is not None and query.fault.real else "wish"
 
 
 async def _speak(tape: Tape, told: list[tuple[Api, list[Fact]]], senses: Senses) -> Message:
@@ -250,7 +265,7 @@ async def _speak(tape: Tape, told: list[tuple[Api, list[Fact]]], senses: Senses)
     now = tape.query.now
     if tape.job.model.endpoint.small:
         answer = await piecewise.speak(
-            told, tape.job.model, now, senses, tape.seed, answering=bool(tape.query.withheld)
+            told, tape.job.model, now, senses, tape.seed, purpose=purpose(tape.query)
         )
     else:
         answer = await ask(
@@ -259,7 +274,7 @@ async def _speak(tape: Tape, told: list[tuple[Api, list[Fact]]], senses: Senses)
                 "simulator_user",
                 {
                     "wishes": [{"does": a.description, "facts": g} for a, g in told],
-                    "answering": bool(tape.query.withheld),
+                    "purpose": purpose(tape.query),
                     "language": tape.query.language,
                     "now": moment(now),
                     "transcript": transcript(tape.messages),

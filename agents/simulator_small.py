@@ -255,6 +255,10 @@ async def _argument(
             raise Misfit(Reason.INTENT_MISMATCH, f"{name} = {answer['value']!r} is not meant.")
         return answer["value"]
 
+    if not any(senses.same(o, wanted) for o in offered) and any(
+        senses.same(u, wanted) for u in used
+    ):
+        offered = list(used)  # said before, and meant again
     if not any(senses.same(o, wanted) for o in offered):
         detail = f"Nothing said offers a value for {name}: {offered[:8]}."
         raise Unusable(Reason.UNGROUNDED_ARGUMENT, detail, (), Usage())
@@ -375,10 +379,10 @@ async def speak(
     senses: Senses,
     seed: int,
     *,
-    answering: bool,
+    purpose: str,
 ) -> Answer[str]:
-    """A later turn of the user: an answer to a question, or the next wish."""
-    if not answering:
+    """A later turn of the user: an answer to a question, a correction, or the next wish."""
+    if purpose == "wish":
         parts = [(wish(api), group) for api, group in told]
         return await compose_request(model, parts, now, senses, seed)
     api, group = told[0]

@@ -249,8 +249,8 @@ class _Scene:
         found: JsonObject = {}
         for name, schema in function["parameters"]["properties"].items():
             label = re.escape(name.replace("_", " "))
-            if said := re.search(_SAID.format(label), part.text, re.IGNORECASE):
-                found[name] = _typed(said[1], schema.get("type"))
+            if said := re.findall(_SAID.format(label), part.text, re.IGNORECASE):
+                found[name] = _typed(said[-1], schema.get("type"))  # a correction comes last
             elif name in function["parameters"]["required"]:
                 for result in (s["response"] for _, _, s in self.made):
                     if isinstance(result, dict) and name in result:

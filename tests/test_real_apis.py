@@ -1,0 +1,204 @@
+"""Runs whose APIs are real: imported by the run, executed by real processes, run again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_whole_run import hashes
+
+from toolloom import load_recipe, make_dataset
+from toolloom.llm import FakeServer
+from toolloom.pipeline.runner import Made
+from toolloom.schemas import Failure, Sample
+
+SERVER = Path(__file__).parent / "pipeline" / "execution" / "server.py"
+FUNCTIONS = '''
+"""Sums of money."""
+import random
+from pathlib import Path
+
+
+def add_tax(price: int, percent: int) -> dict[str, float]:
+    """Add the tax to a price.
+
+    Args:
+        price: price in euros
+        percent: tax in percent
+    """
+    with (Path(%r)).open("a") as file:
+        file.write("x")
+    return {"gross": round(price * (1 + percent / 100), 2)}
+
+
+def draw_prize(budget: int) -> dict[str, int]:
+    """Draw the value of a prize.
+
+    Args:
+        budget: highest value in euros
+    """
+    return {"prize": random.randint(1, 10**9)}
+'''
+READERS = '''
+def find_reader(name: str) -> dict[str, int]:
+    """Find the card number of a reader.
+
+    Args:
+        name: name of the reader
+    """
+    return {"card": {"Ada": 4711, "Grace": 4712}[name]}
+'''
+SPEC = {
+    "openapi": "3.0.3",
+    "info": {"title": "Library", "version": "1"},
+    "paths": {
+        "/loans": {
+            "get": {
+                "operationId": "listLoans",
+                "summary": "List the loans of a reader.",
+                "parameters": [
+                    {
+                        "name": "reader",
+                        "in": "query",
+                        "required": True,
+                        "schema": {"type": "string", "enum": ["Ada", "Alan", "Grace"]},
+                    }
+                ],
+                "responses": {
+                    "200": {
+                        "description": "Loans",
+                        "content": {
+                            "application/json": {
+                                "schema": {
+                                    "type": "object",
+                                    "properties": {"count": {"type": "integer"}},
+                                    "required": ["count"],
+                                }
+                            }
+                        },
+                    }
+                },
+            }
+        }
+    },
+}
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Path:
+    """A file with a letter for each execution of `add_tax`."""
+    return tmp_path / "calls.txt"
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, calls: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Simulated, executed and repeatable, executed by chance, and tools of an MCP server."""
+    monkeypatch.chdir(tmp_path)
+    Path("money.py").write_text(FUNCTIONS % str(calls))
+    Path("library.json").write_text(json.dumps(SPEC))
+    shelf = {"a": [2, 3], "b": [40, 50]}
+    sources: list[dict[str, Any]] = [
+        {"path": "library.json"},
+        {"path": "money.py", "execute": ["add_tax", "draw_prize"]},
+        {
+            "mcp": f"{sys.executable} {SERVER}",
+            "name": "shelf",
+            "only": ["add"],
+            "execute": ["add"],
+            "values": shelf,
+        },
+    ]
+    fields = {
+        "name": "real",
+        "apis": {"sources": sources},
+        "queries": {"count": 16, "distractors": 2, "scenarios": {"single": 1}},
+        "tester": {"votes": 1},
+        "shard_size": 4,
+    }
+    file = tmp_path / "real.yaml"
+    file.write_text(json.dumps(fields))
+    return file
+
+
+async def make(recipe: Path, server: FakeServer, outputs: Path) -> Made:
+    model = {"base_url": server.base_url, "model": "fake"}
+    return await make_dataset(load_recipe(recipe, model=model), outputs=outputs)
+
+
+def samples(made: Made) -> list[Sample]:
+    path = Path(made.summary.path) / "tested" / "accepted.jsonl"
+    return [Sample.model_validate_json(line) for line in path.read_text().splitlines()]
+
+
+def rejected(made: Made) -> list[Any]:
+    path = Path(made.summary.path) / "tested" / "rejected.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+async def test_each_api_has_the_executor_of_its_source(recipe: Path, tmp_path: Path) -> None:
+    """OpenAPI is simulated, Python and MCP are executed; what chance decides is rejected."""
+    async with FakeServer() as server:
+        made = await make(recipe, server, tmp_path / "out")
+    ways = Counter(
+        (m.execution.kind, m.execution.by)
+        for sample in samples(made)
+        for m in sample.dialogue.messages
+        if m.execution and m.execution.kind != "search"
+    )
+    assert set(ways) == {
+        ("simulated", "fake"),
+        ("executed", "python:money.py"),
+        ("executed", "mcp:shelf"),
+    }
+    unrepeated = [r for r in rejected(made) if r["reason"] == "not_repeatable"]
+    assert unrepeated
+    assert all("draw_prize returned" in r["detail"] for r in unrepeated)
+    assert not any(_calls(sample, "draw_prize") for sample in samples(made))
+
+
+def _calls(sample: Sample, name: str) -> bool:
+    return any(call.function.name == name for _, call in sample.dialogue.calls())
+
+
+async def test_executions_are_not_made_twice(recipe: Path, tmp_path: Path, calls: Path) -> None:
+    """A run that has lost its files goes on with the cache: nothing is executed again."""
+    outputs = tmp_path / "out"
+    async with FakeServer() as server:
+        made = await make(recipe, server, outputs)
+        count, before = len(calls.read_text()), hashes(outputs)
+        for stage in ("dialogues", "tested"):
+            shutil.rmtree(Path(made.summary.path) / stage)
+        await make(recipe, server, outputs)
+    assert len(calls.read_text()) == count > 0
+    assert hashes(outputs) == before
+
+
+async def test_real_errors_make_dialogues_about_recovering(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The execution refuses the wrong value, the assistant says so, and the right one works."""
+    monkeypatch.chdir(tmp_path)
+    Path("readers.py").write_text(READERS)
+    values = {"values": {"name": ["Ada", "Grace"]}, "wrong_values": {"name": ["Ariadne"]}}
+    source = {"path": "readers.py", "execute": ["find_reader"], **values}
+    fields = {
+        "name": "errors",
+        "apis": {"sources": [source]},
+        "queries": {"count": 6, "abilities": {"call": 1}, "scenarios": {"error_recovery": 1}},
+        "tester": {"votes": 0},
+    }
+    file = tmp_path / "errors.yaml"
+    file.write_text(json.dumps(fields))
+    async with FakeServer() as server:
+        made = await make(file, server, tmp_path / "out")
+    assert samples(made)
+    for sample in samples(made):
+        tools = [m for m in sample.dialogue.messages if m.role == "tool"]
+        failures = [m.execution.failure for m in tools if m.execution]
+        assert failures == [Failure.TOOL_ERROR, None]
+        assert tools[0].observation().error == "KeyError: 'Ariadne'"
