@@ -248,6 +248,9 @@ async def _argument(
         offered = choices(api, name, said, query.now, senses, whole=bool(query.withheld))
         if not any(senses.same(o, wanted) for o in offered):  # the narrow view misses it
             offered += list(senses.spans(said, {"title": name, **schema}, query.now))
+            # «US dollars» says what the documentation calls `usd`.
+            known = schema.get("examples", ())
+            offered += [v for v in known if senses.mentions(said, v, schema, query.now)]
         offered = [o for o in offered if o not in used] or offered
 
     def read(answer: Any) -> Any:

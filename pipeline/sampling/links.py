@@ -143,6 +143,9 @@ def _groups(
 
 def _keys(name: str, number: int, api: Api, subjects: _Subjects) -> Iterator[tuple[str, ...]]:
     if name.lower() in GENERIC:
+        if api.source.kind == "generated":  # one domain's APIs are designed together
+            yield "tool", api.category, api.tool
+            return
         yield from (("word", api.category, api.tool, word) for word in subjects.of(number))
         return
     yield "tool", api.category, api.tool

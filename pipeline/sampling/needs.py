@@ -129,12 +129,12 @@ class Draft:
     ) -> JsonObject:
         """Arguments in which no value stands twice, so that words say which is which.
 
-        An argument may repeat its value in calls of two APIs if it knows no other: the folder
-        that both work on.
+        An argument may repeat its value in calls of two real APIs if it knows no other: the
+        folder that both work on.
         """
         schema = _without(api.parameters, field) if field else api.parameters
         taken = {(n, canonical(v)) for i in earlier for n, v in i.arguments.items()}
-        again = any(i.api == api.id for i in earlier)
+        again = api.source.kind == "generated" or any(i.api == api.id for i in earlier)
         for attempt in range(20):
             drawn = draw_object(schema, self.rng, self.now, self.language, _identities(api))
             values = [(n, canonical(v)) for n, v in drawn.items() if v is not True]
