@@ -207,10 +207,11 @@ def recipe_view(recipe: Recipe) -> list[RenderableType]:
 
     apis, queries = recipe.apis, recipe.queries
     head = f"{recipe.name}, run {recipe.run_id}, seed {recipe.seed}, {', '.join(recipe.languages)}"
+    domains = f"{apis.domains:,} domains with {apis.per_domain} APIs each, then "
     plan = (
-        f"{apis.domains:,} domains with {apis.per_domain} APIs each, then {queries.count:,} "
-        f"queries with {queries.distractors} distractors, each judged by "
-        f"{recipe.tester.votes or 'no'} votes, in shards of {recipe.shard_size:,}."
+        f"{domains if apis.domains else ''}{queries.count:,} queries with {queries.distractors} "
+        f"distractors, each judged by {recipe.tester.votes or 'no'} votes, in shards of "
+        f"{recipe.shard_size:,}."
     )
     about = [recipe.description] if recipe.description else []
     lines: list[RenderableType] = [head, *about, "", plan, "", *_sources(recipe)]

@@ -93,6 +93,7 @@ def test_what_two_calls_must_share_they_share() -> None:
     pages = {"type": "integer", "enum": [3, 4]}
     apis = [city("git", "log", parameters=of(where=folder, pages=pages)), city("git", "tidy")]
     apis[1] = apis[1].model_copy(update={"parameters": of(where=folder)})
+    apis = [a.model_copy(update={"source": Source(kind="mcp", reference="git")}) for a in apis]
     needs = draw(apis, abilities={"call": 1}, scenarios={"multi_turn": 1}, count=9)
     assert len(needs) == 9
     assert all(i.arguments["where"] == "notes" for n in needs for i in n.intent)
