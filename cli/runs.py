@@ -44,15 +44,17 @@ def validate(recipe: RecipePath) -> None:
     Example: `toolloom validate recipes/quickstart.yaml`
     """
     from toolloom.pipeline.catalogue import category
+    from toolloom.pipeline.pool.sources import described
     from toolloom.pipeline.screen import recipe_view
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe)
     for name in chosen.apis.categories:
         category(name)
+    sources = [described(source) for source in chosen.apis.sources]
     say(*recipe_view(chosen))
     count = _compile_prompts()
-    say("", f"The recipe is valid, and so are the {count} prompt templates.")
+    say("", *sources, f"The recipe is valid, and so are the {count} prompt templates.")
 
 
 def preview(

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from test_whole_run import hashes
+from typer.testing import CliRunner
 
 from toolloom import load_recipe, make_dataset
+from toolloom.cli import app
 from toolloom.llm import FakeServer
 from toolloom.pipeline.runner import Made
 from toolloom.schemas import Failure, Sample
@@ -202,3 +204,24 @@ async def test_real_errors_make_dialogues_about_recovering(
         failures = [m.execution.failure for m in tools if m.execution]
         assert failures == [Failure.TOOL_ERROR, None]
         assert tools[0].observation().error == "KeyError: 'Ariadne'"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"path": "nowhere.yaml"}, "nowhere.yaml"),
+        ({"execute": ["add_tux"]}, "Did you mean add_tax?"),
+        ({"only": ["add_tux"]}, "Did you mean add_tax?"),
+        ({"values": {"prices": [3]}}, "Did you mean price?"),
+    ],
+)
+def test_a_source_that_does_not_fit_is_told_before_a_run(
+    recipe: Path, change: dict[str, Any], told: str
+) -> None:
+    """`validate` reads what can be read without starting anything, and exits with 2."""
+    fields = json.loads(recipe.read_text())
+    source = {"path": "money.py", "execute": ["add_tax"], **change}
+    recipe.write_text(json.dumps({**fields, "apis": {"sources": [source]}}))
+    ran = CliRunner().invoke(app, ["validate", str(recipe)])
+    assert ran.exit_code == 2
+    assert told in ran.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -83,14 +84,35 @@ def _watched(items: Iterable[Item], ledger: Ledger, watch: Watch) -> Iterator[It
 
 
 def read_source(source: ApiSource, ledger: Ledger, outputs: Path) -> Iterator[Item]:
-    """What a source describes, whatever it is, as the recipe takes it. Raises ImportFailed."""
+    """What a source describes, whatever it is, as the recipe takes it.
+
+    Raises ImportFailed, also for a name in the recipe that the source does not have: what is
+    misspelt in `execute` would be simulated in silence.
+    """
+    functions: set[str] = set()
+    parameters: set[str] = set()
     for item in _described(source, ledger, outputs):
         if not isinstance(item, Api):
             yield item
-        elif source.only and not named(item) & set(source.only):
+            continue
+        functions |= named(item)
+        parameters |= set(item.properties)
+        if source.only and not named(item) & set(source.only):
             ledger.skip(item.id, NOT_WANTED)
         else:
             yield _marked(item, source)
+    for field in ("only", "execute", "not_repeatable"):
+        _known(field, getattr(source, field), functions)
+    for field in ("values", "wrong_values"):
+        _known(field, getattr(source, field), parameters)
+
+
+def _known(field: str, given: Iterable[str], names: set[str]) -> None:
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, sorted(names), n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise ImportFailed(f"`{field}` names {name}, which is not there.{hint}")
 
 
 def _described(source: ApiSource, ledger: Ledger, outputs: Path) -> Iterator[Item]:

@@ -26,10 +26,7 @@ POOLS = Path("outputs")  # where a pool that is named without its path is looked
 async def take(source: ApiSource, job: Job) -> Outcome:
     """A source's APIs. What was cut or renamed is in their provenance, what was skipped is
     rejected. Raises ImportFailed, which stops the run: without its APIs a recipe is another one."""
-    try:
-        found, report = await asyncio.to_thread(_import, source)
-    except ImportFailed as error:
-        raise ImportFailed(f"apis.sources: {shown(source)}: {error}") from error
+    found, report = await asyncio.to_thread(imported, source)
     mended = _mended(report)
     kept = [
         api.model_copy(update={"provenance": job.provenance(Usage(repairs=mended.get(api.id, ())))})
@@ -45,6 +42,25 @@ async def take(source: ApiSource, job: Job) -> Outcome:
         if s.why != NOT_WANTED  # left out by the recipe itself
     ]
     return Outcome(tuple(kept), tuple(skipped))
+
+
+def described(source: ApiSource) -> str:
+    """What is in a source that can be read without starting anything. Raises ImportFailed."""
+    if source.mcp:
+        return f"{shown(source)}: the server's tools are listed when a run begins."
+    found, _ = imported(source)
+    apis = sum(isinstance(item, Api) for item in found)
+    return f"{shown(source)}: {apis:,} APIs" + (
+        f" and {len(found) - apis:,} examples." if len(found) > apis else "."
+    )
+
+
+def imported(source: ApiSource) -> tuple[list[Item], ImportReport]:
+    """What a source describes, with the report. Raises ImportFailed that names the source."""
+    try:
+        return _import(source)
+    except ImportFailed as error:
+        raise ImportFailed(f"apis.sources: {shown(source)}: {error}") from error
 
 
 def _import(source: ApiSource) -> tuple[list[Item], ImportReport]:

@@ -1,0 +1,81 @@
+"""The recipes about real APIs: their sources are read, and what they allow really runs."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolloom.pipeline.execution.session import Workshop
+from toolloom.pipeline.pool.sources import imported
+from toolloom.schemas import Api, Failure, Recipe, load_recipe
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a user runs them: the recipes name files from there."""
+    monkeypatch.chdir(ROOT)
+
+
+def recipe(name: str) -> Recipe:
+    return load_recipe(ROOT / "recipes" / name)
+
+
+def apis(of: Recipe) -> dict[str, Api]:
+    found = [item for source in of.apis.sources for item in imported(source)[0]]
+    return {api.function: api for api in found if isinstance(api, Api)}
+
+
+async def calls(
+    of: Recipe, known: dict[str, Api], *wanted: tuple[str, dict[str, Any]]
+) -> list[Any]:
+    """The executions of calls of one dialogue."""
+    workshop = Workshop(of.apis.sources, None, of.seed)
+    async with workshop.session("q0") as session:
+        return [await session.run(known[name], arguments) for name, arguments in wanted]
+
+
+def test_the_spec_is_imported_whole() -> None:
+    """Every operation of the example becomes an API, and nothing of it is lost."""
+    (source,) = recipe("openapi.yaml").apis.sources
+    found, report = imported(source)
+    assert len(found) == report.read == 6
+    assert not (report.cut or report.unresolved or report.skipped or report.renamed)
+
+
+async def test_every_function_of_the_python_recipe_runs() -> None:
+    """Each function that is allowed answers; an argument it refuses is an error."""
+    chosen = recipe("python_functions.yaml")
+    known = apis(chosen)
+    assert set(known) == set(chosen.apis.sources[0].execute)
+    weight, day, bad = await calls(
+        chosen,
+        known,
+        ("convert_weight", {"amount": 2, "source": "kilogram", "target": "gram"}),
+        ("add_days", {"start_date": "2026-12-30", "days": 3}),
+        ("split_bill", {"total": 30, "people": 0}),
+    )
+    assert weight.observation.response == {"amount": 2000, "unit": "gram"}
+    assert day.observation.response == {"date": "2027-01-02", "weekday": "Saturday"}
+    assert (bad.execution.failure, bad.observation.response) == (Failure.TOOL_ERROR, None)
+
+
+async def test_the_servers_of_the_mcp_recipe_run() -> None:
+    """Each dialogue has a scratch repository of its own, with the same bytes; errors are real."""
+    chosen = recipe("mcp.yaml")
+    known = await asyncio.to_thread(apis, chosen)
+    where = {"repo_path": "notes"}
+    staged = ("git_add", {**where, "files": ["shopping.txt"]})
+    status, history = ("git_status", where), ("git_log", where)
+    time = {"source_timezone": "Europe/Paris", "time": "08:30", "target_timezone": "Asia/Tokyo"}
+    first = await calls(chosen, known, staged, status, history, ("convert_time", time))
+    second = await calls(chosen, known, status, history, ("git_status", {"repo_path": "diary"}))
+    assert "Changes to be committed" in first[1].observation.response
+    assert "Changes to be committed" not in second[0].observation.response
+    assert first[2].execution.digest == second[1].execution.digest
+    assert first[3].observation.response["target"]["timezone"] == "Asia/Tokyo"
+    assert second[2].execution.failure is Failure.TOOL_ERROR
