@@ -247,10 +247,7 @@ async def _argument(
     else:
         offered = choices(api, name, said, query.now, senses, whole=bool(query.withheld))
         if not any(senses.same(o, wanted) for o in offered):  # the narrow view misses it
-            offered += list(senses.spans(said, {"title": name, **schema}, query.now))
-            # «US dollars» says what the documentation calls `usd`.
-            known = schema.get("examples", ())
-            offered += [v for v in known if senses.mentions(said, v, schema, query.now)]
+            offered = list(senses.spans(said, {"title": name, **schema}, query.now))
         offered = [o for o in offered if o not in used] or offered
 
     def read(answer: Any) -> Any:
@@ -337,6 +334,8 @@ async def _answer(
             seed_for(seed, index),
             enough=1,
         )
+    while len(texts) > 1 and senses.odd_reply(" ".join(texts)):
+        texts.pop()  # one fact more than can be told without saying the same over and over
     return ledger.answer((_whole(" ".join(texts), senses, ledger), []))
 
 
