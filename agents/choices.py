@@ -25,15 +25,15 @@ def choices(
     schema = {"title": name, **api.properties[name]}
     if schema.get("type") == "boolean":
         return [True, False]
-    if schema.get("type") == "array":
-        items = {**api.properties[name], **_item(schema)}
-        one = api.model_copy(update={"parameters": _with(api.parameters, name, items)})
-        return [[value] for value in choices(one, name, said, now, senses, whole=whole)]
     part = said if whole else segment(said, api)
     # «US dollars» says what the documentation calls `usd`.
     documented = [v for v in schema.get("examples", ()) if senses.mentions(part, v, schema, now)]
     if documented:
         return documented
+    if schema.get("type") == "array":
+        items = {**api.properties[name], **_item(schema)}
+        one = api.model_copy(update={"parameters": _with(api.parameters, name, items)})
+        return [[value] for value in choices(one, name, said, now, senses, whole=whole)]
     found = list(senses.spans(" ".join(passages(api, name, part)), schema, now))
     return [v for v in found if not _label(v, api, name)] or found
 

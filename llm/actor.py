@@ -217,7 +217,7 @@ class _Scene:
             return self._search(part)
         name = function["name"]
         arguments = self._arguments(function, part)
-        missing = [n for n in function["parameters"]["required"] if n not in arguments]
+        missing = [n for n in function["parameters"].get("required", ()) if n not in arguments]
         if missing:
             return f"Which {missing[0].replace('_', ' ')} do you mean?"
         seen = [s["error"] for c, given, s in self.made if (c, given) == (name, arguments)]
@@ -251,7 +251,7 @@ class _Scene:
             label = re.escape(name.replace("_", " "))
             if said := re.findall(_SAID.format(label), part.text, re.IGNORECASE):
                 found[name] = _typed(said[-1], schema.get("type"))  # a correction comes last
-            elif name in function["parameters"]["required"]:
+            elif name in function["parameters"].get("required", ()):
                 for result in (s["response"] for _, _, s in self.made):
                     if isinstance(result, dict) and name in result:
                         found[name] = result[name]

@@ -40,7 +40,8 @@ class ApiSource(Record):
     only: tuple[str, ...] = Field(default=(), description="APIs to take; empty: all.")
     values: dict[str, tuple[Any, ...]] = Field(
         default_factory=dict,
-        description="Values users ask for, by parameter, where the source gives no examples.",
+        description="Values users ask for, by parameter, where the source gives no examples. "
+        "An empty list takes an optional parameter away.",
     )
     wrong_values: dict[str, tuple[Any, ...]] = Field(
         default_factory=dict,

@@ -140,14 +140,15 @@ def _marked(api: Api, source: ApiSource) -> Api:
 
 
 def _with_values(parameters: JsonObject, source: ApiSource) -> JsonObject:
-    properties = parameters.get("properties", {})
-    given = {n: {"examples": list(v)} for n, v in source.values.items() if n in properties}
-    if not given:
-        return parameters
-    return {
-        **parameters,
-        "properties": {n: {**part, **given.get(n, {})} for n, part in properties.items()},
-    }
+    """With the recipe's values as examples; without optional parameters it has no values for."""
+    needed = parameters.get("required", ())
+    properties = dict(parameters.get("properties", {}))
+    for name in source.values.keys() & properties.keys():
+        if source.values[name]:
+            properties[name] = {**properties[name], "examples": list(source.values[name])}
+        elif name not in needed:
+            del properties[name]
+    return {**parameters, "properties": properties}
 
 
 def _is_pool(path: str, outputs: Path) -> bool:
