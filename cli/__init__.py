@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -16,17 +20,29 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            done = super().invoke(ctx)
+            sys.stdout.flush()  # while an error can still be told
+            return done
         except KeyboardInterrupt:
             complain("Stopped. Run the same command again to go on from here.")
             ctx.exit(INTERRUPTED)
         except Exception as error:
             from toolloom.schemas import ToolloomError
 
-            if not isinstance(error, ToolloomError):
+            if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                complain(f"The output cannot be written ({error.strerror}).")
+                _silence()
+            elif not isinstance(error, ToolloomError):
                 raise
-            complain(str(error))
+            else:
+                complain(str(error))
             ctx.exit(MISTAKE)
+
+
+def _silence() -> None:
+    """Forget what standard output could not take: Python would try once more at its end."""
+    with suppress(OSError), open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 app = typer.Typer(

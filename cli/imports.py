@@ -95,23 +95,41 @@ def import_(
 def _tell(outcomes: list[Outcome], pool: PoolFolder, report: str) -> None:
     """Print, write and exit with what an import came to."""
     from toolloom.pipeline import screen_apis
-    from toolloom.pipeline.jsonl import write_lines
     from toolloom.pipeline.pool.importing import Failed
 
     failed = [one for one in outcomes if isinstance(one, Failed)]
     made = [one for one in outcomes if not isinstance(one, Failed)]
     whole = screen_apis.safe_json(screen_apis.imports_json(pool.name, outcomes))
-    if report not in ("", "-"):
-        write_lines(Path(report), [whole.encode(), b"\n"])
     file = sys.stderr if report == "-" else sys.stdout
     if made:
         say(screen_apis.imports_view(made, str(pool.path / "imports.jsonl")), "", file=file)
-    count = sum(one.imported + one.examples for one in made)
-    say(f"{count:,} APIs imported into {pool.path}.", file=file)
-    if report == "-":
-        print(whole)
+    apis, examples = sum(one.imported for one in made), sum(one.examples for one in made)
+    listed = f" and {_counted(examples, 'example')} for the API agent" if examples else ""
+    say(f"{_counted(apis, 'API')}{listed} imported into {pool.path}.", file=file)
     if failed:
         complain(screen_apis.failures_text(failed))
+    if report == "-":
+        print(whole)
+    elif report:
+        _write(Path(report), whole.encode() + b"\n")
+    if failed:
         raise typer.Exit(MISTAKE)
-    if not count:
+    if not apis + examples:
         raise typer.Exit(NOTHING_ACCEPTED)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _write(path: Path, content: bytes) -> None:
+    """A file appears when it is whole; a device, such as /dev/stderr, is written to as it is."""
+    from toolloom.pipeline.jsonl import explain, write_lines
+
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+            return
+    except OSError as error:
+        raise explain(path, error, "written") from error
+    write_lines(path, [content])

@@ -21,6 +21,9 @@ SHOWN = 10  # lines of a kind; the file has all
 WIDEST = 72  # characters of a description in a table
 SECONDS_BETWEEN_LINES = 3.0
 KINDS = ("renamed", "cut", "unresolved", "skipped", "notes")
+WORDS = ("source", "format", "version")
+COLUMNS = (*WORDS, "read", "imported", "replaced", "examples", *KINDS[:4], "seconds")
+ALWAYS = ("source", "format", "read", "imported", "seconds")
 
 
 def safe_json(value: Any) -> str:
@@ -37,19 +40,19 @@ def short(value: str, widest: int = WIDEST) -> str:
 
 def imports_view(reports: Sequence[ImportReport], where: str) -> RenderableType:
     """A table of imports, and below it what was lost or changed. `where`: the file with all."""
-    head = (
-        "source", "format", "version", "read", "imported", "replaced", "examples",
-        *KINDS[:4], "seconds",
-    )  # fmt: skip
-    rows = [
-        (
-            *(r.source, r.format, r.version, r.read, r.imported, r.replaced, r.examples),
-            *(len(getattr(r, kind)) for kind in KINDS[:4]),
-            f"{r.seconds:.1f}",
-        )
-        for r in reports
-    ]
-    return Group(grid(head, rows), *_losses(reports, where))
+    rows = [_row(report) for report in reports]
+    # A table of all columns is too wide for most terminals, and most would hold zeros.
+    head = [n for n in COLUMNS if n in ALWAYS or any(row[n] for row in rows)]
+    table = grid(head, [[row[name] for name in head] for row in rows])
+    for column, name in zip(table.columns, head, strict=True):
+        column.min_width = 0 if name in WORDS else len(name)
+    return Group(table, *_losses(reports, where))
+
+
+def _row(report: ImportReport) -> dict[str, object]:
+    """The values of all columns."""
+    kinds = {kind: len(getattr(report, kind)) for kind in KINDS}
+    return {**dict(report), **kinds, "seconds": f"{report.seconds:.1f}"}
 
 
 def _losses(reports: Sequence[ImportReport], where: str) -> Iterator[RenderableType]:

@@ -20,6 +20,7 @@ from toolloom.pipeline.pool.importing import shown
 from toolloom.pipeline.pool.sources import listed_examples, take
 from toolloom.pipeline.retrieval import Index
 from toolloom.pipeline.sampling.drawing import draw_needs, rng_for, shares
+from toolloom.pipeline.sampling.executed import check_executed
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.schemas import (
     API_SEARCH,
@@ -35,6 +36,7 @@ from toolloom.schemas import (
     Record,
     Rejected,
     Sample,
+    ToolloomError,
     seed_for,
 )
 from toolloom.schemas.catalogue import PublicApi
@@ -141,6 +143,24 @@ def settle_apis(found: Sequence[Api]) -> Outcome:
     return Outcome(tuple(kept), tuple(rejected))
 
 
+def draw_queries(recipe: Recipe, apis: Iterable[Api]) -> Iterator[Need]:
+    """The recipe's needs. Raises ToolloomError if there are APIs, and none serves any need, or
+    none is executed by a source that is to execute some."""
+    if known := list(apis):
+        check_executed(recipe, known)
+    needs = draw_needs(recipe, known)
+    first = next(needs, None)
+    if first is not None:
+        yield first
+        yield from needs
+    elif known:
+        raise ToolloomError(
+            f"queries: none of the {len(known)} APIs can serve any of the `scenarios`: no values "
+            "are known for what they require, or no `wrong_values` that fit. Give their source "
+            "`values`, or weight other scenarios; `toolloom apis show` tells what an API requires."
+        )
+
+
 async def word_queries(need: Need, context: Context) -> Outcome:
     return await query.run(need, _job(context, "queries", "query", need.id), SENSES)
 
@@ -180,7 +200,7 @@ SENSES = Senses(
 STAGES: tuple[Stage, ...] = (
     Stage("domains", "domain", Brief, Domain, name_domains, draw_briefs, settle_domains),
     Stage("apis", "api", Record, Api, make_apis, draw_apis, settle_apis),
-    Stage("queries", "query", Need, Query, word_queries, draw_needs),
+    Stage("queries", "query", Need, Query, word_queries, draw_queries),
     Stage("dialogues", "simulator", Query, Dialogue, play_dialogues),
     Stage("tested", "tester", Dialogue, Sample, test_dialogues),
 )

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 Held = TypeVar("Held")
 
 
@@ -56,4 +58,7 @@ def _why_not(keeper: asyncio.Task[None], seconds: float) -> str:
         return f"did not begin within {seconds:g} seconds"
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"begins in no known way: {'.'.join(map(str, first['loc']))}: {first['msg']}"
     return f"cannot be used: {error or type(error).__name__}"

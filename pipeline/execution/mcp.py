@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,7 @@ from toolloom.pipeline.execution.process import GRACE, Child
 from toolloom.pipeline.execution.results import (
     Result,
     failed,
+    legible,
     portable,
     read_tool_result,
     too_late,
@@ -206,7 +208,13 @@ class Connection:
             result = failed(Failure.PROTOCOL_ERROR, words)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
             result = await self._gone()
-        return portable(result, self._folder)
+        return portable(result, self._folder, self._secrets())
+
+    def _secrets(self) -> Mapping[str, str]:
+        """What of the server no observation may hold: its tokens, or the rest of its address."""
+        if self._child:
+            return self._child.secrets
+        return {self.server.command: self.server.reference}
 
     async def _refused(self, error: MCPError) -> Result:
         if error.code == CONNECTION_CLOSED:
@@ -247,8 +255,7 @@ async def _streams(child: Child) -> AsyncIterator[Any]:
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async with into:
                 while (line := await child.receive()) is not None:
-                    with contextlib.suppress(ValidationError):  # no message: a stray print
-                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    if (message := _message(line)) is not None:
                         await into.send(SessionMessage(message))
 
     async def send() -> None:
@@ -271,7 +278,21 @@ async def _streams(child: Child) -> AsyncIterator[Any]:
             group.cancel_scope.cancel()
 
 
+def _message(line: str) -> Any:
+    """The message in a line; None if there is none, but a stray print."""
+    with contextlib.suppress(ValidationError):
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    try:  # servers cut texts in the middle of a character
+        return jsonrpc_message_adapter.validate_python(legible(json.loads(line)), by_name=False)
+    except (ValueError, RecursionError):  # pydantic's errors are ValueErrors
+        return None
+
+
 def _read(found: CallToolResult) -> Result:
+    size = len(found.model_dump_json())
+    if size > process.MESSAGE:  # over HTTP nothing else bounds it
+        words = f"The answer is longer than {process.MESSAGE} bytes."
+        return failed(Failure.PROTOCOL_ERROR, words)
     blocks = [b.model_dump(mode="json", by_alias=True, exclude_none=True) for b in found.content]
     return read_tool_result(blocks, found.structured_content, found.is_error)
 

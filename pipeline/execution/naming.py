@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import PurePath
 from urllib.parse import urlsplit
 
+from toolloom.pipeline.importers.ledger import legal
 from toolloom.schemas import Api
 
 
@@ -38,3 +40,24 @@ def server_reference(command: str, name: str = "") -> str:
 def named(api: Api) -> set[str]:
     """What a recipe may call an API: its own name, its operation or its function name."""
     return {api.name, api.source.operation, api.function} - {""}
+
+
+def operation(api: Api) -> str:
+    """What an API is called by whatever executes it."""
+    return api.source.operation or api.name
+
+
+def executable_names(api: Api) -> set[str]:
+    """The names in `execute` that let an API run: those of what runs, its operation.
+
+    A record may be anyone's, and pair any operation with any name: its own name and its function
+    name count only as far as they are the operation's.
+    """
+    runs = operation(api)
+    found = {runs, legal(runs)}
+    if api.name.endswith(f".{runs}") or re.fullmatch(rf"{re.escape(runs)} \(\d+\)", api.name):
+        found.add(api.name)
+    renamed = re.fullmatch(r"(.+)_\d+", api.function)
+    if renamed and renamed[1] in (legal(runs), legal(runs)[:60], legal(runs)[:62]):
+        found.add(api.function)
+    return found

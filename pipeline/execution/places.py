@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.execution import process
-from toolloom.pipeline.execution.naming import is_address, named, server_name, server_reference
+from toolloom.pipeline.execution.naming import (
+    executable_names,
+    is_address,
+    server_name,
+    server_reference,
+)
 from toolloom.pipeline.importers.intake import reference
 from toolloom.pipeline.importers.pymodule import find_source
 from toolloom.schemas import Api, ApiSource, ToolloomError, digest
@@ -85,7 +90,7 @@ def place_of(api: Api, source: ApiSource) -> Place | None:
 
     Raises ToolloomError if it may, and there is no telling where.
     """
-    if not named(api) & set(source.execute):
+    if not executable_names(api) & set(source.execute):
         return None
     if api.source.kind == "mcp" and source.mcp:
         known = server_reference(source.mcp, source.name)
@@ -93,11 +98,6 @@ def place_of(api: Api, source: ApiSource) -> Place | None:
     if api.source.kind == "python" and source.path and source.format in ("auto", "python"):
         return _python_place(api.source.reference, source)
     return None
-
-
-def operation(api: Api) -> str:
-    """What an API is called by whatever executes it."""
-    return api.source.operation or api.name
 
 
 def _python_place(wanted: str, source: ApiSource) -> Place | None:

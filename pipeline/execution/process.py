@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -19,19 +20,30 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from toolloom.schemas import ToolloomError
 
 MESSAGE = 8 * 2**20  # bytes of one line
 WORDS = 500  # characters of its standard error that an error message shows
 GRACE = 1.0  # seconds for an orderly end, once its input is closed
+SECRET = 6  # characters of a secret, at least: shorter ones stand in too many texts by chance
+_SECRET = re.compile(
+    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE)S?\d*$"
+    r"|(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PAT|CREDENTIALS?|AUTH|DSN)(?:_|$)",
+    re.IGNORECASE,
+)
 
 
 class Child:
     """A running process that is spoken to in lines."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, secrets: Mapping[str, str] | None = None
+    ) -> None:
+        """`secrets`: what nobody may read, with what stands in its place."""
         self._process = process
+        self.secrets = secrets or {}
         self._tail = b""
         self._listens = asyncio.create_task(self._listen())
 
@@ -50,7 +62,8 @@ class Child:
                 cwd=folder,
                 start_new_session=True,
                 limit=MESSAGE,
-            )
+            ),
+            secrets(environment),
         )
 
     async def send(self, line: str) -> None:
@@ -76,7 +89,10 @@ class Child:
 
     def last_words(self) -> str:
         """The end of its standard error, for an error message."""
-        return self._tail.decode("utf-8", "replace").strip()[-WORDS:]
+        words = self._tail.decode("utf-8", "replace").strip()
+        for secret, shown in self.secrets.items():
+            words = words.replace(secret, shown)
+        return words[-WORDS:]
 
     async def run_out(self, seconds: float) -> int | None:
         """Wait for its end and give its status; None if it takes longer. Its output is dropped."""
@@ -213,8 +229,15 @@ def fingerprints(command: str, name: str) -> list[tuple[str, str]]:
 
 
 def file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """SHA-256 of a file. Raises ToolloomError."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ToolloomError(
+            f"{path}: cannot be read ({error.strerror or error}), and what is executed depends "
+            "on it. Give it back, or take it out of the recipe."
+        ) from error
 
 
 def handed_on(names: Sequence[str], name: str) -> dict[str, str]:
@@ -226,6 +249,19 @@ def handed_on(names: Sequence[str], name: str) -> dict[str, str]:
             "Set it, or take it out of the recipe."
         )
     return {n: os.environ[n] for n in names}
+
+
+def secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of the variables nobody may read, with what stands in its place; the longest first.
+
+    Variables with names such as API_TOKEN are secret as a whole, of an address its password.
+    """
+    found = {v: f"${n}" for n, v in environment.items() if _SECRET.search(n)}
+    for name, value in environment.items():
+        with contextlib.suppress(ValueError):  # half an IPv6 address
+            if password := urlsplit(value).password:
+                found.setdefault(password, f"${name}")
+    return {v: found[v] for v in sorted(found, key=len, reverse=True) if len(v) >= SECRET}
 
 
 def _split(command: str, name: str) -> list[str]:

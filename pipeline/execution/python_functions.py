@@ -86,7 +86,7 @@ class Workbench:
         """Raises ToolloomError if the file or module cannot be loaded."""
         limit = max(START, self.functions.time_limit)
         try:
-            answer = await self._ask(self.functions.order(), limit)
+            answer = await self._ask({**self.functions.order(), "seconds": limit}, limit)
         except TimeoutError:
             self._hangs = True
             answer = {"failed": f"it takes longer than {limit:g} seconds"}
@@ -114,7 +114,7 @@ class Workbench:
             return too_late(seconds)
         if answer is None:
             return failed(Failure.CRASH, f"The process {await self._child.ended()}.")
-        return portable(_read(answer), self._folder)
+        return portable(_read(answer), self._folder, self._child.secrets)
 
     async def _ask(self, order: JsonObject, seconds: float) -> JsonObject | None:
         """The worker's answer; None if it ends without one. Raises TimeoutError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,31 +136,45 @@ def says_error(text: str) -> bool:
     return len(text) <= _LONGEST_WORDS and _ERROR.match(text) is not None
 
 
-def portable(result: Result, folder: Path | None) -> Result:
-    """The same on every machine: the working folder as `.`, only what JSON and UTF-8 can hold."""
-    place = str(folder) if folder else ""
+def portable(
+    result: Result, folder: Path | None, secrets: Mapping[str, str] | None = None
+) -> Result:
+    """The same on every machine: the working folder as `.`, only what JSON and UTF-8 can hold.
+
+    `secrets`: what nobody may read, with what stands in its place.
+    """
+    changes = {**({str(folder): "."} if folder else {}), **(secrets or {})}
     seen = result.observation
     error = seen.error
     return Result(
         Observation(
-            response=_portable(seen.response, place, DEPTH),
+            response=_portable(seen.response, changes, DEPTH),
             # Cut last, so that a longer path elsewhere does not move the cut.
-            error=error if error is None else _portable(error, place, 1)[:LONGEST_ERROR],
+            error=error if error is None else _portable(error, changes, 1)[:LONGEST_ERROR],
         ),
         result.failure,
     )
 
 
-def _portable(value: Any, place: str, depth: int) -> Any:
+def legible(value: Any) -> Any:
+    """A value of JSON with what JSON or UTF-8 cannot hold put right, such as half a character."""
+    return _portable(value, {}, DEPTH)
+
+
+def _portable(value: Any, changes: Mapping[str, str], depth: int) -> Any:
     if isinstance(value, str):
         text = value.encode("utf-8", "replace").decode()
-        return text.replace(place, ".") if place else text
+        for old, new in changes.items():
+            text = text.replace(old, new)
+        return text
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict | list) and not depth:
         return "…"
     if isinstance(value, dict):
-        return {_portable(k, place, 1): _portable(v, place, depth - 1) for k, v in value.items()}
+        return {
+            _portable(k, changes, 1): _portable(v, changes, depth - 1) for k, v in value.items()
+        }
     if isinstance(value, list):
-        return [_portable(v, place, depth - 1) for v in value]
+        return [_portable(v, changes, depth - 1) for v in value]
     return value

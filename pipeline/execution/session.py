@@ -20,7 +20,8 @@ from weakref import WeakKeyDictionary
 
 from toolloom.agents.execution import Executed
 from toolloom.llm.cache import Cache
-from toolloom.pipeline.execution.places import Place, find_place, operation
+from toolloom.pipeline.execution.naming import operation
+from toolloom.pipeline.execution.places import Place, find_place
 from toolloom.pipeline.execution.results import Result
 from toolloom.schemas import (
     Api,
@@ -28,6 +29,7 @@ from toolloom.schemas import (
     Execution,
     JsonObject,
     Observation,
+    Source,
     ToolloomError,
     canonical,
 )
@@ -43,7 +45,7 @@ class Workshop:
         self.sources = tuple(s for s in sources if s.execute)
         self.cache = cache
         self.seed = seed
-        self._places: dict[tuple[str, str, str], Place | None] = {}
+        self._places: dict[tuple[Source, str, str], Place | None] = {}
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
             WeakKeyDictionary()
         )
@@ -54,7 +56,7 @@ class Workshop:
 
     def place(self, api: Api) -> Place | None:
         """Where an API is executed."""
-        known = (api.source.kind, api.source.reference, f"{api.id} {api.function}")
+        known = (api.source, api.name, api.function)
         if known not in self._places:
             self._places[known] = find_place(api, self.sources)
         return self._places[known]

@@ -2,7 +2,8 @@
 
 Imports nothing of toolloom. Reads a line of JSON, writes a line of JSON:
 
-    {"file": …} or {"module": …}, "first": […], "last": […], "allowed": […]  →  {"ready": true}
+    {"file": …} or {"module": …}, "first": […], "last": […], "allowed": […], "seconds": …
+                                                   →  {"ready": true} or {"failed": …}
     {"call": name, "arguments": {…}, "seconds": …}              →  {"value": …} or an error
 
 The lines go over copies of the standard streams: a function that prints, or reads its input, or
@@ -33,6 +34,7 @@ MEMORY = 2 * 2**30
 FILE = 64 * 2**20
 ANSWER = 4 * 2**20
 DEPTH = 100
+BITS = 13_000  # of an integer: some 3,900 digits, fewer than Python reads back
 SLACK = 5  # seconds after which it ends by itself, should nobody else do it
 
 
@@ -49,9 +51,12 @@ def main() -> None:
     os.dup2(2, 1)
     _limit()
     functions: dict[str, Any] = {}
+    ours = os.getpid()
     for line in lines:
         order = json.loads(line)
         answer = _call(functions, order) if "call" in order else _load(functions, order)
+        if os.getpid() != ours:  # a function forked, and its child came back as well
+            os._exit(0)
         answers.write(_line(answer) + "\n")
         answers.flush()
 
@@ -83,14 +88,23 @@ def _spend(seconds: float) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
 
 
+def _rest() -> None:
+    """Nothing is going on any more: no time is counted."""
+    with suppress(AttributeError):
+        signal.alarm(0)
+
+
 def _load(functions: dict[str, Any], order: dict[str, Any]) -> dict[str, Any]:
     """Load the file or module and keep the functions that may be called, no others."""
     # A module is found where it was found when it was described; a file's neighbours come last.
     sys.path[:] = [*order["first"], *sys.path, *order["last"]]
+    _spend(order["seconds"])
     try:
         module = _module(order)
     except BaseException as error:  # noqa: BLE001 - whatever loading it raises is told
-        return {"failed": f"{type(error).__name__}: {error}"}
+        return {"failed": _words(error)}
+    finally:
+        _rest()
     for name in order["allowed"]:
         found: Any = module
         for part in name.split("."):
@@ -124,10 +138,17 @@ def _call(functions: dict[str, Any], order: dict[str, Any]) -> dict[str, Any]:
     except Refused as error:
         return {"refused": str(error)}
     except Exception as error:  # noqa: BLE001 - whatever a function raises is a result
-        return {"raised": f"{type(error).__name__}: {error}".rstrip(": ")}
+        return {"raised": _words(error)}
     finally:
-        with suppress(AttributeError):
-            signal.alarm(0)
+        _rest()
+
+
+def _words(error: BaseException) -> str:
+    """An error as Python shows it; of one that cannot even be shown, its name."""
+    try:
+        return f"{type(error).__name__}: {error}".rstrip(": ")
+    except Exception:  # noqa: BLE001 - its text is made by the function's own code
+        return type(error).__name__
 
 
 def _run(function: Any, arguments: dict[str, Any]) -> Any:
@@ -149,6 +170,8 @@ def plain(value: Any, depth: int = DEPTH) -> Any:
     """A value as JSON can hold it. Raises TypeError or ValueError for what it cannot."""
     if depth == 0:
         raise ValueError(f"the result is nested more than {DEPTH} levels deep")
+    if isinstance(value, int) and value.bit_length() > BITS:
+        raise ValueError("the result holds an integer of thousands of digits")
     if value is None or type(value) in (bool, int, str):
         return value
     if isinstance(value, enum.Enum):
@@ -176,7 +199,7 @@ def _gathered(value: Any, depth: int) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return plain(value._asdict(), depth)
     if isinstance(value, Mapping):
-        return {_key(key): plain(item, depth) for key, item in value.items()}
+        return _object(value, depth)
     if isinstance(value, set | frozenset):
         return sorted((plain(item, depth) for item in value), key=json.dumps)
     if isinstance(value, list | tuple):
@@ -188,9 +211,22 @@ def _gathered(value: Any, depth: int) -> Any:
     raise TypeError(f"the result holds a {type(value).__name__}, which is no JSON")
 
 
+def _object(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    """A mapping with keys as JSON has them. Raises ValueError if two become one."""
+    made: dict[str, Any] = {}
+    for key, item in value.items():
+        name = _key(key)
+        if name in made:
+            raise ValueError(f"the result has two keys that are {name} in JSON")
+        made[name] = plain(item, depth)
+    return made
+
+
 def _key(key: Any) -> str:
-    key = plain(key, 1)
-    return key if isinstance(key, str) else json.dumps(key)
+    made = plain(key)
+    if isinstance(made, dict | list):
+        raise TypeError(f"the result has a {type(key).__name__} as a key, which is no JSON")
+    return made if isinstance(made, str) else json.dumps(made)
 
 
 def _line(answer: dict[str, Any]) -> str:

@@ -49,7 +49,8 @@ def fits(document: Any) -> bool:
 def fits_text(content: str) -> bool:
     """Whether a text is a scene of API-Bank's level 3."""
     return bool(
-        re.search(r"(?mi)^\s*Scene\s*:", content) and re.search(r"(?i)API Calls?:", content)
+        re.search(r"(?mi)^[ \t]*Scene[ \t]{0,9}:", content)
+        and re.search(r"(?i)API Calls?:", content)
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +64,8 @@ def detect(source: str) -> Format:
     if path.is_dir():
         return Format("folder")
     if path.exists():
+        if not path.is_file():  # a pipe or a device may never end
+            raise ImportFailed(f"{source} is neither a file nor a folder. Name one.")
         found = _file(path)
         if isinstance(found, Format):
             return found
@@ -131,7 +135,7 @@ def _file(path: Path) -> Format | str:
     if ending in _TEXTS:
         return _text(path)
     if in_lines(path):
-        return _fitting(_first_row(path), UNREAD)
+        return _rows(path)
     if _says_openapi(path):
         return Format("openapi")
     document = load(path)
@@ -143,9 +147,11 @@ def _says_openapi(path: Path) -> bool:
     so that large descriptions are parsed once only, by their importer."""
     try:
         with path.open("rb") as file:
-            return bool(_OPENAPI.search(file.read(LARGEST)))
+            content = file.read(LARGEST)
     except OSError:
         return False
+    # A list, of tools for instance, may hold such a key in a value.
+    return not content[:200].lstrip().startswith(b"[") and bool(_OPENAPI.search(content))
 
 
 def _text(path: Path) -> Format | str:
@@ -157,11 +163,15 @@ def _text(path: Path) -> Format | str:
     return "It is a text without a table of APIs or calls of a scene."
 
 
-def _first_row(path: Path) -> Any:
-    for number, (_, row) in enumerate(rows(path, Ledger(path.name))):
+def _rows(path: Path) -> Format | str:
+    """The format of a file with a JSON value a line, told from the first that is not empty."""
+    ledger, row = Ledger(path.name), None
+    for number, (_, row) in enumerate(rows(path, ledger)):
         if row or number > 20:
-            return row
-    return None
+            break
+    if row is None and ledger.read:
+        return "None of its lines is JSON."
+    return _fitting(row, UNREAD)
 
 
 def _fitting(seen: Any, document: Any) -> Format | str:
@@ -190,6 +200,8 @@ def _sight(seen: Any) -> str:
         return f"a list of {len(seen)}, of which the first is " + (
             _sight(seen[0]) if seen and not isinstance(seen[0], list) else "nothing known"
         )
+    if isinstance(seen, str):
+        return "a text that is neither JSON nor YAML of objects"
     return "empty" if seen is None else f"a {type(seen).__name__}"
 
 
@@ -197,26 +209,47 @@ def _known() -> str:
     return "Known are " + "; ".join(f"{name}: {what}" for name, what in _TOLD.items()) + "."
 
 
-def _files(folder: Path) -> list[Path]:
-    """The files in it that may hold APIs, of any depth; none through links out of it."""
+def _files(folder: Path, ledger: Ledger) -> list[Path]:
+    """The files in it that may hold APIs, of any depth. What cannot be reached is booked."""
+
+    def locked(error: OSError) -> None:
+        if Path(error.filename) == folder:
+            raise ImportFailed(f"{folder} cannot be read: {error.strerror}. Check its rights.")
+        _skip(ledger, Path(error.filename).relative_to(folder), f"{error.strerror}.")
+
     root = folder.resolve()
     found: list[Path] = []
-    for path in sorted(folder.rglob("*")):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if hidden or path.suffix.lower() not in _KNOWN or not path.is_file():
-            continue
-        if path.resolve().is_relative_to(root):
-            found.append(path)
+    others: Counter[str] = Counter()
+    for parent, folders, names in os.walk(folder, onerror=locked):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for path in (Path(parent, name) for name in (*folders, *names) if name[0] != "."):
+            if path.is_symlink() and not _leads_into(root, path):
+                _skip(ledger, path.relative_to(folder), "It is a link out of the folder.")
+            elif path.is_file() and path.suffix.lower() in _KNOWN:
+                found.append(path)
+            elif not path.is_dir():
+                others[path.suffix.lower() or path.name] += 1
         if len(found) > _MOST_FILES:
             raise ImportFailed(f"{folder} holds more than {_MOST_FILES:,} files. Name a part.")
-    return found
+    if others:
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in others.most_common(5))
+        more = ", …" if len(others) > 5 else ""
+        ledger.note(f"Files that were not looked at, by their endings: {kinds}{more}.")
+    return sorted(found)
+
+
+def _leads_into(root: Path, link: Path) -> bool:
+    try:
+        return link.resolve(strict=True).is_relative_to(root)
+    except (OSError, RuntimeError):  # to nothing, or in a circle
+        return False
 
 
 def _mixed(
     folder: Path, ledger: Ledger, category: str, only: Name | None
 ) -> Iterator[Api | PublicApi]:
     """Each file by its own format; API-Bank's files together, as they tell of the same APIs."""
-    files = _files(folder)
+    files = _files(folder, ledger)
     parts = _parts(files)
     used: set[str] = set()
     versions: set[str] = set()
@@ -237,7 +270,7 @@ def _mixed(
             if form.name == "api-bank":
                 bank.take(path, ledger, form.document)
             elif form.name == "python":
-                module = _dotted(named)
+                module = _dotted(named, folder)
                 yield from python.read(path, ledger, category=category, named=module, seen=seen)
             else:
                 ledger.version = ""
@@ -246,10 +279,18 @@ def _mixed(
         except ImportFailed as error:
             _skip(ledger, named, str(error))
     if not used:
-        raise ImportFailed(f"None of the {len(files)} files in {folder} holds APIs. {_known()}")
+        raise ImportFailed(_none(folder, ledger))
     yield from bank.apis(ledger, reference(folder), category)
     ledger.format = ", ".join(sorted(used))
     ledger.version = ", ".join(sorted(versions))
+
+
+def _none(folder: Path, ledger: Ledger) -> str:
+    """Why a folder is refused, with what its first files are."""
+    report = ledger.report(imported=0)
+    first = "".join(f" {one.what}: {one.why}" for one in report.skipped[:3])
+    notes = "".join(f" {note}" for note in report.notes)
+    return f"No file in {folder} holds APIs.{first}{notes} {_known()}"
 
 
 def _skip(ledger: Ledger, named: Path, why: str) -> None:
@@ -257,15 +298,10 @@ def _skip(ledger: Ledger, named: Path, why: str) -> None:
     ledger.skip(named.as_posix(), why)
 
 
-def _dotted(path: Path) -> str:
+def _dotted(path: Path, folder: Path) -> str:
     """`tools/weather.py` as `tools.weather`, so that modules of one name are told apart."""
     parts = [*path.parent.parts, *([] if path.stem == "__init__" else [path.stem])]
-    return ".".join(parts) or path.stem
-
-
-def _none(folder: Path, files: list[Path]) -> str:
-    known = "; ".join(f"{name}: {what}" for name, what in _TOLD.items())
-    return f"None of the {len(files)} files in {folder} holds APIs. Known are {known}."
+    return ".".join(parts) or folder.resolve().name
 
 
 def _parts(files: Iterable[Path]) -> set[Path]:

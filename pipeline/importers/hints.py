@@ -129,6 +129,8 @@ class Hints:
         return {} if name in _ANYTHING else self._odd(node)
 
     def _generic(self, name: str, inner: list[ast.expr], node: ast.expr, depth: int) -> JsonObject:
+        if not inner and name not in ("tuple", "Tuple"):  # `list[()]`
+            return self._odd(node)
         if name == "Optional":
             return self._union([*inner, ast.Constant(None)], depth)
         if name == "Union":
@@ -160,7 +162,8 @@ class Hints:
         if len(made) == 1:
             return made[0]
         if all(set(schema) == {"type"} for schema in made):
-            return {"type": [schema["type"] for schema in made]}
+            names = [name for schema in made for name in _type_names(schema["type"])]
+            return {"type": list(dict.fromkeys(names))}
         return {"anyOf": made}
 
     def _literal(self, inner: list[ast.expr]) -> JsonObject:
@@ -264,6 +267,11 @@ class Hints:
             if shape and shape.is_enum and node.attr in shape.members:
                 return True, enumerated(shape).get(node.attr)
         return literal(node)
+
+
+def _type_names(given: Any) -> list[Any]:
+    """`int | None` within another union is several types already."""
+    return given if isinstance(given, list) else [given]
 
 
 def _alternatives(node: ast.expr) -> list[ast.expr]:

@@ -61,7 +61,8 @@ class Intake:
         """
         called = line(name)
         if not called:
-            return self.refuse(f"{line(tool)}: {line(description)[:60]}", "It has no name.")
+            shown = filter(None, (line(tool), line(description)[:60]))
+            return self.refuse(": ".join(shown), "It has no name.")
         path = [line(category) or UNSORTED, line(tool) or "unnamed", called]
         raw = _fingerprint([description, parameters, returns])
         known = self._seen.setdefault("/".join(path), set())
@@ -70,7 +71,7 @@ class Intake:
             return None
         known.add(raw)
         if len(known) > 1:
-            path[2] = f"{called} ({len(known)})"
+            path[2] = self._numbered(path, len(known), raw)
         self.ledger.read += 1
         api = "/".join(path)
         yield Api(
@@ -85,6 +86,14 @@ class Intake:
             source=Source(kind=self.kind, reference=self.reference, operation=operation or called),
         )
         return None
+
+    def _numbered(self, path: list[str], number: int, raw: bytes) -> str:
+        """The name with a number that no other name of this source ends with."""
+        start = "/".join(path)
+        while f"{start} ({number})" in self._seen:
+            number += 1
+        self._seen[f"{start} ({number})"] = {raw}
+        return f"{path[2]} ({number})"
 
     def close(self) -> None:
         """Say how many repeats there were: they are no further operations."""

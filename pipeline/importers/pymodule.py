@@ -66,7 +66,7 @@ def read_module(path: Path, ledger: Ledger) -> Module:
         ) from error
     except OSError as error:
         raise ImportFailed(f"{path.name} cannot be read: {error.strerror}.") from error
-    except (ValueError, MemoryError, RecursionError) as error:
+    except (LookupError, ValueError, MemoryError, RecursionError) as error:
         raise ImportFailed(f"{path.name} is no Python that can be read: {error}.") from error
     module = Module()
     for statement in _statements(tree.body):

@@ -63,6 +63,8 @@ def read(
     for reason, names in _left_out(module).items():
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         ledger.note(f"{named}: left out as {reason}: {len(names)} ({shown}).")
+    if seen is None and not module.functions and not any(module.methods.values()):
+        ledger.note(f"{named}: no functions are defined in it.")
     yield from _functions(module, named, intake, category or CATEGORY)
     intake.close()
 

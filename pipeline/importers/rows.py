@@ -52,8 +52,13 @@ def _lines(path: Path, ledger: Ledger) -> Iterator[tuple[str, Any]]:
             while raw := file.readline(LONGEST_LINE):
                 number += 1
                 ledger.bytes += len(raw)
-                if raw.strip():
-                    yield from _line(raw, f"{path.name}:{number}", ledger)
+                place = f"{path.name}:{number}"
+                if len(raw) == LONGEST_LINE and not raw.endswith(b"\n"):
+                    _book(place, f"The line has more than {LONGEST_LINE:,} bytes.", ledger)
+                    while raw and not raw.endswith(b"\n"):
+                        raw = file.readline(LONGEST_LINE)
+                elif raw.strip():
+                    yield from _line(raw, place, ledger)
     except OSError as error:
         raise ImportFailed(
             f"{path.name} cannot be read: {error.strerror}. Check the path and its rights."
@@ -64,5 +69,9 @@ def _line(raw: bytes, place: str, ledger: Ledger) -> Iterator[tuple[str, Any]]:
     try:
         yield place, json.loads(raw, parse_constant=str)
     except (ValueError, RecursionError):
-        ledger.read += 1
-        ledger.skip(place, "The line is no JSON.")
+        _book(place, "The line is no JSON.", ledger)
+
+
+def _book(place: str, why: str, ledger: Ledger) -> None:
+    ledger.read += 1
+    ledger.skip(place, why)

@@ -17,7 +17,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -49,7 +49,8 @@ class PoolFolder:
         return self.path.name
 
     def apis(self) -> Iterator[Api]:
-        return _records(self.path / "apis.jsonl", Api)
+        """Raises StoreError with the line that holds no API."""
+        return _records(self.path / "apis.jsonl", Api, _misshapen)
 
     def examples(self) -> Iterator[PublicApi]:
         """Public APIs that ground the API agent; they are no APIs of the pool."""
@@ -102,7 +103,7 @@ class PoolFolder:
         old, seen, reports = map(_lines, paths)
         with together(*paths) as (apis, public, imports):
             apis.writelines(spool.over(old))
-            public.writelines(_joined(seen, examples))
+            public.writelines(_joined(zip(self.examples(), seen, strict=True), examples))
             imports.writelines(reports)
             imports.write(record_line(report))
 
@@ -166,10 +167,14 @@ def _lines(path: Path) -> Iterator[bytes]:
             yield line if line.endswith(b"\n") else line + b"\n"
 
 
-def _records(path: Path, model: type[R]) -> Iterator[R]:
+def _records(
+    path: Path, model: type[R], misshapen: Callable[[R], str] = lambda record: ""
+) -> Iterator[R]:
     for number, line in enumerate(_lines(path), 1):
         try:
-            yield model.model_validate(json.loads(line))
+            record = model.model_validate(json.loads(line))
+            if wrong := misshapen(record):
+                raise ValueError(wrong)
         except (ValueError, RecursionError) as error:
             why = str(error)
             if isinstance(error, ValidationError):
@@ -179,20 +184,34 @@ def _records(path: Path, model: type[R]) -> Iterator[R]:
                 f"{path}, line {number}: is damaged or from another version of toolloom ({why}). "
                 f"Remove this line, or the folder {path.parent}, and import its source again."
             ) from error
+        yield record
 
 
-def _joined(old: Iterable[bytes], new: Sequence[PublicApi]) -> Iterator[bytes]:
+def _misshapen(api: Api) -> str:
+    """The part of an API's schemas that all who use them would stumble on; empty if none."""
+    for name, schema in (("parameters", api.parameters), ("returns", api.returns or {})):
+        properties, required = schema.get("properties", {}), schema.get("required", [])
+        if not isinstance(properties, dict) or not all(
+            isinstance(one, dict | bool) for one in properties.values()
+        ):
+            return f"{name}.properties: Input should be an object of schemas"
+        if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
+            return f"{name}.required: Input should be a list of names"
+    return ""
+
+
+def _joined(old: Iterable[tuple[PublicApi, bytes]], new: Sequence[PublicApi]) -> Iterator[bytes]:
     """The old examples, new ones of the same name in their place, then the other new ones."""
     fresh = {(api.category, api.name): record_line(api) for api in new}
-    for line in old:
-        known = json.loads(line)
-        yield fresh.pop((known["category"], known["name"]), line)
+    for known, line in old:
+        yield fresh.pop((known.category, known.name), line)
     yield from fresh.values()
 
 
 def pools(outputs: Path) -> list[str]:
     """Names of the pools below `outputs`."""
-    return sorted(path.parent.name for path in (outputs / "pools").glob("*/apis.jsonl"))
+    found = (outputs / "pools").glob("*/apis.jsonl")
+    return sorted(path.parent.name for path in found if path.is_file())
 
 
 def find_pool(outputs: Path, name: str) -> PoolFolder:

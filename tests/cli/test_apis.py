@@ -1,9 +1,11 @@
 import asyncio
 import io
 import json
+import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +89,7 @@ def test_import_says_what_it_came_to(home: Path) -> None:
     ran = call("import", "tools.json", "--into", "mine", "--category", "Sea")
     assert ran.exit_code == 0, ran.output
     head, row = ran.stdout.splitlines()[:2]
-    assert head.split()[:5] == ["source", "format", "version", "read", "imported"]
+    assert head.split() == ["source", "format", "read", "imported", "seconds"]
     assert row.split()[:4] == ["tools.json", "openai", "2", "2"]
     assert "2 APIs imported into outputs/pools/mine." in ran.stdout
     assert [one.category for one in pool("mine").apis()] == ["Sea", "Sea"]
@@ -188,6 +190,36 @@ def test_the_report_can_be_had_as_json(home: Path) -> None:
     assert (printed["imports"][0]["imported"], printed["imports"][0]["replaced"]) == (3, 3)
     assert [one["source"] for one in printed["failed"]] == ["none.json"]
     assert [one.replaced for one in pool("mine").reports()] == [0, 3]
+
+
+@pytest.mark.parametrize("place", [".", "tools.json/report"])
+def test_a_report_that_cannot_be_written_is_one_message(home: Path, place: str) -> None:
+    """What was imported is told all the same."""
+    ran = call("import", "tools.json", "--into", "mine", "--report", place)
+    assert ran.exit_code == 2, ran.output
+    assert "2 APIs imported" in ran.stdout
+    assert "cannot be written" in ran.stderr
+
+
+def test_a_report_to_a_device_leaves_the_device(home: Path) -> None:
+    """What is no file, such as /dev/stderr, is written to and never replaced."""
+    os.mkfifo("pipe")
+    read = threading.Thread(target=lambda: got.append(Path("pipe").read_text()))
+    got: list[str] = []
+    read.start()
+    ran = call("import", "tools.json", "--into", "mine", "--report", "pipe")
+    read.join()
+    assert ran.exit_code == 0, ran.output
+    assert Path("pipe").is_fifo()
+    assert json.loads(got[0])["imports"][0]["imported"] == 2
+
+
+def test_examples_are_not_counted_as_apis(home: Path) -> None:
+    """A list of public APIs gives none to call, and is no failure."""
+    Path("list.md").write_text("| API | Description |\n|---|---|\n| Nests | Finds nests |\n")
+    ran = call("import", "list.md", "--into", "mine")
+    assert "0 APIs and 1 example for the API agent imported" in ran.stdout
+    assert ran.exit_code == 0, ran.output
 
 
 def test_long_lists_are_cut_and_say_where_the_rest_is(home: Path) -> None:
@@ -385,6 +417,17 @@ def test_the_report_shows_losses_as_data() -> None:
     assert "\x1b" not in shown
 
 
+def test_the_table_of_imports_keeps_its_numbers_on_a_narrow_terminal() -> None:
+    """Heads of numbers are whole; columns that hold nothing are left out."""
+    ledger = Ledger("/a/folder/with/a/name/of/some/length", "openapi")
+    ledger.skip("a", "b")
+    report = ledger.report(imported=1_234_567, replaced=2, seconds=1)
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(imports_view([report], "a file"))
+    head = console.export_text().splitlines()[0].split()
+    assert head == ["source", "format", "read", "imported", "replaced", "skipped", "seconds"]
+
+
 @pytest.mark.parametrize("schema", [True, None, [], {"type": {}}, {"enum": 3}, {"items": 3}])
 def test_odd_schemas_have_a_type(schema: Any) -> None:
     """A schema that no importer would make is shown all the same."""
@@ -409,6 +452,28 @@ def test_a_closed_pipe_is_no_error(home: Path) -> None:
         assert process.stdout and process.stderr
         process.stdout.close()
         assert process.stderr.read() == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="only Linux has /dev/full")
+@pytest.mark.parametrize("buffered", ["", "1"])
+@pytest.mark.parametrize("command", [["list", "sea"], ["show", "sea", "tides", "--json"]])
+def test_a_full_disk_under_the_output_is_one_message(
+    home: Path, command: list[str], buffered: str
+) -> None:
+    """Exit code 2 and no traceback, also if Python finds out when it flushes."""
+    code = "from toolloom.cli import main; main()"
+    environment = {**os.environ, "PYTHONUNBUFFERED": buffered}
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-c", code, "apis", *command],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=home,
+            env=environment,
+            text=True,
+        )
+    assert ran.returncode == 2
+    assert ran.stderr == "The output cannot be written (No space left on device).\n"
 
 
 async def test_search_ranks_by_meaning(home: Path) -> None:

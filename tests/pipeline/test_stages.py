@@ -15,11 +15,12 @@ from toolloom.pipeline.runner import run
 from toolloom.pipeline.stages import (
     STAGES,
     draw_briefs,
+    draw_queries,
     examples_for,
     settle_apis,
     settle_domains,
 )
-from toolloom.schemas import Domain, Reason, Recipe, RecipeError
+from toolloom.schemas import Domain, Reason, Recipe, RecipeError, ToolloomError
 
 
 def recipe(server: FakeServer, **changes: Any) -> Recipe:
@@ -41,6 +42,17 @@ def test_stages_fit_each_other() -> None:
     for before, stage in itertools.pairwise(STAGES):
         assert stage.draw or stage.reads is before.writes
     assert [s.name for s in STAGES] == ["domains", "apis", "queries", "dialogues", "tested"]
+
+
+def test_apis_that_serve_no_query_stop_the_run() -> None:
+    """No queries and no rejected record would tell nobody why; without APIs there are reasons."""
+    schema = {"type": "object", "properties": {"zzz": {"type": "string"}}, "required": ["zzz"]}
+    odd = toys.api().model_copy(update={"parameters": schema})
+    with pytest.raises(ToolloomError, match="none of the 1 APIs can serve"):
+        list(draw_queries(toys.recipe(), [odd]))
+    assert list(draw_queries(toys.recipe(), [])) == []
+    drawn = draw_queries(toys.recipe(), [toys.api()])
+    assert next(drawn).id == "q000000"
 
 
 def test_briefs_part_the_domains_over_categories() -> None:

@@ -5,6 +5,7 @@ Each start adds a line to the file that the variable STARTS names, if it is hand
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -138,9 +139,22 @@ def over_http(server: Any) -> None:
     uvicorn.Server(config).run(sockets=[listening])
 
 
+def greet_strangely() -> None:
+    """Answer the greeting with what is no answer to it."""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        known = asked["method"] == "initialize"
+        told = (
+            {"result": {"shelf": "full"}} if known else {"error": {"code": -32601, "message": ""}}
+        )
+        print(json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), **told}), flush=True)
+
+
 if __name__ == "__main__":
     if starts := os.environ.get("STARTS"):
         add_line(Path(starts))
+    if "--strange" in sys.argv:
+        greet_strangely()
     if "--broken" in sys.argv:
         sys.exit("the shelf has no books")
     print("a stray line")

@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from mcp_types import CallToolResult, TextContent
 
-from toolloom.pipeline.execution.mcp import Server
+from toolloom.pipeline.execution import process
+from toolloom.pipeline.execution.mcp import Server, _message, _read
 from toolloom.schemas import ApiSource, Failure, ToolloomError
 
 SERVER = Path(__file__).with_name("server.py")
@@ -117,6 +119,7 @@ async def test_prepare_runs_first_in_the_same_folder(server: Server, tmp_path: P
         ({"command": "'half"}, "cannot be read"),
         ({"prepare": f"{sys.executable} -c 'raise SystemExit(\"no flour\")'"}, "no flour"),
         ({"command": f"{sys.executable} {SERVER} --broken hush"}, "the shelf has no books"),
+        ({"command": f"{sys.executable} {SERVER} --strange hush"}, "in no known way: "),
         ({"environment": ("NOT_SET_ANYWHERE",)}, "NOT_SET_ANYWHERE, which is not set"),
         ({"command": "http://ada:hush@127.0.0.1:9/mcp?key=hush"}, "cannot be used"),
     ],
@@ -124,12 +127,28 @@ async def test_prepare_runs_first_in_the_same_folder(server: Server, tmp_path: P
 async def test_a_server_that_cannot_be_used_is_an_error_that_says_why(
     server: Server, changes: dict[str, str], told: str
 ) -> None:
-    """The message names the source and the reason, and none of the command's arguments."""
+    """One line names the source and the reason, and none of the command's arguments."""
     with pytest.raises(ToolloomError) as error:
         async with replace(server, **changes).session():
             pass
     assert "shelf" in str(error.value) and told in str(error.value)
-    assert "hush" not in str(error.value)
+    assert "hush" not in str(error.value) and "pydantic" not in str(error.value)
+
+
+def test_a_text_that_was_cut_in_a_character_is_read() -> None:
+    """Half a surrogate pair is what servers make of a long text: an answer all the same."""
+    line = '{"jsonrpc": "2.0", "id": 1, "result": {"text": "half \\ud83d"}}'
+    assert _message(line).result == {"text": "half ?"}
+    for stray in ("a stray line", "[]", "null", "[" * 100_000, "9" * 5_000):
+        assert _message(stray) is None
+
+
+def test_an_answer_beyond_all_bounds_is_refused() -> None:
+    """Over HTTP the length of an answer is bounded here, before it reaches the cache."""
+    found = CallToolResult(content=[TextContent(type="text", text="x" * process.MESSAGE)])
+    result = _read(found)
+    assert result.failure is Failure.PROTOCOL_ERROR
+    assert "longer than" in str(result.observation.error)
 
 
 async def test_an_address_is_reached_over_http(server: Server) -> None:

@@ -88,3 +88,34 @@ def test_files_of_a_command_are_named_by_their_whole_path(
     ((named, before),) = process.fingerprints("python shelf.py books", "shelf")
     (tmp_path / "shelf.py").write_text("changed")
     assert (named, before) != process.fingerprints("python shelf.py books", "shelf")[0]
+
+
+def test_secrets_are_told_by_the_names_of_variables() -> None:
+    """Names that say so, and passwords in addresses; nothing short, and no ordinary value."""
+    environment = {
+        "SHELF_API_KEY": "key-4711",
+        "SECRET_OF_THE_SHELF": "key-4711-long",
+        "DATABASE_URL": "postgres://ada:lovelace@localhost/books",
+        "HALF": "http://[::1",
+        "PIN_TOKEN": "1234",
+        "TZ": "Europe/Paris",
+        "AUTHOR": "Ada Lovelace",
+        "PATH": "/usr/bin:/bin",
+    }
+    assert process.secrets(environment) == {
+        "key-4711-long": "$SECRET_OF_THE_SHELF",
+        "key-4711": "$SHELF_API_KEY",
+        "lovelace": "$DATABASE_URL",
+    }
+    assert next(iter(process.secrets(environment))) == "key-4711-long"
+
+
+async def test_last_words_hold_no_secrets() -> None:
+    """An error message shows what a program said, without what it was handed on."""
+    says = "import os, sys; sys.exit('bad ' + os.environ['API_TOKEN'])"
+    with process.working_folder() as folder:
+        environment = {"API_TOKEN": "hush-4711"}
+        child = await process.Child.start([sys.executable, "-c", says], environment, folder)
+        assert await child.ended() == "ended with status 1"
+        assert child.last_words() == "bad $API_TOKEN"
+        await child.stop()

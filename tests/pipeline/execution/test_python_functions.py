@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime as dt
 import enum
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.pipeline.execution import worker
+from toolloom.pipeline.execution.process import Child
 from toolloom.pipeline.execution.python_functions import Functions
 from toolloom.schemas import Failure, ToolloomError
 
@@ -61,6 +64,15 @@ def much(): return "x" * (5 * 2**20)
 def hoard(): return len(bytearray(3 * 2**30))
 def odd(): return object()
 def mixed(): return list({"one", "two", "three", "four", "five"})
+def endless(): return 10 ** 6000
+def double(): return {1: "a", "1": "b"}
+def paired(): return {(1, 2): "a"}
+def mute():
+    class Mute(Exception):
+        def __str__(self): raise RuntimeError
+    raise Mute
+def fork(): return os.fork() and 1
+def leak(): raise ValueError("no entry for " + os.environ["SHELF_TOKEN"])
 def forbidden(): open(os.environ.get("OUTSIDE", "/nowhere"), "w").close()
 """
 ALLOWED = frozenset(re.findall(r"def (\w+)", CODE)) - {"forbidden"}
@@ -103,6 +115,10 @@ async def test_values_become_json(functions: Callable[..., Functions]) -> None:
         ("much", {}, Failure.TOOL_ERROR, "longer than 4194304 bytes"),
         ("hoard", {}, Failure.TOOL_ERROR, "MemoryError"),
         ("odd", {}, Failure.TOOL_ERROR, "holds a object, which is no JSON"),
+        ("endless", {}, Failure.TOOL_ERROR, "an integer of thousands of digits"),
+        ("double", {}, Failure.TOOL_ERROR, "two keys that are 1"),
+        ("paired", {}, Failure.TOOL_ERROR, "a tuple as a key"),
+        ("mute", {}, Failure.TOOL_ERROR, "Mute"),
         ("forbidden", {}, Failure.PROTOCOL_ERROR, "may not be called"),
         ("os.getcwd", {}, Failure.PROTOCOL_ERROR, "may not be called"),
     ],
@@ -129,6 +145,37 @@ async def test_the_worker_holds_the_list_of_what_may_run_too(
         order = {"call": "forbidden", "arguments": {}, "seconds": 1}
         answer = await session._ask(order, 5)
     assert answer == {"refused": "There is no function forbidden that may be called."}
+
+
+async def test_a_function_that_forks_answers_once(functions: Callable[..., Functions]) -> None:
+    """The child comes back from the function too; it is not heard, nor ever takes a call."""
+    async with functions().session() as session:
+        for _ in range(5):
+            assert (await session.call("fork", {})).observation.response == 1
+            assert (await session.call("add", {"a": 2})).observation.response == 2
+
+
+async def test_a_file_that_never_loads_ends_by_itself(tmp_path: Path) -> None:
+    """Nobody may be left to end it: the worker bounds the time of loading too."""
+    file = tmp_path / "endless.py"
+    file.write_text("while True: pass")
+    child = await Child.start([sys.executable, str(worker.__file__)], {}, tmp_path)
+    where = {"file": str(file), "first": [], "last": [], "allowed": []}
+    await child.send(json.dumps({**where, "seconds": 1 - worker.SLACK}))
+    async with asyncio.timeout(10):
+        assert await child.receive() is None
+    assert (await child.ended()).startswith("ended by signal")
+    await child.stop()
+
+
+async def test_secrets_are_struck_out_of_results(
+    functions: Callable[..., Functions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token that an execution needs does not reach the cache and the dataset."""
+    monkeypatch.setenv("SHELF_TOKEN", "hush-4711")
+    async with functions(environment=("SHELF_TOKEN",)).session() as session:
+        error = (await session.call("leak", {})).observation.error
+    assert error == "ValueError: no entry for $SHELF_TOKEN"
 
 
 async def test_a_slow_function_ends_at_the_time_limit(functions: Callable[..., Functions]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from toolloom.llm.cache import Cache
 from toolloom.pipeline.execution import session as sessions
 from toolloom.pipeline.execution.session import Workshop
-from toolloom.schemas import Api, ApiSource, Failure, ToolloomError
+from toolloom.schemas import Api, ApiSource, Failure, Source, ToolloomError
 
 MakeTool = Callable[..., Api]
 MakeSource = Callable[..., ApiSource]
@@ -65,7 +65,7 @@ async def test_only_what_the_recipe_names_is_executed(shelf: MakeSource, tool: M
     """Execution is opt-in: by source and by name; the rest is refused if asked for."""
     workshop = Workshop([shelf(execute=("add",))], None, 0)
     assert workshop.executes(tool("add"))
-    assert workshop.executes(tool("sum", function="add"))  # the name it has in the pool
+    assert workshop.executes(tool("add", function="add_2"))  # the name it has in the pool
     assert not workshop.executes(tool("count"))
     assert not workshop.executes(tool("add", reference="another"))
     assert not Workshop([shelf(execute=())], None, 0).executes(tool("add"))
@@ -73,6 +73,46 @@ async def test_only_what_the_recipe_names_is_executed(shelf: MakeSource, tool: M
         assert not session.runs(tool("count"))
         with pytest.raises(ToolloomError, match="may not be executed"):
             await session.run(tool("count"), {})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "count", "function": "add"},
+        {"name": "add", "source": Source(kind="mcp", reference="shelf", operation="count")},
+        {"name": "add_count", "function": "add_2"},
+        {"name": "os.add", "source": Source(kind="mcp", reference="shelf", operation="os.remove")},
+    ],
+)
+def test_no_record_runs_another_operation_under_a_name_that_may_run(
+    shelf: MakeSource, tool: MakeTool, changes: dict[str, Any]
+) -> None:
+    """What runs must be named itself: a pool of anyone's pairs names and operations as it likes."""
+    workshop = Workshop([shelf(execute=("add", "add_2", "os.add"))], None, 0)
+    assert not workshop.executes(tool(**changes))
+    assert workshop.executes(tool("add"))  # whatever was asked before
+
+
+def test_an_operation_is_named_as_its_record_writes_it(shelf: MakeSource, tool: MakeTool) -> None:
+    """As it is, with its module before it, made legal, or made unique."""
+    source = Source(kind="mcp", reference="shelf", operation="files.read")
+    api = tool("shelf.files.read", function="files_read_2", source=source)
+    for name in ("files.read", "files_read", "files_read_2", "shelf.files.read"):
+        assert Workshop([shelf(execute=(name,))], None, 0).executes(api)
+    assert not Workshop([shelf(execute=("read",))], None, 0).executes(api)
+
+
+async def test_a_file_that_cannot_be_read_is_told(
+    sums: MakeSource, tool: MakeTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What decides a result and is gone stops the run with a message."""
+    put = tool("put", reference="sums.py")
+    workshop = Workshop([sums()], None, 0)
+    assert workshop.executes(put)
+    (tmp_path / "sums.py").unlink()
+    async with workshop.session("s1") as session:
+        with pytest.raises(ToolloomError, match=r"sums\.py: cannot be read"):
+            await session.run(put, {"number": 1})
 
 
 async def test_every_sample_has_a_state_of_its_own(shelf: MakeSource, tool: MakeTool) -> None:

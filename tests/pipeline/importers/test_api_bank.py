@@ -1,6 +1,7 @@
 """API-Bank's descriptions, dialogues, training rows and scenes."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,11 @@ def test_odd_answers_in_training_rows(tmp_path: Path, answer: str) -> None:
     row = {"input": "", "instruction": f"API-Request: [ToolSearcher(keywords='a')]->{answer}"}
     found, ledger = gather(write(tmp_path / "odd.jsonl", [row]))
     assert found == {} and ledger.read == 1
+
+
+@pytest.mark.parametrize("content", ["\n" * 500_000, " \n" * 500_000 + "Scene"])
+def test_an_empty_text_is_told_quickly(content: str) -> None:
+    """The time to tell a scene grows with the text, not with its square."""
+    began = time.monotonic()
+    assert not api_bank.fits_text(content)
+    assert time.monotonic() - began < 5

@@ -1,6 +1,7 @@
 """Sources are told apart by what they hold, and read with the importer that fits."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,9 @@ def test_sources_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(ImportFailed, match=r"There is no .*gone\.json"):
         gather(str(tmp_path / "gone.json"))
     (tmp_path / "odd.json").write_text("{}")
-    with pytest.raises(ImportFailed, match="None of the 1 files"):
+    with pytest.raises(
+        ImportFailed, match=r"No file in .* holds APIs\. odd\.json: It is an object"
+    ):
         gather(str(tmp_path))
 
 
@@ -154,5 +157,63 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "tools.json").symlink_to(tmp_path / "outside" / "tools.json")
     (tmp_path / "inside" / "own.py").write_text("def own(): ...\n")
-    found, _ = gather(str(tmp_path / "inside"))
-    assert [api.name for api in found] == ["own.own"]
+    (tmp_path / "inside" / "gone.json").symlink_to("nowhere.json")
+    (tmp_path / "inside" / "folder").symlink_to(tmp_path / "outside")
+    (tmp_path / "inside" / "same.py").symlink_to("own.py")
+    found, report = gather(str(tmp_path / "inside"))
+    assert [api.name for api in found] == ["own.own", "same.own"]
+    assert {one.what for one in report.skipped} == {"tools.json", "gone.json", "folder"}
+
+
+def test_other_files_of_a_folder_are_noted(tmp_path: Path) -> None:
+    """What has no ending that APIs come in is counted, not silently passed over."""
+    write(tmp_path)
+    for name in ("a.sh", "b.sh", "LICENSE"):
+        (tmp_path / name).write_text("words")
+    _, report = gather(str(tmp_path))
+    assert "Files that were not looked at, by their endings: 2 .sh, 1 LICENSE." in report.notes
+
+
+def test_a_folder_that_cannot_be_entered_is_booked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A locked folder within is skipped with a line; the source itself is refused."""
+    write(tmp_path)
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    real = os.scandir
+
+    def refuse(path: Any) -> Any:  # permissions do not hold for root
+        if Path(path) == locked:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    _, report = gather(str(tmp_path))
+    assert ("locked", "Permission denied.") in [(one.what, one.why) for one in report.skipped]
+    with pytest.raises(ImportFailed, match="locked cannot be read: Permission denied"):
+        gather(str(locked))
+
+
+@pytest.mark.parametrize("name", ["pipe.json", "pipe.py", "pipe.md", "pipe"])
+def test_a_pipe_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    """Nothing is read from what may never end."""
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ImportFailed, match="neither a file nor a folder"):
+        gather(str(tmp_path / name))
+
+
+def test_a_version_in_a_value_makes_no_openapi(tmp_path: Path) -> None:
+    """Tools whose examples are API descriptions are tools."""
+    tool = {"name": "check", "parameters": SCHEMA, "examples": [{"openapi": "3.0.0"}]}
+    (tmp_path / "tools.json").write_text(json.dumps([tool]))
+    _, report = gather(str(tmp_path / "tools.json"))
+    assert (report.format, report.imported) == ("openai", 1)
+
+
+def test_the_first_module_of_a_package_has_its_name(tmp_path: Path) -> None:
+    """`__init__.py` of a folder is called what the folder is."""
+    (tmp_path / "zoo").mkdir()
+    (tmp_path / "zoo" / "__init__.py").write_text("def feed(): ...\n")
+    found, _ = gather(str(tmp_path / "zoo"))
+    assert [api.id for api in found] == ["Python/zoo/zoo.feed"]

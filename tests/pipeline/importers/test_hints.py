@@ -66,6 +66,8 @@ def told(hint: str, aliases: dict[str, str] | None = None) -> tuple[Any, list[st
         ("int | str | None", {"type": ["integer", "string", "null"]}),
         ("'int | None'", {"type": ["integer", "null"]}),
         ("Union[int, int]", {"type": "integer"}),
+        ("Optional[Union[int, str]]", {"type": ["integer", "string", "null"]}),
+        ("str | 'int | None' | None", {"type": ["string", "integer", "null"]}),
         ("list[int] | None", {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]}),
         ("Literal['a', 'b']", {"type": "string", "enum": ["a", "b"]}),
         ("Literal['a', 1]", {"enum": ["a", 1]}),
@@ -122,3 +124,9 @@ def test_any_text_is_read(hint: str) -> None:
     """Arbitrary text gives a schema or is told as unknown; nothing is raised."""
     made, _ = told(hint)
     assert json.loads(json.dumps(made)) == made
+
+
+@pytest.mark.parametrize("hint", ["list[()]", "Optional[()]", "Annotated[()]", "Literal[()]"])
+def test_a_type_of_nothing_is_left_open(hint: str) -> None:
+    """Brackets around nothing say nothing, except of a tuple."""
+    assert told(hint) == ({}, [hint])

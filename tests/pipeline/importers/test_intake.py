@@ -48,6 +48,14 @@ def test_namesakes_get_ids_of_their_own() -> None:
     assert [renamed.why for renamed in ledger.report(imported=2).renamed] == ["taken"]
 
 
+def test_a_namesake_gets_no_id_that_another_name_has() -> None:
+    """Ids are unique, whatever order the names come in."""
+    intake = Intake(Ledger("shop.json"), "bfcl")
+    wanted = [("buy", "1"), ("buy", "2"), ("buy (2)", "3"), ("sell (2)", "4"), ("sell", "5")]
+    found = [take(intake, name=n, description=d) for n, d in [*wanted, ("sell", "6")]]
+    assert len({api.id for (api,) in found}) == len(found)
+
+
 def test_what_has_no_name_is_booked() -> None:
     """An entry without a name is counted and skipped with a reason."""
     ledger = Ledger("shop.json")

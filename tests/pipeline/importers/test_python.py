@@ -182,6 +182,7 @@ def test_functions_under_conditions_are_found(tmp_path: Path) -> None:
         ("x = 1\ndef f(:\n", "shop.py, line 2 is no Python"),
         ("\0", "null bytes"),
         ("# coding: nowhere\n", "no Python that can be read"),
+        ("# coding: rot13\n", "no Python that can be read"),
         ("(" * 3000, "no Python that can be read"),
     ],
 )
@@ -236,3 +237,11 @@ def test_modules_of_python_itself(package: Path) -> None:
     found: list[Any] = list(python.read(Path("textwrap"), Ledger("textwrap")))
     assert {"dedent", "fill"} <= {api.source.operation for api in found}
     assert list(python.read(Path("os"), Ledger("os")))
+
+
+def test_a_file_without_functions_says_so(tmp_path: Path) -> None:
+    """Nothing read is told, so that it is not taken for a success."""
+    (tmp_path / "empty.py").write_text("")
+    ledger = Ledger("empty.py")
+    assert list(python.read(tmp_path / "empty.py", ledger)) == []
+    assert ledger.report(imported=0).notes == ("empty: no functions are defined in it.",)

@@ -41,3 +41,16 @@ def test_a_broken_line_is_booked(tmp_path: Path) -> None:
 def test_a_document_that_was_loaded_is_not_read_again(tmp_path: Path) -> None:
     """With its content at hand the file is not opened."""
     assert list(rows(tmp_path / "gone.json", Ledger("x"), [1])) == [("gone.json", [1])]
+
+
+def test_a_line_that_is_too_long_is_booked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rest is passed over, and the lines after it keep their numbers."""
+    monkeypatch.setattr("toolloom.pipeline.importers.rows.LONGEST_LINE", 20)
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n{"a": "' + 90 * "x" + '"}\n{"a": 3}\n')
+    ledger = Ledger("a.jsonl")
+    assert [place for place, _ in rows(path, ledger)] == ["a.jsonl:1", "a.jsonl:3"]
+    (skipped,) = ledger.report(imported=0).skipped
+    assert (skipped.what, skipped.why) == ("a.jsonl:2", "The line has more than 20 bytes.")

@@ -296,3 +296,31 @@ def test_a_file_in_place_of_a_pool_is_a_store_error(tmp_path: Path) -> None:
     (tmp_path / "pools").write_text("a file")
     with pytest.raises(StoreError, match="cannot be written"):
         bring(open_pool(tmp_path, "mine"), api("buy"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"parameters": {"properties": []}},
+        {"parameters": {"properties": {"a": 5}}},
+        {"parameters": {"required": "abc"}},
+        {"returns": {"properties": 3}},
+    ],
+)
+def test_an_api_that_nothing_could_use_is_named(pool: PoolFolder, changes: dict[str, Any]) -> None:
+    """Schemas that were edited out of shape are told with their line, not where they are used."""
+    bring(pool, api("buy"))
+    (pool.path / "apis.jsonl").write_text(api("buy", **changes).model_dump_json())
+    with pytest.raises(StoreError, match=r"apis\.jsonl, line 1: is damaged .* Input should be"):
+        list(pool.apis())
+
+
+@pytest.mark.parametrize("line", ["nonsense", "[]", '{"category": "Birds"}'])
+def test_a_damaged_example_is_named(pool: PoolFolder, line: str) -> None:
+    """An import into a pool with a damaged example changes nothing."""
+    bring(pool, api("buy"), PublicApi(name="Nests", category="Birds", does="Finds nests."))
+    (pool.path / "examples.jsonl").write_text(line)
+    before = files(pool)
+    with pytest.raises(StoreError, match=r"examples\.jsonl, line 1: is damaged"):
+        bring(pool, api("sell"))
+    assert files(pool) == before

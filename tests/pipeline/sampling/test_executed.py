@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import toys
 
-from toolloom.pipeline.sampling.executed import executed_by
-from toolloom.schemas import Source
+from toolloom.pipeline.sampling.executed import check_executed, executed_by
+from toolloom.schemas import Source, ToolloomError
 
 
 def runs(source: dict[str, Any], **of: Any) -> bool:
@@ -38,3 +38,13 @@ def test_a_server_is_known_by_its_name() -> None:
     assert runs({"mcp": "/opt/bin/weather --home x"}, kind="mcp", reference="weather")
     assert runs({"mcp": "weather", "name": "sky"}, kind="mcp", reference="sky")
     assert not runs({"mcp": "weather", "name": "sky"}, kind="mcp", reference="weather")
+
+
+def test_a_source_that_executes_nothing_is_told() -> None:
+    """`execute` on a spec or a pool would leave all its APIs to the model without a word."""
+    server: dict[str, Any] = {"mcp": "weather", "execute": ["current"]}
+    api = toys.api().model_copy(update={"source": Source(kind="mcp", reference="weather")})
+    check_executed(toys.recipe(apis={"sources": [server, {"path": "weather.json"}]}), [api])
+    spec = {"path": "weather.json", "execute": ["current"]}
+    with pytest.raises(ToolloomError, match=r"weather\.json: `execute` names current, of which"):
+        check_executed(toys.recipe(apis={"sources": [server, spec]}), [api])
