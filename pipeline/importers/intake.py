@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from hashlib import sha256
@@ -124,8 +125,14 @@ class Intake:
 
 
 def reference(path: Path) -> str:
-    """How a record names the file it comes from: without the folders of this machine."""
-    return path.name if path.is_absolute() else path.as_posix()
+    """How a record names the file it comes from: without the folders of this machine.
+
+    A file below the current folder has one name, however its path is given.
+    """
+    try:
+        return Path(os.path.abspath(path)).relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return path.name
 
 
 def text(value: Any) -> str:

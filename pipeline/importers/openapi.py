@@ -10,6 +10,7 @@ from toolloom.pipeline.importers import constraints
 from toolloom.pipeline.importers.dialect import RETURNS, Scoped, arguments, plain
 from toolloom.pipeline.importers.documents import documents, load
 from toolloom.pipeline.importers.inference import schema_of
+from toolloom.pipeline.importers.intake import reference
 from toolloom.pipeline.importers.ledger import Ledger
 from toolloom.pipeline.importers.openapi_request import (
     Operation,
@@ -97,7 +98,7 @@ class _Description:
         self._swagger = _is_swagger(document)
         self._category = shortened(sentence(category), _SHORT) or self._own_category()
         self._tool = shortened(sentence(self._info.get("title")), _SHORT) or legible(file.stem)
-        self._file = _shown(file)
+        self._file = reference(file)
         self._names: set[str] = set()
         self._remarks = Remarks()
 
@@ -263,11 +264,3 @@ def _example(media: Any, resolve: Any) -> Any:
         return media.get("example")
     first, _ = settled(next(iter(several.values())), resolve, "examples")
     return first.get("value") if isinstance(first, dict) else None
-
-
-def _shown(file: Path) -> str:
-    """Relative to the working folder if it is below it; otherwise its name: no machine's paths."""
-    try:
-        return file.resolve().relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return file.name

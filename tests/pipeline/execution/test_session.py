@@ -323,5 +323,8 @@ def test_a_folder_executes_each_of_its_files(
     (tmp_path / "sums.py").write_text(CODE)
     assert not relative.executes(outside)
     absolute = Workshop([ApiSource(path=str(tmp_path / "tools"), execute=("put",))], None, 0)
+    assert absolute.executes(tool("put", reference="tools/two/sums.py"))
+    monkeypatch.chdir(tmp_path / "tools" / "one")  # from here the files have no path but a name
+    absolute = Workshop([ApiSource(path=str(tmp_path / "tools"), execute=("put",))], None, 0)
     with pytest.raises(ToolloomError, match="2 files sums.py"):
         absolute.executes(tool("put", reference="sums.py"))
