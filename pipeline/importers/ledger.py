@@ -41,7 +41,9 @@ class Ledger:
         if name != wanted:
             only_taken = taken and legal(wanted) == wanted
             why: Literal["illegal", "taken"] = "taken" if only_taken else "illegal"
-            self._renamed.append(Renamed(api=api, old=wanted, new=name, why=why))
+            self._renamed.append(
+                Renamed(api=writable(api), old=writable(wanted), new=name, why=why)
+            )
         return name
 
     def _free(self, name: str) -> str:
@@ -53,19 +55,21 @@ class Ledger:
         return found
 
     def cut(self, api: str, place: str, why: Why, size: int = 0) -> None:
-        self._cut.append(Cut(api=api, place=place, why=why, bytes=size))
+        self._cut.append(Cut(api=writable(api), place=writable(place), why=why, bytes=size))
 
     def unresolved(self, reference: str, place: str, why: Obstacle) -> None:
         """Booked once for each reference and reason, with the first place it stands."""
         key = (reference, why)
         if key not in self._unresolved:
-            self._unresolved[key] = Unresolved(reference=reference, place=place, why=why)
+            self._unresolved[key] = Unresolved(
+                reference=writable(reference), place=writable(place), why=why
+            )
 
     def skip(self, what: str, why: str) -> None:
-        self._skipped.append(Skipped(what=what[:200], why=why))
+        self._skipped.append(Skipped(what=writable(what[:200]), why=writable(why)))
 
     def note(self, text: str) -> None:
-        self._notes.append(text)
+        self._notes.append(writable(text))
 
     def report(
         self, *, imported: int, replaced: int = 0, examples: int = 0, seconds: float = 0
@@ -97,3 +101,8 @@ def legal(name: str) -> str:
         return name
     cleaned = re.sub(r"_{2,}", "_", re.sub(r"[^a-zA-Z0-9_-]+", "_", name)).strip("_")
     return cleaned[:LONGEST].strip("_") or "unnamed"
+
+
+def writable(text: str) -> str:
+    """`text` with `?` for what UTF-8 cannot hold: half a character of a damaged file."""
+    return text.encode("utf-8", "replace").decode()
