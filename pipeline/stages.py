@@ -17,7 +17,7 @@ from toolloom.pipeline.checks.wording import odd_reply, odd_request
 from toolloom.pipeline.compression import compress
 from toolloom.pipeline.execution.replay import replay
 from toolloom.pipeline.pool.importing import shown
-from toolloom.pipeline.pool.sources import listed_examples, take
+from toolloom.pipeline.pool.sources import ApiList, listed, lists_among, take
 from toolloom.pipeline.retrieval import Index
 from toolloom.pipeline.sampling.drawing import draw_needs, rng_for, shares
 from toolloom.pipeline.sampling.executed import check_executed
@@ -85,8 +85,8 @@ def settle_domains(found: Sequence[Domain]) -> Outcome:
 
 
 @cache
-def _examples(sources: tuple[ApiSource, ...]) -> tuple[tuple[PublicApi, ...], Index]:
-    known = (*(a for a in public_apis() if a.operations), *listed_examples(sources))
+def _examples(lists: tuple[ApiList, ...]) -> tuple[tuple[PublicApi, ...], Index]:
+    known = (*(a for a in public_apis() if a.operations), *listed(lists))
     texts = [
         f"{a.name} {a.category} {a.does} " + " ".join(f"{o.name} {o.does}" for o in a.operations)
         for a in known
@@ -94,12 +94,17 @@ def _examples(sources: tuple[ApiSource, ...]) -> tuple[tuple[PublicApi, ...], In
     return known, Index(texts)
 
 
-def examples_for(subject: Domain, sources: Iterable[ApiSource] = ()) -> list[PublicApi]:
-    """Real APIs that ground a domain's: those of its category, then the most alike."""
-    known, index = _examples(tuple(sources))
+def examples_for(
+    subject: Domain, sources: Iterable[ApiSource] = (), *, detailed: bool = False
+) -> list[PublicApi]:
+    """Real APIs that ground a domain's: those of its category, then the most alike.
+
+    `detailed`: only those with operations, which a small model takes its fields from.
+    """
+    known, index = _examples(lists_among(sources))
     alike = [known[i] for i in index.top(f"{subject.name} {subject.category}", len(known))]
     ranked = sorted(alike, key=lambda a: a.category != subject.category)
-    return ranked[:SHOWN]
+    return [a for a in ranked if a.operations or not detailed][:SHOWN]
 
 
 def draw_apis(recipe: Recipe, domains: Iterable[Domain]) -> Iterator[Record]:
@@ -113,7 +118,8 @@ async def make_apis(subject: ApiSource | Domain, context: Context) -> Outcome:
         return await take(subject, _job(context, "apis", "api", shown(subject)))
     job = _job(context, "apis", "api", subject.id)
     plan = context.recipe.apis
-    grounds = examples_for(subject, plan.sources)
+    small = context.recipe.endpoint("api").small
+    grounds = examples_for(subject, plan.sources, detailed=small)
     return await api.run(subject, job, count=plan.per_domain, examples=grounds)
 
 

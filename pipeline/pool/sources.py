@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 from toolloom.agents.outcome import Job, Outcome
 from toolloom.llm import Usage
@@ -14,12 +15,14 @@ from toolloom.schemas import (
     Api,
     ApiSource,
     Finding,
+    Format,
     ImportFailed,
     ImportReport,
     Reason,
 )
 from toolloom.schemas.catalogue import PublicApi
 
+ApiList: TypeAlias = tuple[str, Format]
 POOLS = Path("outputs")  # where a pool that is named without its path is looked for
 
 
@@ -79,15 +82,22 @@ def _mended(report: ImportReport) -> dict[str, tuple[str, ...]]:
     return lines
 
 
-def listed_examples(sources: Iterable[ApiSource]) -> Iterator[PublicApi]:
-    """Public APIs in lists and pools among the sources: they ground the API agent."""
-    for source in sources:
-        if source.format in ("auto", "public-apis", "pool") and _may_list(source.path):
-            items = read_source(source, Ledger(source.path), POOLS)
-            yield from (item for item in items if isinstance(item, PublicApi))
+def lists_among(sources: Iterable[ApiSource]) -> tuple[ApiList, ...]:
+    """The sources that may hold public APIs: pools with examples, and what lists are kept in."""
+    return tuple(
+        (source.path, source.format)
+        for source in sources
+        if source.format in ("auto", "public-apis", "pool") and _may_list(source.path)
+    )
+
+
+def listed(lists: Iterable[ApiList]) -> Iterator[PublicApi]:
+    """The public APIs of lists and pools: they ground the API agent. Raises ImportFailed."""
+    for path, form in lists:
+        items = read_source(ApiSource(path=path, format=form), Ledger(path), POOLS)
+        yield from (item for item in items if isinstance(item, PublicApi))
 
 
 def _may_list(path: str) -> bool:
-    """Whether it is a pool with examples, or what a list of public APIs is kept in."""
     where = Path(path)
     return (where / "examples.jsonl").is_file() or where.suffix in (".md", ".json")

@@ -20,7 +20,7 @@ from toolloom.pipeline.stages import (
     settle_apis,
     settle_domains,
 )
-from toolloom.schemas import Domain, Reason, Recipe, RecipeError, ToolloomError
+from toolloom.schemas import ApiSource, Domain, Reason, Recipe, RecipeError, ToolloomError
 
 
 def recipe(server: FakeServer, **changes: Any) -> Recipe:
@@ -92,6 +92,24 @@ def test_examples_are_of_the_domains_kind() -> None:
     found = examples_for(Domain(category="Weather", name="marine forecasts"))
     assert len(found) == 5
     assert found[0].category == "Weather"
+
+
+LIST = """
+### Weather
+
+API | Description | Auth | HTTPS | CORS |
+|---|---|---|---|---|
+| [Tidewatch](https://tidewatch.example) | Heights of tides in marine forecasts | No | Yes | Yes |
+"""
+
+
+def test_a_list_of_public_apis_grounds_the_api_agent(tmp_path: Path) -> None:
+    """What a list among the sources names is an example; a small model needs its operations."""
+    (tmp_path / "list.md").write_text(LIST)
+    source = ApiSource(path=str(tmp_path / "list.md"), values={"unused": (1,)})
+    subject = Domain(category="Weather", name="marine forecasts and tides")
+    assert "Tidewatch" in {a.name for a in examples_for(subject, [source])}
+    assert all(a.operations for a in examples_for(subject, [source], detailed=True))
 
 
 async def test_every_record_that_enters_leaves(tmp_path: Path) -> None:
