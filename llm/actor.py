@@ -261,7 +261,7 @@ class _Scene:
         """What the last turn's calls found, each field in a sentence."""
         last = max(i for i, (who, _) in enumerate(self.said) if who == "User")
         seen = [json.loads(t) for who, t in self.said[last:] if who.startswith("Result of")]
-        facts = [x for s in seen if isinstance(s["response"], dict) for x in _facts(s["response"])]
+        facts = [x for s in seen for x in _facts(s["response"])]
         return " ".join(dict.fromkeys(facts)) or "It is done."
 
 
@@ -270,14 +270,18 @@ def _fields(function: JsonObject) -> JsonObject:
     return found
 
 
-def _facts(response: JsonObject) -> Iterator[str]:
-    for name, value in response.items():
-        label = name.replace("_", " ")
-        if isinstance(value, bool):
-            yield f"It is {'' if value else 'not '}{label}."
-        else:
-            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-            yield f"The {label} is {shown}."
+def _facts(response: Any, label: str = "") -> Iterator[str]:
+    """A response in sentences: a field each, at any depth; a text as it is; no lists of finds."""
+    if isinstance(response, dict):
+        for name, value in response.items():
+            yield from _facts(value, f"{label} {name.replace('_', ' ')}".strip())
+    elif isinstance(response, bool) and label:
+        yield f"It is {'' if response else 'not '}{label}."
+    elif isinstance(response, str) and not label:
+        yield " ".join(response.split())
+    elif label and response not in (None, "", []):
+        shown = ", ".join(map(str, response)) if isinstance(response, list) else str(response)
+        yield f"The {label} is {shown}."
 
 
 def _words(text: str) -> set[str]:
