@@ -232,6 +232,8 @@ def test_a_closed_pipe_is_no_error(home: Path) -> None:
 
 
 INTERRUPTED = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 import toys
 from toolloom.cli import main
 from toolloom.pipeline import runner
