@@ -15,16 +15,14 @@ import argparse
 import asyncio
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import openai
+from overhead import fake_server  # the script beside this one
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.runner import run
@@ -109,15 +107,6 @@ def bare_loop(base_url: str, chosen: argparse.Namespace, bodies: list[Any]) -> f
     return time.perf_counter() - began
 
 
-@contextmanager
-def fake_server() -> Iterator[str]:
-    command = [sys.executable, "-m", "toolloom.llm.fake", "--port=0", f"--latency={LATENCY}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().split()[-1]
-        process.terminate()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queries", type=int, default=200)
@@ -128,7 +117,7 @@ def main() -> None:
     bodies, longest = asyncio.run(collect(chosen))
     ways: dict[str, Callable[..., float]] = {"bare AsyncOpenAI": bare_loop, "run": whole_run}
     taken: dict[str, list[float]] = {name: [] for name in ways}
-    with fake_server() as base_url:
+    with fake_server(LATENCY) as base_url:
         bare_loop(base_url, chosen, bodies[:64])  # warm up
         for _ in range(chosen.rounds):
             for name, way in ways.items():

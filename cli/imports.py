@@ -80,7 +80,7 @@ def import_(
     known("--format", form, [name for name in get_args(Format) if name != "mcp"])
     if "" in (sources or ()):
         raise NothingFound("A SOURCE is empty: name a file, a folder, a module or a pool.")
-    given = [ApiSource(path=path, format=form) for path in sources or ()]  # type: ignore[arg-type]
+    given = [ApiSource.model_validate({"path": p, "format": form}) for p in sources or ()]
     given += [server(command, environment or ()) for command in mcp or ()]
     if not given:
         raise NothingFound("There is nothing to import: name a SOURCE, or a server with --mcp.")

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from toolloom.llm import Embedder
 
-FOUND = 2  # documents an API Search returns: enough for a near miss, short enough to read
 STEMS_KEPT = 100_000
 EMBEDDED = 2_000  # characters of a text that are embedded: what small models take, and cheap
 # Indexes a finder keeps: the pools of the queries under way, or a few large ones.
@@ -144,12 +143,6 @@ def api_text(api: Api) -> str:
     """What of an API is searched: its names, description and parameters."""
     fields = " ".join(f"{n} {s.get('description', '')}" for n, s in api.properties.items())
     return f"{api.category} {api.tool} {api.name} {api.description} {fields}"
-
-
-def search(apis: Sequence[Api], keywords: str, k: int = FOUND) -> list[JsonObject]:
-    """Documentation of the APIs that fit `keywords` best, as API Search returns it."""
-    found = Index([api_text(a) for a in apis]).top(keywords, k) if apis else []
-    return [apis[i].document() for i in found]
 
 
 def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:

@@ -206,6 +206,28 @@ async def test_real_errors_make_dialogues_about_recovering(
         assert tools[0].observation().error == "KeyError: 'Ariadne'"
 
 
+async def test_a_wrong_value_that_works_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was to fail and did not is rejected, and the finding says that it worked."""
+    monkeypatch.chdir(tmp_path)
+    Path("readers.py").write_text(READERS)
+    values = {"values": {"name": ["Ada"]}, "wrong_values": {"name": ["Grace"]}}
+    fields = {
+        "name": "works",
+        "apis": {"sources": [{"path": "readers.py", "execute": ["find_reader"], **values}]},
+        "queries": {"count": 4, "abilities": {"call": 1}, "scenarios": {"error_recovery": 1}},
+        "tester": {"votes": 0},
+    }
+    file = tmp_path / "works.yaml"
+    file.write_text(json.dumps(fields))
+    async with FakeServer() as server:
+        made = await make(file, server, tmp_path / "out")
+    told = [r["detail"] for r in rejected(made) if r["reason"] == "intent_mismatch"]
+    assert not samples(made)
+    assert any("works with the value on which it was to fail" in detail for detail in told)
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolloom.pipeline.checks.flow import Found, Made, asked, made, replies, shown
 from toolloom.pipeline.checks.grounding import leaves, same
-from toolloom.pipeline.checks.pairing import Pairing, differences, pair
+from toolloom.pipeline.checks.pairing import Pairing, differences, fits, pair
 from toolloom.schemas import Dialogue, Reason, Scenario
 
 
@@ -27,13 +27,20 @@ def intended_calls(dialogue: Dialogue) -> Iterator[Found]:
         for difference in differences(wanted, call):
             yield Reason.INTENT_MISMATCH, call.place, f"{call.name}: {difference}"
     for call in paired.spare:
-        if call.api is not None:
+        if call.api is not None and not _spared(dialogue, call):
             detail = f"{call.name} is called, but no part of the request needs it (again)"
             yield Reason.UNNEEDED_API_CALL, call.place, detail
     if dialogue.query.scenario is Scenario.IRRELEVANCE:
         for call in made(dialogue):
             if not call.is_search and call.failed and call.api is not None:
                 yield Reason.UNNEEDED_API_CALL, call.place, f"{call.name} cannot serve the request"
+
+
+def _spared(dialogue: Dialogue, call: Made) -> bool:
+    """A call that was to fail for real and worked: `planned_faults` says so."""
+    fault, due = dialogue.query.fault, dialogue.query.due
+    real = fault is not None and fault.real and fault.call < len(due)
+    return fault is not None and real and fits(due[fault.call], call)
 
 
 def _missing(dialogue: Dialogue, paired: Pairing, index: int) -> Found:

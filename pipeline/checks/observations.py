@@ -56,6 +56,8 @@ def _overcome(
     worked = [c for c in made(dialogue) if fits(planned, c) and not c.failed]
     if not hit:
         detail = f"the planned fault of {planned.api} never showed"
+        if fault.real and worked:
+            detail = f"{planned.api} works with the value on which it was to fail"
         yield Reason.INTENT_MISMATCH, None, detail
     elif fault.transient and not any(c.place > hit[0].place for c in worked):
         detail = f"{hit[0].name} failed for once and was not tried again with success"

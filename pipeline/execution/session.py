@@ -22,11 +22,12 @@ from toolloom.agents.execution import Executed
 from toolloom.llm.cache import Cache
 from toolloom.pipeline.execution.naming import operation
 from toolloom.pipeline.execution.places import Place, find_place
-from toolloom.pipeline.execution.results import Result
+from toolloom.pipeline.execution.results import Result, failed
 from toolloom.schemas import (
     Api,
     ApiSource,
     Execution,
+    Failure,
     JsonObject,
     Observation,
     Source,
@@ -34,6 +35,10 @@ from toolloom.schemas import (
     canonical,
 )
 
+LOST = failed(
+    Failure.CRASH,
+    "The process has ended, and the calls before this one ended it again or took too long.",
+)
 AT_ONCE = 4  # sessions with a process
 REPLAYS = 2  # tries to bring about a state again
 
@@ -139,8 +144,8 @@ class Session:
         body = cache.read(key) if cache else None
         if body is None:
             engine = await self._engine(place, name)
-            result = await engine.connection.call(name, arguments)
-            if result.ended:
+            result = await engine.connection.call(name, arguments) if engine else LOST
+            if engine and result.ended:
                 await self._close(place.fingerprint)
             body = _written(result, place)
             body = cache.write(key, body) if cache else body
@@ -158,8 +163,11 @@ class Session:
         }
         return _hash(decides)
 
-    async def _engine(self, place: Place, name: str) -> Engine:
-        """A running engine in the state that the sample's calls have brought about."""
+    async def _engine(self, place: Place, name: str) -> Engine | None:
+        """A running engine in the state that the sample's calls have brought about.
+
+        None where that state cannot be brought about again: one dialogue must not end a run.
+        """
         running = self._engines.get(place.fingerprint)
         if running and name in running.allowed:
             return running
@@ -171,10 +179,7 @@ class Session:
             if await _run_again(engine, earlier):
                 return engine
             await self._close(place.fingerprint)
-        raise ToolloomError(
-            f"{place.by}: calls that sample {self.sample} made before cannot be made again: "
-            "they ended their process or took too long. Raise `time_limit`, or run again."
-        )
+        return None
 
     async def _open(self, place: Place, allowed: frozenset[str]) -> Engine:
         if not self._holds:

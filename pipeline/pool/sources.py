@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from toolloom.agents.outcome import Job, Outcome
 from toolloom.llm import Usage
+from toolloom.pipeline.importers import detect
 from toolloom.pipeline.importers.ledger import Ledger
 from toolloom.pipeline.pool.importing import NOT_WANTED, Item, read_source, shown
 from toolloom.schemas import (
@@ -99,5 +100,8 @@ def listed(lists: Iterable[ApiList]) -> Iterator[PublicApi]:
 
 
 def _may_list(path: str) -> bool:
+    """Told from the beginning of a file: a large specification is not read for its examples."""
     where = Path(path)
-    return (where / "examples.jsonl").is_file() or where.suffix in (".md", ".json")
+    if not where.is_file():
+        return (where / "examples.jsonl").is_file()
+    return detect.detect(path).name == "public-apis"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from toolloom.llm import Embedder, FakeServer, Gateway
 from toolloom.pipeline import retrieval
-from toolloom.pipeline.retrieval import FOUND, Finder, Index, ndcg, search, words
-from toolloom.schemas import Endpoint, SearchPlan
+from toolloom.pipeline.retrieval import Finder, Index, api_text, ndcg, words
+from toolloom.schemas import Api, Endpoint, JsonObject, SearchPlan
 
 POOL = [
     toys.api(),
@@ -21,6 +21,12 @@ POOL = [
     toys.api("boats", "sell").model_copy(update={"description": "Sell a motor boat."}),
     toys.api("boats", "repair").model_copy(update={"description": "Repair a boat's sail."}),
 ]
+FOUND = SearchPlan().found
+
+
+def search(apis: Sequence[Api], keywords: str) -> list[JsonObject]:
+    """API Search as a dialogue sees it, without embeddings."""
+    return asyncio.run(Finder(SearchPlan()).search(apis, keywords))
 
 
 def test_words_are_stems_of_parted_names() -> None:
@@ -69,7 +75,8 @@ async def embedder(server: FakeServer, tmp_path: Path) -> AsyncIterator[Embedder
 @pytest.mark.parametrize("keywords", ["rent a boat", "motor", "repair sail", "quantum", "", "?!"])
 async def test_without_embeddings_a_finder_finds_what_bm25_finds(keywords: str) -> None:
     """A finder without an embedding model returns BM25's documents, and nothing for no match."""
-    assert await Finder(SearchPlan()).search(POOL, keywords) == search(POOL, keywords)
+    best = Index([api_text(a) for a in POOL]).top(keywords, FOUND)
+    assert await Finder(SearchPlan()).search(POOL, keywords) == [POOL[i].document() for i in best]
 
 
 async def test_a_plan_says_how_many_are_found() -> None:

@@ -165,6 +165,34 @@ async def test_a_run_that_was_stopped_goes_on_from_the_same_state(
     assert starts() == 3
 
 
+FRAGILE = """
+import os
+from pathlib import Path
+def once():
+    if Path(%r).exists():
+        os._exit(1)
+    Path(%r).touch()
+    return "done"
+def put(number):
+    return number
+"""
+
+
+async def test_a_state_that_cannot_be_brought_about_again_ends_one_dialogue(
+    tmp_path: Path, tool: MakeTool, cache: Cache
+) -> None:
+    """A call that ends its process when it is made again is told as a crash of the next one."""
+    file, seen = tmp_path / "fragile.py", str(tmp_path / "seen")
+    file.write_text(FRAGILE % (seen, seen))
+    once, put = (tool(name, reference="fragile.py") for name in ("once", "put"))
+    source = ApiSource(path=str(file), execute=("once", "put"), time_limit=5)
+    async with Workshop([source], cache, 0).session("s1") as session:
+        assert (await session.run(once, {})).observation.response == "done"
+    async with Workshop([source], cache, 0).session("s1") as session:
+        assert (await session.run(once, {})).observation.response == "done"
+        assert (await session.run(put, {"number": 2})).execution.failure is Failure.CRASH
+
+
 KILLED = """
 import asyncio, os, sys
 from toolloom.llm.cache import Cache
