@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from toolloom.llm.gateway import Model, price
+from toolloom.llm.gateway import Model
 from toolloom.llm.parsing import IllegalSchema, check_schema, readings, violation
 from toolloom.llm.wire import Reply, Request
 from toolloom.prompts import Prompt, render
@@ -28,6 +28,7 @@ class Usage:
     cost: float = 0.0
     repairs: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()  # hashes of templates, each once, in order of use
+    cached_tokens: int = 0  # of the prompts', those the endpoint had cached
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -37,6 +38,7 @@ class Usage:
             self.cost + other.cost,
             self.repairs + other.repairs,
             tuple(dict.fromkeys(self.prompts + other.prompts)),
+            self.cached_tokens + other.cached_tokens,
         )
 
 
@@ -146,6 +148,9 @@ class _Trial(Generic[T]):
             self.raw += (error.raw,)
             raise self.unusable(Reason.REQUEST_REFUSED, str(error)) from error
         self._note(reply)
+        if reply.finish_reason == "content_filter":
+            detail = "The endpoint's content filter took the answer away; no other try would help."
+            raise self.unusable(Reason.REQUEST_REFUSED, detail)
         try:
             self.found.append(await self._value(reply))
         except Misfit as misfit:
@@ -162,8 +167,13 @@ class _Trial(Generic[T]):
         return Unusable(reason, detail, self.raw, self.usage)
 
     def _note(self, reply: Reply) -> None:
-        cost = price(self.model.endpoint, reply)
-        self.usage += Usage(1, reply.prompt_tokens, reply.completion_tokens, cost)
+        self.usage += Usage(
+            requests=1,
+            prompt_tokens=reply.prompt_tokens,
+            completion_tokens=reply.completion_tokens,
+            cost=self.model.cost(reply),
+            cached_tokens=reply.cached_tokens,
+        )
         self.raw += (reply.raw,)
         self.said = reply.text.strip()
 

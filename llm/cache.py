@@ -1,138 +1,258 @@
 """The response cache: what an endpoint has answered is never asked again.
 
-SQLite by default, any database SQLAlchemy knows by its URL. Statements run where they are
-called, on the event loop: a commit to SQLite's write-ahead log takes tens of microseconds, less
-than a hop to a thread, and a response that waits for a thread could be lost to a kill.
+A SQLite file, or a PostgreSQL database by its URL. What is asked and written within one turn of
+the event loop is one statement and one transaction, and nobody goes on before it is committed.
+SQLite runs on the event loop: a commit to its write-ahead log takes tens of microseconds, less
+than a hop to a thread, and a response that waits for a thread could be lost to a kill. Other
+databases work in a thread, one transaction after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
-from sqlalchemy.schema import CreateTable
+from sqlalchemy.exc import SQLAlchemyError
 
+from toolloom.llm.database import (
+    AGAIN_SECONDS,
+    BATCHED,
+    BATCHES,
+    RESPONSES,
+    SQLITE,
+    TRAITS,
+    address_of,
+    connect,
+    explain,
+    passes,
+)
+from toolloom.llm.responses import LEARNS, Entry, Spent, read, spent, storable, write
 from toolloom.schemas import StoreError
 
-BUSY_SECONDS = 60
+__all__ = ["BATCHED", "BATCHES", "RESPONSES", "Cache", "Entry", "Spent", "address"]
 
-METADATA = sa.MetaData()
-RESPONSES = sa.Table(
-    "responses",
-    METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),  # order of arrival
-    sa.Column("key", sa.String(64), nullable=False, unique=True),
-    sa.Column("body", sa.Text, nullable=False),
-)
-# What was found out about an endpoint's model, so that no later run probes again.
-TRAITS = sa.Table(
-    "traits",
-    METADATA,
-    sa.Column("endpoint", sa.String(512), primary_key=True),
-    sa.Column("model", sa.String(256), primary_key=True),
-    sa.Column("name", sa.String(64), primary_key=True),
-    sa.Column("value", sa.String(64), nullable=False),
-)
-READ = sa.select(RESPONSES.c.body).where(RESPONSES.c.key == sa.bindparam("wanted"))
-READ_ALL = sa.select(RESPONSES.c.key, RESPONSES.c.body).where(
-    RESPONSES.c.key.in_(sa.bindparam("wanted", expanding=True))
-)
-READ_AT_ONCE = 500  # SQLite takes 32,766 parameters, other databases fewer
-WRITE = sa.insert(RESPONSES)
+T = TypeVar("T")
+Work: TypeAlias = Callable[[sa.Connection], Any]
+
+PATIENCE_SECONDS = 60
+LONGEST_WAIT = 1.0
+VARIABLE = "TOOLLOOM_CACHE"
+
+
+@dataclass(slots=True)
+class Job:
+    """One transaction, and who waits for what comes of it."""
+
+    work: Work
+    waiting: list[asyncio.Future[Any]]
+    done: bool = False
+    result: Any = None
+    error: Exception | None = None
+
+    def settle(self) -> None:
+        for waiter in self.waiting:
+            if waiter.done():  # cancelled
+                continue
+            if self.error is None:
+                waiter.set_result(self.result)
+            else:
+                waiter.set_exception(self.error)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What was asked for since the last turn, each with its waiter."""
+
+    reads: list[tuple[Sequence[str], asyncio.Future[Any]]] = field(default_factory=list)
+    writes: list[tuple[Sequence[Entry], asyncio.Future[Any]]] = field(default_factory=list)
+    works: list[tuple[Work, asyncio.Future[Any]]] = field(default_factory=list)
+
+    def jobs(self) -> list[Job]:
+        made = [Job(work, [waiter]) for work, waiter in self.works]
+        if self.writes:
+            entries = [entry for some, _ in self.writes for entry in some]
+            made.append(Job(lambda c: write(c, entries), [w for _, w in self.writes]))
+        if self.reads:
+            keys = [key for some, _ in self.reads for key in some]
+            made.append(Job(lambda c: read(c, keys), [w for _, w in self.reads]))
+        return made
 
 
 class Cache:
     """Responses by their key, each committed before anyone uses it."""
 
-    def __init__(self, where: str | Path) -> None:
-        """`where` is a file's path or a SQLAlchemy URL. Raises StoreError."""
-        self.where = str(where)
+    def __init__(self, where: str | Path, patience: float = PATIENCE_SECONDS) -> None:
+        """`where` is a file's path or a SQLAlchemy URL; a database that another process holds
+        is waited for up to `patience` seconds. Raises StoreError.
+        """
+        self.url = address_of(where)
+        self.patience = patience
+        self._inline = self.url.get_backend_name() == SQLITE
         with self._storing():
-            self._engine = _engine(self.where)
+            self._engine = connect(self.url, patience)
             self._connection = self._engine.connect()
-            for table in METADATA.sorted_tables:
-                self._connection.execute(CreateTable(table, if_not_exists=True))
+        self._gathered = Gathered()
+        self._at_work: asyncio.AbstractEventLoop | None = None  # with a turn to come
+        self._late: asyncio.Task[None] | None = None
 
-    def close(self) -> None:
-        self._connection.close()
-        self._engine.dispose()
-
-    def read(self, key: str) -> str | None:
-        with self._storing():
-            body: str | None = self._connection.execute(READ, {"wanted": key}).scalar()
-        return body
-
-    def read_all(self, keys: Sequence[str]) -> dict[str, str]:
-        """The bodies of those keys that have one."""
-        found: dict[str, str] = {}
-        for start in range(0, len(keys), READ_AT_ONCE):
-            wanted = list(keys[start : start + READ_AT_ONCE])
-            with self._storing():
-                rows = self._connection.execute(READ_ALL, {"wanted": wanted})
-                found.update((row[0], row[1]) for row in rows)
-        return found
-
-    def write(self, key: str, body: str) -> str:
-        """Commit a response. Another process may have been faster: its response stands."""
+    async def close(self) -> None:
+        """Commit what is under way, and let go of the database."""
         try:
-            with self._storing():
-                self._connection.execute(WRITE, {"key": key, "body": body})
-        except IntegrityError:
-            return self.read(key) or body
+            if self._at_work:
+                await self._ask(self._gathered.works, _nothing)
+        finally:
+            self._connection.close()
+            self._engine.dispose()
+
+    async def read(self, key: str) -> str | None:
+        found = await self._ask(self._gathered.reads, (key,))
+        body: str | None = found.get(key)
         return body
+
+    async def read_all(self, keys: Sequence[str]) -> dict[str, str]:
+        """The bodies of those keys that have one."""
+        found = await self._ask(self._gathered.reads, keys)
+        return {key: found[key] for key in keys if key in found}
+
+    async def write(self, entry: Entry) -> str:
+        """Commit a response. Another process may have been faster: its response stands."""
+        entry = storable(entry)
+        stands = await self._ask(self._gathered.writes, (entry,))
+        body: str = stands.get(entry.key, entry.body)
+        return body
+
+    async def write_all(self, entries: Sequence[Entry]) -> list[str]:
+        """Commit responses in one transaction; the bodies that stand."""
+        entries = [storable(entry) for entry in entries]
+        stands = await self._ask(self._gathered.writes, entries)
+        return [stands.get(entry.key, entry.body) for entry in entries]
+
+    async def within(self, work: Callable[[sa.Connection], T]) -> T:
+        """What a function gives, called in one transaction; called again if it did not get in."""
+        done: T = await self._ask(self._gathered.works, self._alone(work))
+        return done
+
+    async def spent(self, run: str) -> Spent:
+        sums: Spent = await self._ask(self._gathered.works, lambda c: spent(c, run))
+        return sums
 
     def traits(self, endpoint: str, model: str) -> dict[str, str]:
         """All that is known of an endpoint's model."""
         asked = sa.select(TRAITS.c.name, TRAITS.c.value).where(
             TRAITS.c.endpoint == endpoint, TRAITS.c.model == model
         )
-        with self._storing():
-            return {row[0]: row[1] for row in self._connection.execute(asked)}
+        with self._storing(), self._engine.begin() as connection:
+            return {row[0]: row[1] for row in connection.execute(asked)}
 
     def learn(self, endpoint: str, model: str, name: str, value: str) -> None:
-        """Remember one trait; what another process learnt first stays."""
+        """Remember one trait; what another process learnt first stays.
+
+        While another process holds the database nothing is remembered: a later run asks again.
+        """
         row = {"endpoint": endpoint, "model": model, "name": name, "value": value}
-        try:
-            with self._storing():
-                self._connection.execute(sa.insert(TRAITS), row)
-        except IntegrityError:
-            pass
+        with self._storing(), self._engine.connect() as connection:
+            try:
+                connection.execute(LEARNS[connection.dialect.name], row)
+                connection.commit()
+            except SQLAlchemyError as error:
+                if not passes(error):
+                    raise
+
+    async def _ask(self, gathered: list[Any], asked: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        gathered.append((asked, waiter))
+        if self._at_work is not loop:
+            self._at_work = loop
+            loop.call_soon(self._turn)
+        return await waiter
+
+    def _turn(self) -> None:
+        """Do all that was gathered: here if that goes at once, else in a task."""
+        jobs, self._gathered = self._gathered.jobs(), Gathered()
+        if self._inline:
+            jobs = _settle(self._try(jobs))
+        if jobs:
+            self._late = asyncio.create_task(self._persist(jobs))
+        else:
+            self._at_work = None
+
+    async def _persist(self, jobs: list[Job]) -> None:
+        """Do jobs off the event loop, or as soon as another process lets go of the database."""
+        until, wait = time.monotonic() + self.patience, AGAIN_SECONDS
+        if self._inline:
+            await asyncio.sleep(wait)
+        while jobs:
+            last = time.monotonic() > until
+            if self._inline:
+                jobs = _settle(self._try(jobs, last))
+            else:
+                jobs = _settle(await asyncio.to_thread(self._try, jobs, last))
+            if jobs:
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, LONGEST_WAIT)
+        self._turn()
+
+    def _try(self, jobs: list[Job], last: bool = False) -> list[Job]:
+        """The jobs with what came of them; those that may succeed in a moment are not `done`."""
+        for job in jobs:
+            try:
+                with self._storing():
+                    job.result = self._do(job.work)
+                job.done, job.error = True, None
+            except StoreError as error:
+                job.done = last or not _passes(error)
+                job.error = error
+            except Exception as error:  # noqa: BLE001 - of the caller's function: the caller's
+                job.done, job.error = True, error
+        return jobs
+
+    def _do(self, work: Work) -> Any:
+        with self._connection.begin():
+            return work(self._connection)
+
+    def _alone(self, work: Work) -> Work:
+        """In SQLite a transaction that reads before it writes must begin as a writing one."""
+        if not self._inline:
+            return work
+
+        def alone(connection: sa.Connection) -> Any:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            return work(connection)
+
+        return alone
 
     @contextmanager
     def _storing(self) -> Iterator[None]:
         try:
             yield
-        except IntegrityError:
-            raise
         except (SQLAlchemyError, OSError) as error:
-            shown = sa.make_url(self.where) if "://" in self.where else self.where
-            raise StoreError(
-                f"The response cache {shown} cannot be used: {getattr(error, 'orig', error)}. "
-                "Check that the disk has room and that the file is a toolloom cache."
-            ) from error
+            raise explain(self.url, error) from error
 
 
-def _engine(where: str) -> sa.Engine:
-    """An engine whose every statement commits by itself."""
-    if "://" in where:
-        url = sa.make_url(where)
-    else:
-        Path(where).parent.mkdir(parents=True, exist_ok=True)
-        url = sa.URL.create("sqlite", database=where)
-    waits = {"timeout": BUSY_SECONDS} if url.get_backend_name() == "sqlite" else {}
-    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", connect_args=waits)
-    if waits:
-        sa.event.listen(engine, "connect", _tune)
-    return engine
+def _settle(jobs: list[Job]) -> list[Job]:
+    """Wake who waits for a job that is done; the other jobs."""
+    for job in jobs:
+        if job.done:
+            job.settle()
+    return [job for job in jobs if not job.done]
 
 
-def _tune(connection: Any, _record: Any) -> None:
-    """A write-ahead log: readers never wait, and a killed process loses nothing it committed."""
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=NORMAL")
-    cursor.close()
+def _passes(error: StoreError) -> bool:
+    return error.__cause__ is not None and passes(error.__cause__)
+
+
+def _nothing(connection: sa.Connection) -> None:
+    """Comes after all that was gathered before."""
+
+
+def address(outputs: Path, given: str | None = None) -> str | Path:
+    """Where the cache is: as given, else in the environment's TOOLLOOM_CACHE, else in outputs."""
+    return given or os.environ.get(VARIABLE) or outputs / "cache.sqlite"

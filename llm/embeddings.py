@@ -6,12 +6,16 @@ import asyncio
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from toolloom.llm.budget import Bound
+from toolloom.llm.cache import Entry
 from toolloom.llm.faults import Garbled, TooMuch
-from toolloom.llm.line import public
+from toolloom.llm.line import Parcel, Sent, public
+from toolloom.llm.log import WORK
 from toolloom.schemas import Endpoint, EndpointError, JsonObject, canonical
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ class Embedder:
         self._gateway = gateway
         self._connection = connection
         self._name = public(endpoint.base_url)
+        self._turns = Turns()
         self._size = LOCAL_BATCH if endpoint.local else BATCH
 
     async def close(self) -> None:
@@ -52,7 +57,7 @@ class Embedder:
 
         keys = [fingerprint(self._name, self.endpoint.model, text) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))
-        found = self._remembered(wanted)
+        found = await self._remembered(wanted)
         found |= await self._settle_all([item for item in wanted.items() if item[0] not in found])
         sizes = sorted({vector.size for vector in found.values()})
         if len(sizes) > 1:
@@ -80,13 +85,13 @@ class Embedder:
         async with AsyncExitStack() as stack:
             # In one order everywhere, so that two batches never wait for each other.
             for key in sorted(batch):
-                await stack.enter_async_context(self._gateway._turns.of(key))
-            found = self._remembered(batch)
+                await stack.enter_async_context(self._turns.of(key))
+            found = await self._remembered(batch)
             missing = {key: text for key, text in batch.items() if key not in found}
             return found | await self._ask(missing) if missing else found
 
-    def _remembered(self, wanted: Mapping[str, str]) -> dict[str, Vector]:
-        bodies = self._gateway.cache.read_all(list(wanted))
+    async def _remembered(self, wanted: Mapping[str, str]) -> dict[str, Vector]:
+        bodies = await self._gateway.cache.read_all(list(wanted))
         self._gateway.stats.cached += len(bodies)
         return {key: unpack(body) for key, body in bodies.items()}
 
@@ -106,21 +111,77 @@ class Embedder:
 
     async def _send(self, wanted: Mapping[str, str]) -> dict[str, Vector]:
         """Send one request; its vectors are committed before anyone sees them."""
-        line = await self._connection.open()
-        stats, cache = self._gateway.stats, self._gateway.cache
         vectors: dict[str, Vector] = {}
+        body = {"model": self.endpoint.model, "input": list(wanted.values())}
+        content = json.dumps(body).encode()
 
-        def accept(raw: str) -> None:
+        async def accept(raw: str, tries: int) -> Sent:
             read, tokens = decode(raw, len(wanted))
-            for key, vector in zip(wanted, read, strict=True):
-                vectors[key] = unpack(cache.write(key, pack(vector)))
-            stats.embedded += len(read)
-            stats.prompt_tokens += tokens
-            stats.cost += tokens * self.endpoint.prompt_price / 1_000_000
+            cost = self._gateway.cost(self.endpoint, tokens, 0)
+            kept = await self._keep(dict(zip(wanted, read, strict=True)), tries, tokens, cost)
+            vectors.update(kept)
+            return Sent(tokens, cost)
 
-        stats.asked += 1
-        await line.send({"model": self.endpoint.model, "input": list(wanted.values())}, accept)
+        lines = await self._connection.open()
+        self._gateway.stats.asked += 1
+        await lines.send(
+            Parcel(
+                content=content,
+                key=next(iter(wanted)),
+                guess=len(content) // 4,
+                bound=Bound(len(content), self._gateway.cost(self.endpoint, len(content), 0)),
+                accept=accept,
+            )
+        )
         return vectors
+
+    async def _keep(
+        self, vectors: Mapping[str, Vector], tries: int, tokens: int, cost: float
+    ) -> dict[str, Vector]:
+        """Commit the vectors of one response, which is booked on the first; those that stand."""
+        work = WORK.get()
+        entries = [
+            Entry(
+                key,
+                pack(vector),
+                kind="embedding",
+                endpoint=self._name,
+                model=self.endpoint.model,
+                run=work.run,
+                stage=work.stage,
+                agent=work.agent,
+                requests=0 if place else tries,
+                prompt_tokens=0 if place else tokens,
+                cost=0.0 if place else cost,
+            )
+            for place, (key, vector) in enumerate(vectors.items())
+        ]
+        stand = await self._gateway.cache.write_all(entries)
+        stats = self._gateway.stats
+        stats.embedded += len(vectors)
+        stats.prompt_tokens += tokens
+        stats.cost += cost
+        return {key: unpack(body) for key, body in zip(vectors, stand, strict=True)}
+
+
+class Turns:
+    """One lock for each key in use: of equal texts one is sent, the others wait for it."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._users: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def of(self, key: str) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        self._users[key] += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._users[key] -= 1
+            if not self._users[key]:
+                del self._locks[key], self._users[key]
 
 
 def fingerprint(address: str, model: str, text: str) -> str:

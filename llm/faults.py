@@ -6,15 +6,21 @@ import datetime as dt
 import email.utils
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from toolloom.schemas import EndpointDenied, EndpointError, ModelMissing, RequestRefused
+from toolloom.schemas import (
+    EndpointDenied,
+    EndpointDown,
+    EndpointError,
+    ModelMissing,
+    RequestRefused,
+    Retry,
+)
 
 CHAT = "/chat/completions"
 EMBEDDINGS = "/embeddings"
 LONGEST_PAUSE = 60.0
-WORTH_RETRYING = frozenset({408, 409, 425, 429})
 FORMAT_WORDS = re.compile(
     r"response[ _]format|json[ _]schema|json[ _]object|json[ _]mode|structured output",
     re.IGNORECASE,
@@ -35,23 +41,42 @@ SIZE_WORDS = re.compile(
 )
 SIZE_STATUS = frozenset({400, 413, 422, 500})  # llama.cpp says it with 500
 NO_EMBEDDINGS = re.compile(r"(not|n't) support.{0,20}\bembedding", re.IGNORECASE | re.DOTALL)
+CONTEXT_WORDS = re.compile(
+    r"context_length_exceeded|exceed_context_size|maximum context length|"
+    r"(exceeds?|longer than|larger than).{0,60}context (length|size|window)|prompt is too long",
+    re.IGNORECASE | re.DOTALL,
+)
+FILTER_WORDS = re.compile(
+    r"content[_ ]filter|content management policy|content[_ ]policy|ResponsibleAI", re.IGNORECASE
+)
 MONEY_WORDS = re.compile(r"insufficient_quota|insufficient (balance|credits|funds)", re.IGNORECASE)
 
 
 class Trouble(Exception):
-    """A try that failed in a way that may pass. `pause`: seconds the endpoint asked to wait."""
+    """A try that failed in a way that may pass.
 
-    def __init__(self, what: str, pause: float | None = None, crowded: bool = False) -> None:
+    `kind`: the HTTP status, or `connection`, `timeout`, `garbled`. `pause`: seconds the endpoint
+    asked to wait.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        kind: int | str,
+        pause: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(what)
+        self.kind = kind
         self.pause = pause
-        self.crowded = crowded
+        self.headers = headers or {}
 
 
 class Garbled(Trouble):
     """A success that is not what was asked for; `raw` is its body."""
 
     def __init__(self, what: str, raw: str) -> None:
-        super().__init__(what)
+        super().__init__(what, "garbled")
         self.raw = raw
 
 
@@ -72,6 +97,7 @@ class Caller:
     key_env: str
     key: str
     path: str = CHAT
+    passes: Callable[[int], bool] = Retry().passes  # the recipe's word on HTTP statuses
 
     def scrub(self, text: str) -> str:
         """The text without the key, which some servers repeat in their errors."""
@@ -100,8 +126,16 @@ def fault(
         )
     if caller.path == EMBEDDINGS and (found := _embedding_fault(status, body, said, caller)):
         return found
-    if status in WORTH_RETRYING or status >= 500:
-        return Trouble(said, retry_after(headers), crowded=status == 429)
+    if (hint := _hopeless(body)) and status != 429:
+        return RequestRefused(f"{caller.address} refuses the request ({said}). {hint}", body)
+    if caller.passes(status):
+        return Trouble(said, status, retry_after(headers), headers)
+    if status == 429 or status >= 500:
+        return EndpointDown(
+            f"{caller.address} does not serve {caller.model!r}: {said}. The recipe's "
+            "`retry.errors` says not to try again; what was answered is kept: run the same "
+            "command again to go on."
+        )
     if MODEL_WORDS.search(body):
         return ModelMissing(f"{caller.address} has no model {caller.model!r} ({said}).")
     if status in (404, 405, 410):
@@ -113,6 +147,18 @@ def fault(
     if formatted and FORMAT_WORDS.search(body) and not SCHEMA_WORDS.search(body):
         return FormatRefused(refused, body)
     return RequestRefused(refused, body)
+
+
+def _hopeless(body: str) -> str:
+    """What to do about a prompt that no second try will make right; nothing if it is not that."""
+    if CONTEXT_WORDS.search(body):
+        return (
+            "The prompt is longer than the model's context: take a model with a longer one, or "
+            "set fewer `queries.distractors` or a smaller `observation_tokens`."
+        )
+    if FILTER_WORDS.search(body):
+        return "The endpoint's content filter does not let this prompt pass."
+    return ""
 
 
 def _embedding_fault(status: int, body: str, said: str, caller: Caller) -> Exception | None:

@@ -1,79 +1,97 @@
-"""How many requests may be under way to one address, and when."""
+"""How many requests may be under way to one address with one key, and when."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
-from types import TracebackType
+
+from toolloom.llm.log import note
 
 # Under a real rate limit of 16 at once about a tenth of the requests is refused; one refusal in
 # twenty by chance still leaves about 40 places.
 NARROW = 0.75
 WIDEN = 0.5
+MANY = 0.25  # of the last answers
+LAST = 20
 
 
 class Lane:
-    """A limit that narrows when the endpoint says "too many" and widens again as it answers.
+    """A limit that narrows when the endpoint has too much to do and widens as it answers.
 
-    `async with lane:` waits for a place, and for the end of any pause the endpoint asked for.
+    Who enters waits for a place, and for the end of any pause the endpoint asked for. Places are
+    given in the order in which they were asked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
         self.limit = 1
+        self.busy = 0
+        self._name = name
         self._width = 1.0
-        self._busy = 0
         self._opens = 0.0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._narrowed = 0.0
+        self._refused: deque[bool] = deque(maxlen=LAST)
+        self._gate = asyncio.Lock()
+        self._freed: asyncio.Future[None] | None = None
 
     def allow(self, limit: int) -> None:
         """Raise the limit: of several endpoints at one address the widest counts."""
         self.limit = max(self.limit, limit)
         self._width = float(self.limit)
 
-    def pause(self, seconds: float) -> None:
-        """Send nothing for so long, then less at once. One burst of refusals narrows once."""
-        now = time.monotonic()
-        if now >= self._opens:
-            self._width = max(1.0, self._width * NARROW)
-        self._opens = max(self._opens, now + seconds)
+    @property
+    def places(self) -> int:
+        """How many may be under way now."""
+        return int(self._width)
+
+    @property
+    def closed(self) -> float:
+        """Seconds until anything may be sent."""
+        return max(0.0, self._opens - time.monotonic())
+
+    def refused(self, sent: float, pause: float) -> None:
+        """A request sent at `sent` (monotonic) was one too many; who sent it waits `pause` seconds.
+
+        Where many are refused, all wait so long. Of a few it is theirs alone to wait: some
+        endpoints refuse at random, and would stand still.
+        """
+        self._refused.append(True)
+        self.narrow(sent)
+        if sum(self._refused) > MANY * len(self._refused):
+            self.rest(pause)
+
+    def rest(self, seconds: float) -> None:
+        """Send nothing for so long."""
+        self._opens = max(self._opens, time.monotonic() + seconds)
+
+    def narrow(self, sent: float) -> None:
+        """Send less at once. One burst narrows once: what was sent before tells nothing new."""
+        if sent < self._narrowed:
+            return
+        self._narrowed = time.monotonic()
+        before, self._width = self.places, max(1.0, self._width * NARROW)
+        if self.places < before:
+            message = f"{self._name}: {self.places} requests at once"
+            note(logging.INFO, "narrowed", message, places=self.places)
 
     def answered(self) -> None:
+        self._refused.append(False)
         self._width = min(float(self.limit), self._width + WIDEN)
 
-    async def __aenter__(self) -> None:
-        while True:
-            if (closed := self._opens - time.monotonic()) > 0:
-                await asyncio.sleep(closed)
-            elif self._busy >= int(self._width):
-                await self._wait()
-            else:
-                self._busy += 1
-                return
+    async def enter(self) -> None:
+        async with self._gate:
+            while True:
+                if closed := self.closed:
+                    await asyncio.sleep(closed)
+                elif self.busy >= self.places:
+                    self._freed = asyncio.get_running_loop().create_future()
+                    await self._freed
+                else:
+                    break
+            self.busy += 1
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._busy -= 1
-        self._wake()
-
-    async def _wait(self) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._wake()  # it was this one's turn: pass it on
-            raise
-
-    def _wake(self) -> None:
-        free = int(self._width) - self._busy
-        while free > 0 and self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                free -= 1
+    def leave(self) -> None:
+        self.busy -= 1
+        if self._freed and not self._freed.done():
+            self._freed.set_result(None)

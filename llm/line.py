@@ -1,184 +1,246 @@
-"""The line to one endpoint: the OpenAI client, and the only place that retries."""
+"""A line: one address with one key, its limits, and the OpenAI client that sends."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
+import logging
 import os
-import random
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-import tenacity
-
-from toolloom.llm.faults import CHAT, Caller, Garbled, Trouble, fault
+from toolloom.llm.budget import Bound, Purse
+from toolloom.llm.faults import CHAT, Caller, Trouble, fault
 from toolloom.llm.lane import Lane
-from toolloom.schemas import (
-    Endpoint,
-    EndpointDenied,
-    EndpointDown,
-    JsonObject,
-    ModelMissing,
-    RequestRefused,
-)
+from toolloom.llm.log import note
+from toolloom.llm.quota import Quota, Ticket
+from toolloom.schemas import Endpoint, EndpointDenied
 
 if TYPE_CHECKING:
     import httpx2
     import openai
+    from openai import RequestOptions
 
-FIRST_WAIT = 0.25
-LONGEST_WAIT = 30.0
+T = TypeVar("T")
+
 CONNECT_SECONDS = 10.0
 MODELS_SECONDS = 3.0
 CONNECTIONS = 2048
 
 
+@dataclass(frozen=True)
+class Sent:
+    """What a try took: its answer's tokens, of which `cost` is the price."""
+
+    tokens: int
+    cost: float
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A request as it is sent, and what its sender wants to know of it."""
+
+    content: bytes
+    key: str  # for the log
+    guess: int  # tokens it takes, about
+    bound: Bound  # the most it takes
+    accept: Callable[[str, int], Awaitable[Sent]]
+    """Called with the body of a success and the number of tries as soon as it is read; raises
+    Garbled if it is no answer."""
+
+    formatted: bool = False  # whether it has a response_format that may be refused
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a line goes: the address that is asked, the variable of its key, and its limits."""
+
+    base_url: str
+    key_env: str
+    lane: Lane
+    quota: Quota
+
+
 class Line:
-    """Sends bodies to one path of an endpoint and takes what it answers, or says why it fails."""
+    """Sends to one path of an endpoint, once, and says what became of it."""
 
     def __init__(
         self,
         endpoint: Endpoint,
-        base_url: str,
-        lane: Lane,
-        on_retry: Callable[[], None],
+        way: Way,
         path: str = CHAT,
+        *,
+        purse: Purse | None = None,
+        wire: set[asyncio.Task[Any] | None] | None = None,
     ) -> None:
-        """Raises EndpointDenied if there is no key; sends nothing yet."""
-        self._endpoint = endpoint
-        self._lane = lane
-        self._on_retry = on_retry
-        self._caller = Caller(
-            address=public(base_url),
+        """Raises EndpointDenied if there is no key; sends nothing yet.
+
+        `wire`: is told which tasks have sent something and wait until its answer is kept.
+        """
+        self._purse = purse
+        self._wire = set() if wire is None else wire
+        self._lane = way.lane
+        self._pending = 0
+        self.reached = False  # whether the address ever answered anything
+        self.out = False  # whether it can no longer serve the run
+        self._quota = way.quota
+        self._timeout = endpoint.timeout
+        self.caller = Caller(
+            address=public(way.base_url),
             model=endpoint.model,
-            key_env=endpoint.key_env,
-            key=_key(endpoint, base_url),
+            key_env=way.key_env,
+            key=_key(endpoint.local, way.base_url, way.key_env),
             path=path,
+            passes=endpoint.retry.passes,
         )
-        self._client = _client(base_url, self._caller.key, endpoint.timeout)
+        self.failures = 0  # in a row, since the last answer
+        self._client = _client(way.base_url, self.caller.key, endpoint.timeout)
 
     async def close(self) -> None:
         await self._client.close()
 
-    async def send(self, body: JsonObject, accept: Callable[[str], None]) -> None:
-        """Send until `accept` takes the answer's body.
+    @property
+    def load(self) -> float:
+        """How busy it is: 1 if all places are taken, more while others wait or nothing may go."""
+        return self._pending / self._lane.places + self._lane.closed
 
-        `accept` is called as soon as a body is read, and raises Garbled if it is no answer.
-        Raises EndpointDown, EndpointDenied, ModelMissing, EndpointError, RequestRefused.
+    async def post(self, parcel: Parcel, tries: int) -> None:
+        """One try, the `tries`th, as soon as the limits and the budget let it go.
+
+        Raises Trouble, what fault() makes of a refusal, and BudgetReached.
         """
-        content = json.dumps(body).encode()
-        formatted = "response_format" in body
+        self._pending += 1
         try:
-            await self._retrying()(self._try, content, formatted, accept)
-        except Garbled as error:
-            raise RequestRefused(
-                f"{self._caller.address} does not answer as an OpenAI-compatible endpoint: {error}",
-                error.raw,
-            ) from error
-        except Trouble as error:
-            raise EndpointDown(self._down(error)) from error
-        except ModelMissing as error:
-            raise ModelMissing(f"{error} {await self._offer()}") from error
+            ticket = await self._quota.enter(parcel.guess, self._lane)
+            try:
+                await self._pay(parcel, tries, ticket)
+            finally:
+                self._lane.leave()
+        finally:
+            self._pending -= 1
 
-    def _retrying(self) -> tenacity.AsyncRetrying:
-        return tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type(Trouble),
-            stop=tenacity.stop_after_attempt(self._endpoint.tries),
-            wait=_wait,
-            before_sleep=self._before_sleep,
-            reraise=True,
-        )
-
-    def _before_sleep(self, state: tenacity.RetryCallState) -> None:
-        self._on_retry()
-
-    async def _try(self, content: bytes, formatted: bool, accept: Callable[[str], None]) -> None:
-        async with self._lane:
-            raw = self._caller.clean(await self._post(content, formatted))
-            accept(raw)
-            self._lane.answered()
-
-    async def _post(self, content: bytes, formatted: bool) -> str:
-        """One HTTP request: the body of a success. Raises what anything else amounts to."""
-        import httpx2
-        import openai
-
+    async def _pay(self, parcel: Parcel, tries: int, ticket: Ticket) -> None:
+        """Send, and book what it took where it is limited."""
+        if self._purse:
+            await self._purse.hold(parcel.bound)
+        task, sent = asyncio.current_task(), Sent(0, 0.0)
+        self._wire.add(task)
         try:
-            async with asyncio.timeout(self._endpoint.timeout):
-                response = await self._client.post(
-                    self._caller.path,
-                    content=content,
-                    cast_to=httpx2.Response,
-                    options={"headers": JSON},
-                )
-        except openai.APIStatusError as error:
-            raise self._refusal(error.response, formatted) from error
-        except (openai.APIError, httpx2.HTTPError, TimeoutError) as error:
-            raise self._no_answer(error) from error
-        return bytes(response.content).decode("utf-8", "replace")
+            sent = await self._send(parcel, tries, ticket)
+        except Trouble as trouble:
+            if not isinstance(trouble.kind, int):  # nobody knows: it may have been answered
+                sent = Sent(parcel.bound.tokens, parcel.bound.cost)
+            raise
+        finally:
+            self._wire.discard(task)
+            self._quota.used(ticket, sent.tokens)
+            if self._purse:
+                self._purse.settle(parcel.bound, sent.tokens, sent.cost)
 
-    def _no_answer(self, error: BaseException) -> Trouble:
-        # The transport calls every failure to connect a timeout; its first cause knows better.
-        while error.__cause__ is not None and not isinstance(error, TimeoutError):
-            error = error.__cause__
-        if isinstance(error, TimeoutError):
-            return Trouble(f"no answer within {self._endpoint.timeout:g} s")
-        return Trouble(self._caller.scrub(f"no connection ({error or type(error).__name__})"))
+    async def _send(self, parcel: Parcel, tries: int, ticket: Ticket) -> Sent:
+        import httpx2  # 0.9 s together with openai: only once there is something to ask
 
-    def _refusal(self, response: httpx2.Response, formatted: bool) -> Exception:
-        body = response.content.decode("utf-8", "replace")
-        found = fault(response.status_code, response.headers, body, self._caller, formatted)
-        if isinstance(found, Trouble) and found.crowded:
-            self._lane.pause(found.pause or 0.0)
-        return found
-
-    def _down(self, error: Trouble) -> str:
-        times = "once" if self._endpoint.tries == 1 else f"{self._endpoint.tries} times"
-        return (
-            f"{self._caller.address} does not serve {self._caller.model!r}: {error} "
-            f"(tried {times}). Check that the server runs; what it answered so far is kept: "
-            "run the same command again to go on."
+        began = time.monotonic()
+        try:
+            response = await self._answered(
+                lambda client: client.post(
+                    self.caller.path, content=parcel.content, cast_to=httpx2.Response, options=JSON
+                ),
+                formatted=parcel.formatted,
+            )
+            self._quota.heed(ticket, response.headers)
+            raw = bytes(response.content).decode("utf-8", "replace")
+            sent = await parcel.accept(self.caller.clean(raw), tries)
+        except Trouble as trouble:
+            self.failures += 1
+            self._quota.heed(ticket, trouble.headers)
+            self._slow_down(trouble, began)
+            raise
+        self._lane.answered()
+        self.failures = 0
+        seconds = round(time.monotonic() - began, 3)
+        note(
+            logging.DEBUG,
+            "answered",
+            request=parcel.key[:12],
+            tries=tries,
+            seconds=seconds,
+            tokens=sent.tokens,
         )
+        return sent
 
-    async def _offer(self) -> str:
-        """What GET /models lists, as a hint; nothing if that fails, for it is only a hint."""
+    async def call(
+        self, act: Callable[[openai.AsyncOpenAI], Awaitable[T]], seconds: float | None = None
+    ) -> T:
+        """One try of any call of the client, outside the limits of requests."""
+        return await self._answered(act, formatted=False, seconds=seconds)
+
+    async def models(self) -> list[str]:
+        """What GET /models lists; nothing if that fails, for it is only a hint."""
         import httpx2
         import openai
 
         try:
             async with asyncio.timeout(MODELS_SECONDS):
                 response = await self._client.get("/models", cast_to=httpx2.Response)
-            names = sorted(str(entry["id"]) for entry in response.json()["data"])
-        except (
-            openai.APIError,
-            httpx2.HTTPError,
-            TimeoutError,
-            ValueError,
-            LookupError,
-            TypeError,
-        ):
-            return "Set `model` to one it serves."
-        more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-        return self._caller.scrub(f"It offers: {', '.join(names[:20]) or 'none'}{more}.")
+            return sorted(self.caller.scrub(str(e["id"])) for e in response.json()["data"])
+        except (openai.APIError, httpx2.HTTPError, TimeoutError):
+            return []
+        except (ValueError, LookupError, TypeError):
+            return []
+
+    async def _answered(
+        self,
+        act: Callable[[openai.AsyncOpenAI], Awaitable[T]],
+        *,
+        formatted: bool,
+        seconds: float | None = None,
+    ) -> T:
+        """What a call of the client gives. Raises what anything but a success amounts to."""
+        import httpx2
+        import openai
+
+        try:
+            async with asyncio.timeout(max(self._timeout, seconds or 0.0)):
+                answer = await act(self._client)
+        except openai.APIStatusError as error:
+            self.reached = True
+            raise self._refusal(error.response, formatted) from error
+        except (openai.APIError, httpx2.HTTPError, TimeoutError) as error:
+            raise self._no_answer(error) from error
+        self.reached = True
+        return answer
+
+    def _no_answer(self, error: BaseException) -> Trouble:
+        # The transport calls every failure to connect a timeout; its first cause knows better.
+        while error.__cause__ is not None and not isinstance(error, TimeoutError):
+            error = error.__cause__
+        if isinstance(error, TimeoutError):
+            return Trouble(f"no answer within {self._timeout:g} s", "timeout")
+        why = self.caller.scrub(str(error) or type(error).__name__)
+        return Trouble(f"no connection ({why})", "connection")
+
+    def _refusal(self, response: httpx2.Response, formatted: bool) -> Exception:
+        body = response.content.decode("utf-8", "replace")
+        headers = response.headers
+        return fault(response.status_code, headers, body, self.caller, formatted)
+
+    def _slow_down(self, trouble: Trouble, sent: float) -> None:
+        if trouble.kind in (429, 503):
+            self._lane.refused(sent, trouble.pause or 0.0)
+        elif trouble.kind == "timeout":
+            self._lane.narrow(sent)
 
 
 # The SDK sends `content` with the media type of a stream unless told otherwise.
-JSON = {"Content-Type": "application/json"}
-
-
-def _wait(state: tenacity.RetryCallState) -> float:
-    """The endpoint's own wish, or exponential backoff; jittered, so that not all come at once."""
-    error = state.outcome.exception() if state.outcome else None
-    if isinstance(error, Trouble) and error.pause is not None:
-        return error.pause + random.uniform(0, 0.1)
-    backoff = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (state.attempt_number - 1))
-    return backoff * random.uniform(0.75, 1.25)
+JSON: RequestOptions = {"headers": {"Content-Type": "application/json"}}
 
 
 def _client(base_url: str, key: str, timeout: float) -> openai.AsyncOpenAI:
-    import httpx2  # 0.9 s together with openai: only once there is something to ask
+    import httpx2
     import openai
 
     patience = httpx2.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS))
@@ -192,22 +254,22 @@ def _client(base_url: str, key: str, timeout: float) -> openai.AsyncOpenAI:
     )
 
 
-def _key(endpoint: Endpoint, base_url: str) -> str:
+def _key(local: bool, base_url: str, key_env: str) -> str:
     """The key from the environment; a server on this machine needs none."""
-    key = os.environ.get(endpoint.key_env, "").strip()
-    if endpoint.local:
+    key = os.environ.get(key_env, "").strip()
+    if local:
         return "none"
     if not key.isascii():
         raise EndpointDenied(
-            f"The key in the environment variable {endpoint.key_env} holds characters that no "
-            "key has. Copy it again from where it was issued."
+            f"The key in the environment variable {key_env} holds characters that no key has. "
+            "Copy it again from where it was issued."
         )
     if key or is_loopback(base_url):
         return key or "none"
     raise EndpointDenied(
-        f"{public(base_url)} needs a key, and the environment variable {endpoint.key_env} is "
-        f"not set. Set it (export {endpoint.key_env}=…; any word if the endpoint needs no key), "
-        "or name another variable in `key_env`."
+        f"{public(base_url)} needs a key, and the environment variable {key_env} is not set. "
+        f"Set it (export {key_env}=…; any word if the endpoint needs no key), or name another "
+        "variable in `key_env`."
     )
 
 

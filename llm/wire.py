@@ -46,6 +46,7 @@ class Reply:
     completion_tokens: int
     cached: bool
     raw: str
+    cached_tokens: int = 0  # of the prompt's, those the endpoint had cached
 
 
 class NotACompletion(ValueError):
@@ -118,6 +119,7 @@ def decode(raw: str, cached: bool) -> Reply:
         completion_tokens=_count(usage, "completion_tokens"),
         cached=cached,
         raw=raw,
+        cached_tokens=_count(_details(usage), "cached_tokens"),
     )
 
 
@@ -134,6 +136,10 @@ def _text(content: Any) -> str:
     return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def _details(usage: Any) -> Any:
+    return usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
+
+
 def _count(usage: Any, name: str) -> int:
     found = usage.get(name) if isinstance(usage, dict) else None
-    return found if isinstance(found, int) else 0
+    return found if isinstance(found, int) and found > 0 else 0

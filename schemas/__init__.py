@@ -13,7 +13,9 @@ from toolloom.schemas.dialogue import (
     ToolCall,
 )
 from toolloom.schemas.domain import Brief, Domain
+from toolloom.schemas.endpoint import Endpoint, Replica, Retry
 from toolloom.schemas.errors import (
+    BudgetReached,
     EndpointDenied,
     EndpointDown,
     EndpointError,
@@ -28,6 +30,7 @@ from toolloom.schemas.errors import (
     ToolloomError,
 )
 from toolloom.schemas.importing import ImportReport
+from toolloom.schemas.money import Budget, Price, Prices
 from toolloom.schemas.provenance import Provenance
 from toolloom.schemas.query import (
     Ability,
@@ -41,7 +44,6 @@ from toolloom.schemas.query import (
 )
 from toolloom.schemas.recipe import (
     AgentName,
-    Endpoint,
     Recipe,
     SearchPlan,
     load_recipe,
@@ -56,6 +58,8 @@ __all__ = [
     "Api",
     "ApiSource",
     "Brief",
+    "Budget",
+    "BudgetReached",
     "Dialogue",
     "Domain",
     "Endpoint",
@@ -78,6 +82,8 @@ __all__ = [
     "Need",
     "NothingFound",
     "Observation",
+    "Price",
+    "Prices",
     "Provenance",
     "PublishError",
     "Query",
@@ -87,7 +93,9 @@ __all__ = [
     "Record",
     "Reference",
     "Rejected",
+    "Replica",
     "RequestRefused",
+    "Retry",
     "Sample",
     "Scenario",
     "SearchPlan",

@@ -7,6 +7,7 @@ ToolloomError
 │   ├── EndpointDown       nobody answers, or only errors, after all tries
 │   ├── EndpointDenied     the key is missing or not accepted
 │   └── ModelMissing       the endpoint does not know the model
+├── BudgetReached          the run's budget has no room for another request
 ├── RequestRefused         the endpoint refuses this one request; the record is rejected
 ├── ImportFailed           a source of APIs that cannot be read at all
 ├── StoreError             a folder or file that cannot be written or read
@@ -43,6 +44,10 @@ class EndpointDenied(EndpointError):
 
 class ModelMissing(EndpointError):
     """The endpoint does not know the model."""
+
+
+class BudgetReached(ToolloomError):
+    """The run's budget has no room for another request: the run stops, and can go on."""
 
 
 class RequestRefused(ToolloomError):

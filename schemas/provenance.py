@@ -17,6 +17,9 @@ class Provenance(Record):
     seed: int = Field(description="The seed the requests of this record start from.")
     requests: int = Field(default=0, description="Model requests made, cached ones included.")
     prompt_tokens: int = Field(default=0, description="Tokens sent.")
+    cached_tokens: int = Field(
+        default=0, description="Tokens sent that the endpoint had cached, as it reports."
+    )
     completion_tokens: int = Field(default=0, description="Tokens received.")
     cost: float = Field(default=0.0, description="US dollars, at the recipe's prices.")
     repairs: tuple[str, ...] = Field(default=(), description="What was mended in a response.")

@@ -7,71 +7,18 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
-from urllib.parse import urlsplit
 
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from toolloom.schemas.api_source import ApiSource
-from toolloom.schemas.base import Record, digest
+from toolloom.schemas.base import JsonObject, Record, digest
+from toolloom.schemas.endpoint import EXECUTION, Endpoint
 from toolloom.schemas.errors import RecipeError
+from toolloom.schemas.money import Budget, Prices, read_prices
 from toolloom.schemas.query import Ability, Level, Scenario
 
 AgentName: TypeAlias = Literal["domain", "api", "query", "simulator", "tester"]
-
-
-class Endpoint(Record):
-    """An OpenAI-compatible endpoint and how to use it."""
-
-    base_url: str = Field(
-        default="local",
-        description="Address up to and with /v1, or `local` for the embedded model.",
-    )
-    model: str = Field(default="smollm2-135m-instruct", description="Name of the model there.")
-    key_env: str = Field(
-        default="OPENAI_API_KEY", description="Environment variable that holds the key."
-    )
-    small: bool = Field(
-        default=False,
-        description="A small model: smaller questions, and schemas narrowed to what was said. "
-        "True for `local`, with 6 candidates and concurrency 4, unless the recipe says otherwise.",
-    )
-    candidates: int = Field(
-        default=1, ge=1, le=32, description="Answers tried, with new seeds, until one is usable."
-    )
-    temperature: float = Field(default=0.7, ge=0, le=2, description="Sampling temperature.")
-    concurrency: int = Field(default=16, ge=1, le=1024, description="Requests under way at once.")
-    timeout: float = Field(default=120, gt=0, description="Seconds to wait for one response.")
-    tries: int = Field(default=5, ge=1, le=20, description="Tries of a request that fails.")
-    prompt_price: float = Field(default=0, ge=0, description="US dollars per million tokens sent.")
-    completion_price: float = Field(
-        default=0, ge=0, description="US dollars per million tokens received."
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _suits_the_embedded_model(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and data.get("base_url", "local") == "local":
-            return {"small": True, "candidates": 6, "concurrency": 4, **data}
-        return data
-
-    @property
-    def local(self) -> bool:
-        return self.base_url == "local"
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_an_address(cls, value: str) -> str:
-        if value != "local" and not value.startswith(("http://", "https://")):
-            raise ValueError("must be `local` or begin with http:// or https://")
-        try:
-            parts = urlsplit(value)
-            whole = value == "local" or (parts.hostname and parts.port is not False)
-        except ValueError as error:  # such as a port that is no number, or half an IPv6 address
-            raise ValueError(f"is no address: {error}") from error
-        if not whole:
-            raise ValueError("names no host")
-        return value.rstrip("/")
 
 
 class ApiPlan(Record):
@@ -199,6 +146,11 @@ class Recipe(Record):
     queries: QueryPlan = Field(default_factory=QueryPlan, description="Queries to draw.")
     tester: TestPlan = Field(default_factory=TestPlan, description="How samples are judged.")
     shard_size: int = Field(default=64, ge=1, le=10_000, description="Records in a shard.")
+    prices: Prices = Field(
+        default_factory=dict,
+        description="Prices of models by their name, or the path of a YAML file that holds them.",
+    )
+    budget: Budget = Field(default_factory=Budget, description="What the run may use at most.")
 
     @model_validator(mode="after")
     def _agents_fit(self) -> Recipe:
@@ -208,6 +160,23 @@ class Recipe(Record):
             except ValidationError as error:
                 raise _AgentMisfit(agent, error) from error
         return self
+
+    @model_validator(mode="after")
+    def _costs_are_known(self) -> Recipe:
+        """A limit in dollars means nothing for models without a price."""
+        if self.budget.max_cost is not None:
+            models = {e.model for e in self.endpoints if not e.local}
+            if unknown := sorted(models - set(self.prices)):
+                raise ValueError(
+                    f"budget.max_cost needs `prices` of every model; missing: {', '.join(unknown)}"
+                )
+        return self
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Every endpoint the recipe uses: the agents', then the search's."""
+        found = [self.endpoint(agent) for agent in get_args(AgentName)]
+        return (*found, *([self.search.embeddings] if self.search.embeddings else ()))
 
     def endpoint(self, agent: AgentName) -> Endpoint:
         """The endpoint of an agent: `model`, with what `agents` changes in it."""
@@ -219,15 +188,29 @@ class Recipe(Record):
         return Endpoint.model_validate({**shared, **changes})
 
     @property
+    def identity(self) -> JsonObject:
+        """What decides the records: the recipe without how, how fast and for how much it is run."""
+        dumped: JsonObject = self.model_dump(mode="json", exclude={"budget"})
+        found = (dumped["model"], *dumped["agents"].values(), dumped["search"]["embeddings"] or {})
+        for endpoint in found:
+            for name in EXECUTION & set(endpoint):
+                del endpoint[name]
+        used = {endpoint.model for endpoint in self.endpoints}
+        dumped["prices"] = {name: p for name, p in dumped["prices"].items() if name in used}
+        return dumped
+
+    @property
     def run_id(self) -> str:
-        """Name and hash of the whole recipe: the same recipe goes on with the same run."""
-        return f"{self.name}-{digest(self.model_dump(mode='json'), 8)}"
+        """Name and hash of the recipe's identity: the same recipe goes on with the same run."""
+        return f"{self.name}-{digest(self.identity, 8)}"
 
 
 def parse_recipe(data: Any, where: str) -> Recipe:
     """Validate a mapping. Raises RecipeError that names each field and the nearest known one."""
     if not isinstance(data, Mapping):
         raise RecipeError(f"{where}: a recipe is a mapping of fields, such as `name: my-dataset`.")
+    if isinstance(prices := data.get("prices"), str):
+        data = {**data, "prices": read_prices(prices)}
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
@@ -260,26 +243,36 @@ def _explain(error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"] if part != "[key]") or "recipe"
     if error["type"] == "extra_forbidden":
         known = _fields_at(error["loc"][:-1])
-        near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1, cutoff=0.5)
+        near = _nearest(str(error["loc"][-1]), known)
         hint = f"did you mean `{near[0]}`?" if near else f"known here: {', '.join(known)}."
         return f"{where}: unknown field; {hint}"
     if error["type"] == "missing":
-        return f"{where}: missing; every recipe needs it."
+        needed = "every recipe needs it" if len(error["loc"]) == 1 else "it has no default"
+        return f"{where}: missing; {needed}."
     given = error["input"]
     shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
     return f"{where}: {error['msg'].removeprefix('Value error, ')}{shown}"
 
 
+def _nearest(name: str, known: list[str]) -> list[str]:
+    """The name that was meant: one with its letters exchanged, else the most alike; or none."""
+    exchanged = [one for one in known if sorted(one) == sorted(name)]
+    return exchanged or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+
+
 def _fields_at(path: tuple[Any, ...]) -> list[str]:
-    if len(path) == 2 and path[0] == "agents":
-        return sorted(Endpoint.model_fields)
-    model: Any = Recipe
+    """The fields of the section at a path, such as `("prices", "my-model")`."""
+    kind: Any = Recipe
     for part in path:
-        if isinstance(part, int):  # an item of a list of sections
-            model = get_args(model)[0]
-            continue
-        field = getattr(model, "model_fields", {}).get(part)
-        model = field.annotation if field else Recipe
-        if type(None) in get_args(model):
-            model = get_args(model)[0]
-    return sorted(getattr(model, "model_fields", {}))
+        kind = _inside(kind, part)
+    return sorted(getattr(kind, "model_fields", {}))
+
+
+def _inside(kind: Any, part: Any) -> Any:
+    """The type of what stands under `part` in a value of type `kind`."""
+    if field := getattr(kind, "model_fields", {}).get(part):
+        inner = field.annotation
+        return get_args(inner)[0] if type(None) in get_args(inner) else inner
+    options = [one for one in get_args(kind) if one is not Ellipsis] or [None]
+    # An agent's fields are a mapping that is an endpoint in part.
+    return Endpoint if options[-1] == dict[str, Any] else options[-1]

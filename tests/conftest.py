@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
 import pytest_socket
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `toys`
+if TYPE_CHECKING:
+    from postgres import Server
+
+sys.path.insert(0, str(Path(__file__).parent))  # for `toys` and `postgres`
 
 # Set before `datasets` is first imported, which reads them once.
 _HOME = tempfile.TemporaryDirectory(prefix="toolloom-hf-")  # removed when the tests end
@@ -20,3 +26,18 @@ os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
 
 def pytest_runtest_setup() -> None:
     pytest_socket.socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """A PostgreSQL server for all tests that ask for it."""
+    import postgres
+
+    with postgres.server() as running:
+        yield running
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Server) -> str:
+    """An empty PostgreSQL database."""
+    return postgres_server.database()

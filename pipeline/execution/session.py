@@ -19,7 +19,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from toolloom.agents.execution import Executed
-from toolloom.llm.cache import Cache
+from toolloom.llm.cache import Cache, Entry
+from toolloom.llm.log import WORK
 from toolloom.pipeline.execution.naming import operation
 from toolloom.pipeline.execution.places import Place, find_place
 from toolloom.pipeline.execution.results import Result, failed
@@ -141,14 +142,15 @@ class Session:
     async def _answer(self, place: Place, name: str, arguments: JsonObject) -> Executed:
         cache = self.workshop.cache
         key = self._key(place, name, arguments)
-        body = cache.read(key) if cache else None
+        body = await cache.read(key) if cache else None
         if body is None:
             engine = await self._engine(place, name)
             result = await engine.connection.call(name, arguments) if engine else LOST
             if engine and result.ended:
                 await self._close(place.fingerprint)
             body = _written(result, place)
-            body = cache.write(key, body) if cache else body
+            if cache:
+                body = await cache.write(_entry(key, body))
         return _read(body)
 
     def _key(self, place: Place, name: str, arguments: JsonObject) -> str:
@@ -225,6 +227,14 @@ def _read(body: str) -> Executed:
     return Executed(
         Observation.model_validate(held["observation"]),
         Execution.model_validate(held["execution"]),
+    )
+
+
+def _entry(key: str, body: str) -> Entry:
+    """An observation as the cache keeps it: it cost no request."""
+    work = WORK.get()
+    return Entry(
+        key, body, "execution", run=work.run, stage=work.stage, agent=work.agent, requests=0
     )
 
 

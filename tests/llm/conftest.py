@@ -10,8 +10,9 @@ import pytest
 
 from toolloom.llm import FakeServer, Gateway, Request
 from toolloom.prompts import Prompt
-from toolloom.schemas import Endpoint, JsonObject
+from toolloom.schemas import Endpoint, JsonObject, Price
 
+PRICES = {"fake": Price(prompt=1.0, completion=2.0, cached=0.25)}
 CITY: JsonObject = {
     "type": "object",
     "properties": {"city": {"type": "string"}},
@@ -37,7 +38,9 @@ def at() -> Callable[..., Endpoint]:
 
     def make(server: FakeServer | str, **changes: Any) -> Endpoint:
         base_url = server if isinstance(server, str) else server.base_url
-        return Endpoint(**{"base_url": base_url, "model": "fake", "tries": 2, **changes})
+        retry = {"tries": changes.pop("tries", 2)}
+        fields = {"base_url": base_url, "model": "fake", "retry": retry}
+        return Endpoint.model_validate({**fields, **changes})
 
     return make
 
@@ -60,5 +63,5 @@ def cache(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def gateway(cache: Path) -> AsyncIterator[Gateway]:
-    async with Gateway(cache) as opened:
+    async with Gateway(cache, prices=PRICES) as opened:
         yield opened

@@ -148,7 +148,7 @@ async def test_remote_references_are_not_fetched(gateway, at, prompt):
 async def test_a_resumed_run_reports_the_same(gateway, at, prompt, city):
     """The answer from the cache equals the first one, in usage and raw texts too."""
     async with scripted("nonsense", {"city": "Rome"}) as server:
-        model = gateway.model(at(server, prompt_price=1.0))
+        model = gateway.model(at(server))
         first = await ask(model, prompt, keep, seed=1, schema=city)
         again = await ask(model, prompt, keep, seed=1, schema=city)
     assert (first, server.received) == (again, 2)

@@ -1,78 +1,290 @@
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import sqlite3
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
-from toolloom.llm.cache import Cache
+from toolloom.llm.cache import Cache, Entry, Spent, address
+from toolloom.llm.database import RESPONSES, address_of, shown
 from toolloom.schemas import StoreError
 
 WRITER = """
-import sys
-from toolloom.llm.cache import Cache
-cache = Cache(sys.argv[1])
-for number in range(300):
-    cache.write(f"{sys.argv[2]}{number}", "body")
-cache.close()
+import asyncio, random, sys
+from toolloom.llm.cache import Cache, Entry
+
+async def main(where, name):
+    cache = Cache(where)
+    keys = [f"{name}{number}" for number in range(300)] + [f"both{number}" for number in range(300)]
+    random.Random(name).shuffle(keys)
+    for start in range(0, 600, 20):
+        await cache.write_all([Entry(key, name) for key in keys[start:start + 20]])
+    await cache.close()
+
+asyncio.run(main(*sys.argv[1:]))
 """
+TELLER = """
+import asyncio, itertools, sys
+from toolloom.llm.cache import Cache, Entry
+
+async def main(where):
+    cache = Cache(where)
+    for number in itertools.count():
+        await cache.write(Entry(str(number), "body"))
+        print(number, flush=True)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+OLD = "CREATE TABLE responses (id {}, key VARCHAR(64) NOT NULL UNIQUE, body TEXT NOT NULL)"
+SERIAL = {"sqlite": "INTEGER PRIMARY KEY", "postgresql": "BIGSERIAL PRIMARY KEY"}
 
 
-def test_responses_are_kept(cache):
-    """What was written is read again, in this cache and in the next one of the same file."""
-    first = Cache(cache)
-    assert first.read("key") is None
-    first.write("key", "bödy")
-    assert first.read("key") == "bödy"
-    first.close()
-    second = Cache(f"sqlite:///{cache}")
-    assert second.read("key") == "bödy"
-    second.close()
+@pytest.fixture(params=["sqlite", "postgresql"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty cache in each kind of database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "new" / "cache.sqlite")
+    url: str = request.getfixturevalue("postgres_url")
+    return url
 
 
-def test_many_responses_are_read_at_once(cache):
+@pytest.fixture
+async def opened(where: str) -> AsyncIterator[Cache]:
+    made = Cache(where)
+    yield made
+    await made.close()
+
+
+async def rows(cache: Cache) -> list[Any]:
+    asked = sa.select(RESPONSES).order_by(RESPONSES.c.key)
+    return await cache.within(lambda connection: list(connection.execute(asked)))
+
+
+async def test_responses_are_kept(where):
+    """What was written is read again, in this cache and in the next one of the same place."""
+    first = Cache(where)
+    assert await first.read("key") is None
+    assert await first.write(Entry("key", "bödy")) == "bödy"
+    assert await first.read("key") == "bödy"
+    await first.close()
+    second = Cache(where if "://" in where else f"sqlite:///{where}")
+    assert await second.read("key") == "bödy"
+    await second.close()
+
+
+async def test_many_responses_are_read_at_once(opened):
     """Of any number of keys those that have a response get it."""
-    opened = Cache(cache)
-    for number in range(0, 1200, 2):
-        opened.write(f"key{number}", str(number))
-    found = opened.read_all([f"key{number}" for number in range(1200)])
+    await opened.write_all([Entry(f"key{number}", str(number)) for number in range(0, 1200, 2)])
+    found = await opened.read_all([f"key{number}" for number in range(1200)])
     assert found == {f"key{number}": str(number) for number in range(0, 1200, 2)}
-    assert opened.read_all([]) == {}
-    opened.close()
+    assert await opened.read_all([]) == {}
+    assert await opened.write_all([]) == []
 
 
-def test_the_first_response_stands(cache):
-    """If another process was faster, its response is the one that counts."""
-    one, two = Cache(cache), Cache(cache)
-    assert one.write("key", "first") == "first"
-    assert two.write("key", "second") == "first"
-    one.close()
-    two.close()
+async def test_one_turn_is_one_transaction(opened):
+    """What is written and read in one turn of the loop takes two transactions, not forty."""
+    begun = []
+    sa.event.listen(opened._engine, "begin", begun.append)
+    writes = [opened.write(Entry(f"key{number}", str(number))) for number in range(20)]
+    reads = [opened.read(f"key{number}") for number in range(20)]
+    bodies = await asyncio.gather(*writes, *reads)
+    assert bodies == [str(number) for number in range(20)] * 2
+    assert len(begun) == 2
 
 
-def test_traits_are_kept(cache):
+async def test_the_first_response_stands(where):
+    """If another process was faster, its response counts, also for one of many."""
+    one, two = Cache(where), Cache(where)
+    assert await one.write(Entry("key", "first")) == "first"
+    assert await two.write_all([Entry("a", "new"), Entry("key", "second")]) == ["new", "first"]
+    bodies = await asyncio.gather(*(one.write(Entry("same", str(n))) for n in range(3)))
+    assert bodies == ["0", "0", "0"]
+    await one.close()
+    await two.close()
+
+
+async def test_what_a_response_took_is_kept(opened):
+    """Each response is booked with what it took; the sums of a run come from there."""
+    entry = Entry("a", "1", "chat", "http://e", "m", "r1", "queries", "query", 3, 10, 4, 5, 0.25)
+    await opened.write_all([entry, Entry("b", "2", run="r1", prompt_tokens=1, cost=0.5)])
+    await opened.write_all([Entry("c", "3", "execution", run="r1", requests=0), Entry("d", "4")])
+    assert await opened.spent("r1") == Spent(4, 16, 0.75)
+    assert await opened.spent("r2") == Spent(0, 0, 0.0)
+    kept = (await rows(opened))[0]
+    assert all(getattr(kept, name) == getattr(entry, name) for name in Entry.__slots__)
+    assert kept.at > 1_700_000_000
+
+
+async def test_odd_characters_come_back_as_the_same_json(opened):
+    """NUL and halves of characters, which no database takes, are kept as JSON escapes."""
+    body = '{"a": "\ud800 \0 \U0001f600"}'
+    kept = await opened.write(Entry("key", body))
+    assert kept == '{"a": "\\ud800 \\u0000 \U0001f600"}'
+    assert await opened.read("key") == kept
+
+
+async def test_a_cancelled_writer_loses_nothing(opened):
+    """Who no longer waits for a write has its response kept all the same."""
+    writer = asyncio.create_task(opened.write(Entry("key", "body")))
+    await asyncio.sleep(0)
+    writer.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await writer
+    assert await opened.read("key") == "body"
+
+
+async def test_closing_commits_what_is_under_way(where):
+    """A cache that is closed at once keeps what was just given to it."""
+    first = Cache(where)
+    writer = asyncio.create_task(first.write(Entry("key", "body")))
+    await asyncio.sleep(0)
+    await first.close()
+    assert await writer == "body"
+    second = Cache(where)
+    assert await second.read("key") == "body"
+    await second.close()
+
+
+async def test_work_is_one_transaction(opened):
+    """A function's changes come to be all or not at all, and its error is its caller's."""
+
+    def fail(connection: sa.Connection) -> None:
+        connection.execute(sa.insert(RESPONSES), {"key": "key", "body": "body"})
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        await opened.within(fail)
+    assert await opened.read("key") is None
+
+
+async def test_traits_are_kept(opened):
     """What was learnt first about a model stays."""
-    opened = Cache(cache)
     opened.learn("http://a", "m", "mode", "text")
     opened.learn("http://a", "m", "mode", "json_object")
     assert opened.traits("http://a", "m") == {"mode": "text"}
     assert opened.traits("http://b", "m") == {}
-    opened.close()
 
 
-def test_processes_share_a_cache(cache):
-    """Several processes may open a new cache and write to it at once."""
+async def test_older_caches_get_the_missing_columns(where):
+    """A table without what responses took is completed, and its responses stay."""
+    url = address_of(where)
+    if url.get_backend_name() == "sqlite":
+        Path(where).parent.mkdir()
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(OLD.format(SERIAL[url.get_backend_name()]))
+        connection.exec_driver_sql("INSERT INTO responses (key, body) VALUES ('key', 'body')")
+    engine.dispose()
+    opened = Cache(where)
+    assert await opened.read("key") == "body"
+    assert await opened.write(Entry("new", "2", run="r", cost=0.5)) == "2"
+    assert await opened.spent("r") == Spent(1, 0, 0.5)
+    old, new = await rows(opened)
+    assert (old.kind, old.run, old.requests) == ("chat", "", 1)
+    assert 1_700_000_000 < old.at <= new.at
+    await opened.close()
+
+
+async def test_processes_share_a_cache(where):
+    """Several processes may open a new cache and write to it at once, the same keys too."""
 
     def write(name: str) -> int:
-        command = [sys.executable, "-c", WRITER, str(cache), name]
+        command = [sys.executable, "-c", WRITER, where, name]
         return subprocess.run(command, check=False).returncode
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(write, "ab")) == [0, 0]
+    opened = Cache(where)
+    kept = {row.key: row.body for row in await rows(opened)}
+    assert len(kept) == 900
+    assert kept["a299"] == "a" and kept["b299"] == "b" and kept["both299"] in {"a", "b"}
+    await opened.close()
+
+
+def told(where: Path) -> list[str]:
+    """What a process said that it had written when it was killed."""
+    command = [sys.executable, "-c", TELLER, str(where)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        lines = [process.stdout.readline() for _ in range(50)]
+        process.kill()
+        lines += process.stdout.readlines()
+    return [line.strip() for line in lines if line.endswith("\n")]
+
+
+async def test_what_was_told_survives_a_kill(cache):
+    """A process that is killed after a write came back has lost nothing of it."""
+    keys = told(cache)
     opened = Cache(cache)
-    assert opened.read("a299") == opened.read("b299") == "body"
-    opened.close()
+    assert len(await opened.read_all(keys)) == len(keys) >= 50
+    await opened.close()
+
+
+async def test_a_full_disk_reaches_every_waiter(cache):
+    """Every response that finds no room is an error that says how to go on; reading still works."""
+    opened = Cache(cache)
+    await opened.write(Entry("key", "body"))
+    await opened.within(lambda c: c.exec_driver_sql("PRAGMA max_page_count=20").close())
+    writes = [opened.write(Entry(str(number), "x" * 50_000)) for number in range(3)]
+    failed = await asyncio.gather(*writes, return_exceptions=True)
+    for error in failed:
+        assert isinstance(error, StoreError)
+        assert "full" in str(error) and "run the same command again" in str(error)
+    assert await opened.read("key") == "body"
+    await opened.within(lambda c: c.exec_driver_sql("PRAGMA max_page_count=9999").close())
+    assert await opened.write(Entry("later", "body")) == "body"
+    await opened.close()
+
+
+async def test_a_locked_file_is_waited_for(cache):
+    """While another process holds the file the loop goes on, and then so does the writer."""
+    opened = Cache(cache)
+    other = sqlite3.connect(cache, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    writers = [asyncio.create_task(opened.write(Entry(str(n), "body"))) for n in range(2)]
+    await asyncio.sleep(0.3)
+    assert not any(writer.done() for writer in writers)
+    writers.append(asyncio.create_task(opened.write(Entry("late", "body"))))
+    other.execute("COMMIT")
+    assert await asyncio.gather(*writers) == ["body"] * 3
+    other.close()
+    await opened.close()
+
+
+async def test_a_locked_file_is_an_error_in_the_end(cache):
+    """After its patience the cache names the file, why, and what to do."""
+    opened = Cache(cache, patience=0.2)
+    other = sqlite3.connect(cache, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreError, match=r"cache\.sqlite.*locked.*end that process.*again"):
+        await opened.write(Entry("key", "body"))
+    opened.learn("http://a", "m", "mode", "text")  # is not worth a stop
+    other.execute("COMMIT")
+    assert await opened.write(Entry("key", "body")) == "body"
+    other.close()
+    await opened.close()
+
+
+async def test_a_lost_connection_is_made_again(where, opened):
+    """A database that ends its connections is connected to anew."""
+    if where.startswith("postgresql"):
+        await opened.write(Entry("before", "body"))
+        other = sa.create_engine(address_of(where), isolation_level="AUTOCOMMIT")
+        with other.connect() as connection:
+            connection.exec_driver_sql(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                " AND datname = current_database()"
+            )
+        other.dispose()
+    assert await opened.write(Entry("key", "body")) == "body"
 
 
 def test_unusable_files_are_named(tmp_path):
@@ -80,3 +292,34 @@ def test_unusable_files_are_named(tmp_path):
     (tmp_path / "cache.sqlite").write_text("not a database, but long enough to be one" * 100)
     with pytest.raises(StoreError, match=r"cache\.sqlite.*not a database"):
         Cache(tmp_path / "cache.sqlite")
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("mysql://me:secret@host/db", "cannot be in 'mysql'"),
+        ("postgresql://me:secret@host:port/db", "cannot be read"),
+        ("postgresql://me:secret@127.0.0.1:9/db?password=secret", r"me:\*\*\*@127.0.0.1:9/db"),
+    ],
+)
+def test_unusable_urls_are_named_without_their_password(url, says):
+    """A URL that leads nowhere is an error that says why, and never the password."""
+    with pytest.raises(StoreError, match=says) as told:
+        Cache(url, patience=0)
+    assert "secret" not in str(told.value)
+
+
+def test_addresses_are_shown_without_secrets():
+    """Files are shown by their path, databases without password and options."""
+    assert shown(address_of("a/cache.sqlite")) == "a/cache.sqlite"
+    url = "postgres://me:secret@host/db?sslpassword=secret"
+    assert shown(address_of(url)) == "postgresql+psycopg://me:***@host/db"
+
+
+def test_the_address_is_resolved_in_one_place(monkeypatch):
+    """What is given comes first, then the environment, then the folder of outputs."""
+    monkeypatch.delenv("TOOLLOOM_CACHE", raising=False)
+    assert address(Path("outputs")) == Path("outputs/cache.sqlite")
+    monkeypatch.setenv("TOOLLOOM_CACHE", "postgresql://host/db")
+    assert address(Path("outputs")) == "postgresql://host/db"
+    assert address(Path("outputs"), "mine.sqlite") == "mine.sqlite"

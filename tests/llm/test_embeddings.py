@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.cache import RESPONSES, Cache
+from toolloom.llm.cache_admin import Stock
 from toolloom.llm.embeddings import BATCH, decode, pack, unpack
 from toolloom.llm.fake import Failure, embed
 from toolloom.llm.faults import Garbled
@@ -273,9 +273,9 @@ async def test_a_model_that_changed_its_size_is_told(gateway, at):
 async def test_tokens_and_dollars_are_counted(gateway, at):
     """Tokens of embeddings count as sent, at the endpoint's price."""
     async with FakeServer() as server:
-        await gateway.embedder(at(server, prompt_price=2.0)).embed(TEXTS)
+        await gateway.embedder(at(server)).embed(TEXTS)
     assert gateway.stats.prompt_tokens > 0
-    assert gateway.stats.cost == gateway.stats.prompt_tokens * 2 / 1e6
+    assert gateway.stats.cost == gateway.stats.prompt_tokens / 1e6
 
 
 RUN = """
@@ -301,9 +301,8 @@ def test_a_killed_process_embeds_nothing_again(cache):
                 time.sleep(0.01)
             process.kill()
         time.sleep(0.2)  # what the server had under way comes to its end
-        opened = Cache(cache)
-        kept = len(opened._connection.execute(RESPONSES.select()).all())
-        opened.close()
+        with Stock(cache) as stock:
+            kept = len(list(stock.rows()))
         before = server.received
         with subprocess.Popen(command) as process:
             assert process.wait() == 0

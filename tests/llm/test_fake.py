@@ -1,15 +1,25 @@
 from __future__ import annotations
 
+import http.client
 import json
+import math
+import statistics
 import subprocess
 import sys
+import time
 import urllib.request
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import jsonschema
 import pytest
 
 from toolloom.llm import FakeServer, ask
 from toolloom.llm.fake import Failure
+from toolloom.llm.fake_limits import Dice, duration
 
 
 def post(server, content="Hello", path="/chat/completions", **fields):
@@ -22,6 +32,29 @@ def post(server, content="Hello", path="/chat/completions", **fields):
     )
     with urllib.request.urlopen(request, timeout=5) as response:
         return json.load(response)
+
+
+def whole(server, timeout=5):
+    """A request of its own connection: status, headers and body, whatever they are."""
+    connection = http.client.HTTPConnection(urlsplit(server.base_url).netloc, timeout=timeout)
+    body = json.dumps({"model": "fake", "messages": [{"role": "user", "content": "Hello"}]})
+    try:
+        connection.request("POST", "/v1/chat/completions", body)
+        response = connection.getresponse()
+        return response.status, response.headers, response.read()
+    finally:
+        connection.close()
+
+
+def outcome(server):
+    return whole(server)[0]
+
+
+def served(count, **options):
+    """So many equal servers, one after the other."""
+    for _ in range(count):
+        with FakeServer(**options).serve_in_thread() as server:
+            yield server
 
 
 def test_threads_serve_synchronous_code():
@@ -66,12 +99,145 @@ def test_failures_come_as_scripted():
     assert (server.answered, server.failed) == (0, 1)
 
 
-def test_a_share_of_requests_fails():
-    """failure_rate is the share of requests that are answered with 503."""
-    with FakeServer(failure_rate=1.0).serve_in_thread() as server:
-        with pytest.raises(urllib.request.HTTPError, match="503") as failed:
-            post(server)
-        failed.value.close()
+def test_shares_of_requests_fail():
+    """`failures` are the shares of requests that fail so; the dice fall the same every time."""
+    shares = {"500": 0.25, "429": 0.25}
+    statuses = [[outcome(server) for _ in range(60)] for server in served(2, failures=shares)]
+    assert statuses[0] == statuses[1]
+    counts = Counter(statuses[0])
+    assert set(counts) == {200, 429, 500}
+    assert all(count > 5 for count in counts.values())
+
+
+def test_a_share_may_be_all_and_not_more():
+    """With a share of 1 every request fails; shares above 1 and unknown names are refused."""
+    with FakeServer(failures={"503": 1.0}).serve_in_thread() as server:
+        assert [outcome(server) for _ in range(9)] == [503] * 9
+    for wrong in ({"429": 0.6, "500": 0.6}, {"gremlins": 0.1}, {"200": 0.1}):
+        with pytest.raises(ValueError, match="failures: "):
+            FakeServer(failures=wrong)
+
+
+def test_chance_429_says_when_to_come_back():
+    """A 429 by chance comes at once, and asks to wait `retry_after` seconds."""
+    with FakeServer(latency=5, failures={"429": 1}, retry_after=3).serve_in_thread() as server:
+        status, headers, _ = whole(server)
+    assert (status, headers["Retry-After"]) == (429, "3")
+
+
+def test_connections_are_reset():
+    """A reset reaches the client as one, not as a polite end of the connection."""
+    script = FakeServer(failures={"reset": 1})
+    with script.serve_in_thread() as server, pytest.raises(ConnectionResetError):
+        whole(server)
+    assert (server.answered, dict(server.failures)) == (0, {"reset": 1})
+
+
+def test_truncated_bodies_are_half_a_completion():
+    """A truncated body is called JSON, comes with 200 and ends half-way."""
+    with FakeServer(failures={"truncated": 1}).serve_in_thread() as server:
+        status, headers, body = whole(server)
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert body.startswith(b'{"id"')
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(body)
+
+
+def test_html_pages_come_as_errors_and_as_answers():
+    """An HTML page comes with 200 or with 502."""
+    with FakeServer(failures={"html": 1}).serve_in_thread() as server:
+        came = [whole(server) for _ in range(20)]
+    assert {status for status, _, _ in came} == {200, 502}
+    assert all(body.startswith(b"<html>") for _, _, body in came)
+    assert {headers["Content-Type"] for _, headers, _ in came} == {"text/html"}
+
+
+def test_hanging_requests_end_with_the_client():
+    """A request that hangs gets no answer, and holds a place until its client leaves."""
+    with FakeServer(failures={"hang": 0.5}, places=1).serve_in_thread() as server:
+        said = []
+        for _ in range(8):
+            with suppress(TimeoutError):
+                said.append(whole(server, timeout=0.1)[0])
+            time.sleep(0.1)
+    assert server.failures == {"hang": 8 - len(said)}
+    assert set(said) == {200}
+
+
+def test_more_requests_than_places_are_refused():
+    """Above `places` requests at once there is 429, at once."""
+    script = FakeServer(latency=0.3, places=2)
+    with script.serve_in_thread() as server, ThreadPoolExecutor(5) as pool:
+        statuses = Counter(pool.map(lambda _: outcome(server), range(5)))
+    assert statuses == {200: 2, 429: 3}
+
+
+def test_requests_a_minute_are_limited():
+    """Above requests_per_minute there is 429 until the oldest is a minute old; headers tell it."""
+    with FakeServer(requests_per_minute=2, minute=0.5).serve_in_thread() as server:
+        _, first, _ = whole(server)
+        whole(server)
+        status, refused, _ = whole(server)
+        time.sleep(float(refused["Retry-After"]))
+        assert outcome(server) == 200
+    assert status == 429
+    assert 0 < float(refused["Retry-After"]) <= 0.5
+    told = {name: first[f"x-ratelimit-{name}-requests"] for name in ("limit", "remaining")}
+    assert told == {"limit": "2", "remaining": "1"}
+    assert refused["x-ratelimit-reset-requests"].endswith("ms")
+
+
+def test_tokens_a_minute_are_limited():
+    """Tokens sent and received count for tokens_per_minute."""
+    with FakeServer(lambda body: "x" * 400, tokens_per_minute=216).serve_in_thread() as server:
+        assert [outcome(server) for _ in range(3)] == [200, 200, 429]
+        _, headers, _ = whole(server)
+    assert headers["x-ratelimit-remaining-tokens"] == str(216 - 2 * (101 + 5))
+    assert 0 < float(headers["Retry-After"]) <= 60
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written"), [(0.0123, "13ms"), (1, "1s"), (7.66, "7.66s"), (360, "6m0s")]
+)
+def test_durations_are_written_as_openai_does(seconds, written):
+    """Resets are told in milliseconds, seconds, or minutes and seconds."""
+    assert duration(seconds) == written
+
+
+def test_latencies_spread_around_their_mean():
+    """With a spread latencies are lognormal: `latency` is their mean, and most are below it."""
+    dice = Dice({}, latency=0.2, spread=0.5, retry_after=1)
+    times = [dice.latency() for _ in range(20_000)]
+    assert statistics.mean(times) == pytest.approx(0.2, rel=0.03)
+    assert statistics.stdev(map(math.log, times)) == pytest.approx(0.5, rel=0.03)
+    assert statistics.median(times) < 0.19
+
+
+def test_prefixes_sent_before_are_cached():
+    """The first messages that were sent before count as cached, as far as they are the same."""
+    system = {"role": "system", "content": "x" * 400}
+    with FakeServer(prefix_cache=True).serve_in_thread() as server:
+        said = [
+            post(server, messages=[system, {"role": "user", "content": content}])
+            for content in ("a", "b", "b")
+        ]
+    usages = [body["usage"] for body in said]
+    assert [u["prompt_tokens_details"]["cached_tokens"] for u in usages] == [0, 104, 108]
+    assert all(u["prompt_tokens"] == 108 for u in usages)
+
+
+def test_counters_are_read_over_http():
+    """GET /counters tells what came, what was answered, and what failed how."""
+    with FakeServer(failures={"500": 0.5}).serve_in_thread() as server:
+        statuses = Counter(outcome(server) for _ in range(20))
+        with urllib.request.urlopen(
+            f"{server.base_url.removesuffix('/v1')}/counters", timeout=5
+        ) as response:
+            counted = json.load(response)
+    assert counted["received"] == 20
+    assert counted["answered"] == statuses[200]
+    assert counted["failed"] == {"500": statuses[500]}
+    assert counted["first"] < time.time()
 
 
 @pytest.mark.parametrize("modes", [("json_schema",), ("json_object",), ()])
@@ -91,10 +257,13 @@ async def test_without_a_script_any_schema_is_answered(gateway, at, prompt, mode
 
 def test_the_command_serves():
     """`python -m toolloom.llm.fake` says where it serves, and serves there."""
-    command = [sys.executable, "-W", "error", "-m", "toolloom.llm.fake", "--port", "0"]
+    options = ["--port=0", "--failures=500=0,reset=0", "--answer=Rome", "--spread=0.1"]
+    command = [sys.executable, "-W", "error", "-m", "toolloom.llm.fake", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = process.stdout.readline().split()[-1]
         with urllib.request.urlopen(f"{address}/models", timeout=5) as response:
             assert json.load(response)["data"][0]["id"] == "fake"
+        said = post(SimpleNamespace(base_url=address))
+        assert said["choices"][0]["message"]["content"] == "Rome"
         process.terminate()

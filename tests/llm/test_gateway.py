@@ -99,7 +99,7 @@ async def test_a_refused_schema_is_no_refused_mode(gateway, at, plain, city):
 async def test_stats_count_tokens_and_cost(gateway, at, plain):
     """Tokens and dollars count what was really sent, at the endpoint's prices."""
     async with FakeServer() as server:
-        model = gateway.model(at(server, prompt_price=1.0, completion_price=2.0))
+        model = gateway.model(at(server))
         reply = await model.complete(plain())
         await model.complete(plain())
     stats = gateway.stats

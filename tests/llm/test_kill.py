@@ -1,11 +1,11 @@
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import time
 
 from toolloom.llm import FakeServer
-from toolloom.llm.cache import RESPONSES, Cache
 
 REQUESTS = 200
 RUN = """
@@ -39,9 +39,8 @@ def test_a_killed_run_asks_nothing_again(cache):
             process.kill()
         time.sleep(0.2)  # what the server had under way comes to its end
         answered = server.answered
-        opened = Cache(cache)
-        kept = len(opened._connection.execute(RESPONSES.select()).all())
-        opened.close()
+        with sqlite3.connect(cache) as opened:
+            (kept,) = opened.execute("SELECT count(*) FROM responses").fetchone()
         with start(server, cache) as process:
             assert process.wait() == 0
     assert kept >= REQUESTS // 2 - 8

@@ -12,11 +12,14 @@ async def most_at_once(lane: Lane, count: int) -> int:
 
     async def drive() -> None:
         nonlocal inside, most
-        async with lane:
+        await lane.enter()
+        try:
             inside += 1
             most = max(most, inside)
             await asyncio.sleep(0.01)
             inside -= 1
+        finally:
+            lane.leave()
 
     await asyncio.gather(*(drive() for _ in range(count)))
     return most
@@ -29,12 +32,13 @@ async def test_the_limit_holds():
     assert await most_at_once(lane, 20) == 3
 
 
-async def test_a_pause_narrows_and_answers_widen():
-    """After a refusal fewer go at once; answers bring the limit back, and no further."""
+async def test_refusals_narrow_and_answers_widen():
+    """After a burst of refusals fewer go at once; answers bring the limit back, and no further."""
     lane = Lane()
     lane.allow(8)
-    lane.pause(0.05)
-    lane.pause(0.05)
+    sent = time.monotonic()
+    lane.refused(sent, 0.05)
+    lane.refused(sent, 0.05)
     began = time.monotonic()
     assert await most_at_once(lane, 20) == 6
     assert time.monotonic() - began >= 0.05
@@ -43,13 +47,24 @@ async def test_a_pause_narrows_and_answers_widen():
     assert await most_at_once(lane, 20) == 8
 
 
+async def test_a_refusal_among_many_answers_stops_nobody_else():
+    """Where one request in many is refused, it waits alone."""
+    lane = Lane()
+    lane.allow(8)
+    for _ in range(20):
+        lane.answered()
+    lane.refused(time.monotonic(), 60)
+    assert lane.closed == 0
+
+
 async def test_cancelled_waiters_leave_no_gap():
     """A place that falls to a cancelled waiter goes to the next one."""
     lane = Lane()
     lane.allow(1)
-    async with lane:
-        waiters = [asyncio.create_task(most_at_once(lane, 1)) for _ in range(3)]
-        await asyncio.sleep(0)
-        waiters[0].cancel()
+    await lane.enter()
+    waiters = [asyncio.create_task(most_at_once(lane, 1)) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiters[0].cancel()
+    lane.leave()
     waiters[1].cancel()
     assert await asyncio.wait_for(waiters[2], 1) == 1

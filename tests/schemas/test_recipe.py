@@ -25,7 +25,20 @@ def problem(**fields: Any) -> str:
             {"agents": {"tester": {"temprature": 1}}},
             "agents.tester.temprature: unknown field; did you mean `temperature`?",
         ),
-        ({"agents": {"tester": {"tries": 0}}}, "agents.tester.tries: Input should be greater"),
+        ({"agents": {"tester": {"candidates": 0}}}, "agents.tester.candidates: Input should be"),
+        (
+            {"agents": {"api": {"replicas": [{"key": 1}]}}},
+            "agents.api.replicas.0.key: unknown field; did you mean `key_env`?",
+        ),
+        (
+            {"agents": {"api": {"retry": {"trys": 1}}}},
+            "agents.api.retry.trys: unknown field; did you mean `tries`?",
+        ),
+        (
+            {"prices": {"a/b.c": {"promt": 1}}},
+            "prices.a/b.c.promt: unknown field; did you mean `prompt`?",
+        ),
+        ({"prices": {"m": {"completion": 1}}}, "prices.m.prompt: missing; it has no default."),
         ({"agents": {"testr": {}}}, "agents.testr: Input should be 'domain', 'api'"),
         ({"queries": {"abilities": {"cal": 1}}}, "queries.abilities.cal: Input should be 'call'"),
         ({"queries": {"scenarios": {"single": -1}}}, "weights must not be negative"),
@@ -47,9 +60,9 @@ def test_each_mistake_is_named_with_its_place(fields: dict[str, Any], message: s
 
 def test_every_mistake_is_told_at_once() -> None:
     """One line for each."""
-    said = problem(querys={}, agents={"api": {"modle": "x", "tries": 0}})
+    said = problem(querys={}, agents={"api": {"modle": "x", "candidates": 0}})
     assert "querys" in said
-    said = problem(agents={"api": {"modle": "x", "tries": 0}})
+    said = problem(agents={"api": {"modle": "x", "candidates": 0}})
     assert len(said.splitlines()) == 3
 
 

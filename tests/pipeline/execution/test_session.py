@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,10 @@ def leave():
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> Any:
+async def cache(tmp_path: Path) -> AsyncIterator[Cache]:
     made = Cache(tmp_path / "cache.sqlite")
     yield made
-    made.close()
+    await made.close()
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ async def test_a_run_that_was_killed_ends_with_the_same_results(
     assert starts() == 3
     assert await run(cache) == unbroken
     assert starts() == 3
-    cache.close()
+    await cache.close()
 
 
 async def test_what_decides_a_result_is_in_its_key(

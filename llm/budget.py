@@ -1,0 +1,81 @@
+"""The purse of a run: nothing is sent that could take it over its budget."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from toolloom.llm.cache import Spent
+from toolloom.schemas import Budget, BudgetReached
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The most that one try can use."""
+
+    tokens: int
+    cost: float
+
+
+class Purse:
+    """Holds back, for each try under way, the most it can use; then books what it did use.
+
+    A request that does not fit waits for those under way, which mostly use less than was held
+    back for them. Only when nothing is under way and it still does not fit, the run stops: so no
+    answer is lost to a budget.
+    """
+
+    def __init__(self, budget: Budget, spent: Spent) -> None:
+        """`spent`: what earlier starts of the run used."""
+        self._budget = budget
+        self._requests = spent.requests
+        self._tokens = spent.tokens
+        self._cost = spent.cost
+        self._under_way = 0
+        self._gate = asyncio.Lock()
+        self._settled = asyncio.Event()
+
+    async def hold(self, bound: Bound) -> None:
+        """Set aside room for a try. Raises BudgetReached."""
+        async with self._gate:
+            while (reached := self._reached(bound)) and self._under_way:
+                self._settled.clear()
+                await self._settled.wait()
+            if reached:
+                raise BudgetReached(self._told(reached, bound))
+            self._book(1, bound.tokens, bound.cost)
+            self._under_way += 1
+
+    def settle(self, bound: Bound, tokens: int, cost: float) -> None:
+        """Book what a held try used."""
+        self._under_way -= 1
+        self._book(0, tokens - bound.tokens, cost - bound.cost)
+        self._settled.set()
+
+    def _book(self, requests: int, tokens: int, cost: float) -> None:
+        self._requests += requests
+        self._tokens += tokens
+        self._cost += cost
+
+    def _reached(self, bound: Bound) -> str:
+        """The first limit that a try could pass, or nothing."""
+        limits = self._budget
+        if limits.max_requests is not None and self._requests + 1 > limits.max_requests:
+            return "max_requests"
+        if limits.max_tokens is not None and self._tokens + bound.tokens > limits.max_tokens:
+            return "max_tokens"
+        if limits.max_cost is not None and self._cost + bound.cost > limits.max_cost:
+            return "max_cost"
+        return ""
+
+    def _told(self, limit: str, bound: Bound) -> str:
+        used, most = {
+            "max_requests": (f"{self._requests:,} requests", "1"),
+            "max_tokens": (f"{self._tokens:,} tokens", f"{bound.tokens:,}"),
+            "max_cost": (f"{self._cost:.4f} US dollars", f"{bound.cost:.4f}"),
+        }[limit]
+        return (
+            f"The run's budget is used up: {used} of {limit} {getattr(self._budget, limit):,g}, "
+            f"and the next request may take {most} more. What was answered is kept: raise "
+            f"budget.{limit} and run the same command again to go on."
+        )

@@ -1,0 +1,216 @@
+"""What is in a response cache: counted, removed, copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from toolloom.llm.database import (
+    RESPONSES,
+    SQLITE,
+    TRAITS,
+    address_of,
+    connect,
+    explain,
+    held,
+    shown,
+)
+from toolloom.llm.responses import inserts
+from toolloom.schemas import JsonObject, NothingFound
+
+COPIED_AT_ONCE = 500
+REMOVED_AT_ONCE = 5_000
+PATIENCE_SECONDS = 60
+IS = RESPONSES.c
+BYTES: dict[bool, Any] = {
+    True: sa.func.length(sa.cast(IS.body, sa.LargeBinary)),  # whether in SQLite
+    False: sa.func.octet_length(IS.body),
+}
+
+
+@dataclass(frozen=True)
+class Share:
+    """What responses of one kind took. `name` is what they have in common."""
+
+    name: tuple[str, ...]
+    responses: int
+    bytes: int
+    requests: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    cost: float
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A cache's responses, in all and in groups; times in Unix seconds, none without responses."""
+
+    where: str
+    total: Share
+    by_model: list[Share]  # name: model, endpoint, kind
+    by_run: list[Share]
+    oldest: float | None
+    newest: float | None
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What was removed. `returned`: the disk has the room back."""
+
+    where: str
+    total: Share
+    returned: bool
+
+
+def _share(row: Sequence[Any], named: int) -> Share:
+    """Sums in PostgreSQL are decimals."""
+    responses, size, requests, sent, cached, received, cost = row[named:]
+    tokens = (int(sent), int(cached), int(received))
+    return Share(tuple(row[:named]), responses, int(size), int(requests), *tokens, float(cost))
+
+
+class Stock:
+    """A cache that exists, for who counts, removes or copies what is in it."""
+
+    def __init__(self, where: str | Path, *, new: bool = False) -> None:
+        """Raises StoreError; NothingFound if there is none and none is to be made."""
+        self.url = address_of(where)
+        self.where = shown(self.url)
+        self._lite = self.url.get_backend_name() == SQLITE
+        if self._lite and not new and not Path(self.url.database or "").is_file():
+            raise NothingFound(
+                f"There is no response cache {self.where}: a run makes one. "
+                "Name another folder with --outputs, or a cache with --cache."
+            )
+        with self._storing():
+            self._engine = connect(self.url, PATIENCE_SECONDS)
+
+    def __enter__(self) -> Stock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._engine.dispose()
+
+    def contents(self) -> Contents:
+        """Counts of all responses, the groups with the most first."""
+        with self._storing(), self._engine.begin() as connection:
+            oldest, newest = connection.execute(
+                sa.select(sa.func.min(IS.at), sa.func.max(IS.at))
+            ).one()
+            return Contents(
+                self.where,
+                self._shares(connection, [])[0],
+                self._shares(connection, [IS.model, IS.endpoint, IS.kind]),
+                self._shares(connection, [IS.run]),
+                oldest,
+                newest,
+            )
+
+    def prune(
+        self, *, before: float | None, model: str | None, run: str | None, dry: bool = False
+    ) -> Pruned:
+        """Remove the responses that are older (Unix time), and of that model, and of that run."""
+        chosen: list[sa.ColumnElement[bool]] = []
+        if before is not None:
+            chosen.append(IS.at < before)
+        if model is not None:
+            chosen.append(IS.model == model)
+        if run is not None:
+            chosen.append(IS.run == run)
+        with self._storing():
+            with self._engine.begin() as connection:
+                total = self._shares(connection, [], *chosen)[0]
+            if dry or not total.responses:
+                return Pruned(self.where, total, returned=False)
+            while self._remove(chosen):
+                pass
+            return Pruned(self.where, total, self._give_back())
+
+    def pages(self) -> Iterator[list[JsonObject]]:
+        """All responses in order of arrival, some at a time, with all that is known of each."""
+        last = 0
+        while True:
+            asked = sa.select(RESPONSES).where(IS.id > last).order_by(IS.id).limit(COPIED_AT_ONCE)
+            with self._storing(), self._engine.begin() as connection:
+                rows = [dict(row) for row in connection.execute(asked).mappings()]
+            if not rows:
+                return
+            last = rows[-1]["id"]
+            for row in rows:
+                del row["id"]
+            yield rows
+
+    def rows(self) -> Iterator[JsonObject]:
+        return chain.from_iterable(self.pages())
+
+    def copy(self, target: Stock) -> tuple[int, int]:
+        """Copy responses and what is known of models: how many there are, how many were new."""
+        count = new = 0
+        for rows in self.pages():
+            count += len(rows)
+            new += target.add(RESPONSES, rows)
+        with self._storing(), self._engine.begin() as connection:
+            traits = [dict(row) for row in connection.execute(sa.select(TRAITS)).mappings()]
+        if traits:
+            target.add(TRAITS, traits)
+        return count, new
+
+    def add(self, table: sa.Table, rows: Sequence[JsonObject]) -> int:
+        """Insert rows whose key is not there yet; their number."""
+        with self._storing(), self._engine.begin() as connection:
+            statement = inserts(table)[connection.dialect.name]
+            return connection.execute(statement, list(rows)).rowcount
+
+    def same(self, other: Stock) -> bool:
+        """Whether both are the same place."""
+        if self._lite and other._lite:
+            return Path(self.where).resolve() == Path(other.where).resolve()
+        places = [(u.host, u.port, u.database, u.drivername) for u in (self.url, other.url)]
+        return places[0] == places[1]
+
+    def _shares(
+        self, connection: sa.Connection, by: list[sa.Column[Any]], *chosen: sa.ColumnElement[bool]
+    ) -> list[Share]:
+        columns = (BYTES[self._lite], IS.requests, IS.prompt_tokens, IS.cached_tokens)
+        sums = (*columns, IS.completion_tokens, IS.cost)
+        asked = sa.select(
+            *by, sa.func.count(), *(sa.func.coalesce(sa.func.sum(one), 0) for one in sums)
+        ).where(*chosen)
+        found = connection.execute(asked.group_by(*by) if by else asked)
+        shares = [_share(tuple(row), len(by)) for row in found]
+        return sorted(shares, key=lambda share: (-share.responses, share.name))
+
+    def _remove(self, chosen: Sequence[sa.ColumnElement[bool]]) -> int:
+        """Some at a time: runs that use the cache go on in between."""
+        some = sa.select(IS.id).where(*chosen).limit(REMOVED_AT_ONCE)
+        with self._engine.begin() as connection:
+            return connection.execute(sa.delete(RESPONSES).where(IS.id.in_(some))).rowcount
+
+    def _give_back(self) -> bool:
+        """Return room to the disk; a SQLite file that is in use keeps it for later responses."""
+        with self._engine.connect() as plain:
+            connection = plain.execution_options(isolation_level="AUTOCOMMIT")
+            try:
+                connection.exec_driver_sql("VACUUM")
+                if self._lite:
+                    connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").close()
+            except SQLAlchemyError as error:
+                if not held(error):
+                    raise
+                return False
+        return True
+
+    @contextmanager
+    def _storing(self) -> Iterator[None]:
+        try:
+            yield
+        except (SQLAlchemyError, OSError) as error:
+            raise explain(self.url, error) from error

@@ -1,0 +1,40 @@
+"""The command line of the scripted endpoint."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from toolloom.llm.fake_limits import FAILURES
+
+
+def chosen(description: str | None) -> tuple[str | None, dict[str, Any]]:
+    """The answer to everything, if one was given, and the arguments for the server."""
+    parser = argparse.ArgumentParser(
+        prog="python -m toolloom.llm.fake",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = ", ".join(("a status", *FAILURES))
+    add = parser.add_argument
+    add("--port", type=int, default=8123, help="0 takes a free one")
+    add("--latency", type=float, default=0.0, help="seconds before each answer")
+    add("--spread", type=float, default=0.0, help="sigma of lognormal latencies with that mean")
+    add("--failures", type=shares, default={}, help=f"shares: 429=0.05,reset=0.01 ({names})")
+    add("--retry-after", type=float, default=1.0, help="seconds that such a 429 asks to wait")
+    add("--requests-per-minute", type=int, help="more get 429")
+    add("--tokens-per-minute", type=int, help="more get 429")
+    add("--places", type=int, help="requests under way at once; more get 429")
+    add("--prefix-cache", action="store_true", help="tell cached_tokens")
+    add("--answer", help="what it says to everything")
+    add("--key", help="the key it asks for")
+    add("--log", type=Path, help="file that gets one line for each answer")
+    options = vars(parser.parse_args())
+    return options.pop("answer"), options
+
+
+def shares(text: str) -> dict[str, float]:
+    """Reads `429=0.05,reset=0.01`. Raises ValueError."""
+    pairs = (part.partition("=") for part in text.split(",") if part)
+    return {name.strip(): float(share) for name, _, share in pairs}

@@ -1,0 +1,230 @@
+"""All lines that serve one endpoint, and the only place that retries."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+import tenacity
+
+from toolloom.llm.budget import Bound
+from toolloom.llm.faults import CHAT, Caller, Garbled, Trouble
+from toolloom.llm.line import Line, Parcel, Sent
+from toolloom.llm.log import note
+from toolloom.schemas import (
+    Endpoint,
+    EndpointDown,
+    EndpointError,
+    JsonObject,
+    ModelMissing,
+    RequestRefused,
+)
+
+if TYPE_CHECKING:
+    import openai
+
+T = TypeVar("T")
+
+CANARIES = 3  # small requests sent before a run is stopped
+FIRST_CONTACT = 5  # tries of an address that never answered anything
+OFFERED = 20  # names of models that an error lists
+
+
+@dataclass
+class Tries:
+    """How one request fares."""
+
+    line: Line
+    began: float = field(default_factory=time.monotonic)
+    made: int = 0
+    failed: int = 0  # without those the endpoint only wants to have later
+
+
+class Lines:
+    """Sends a request on the line with most room, and again while that may help."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        lines: Sequence[Line],
+        on_retry: Callable[[], None],
+    ) -> None:
+        self._retry = endpoint.retry
+        self._lines = lines
+        self._on_retry = on_retry
+
+    async def close(self) -> None:
+        for line in self._lines:
+            await line.close()
+
+    async def send(self, parcel: Parcel) -> None:
+        """Send until `parcel.accept` takes the answer's body.
+
+        Raises EndpointDown, EndpointDenied, ModelMissing, EndpointError, RequestRefused,
+        BudgetReached.
+        """
+
+        async def once(tries: Tries) -> None:
+            await self._try(parcel, tries)
+
+        await self._insist(once, parcel.key)
+
+    @property
+    def caller(self) -> Caller:
+        """Who `call` calls as."""
+        return self._lines[0].caller
+
+    async def call(
+        self, act: Callable[[openai.AsyncOpenAI], Awaitable[T]], seconds: float | None = None
+    ) -> T:
+        """The result of any call of the client, on the first line. Raises as `send` does.
+
+        `seconds`: what one try may take, if it is more than the endpoint's timeout.
+        """
+        found: list[T] = []
+
+        async def once(tries: Tries) -> None:
+            found.append(await self._lines[0].call(act, seconds))
+
+        await self._insist(once, "")
+        return found[0]
+
+    async def _insist(self, once: Callable[[Tries], Awaitable[None]], key: str) -> None:
+        """Do it until it is done, by the endpoint's policy."""
+        tries = Tries(self._lines[0])
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(self._may_pass),
+            stop=lambda state: self._enough(state, tries),
+            wait=lambda state: self._wait(state, tries),
+            before_sleep=lambda state: self._before_sleep(state, key),
+            reraise=True,
+        )
+        try:
+            await retrying(once, tries)
+        except Garbled as error:
+            raise RequestRefused(
+                f"{tries.line.caller.address} does not answer as an OpenAI-compatible endpoint: "
+                f"{error} {_tried(tries)}",
+                error.raw,
+            ) from error
+        except Trouble as error:
+            if await self._serves(tries.line):
+                raise RequestRefused(_odd(error, tries)) from error
+            raise EndpointDown(_down(error, tries)) from error
+        except ModelMissing as error:
+            raise ModelMissing(f"{error} {_offered(await tries.line.models())}") from error
+
+    async def _serves(self, line: Line) -> bool:
+        """Whether an endpoint that failed on one request answers the smallest one.
+
+        If it does, only that request is lost. Without this a prompt on which it always fails
+        would stop the run, and every later start of it.
+        """
+        for _ in range(CANARIES if line.reached else 0):
+            with suppress(Trouble, EndpointError, RequestRefused):
+                await line.post(_canary(line.caller), 1)
+                return True
+        return False
+
+    async def _try(self, parcel: Parcel, tries: Tries) -> None:
+        tries.line = min((x for x in self._lines if not x.out), key=lambda x: x.load)
+        tries.made += 1
+        try:
+            await tries.line.post(parcel, tries.made)
+        except EndpointError as error:
+            self._without(tries.line, error)
+
+    def _without(self, line: Line, error: EndpointError) -> None:
+        """Go on without a line that cannot serve, while there is another."""
+        line.out = True
+        left = sum(not line.out for line in self._lines)
+        if not left:
+            raise error
+        note(logging.WARNING, "line_out", f"{error} Going on without it.", left=left)
+        raise Trouble(str(error), "connection", pause=0.0) from error
+
+    def _may_pass(self, error: BaseException) -> bool:
+        if not isinstance(error, Trouble):
+            return False
+        return isinstance(error.kind, int) or error.kind in self._retry.errors
+
+    def _enough(self, state: tenacity.RetryCallState, tries: Tries) -> bool:
+        error = state.outcome.exception() if state.outcome else None
+        assert isinstance(error, Trouble)
+        if error.kind != 429:  # that is no failure: it shall come later
+            tries.failed += 1
+        most = self._retry.tries
+        if error.kind == "connection" and not tries.line.reached and len(self._lines) == 1:
+            most = min(most, FIRST_CONTACT)
+        late = time.monotonic() - tries.began + (error.pause or 0) > self._retry.patience
+        return late or tries.failed >= most
+
+    def _wait(self, state: tenacity.RetryCallState, tries: Tries) -> float:
+        """The endpoint's own wish, or twice as long each time; not all come at once.
+
+        While it answers others, its failures are chance, and a long wait would be for nothing.
+        """
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, Trouble) and error.pause is not None:
+            return error.pause + random.uniform(0, 0.1)
+        doublings = min(state.attempt_number - 1, tries.line.failures, 30)
+        wait = self._retry.first_wait * 2.0**doublings
+        return min(self._retry.longest_wait, wait) * random.uniform(0.75, 1.25)
+
+    def _before_sleep(self, state: tenacity.RetryCallState, key: str) -> None:
+        self._on_retry()
+        error = state.outcome.exception() if state.outcome else None
+        wait = round(state.upcoming_sleep, 3)
+        note(
+            logging.INFO,
+            "retry",
+            f"{error}; again in {wait:g} s",
+            request=key[:12],
+            tries=state.attempt_number,
+            wait=wait,
+        )
+
+
+def _tried(tries: Tries) -> str:
+    return "(tried once)" if tries.made == 1 else f"(tried {tries.made} times)"
+
+
+def _down(error: Trouble, tries: Tries) -> str:
+    caller = tries.line.caller
+    return (
+        f"{caller.address} does not serve {caller.model!r}: {error} {_tried(tries)}. Check that "
+        "the server runs; what it answered so far is kept: run the same command again to go on."
+    )
+
+
+def _canary(caller: Caller) -> Parcel:
+    hello: JsonObject = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1}
+    body = hello if caller.path == CHAT else {"input": ["Hello"]}
+    content = json.dumps({"model": caller.model, **body}).encode()
+
+    async def accept(raw: str, _tries: int) -> Sent:
+        if '"choices"' not in raw and '"data"' not in raw:
+            raise Garbled("no answer", raw)
+        return Sent(len(content), 0.0)
+
+    return Parcel(content, "canary", len(content), Bound(len(content) + 1, 0.0), accept)
+
+
+def _odd(error: Trouble, tries: Tries) -> str:
+    return (
+        f"{tries.line.caller.address} fails on this request, while it answers another: {error} "
+        f"{_tried(tries)}."
+    )
+
+
+def _offered(names: Sequence[str]) -> str:
+    if not names:
+        return "Set `model` to one it serves."
+    more = f" and {len(names) - OFFERED} more" if len(names) > OFFERED else ""
+    return f"It offers: {', '.join(names[:OFFERED])}{more}."

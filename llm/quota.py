@@ -1,0 +1,171 @@
+"""What may be sent within a minute: by the recipe's limits, and by what the endpoint says is left.
+
+Our own, because tokens are known only after the answer: aiolimiter's bucket lets twice its rate
+through within one window, and neither it nor pyrate-limiter can correct what was taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from toolloom.llm.lane import Lane
+
+# A little over a minute: requests may reach the endpoint closer together than they left.
+WINDOW = 60.5
+PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+LONGEST_RESET = 3600.0
+
+
+@dataclass
+class Share:
+    """What one request takes of a window; corrected once it is known."""
+
+    at: float
+    amount: float
+
+
+class Window:
+    """At most `limit` within any `seconds`: every share is kept until it is that old."""
+
+    def __init__(self, limit: float, seconds: float = WINDOW) -> None:
+        self.limit = limit
+        self._seconds = seconds
+        self._shares: deque[Share] = deque()
+        self._used = 0.0
+
+    def wait(self, amount: float) -> float:
+        """Seconds until there is room, 0 if there is; more than all of it fits an empty window."""
+        now = time.monotonic()
+        while self._shares and self._shares[0].at + self._seconds <= now:
+            self._used -= self._shares.popleft().amount
+        if not self._shares or self._used + amount <= self.limit:
+            return 0.0
+        excess = self._used + amount - self.limit
+        for share in self._shares:
+            excess -= share.amount
+            if excess <= 0:
+                return share.at + self._seconds - now
+        return self._shares[-1].at + self._seconds - now
+
+    def take(self, amount: float) -> Share:
+        share = Share(time.monotonic(), amount)
+        self._shares.append(share)
+        self._used += amount
+        return share
+
+    def correct(self, share: Share, amount: float) -> None:
+        """What it really was. Of a share that has left the window nothing is counted."""
+        if share.at + self._seconds > time.monotonic():
+            self._used += amount - share.amount
+        share.amount = amount
+
+
+class Allowance:
+    """What an endpoint's headers say is left of one thing until it is filled up again."""
+
+    def __init__(self) -> None:
+        self.sent = 0.0  # all that ever left here
+        self._left: float | None = None
+        self._until = 0.0
+
+    def wait(self, amount: float) -> float:
+        """Seconds until so much may be sent, 0 if it may."""
+        now = time.monotonic()
+        if self._left is None or now >= self._until:
+            self._left = None
+            return 0.0
+        return self._until - now if self._left < amount else 0.0
+
+    def take(self, amount: float) -> None:
+        self.sent += amount
+        if self._left is not None:
+            self._left -= amount
+
+    def heed(self, sent: float, left: str | None, reset: str | None) -> None:
+        """`left` was true when all of `sent` had arrived; what left since then is taken off."""
+        seconds = duration(reset or "")
+        with suppress(TypeError, ValueError):
+            number = float(left or "")
+            if seconds is not None and number >= 0:
+                self._left = number - (self.sent - sent)
+                self._until = time.monotonic() + seconds
+
+
+@dataclass
+class Ticket:
+    """One try: how much had left with it, and what it took of the windows."""
+
+    requests: float
+    tokens: float
+    shares: dict[str, Share]
+
+
+class Quota:
+    """One model's limits at one address with one key. Its tries leave one by one, in order."""
+
+    def __init__(self) -> None:
+        self._windows: dict[str, Window] = {}
+        self._requests, self._tokens = Allowance(), Allowance()
+        self._gate = asyncio.Lock()
+
+    def allow(self, requests: int | None, tokens: int | None) -> None:
+        """Lower the limits: of several endpoints that share a model the strictest counts."""
+        for name, limit in (("requests", requests), ("tokens", tokens)):
+            known = self._windows.get(name)
+            if limit is not None and (known is None or limit < known.limit):
+                self._windows[name] = Window(limit)
+
+    async def enter(self, tokens: float, lane: Lane) -> Ticket:
+        """Wait until a request of about so many tokens may leave, and for a place in the lane."""
+        amounts = {"requests": 1.0, "tokens": tokens}
+        async with self._gate:
+            while True:
+                wait = self._wait(tokens)
+                if not wait:
+                    break
+                await asyncio.sleep(wait)
+            await lane.enter()  # taken before the request leaves, it would count too early
+            self._requests.take(1)
+            self._tokens.take(tokens)
+            shares = {name: window.take(amounts[name]) for name, window in self._windows.items()}
+        return Ticket(self._requests.sent, self._tokens.sent, shares)
+
+    def _wait(self, tokens: float) -> float:
+        wait = max(self._requests.wait(1), self._tokens.wait(tokens))
+        for name, window in self._windows.items():
+            wait = max(wait, window.wait(tokens if name == "tokens" else 1))
+        return wait
+
+    def used(self, ticket: Ticket, tokens: int) -> None:
+        """What a try really took, as its answer tells; 0 for one that was refused."""
+        if share := ticket.shares.get("tokens"):
+            self._windows["tokens"].correct(share, tokens)
+
+    def heed(self, ticket: Ticket, headers: Mapping[str, str]) -> None:
+        """Take note of a response's rate-limit headers, named as OpenAI names them."""
+        for name, allowance, sent in (
+            ("requests", self._requests, ticket.requests),
+            ("tokens", self._tokens, ticket.tokens),
+        ):
+            left = headers.get(f"x-ratelimit-remaining-{name}")
+            if left is not None:
+                allowance.heed(sent, left, headers.get(f"x-ratelimit-reset-{name}"))
+
+
+def duration(text: str) -> float | None:
+    """Seconds of `1s`, `6m0s`, `20ms` or `1.5`, an hour at most; None if it is nothing of these."""
+    found = PARTS.findall(text)
+    if found and "".join(number + unit for number, unit in found) == text:
+        return min(LONGEST_RESET, sum(float(number) * SECONDS[unit] for number, unit in found))
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return min(LONGEST_RESET, seconds) if seconds >= 0 else None

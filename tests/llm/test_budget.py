@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from toolloom.llm import FakeServer, Gateway
+from toolloom.llm.fake import Failure
+from toolloom.schemas import Budget, BudgetReached, Price
+
+PRICES = {"fake": Price(prompt=1000.0, completion=2000.0)}
+
+
+async def used(model, plain, count: int) -> int:
+    """Ask all at once until the budget is reached; how many were answered."""
+    asked = [asyncio.create_task(model.complete(plain(seed=n))) for n in range(count)]
+    done = await asyncio.gather(*asked, return_exceptions=True)
+    failed = [one for one in done if isinstance(one, BaseException)]
+    assert all(isinstance(one, BudgetReached) for one in failed)
+    return count - len(failed)
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent"),
+    [
+        (Budget(max_requests=7), lambda stats: stats.asked),
+        (Budget(max_tokens=700), lambda stats: stats.prompt_tokens + stats.completion_tokens),
+        (Budget(max_cost=1.0), lambda stats: stats.cost),
+    ],
+)
+async def test_no_limit_is_passed(cache, at, plain, budget, spent):
+    """Whatever is limited: what was used is within it, and most of it was used."""
+    async with (
+        FakeServer(latency=0.01) as server,
+        Gateway(cache, prices=PRICES, budget=budget, run="r") as gateway,
+    ):
+        answered = await used(gateway.model(at(server, concurrency=16)), plain, 60)
+        limit = budget.max_requests or budget.max_tokens or budget.max_cost
+        taken = spent(gateway.stats) if budget.max_requests is None else server.received
+        assert 0.5 * limit < taken <= limit
+        assert 0 < answered == server.answered < 60
+
+
+async def test_the_budget_is_for_all_starts_of_a_run(cache, at, plain):
+    """What earlier processes used counts, answers from the cache cost nothing, and more may be
+    allowed later."""
+    from toolloom.llm.log import WORK, Work
+
+    WORK.set(Work(run="r"))
+    async with FakeServer() as server:
+        for most, run, answered in ((5, "r", 5), (5, "r", 5), (9, "r", 9), (5, "other", 9)):
+            budget = Budget(max_requests=most)
+            async with Gateway(cache, budget=budget, run=run) as gateway:
+                assert await used(gateway.model(at(server)), plain, 9) == answered
+        assert server.received == 9
+
+
+async def test_failed_tries_are_requests_too(cache, at, plain):
+    """Each try counts, and one that was refused gives its tokens back."""
+    async with FakeServer(lambda body: Failure(500)) as server:
+        async with Gateway(cache, budget=Budget(max_requests=3, max_tokens=400)) as gateway:
+            with pytest.raises(BudgetReached, match="3 requests of max_requests 3"):
+                await gateway.model(at(server, tries=9)).complete(plain())
+        assert server.received == 3
+
+
+async def test_what_nobody_knows_counts_as_all_it_could_be(cache, at, plain):
+    """A request without an answer may have been paid for: so it is booked with its most."""
+    async with FakeServer(latency=5) as server:
+        async with Gateway(cache, budget=Budget(max_tokens=300)) as gateway:
+            with pytest.raises(BudgetReached, match="max_tokens"):
+                await gateway.model(at(server, tries=9, timeout=0.1)).complete(plain())
+        assert server.received in (1, 2)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolloom.llm import FakeServer
+from toolloom.llm.lane import Lane
+from toolloom.llm.quota import Quota, Window, duration
+
+
+def wide() -> Lane:
+    lane = Lane()
+    lane.allow(1000)
+    return lane
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.integers(40, 100))
+def test_no_window_holds_more_than_its_limit(amounts, limit):
+    """Whatever is asked for, what one window lets leave at once is within the limit."""
+    window = Window(limit)
+    taken = 0
+    for amount in amounts:
+        if window.wait(amount) == 0:
+            window.take(amount)
+            taken += amount
+    assert taken <= limit
+
+
+def test_what_was_not_used_is_given_back():
+    """A share that turns out smaller makes room, a larger one takes it."""
+    window = Window(100)
+    share = window.take(100)
+    assert window.wait(10) > 0
+    window.correct(share, 20)
+    assert window.wait(80) == 0
+    window.correct(share, 90)
+    assert window.wait(80) > 0
+
+
+def test_more_than_all_goes_alone():
+    """A request larger than the limit waits for an empty window, not for ever."""
+    window = Window(10)
+    assert window.wait(500) == 0
+    window.take(500)
+    assert 0 < window.wait(1) <= 61
+
+
+async def test_requests_keep_to_their_window():
+    """In any window as many leave as are allowed, and the next ones when those are old enough."""
+    quota, lane, left = Quota(), wide(), []
+    quota._windows["requests"] = Window(5, seconds=0.3)
+
+    async def go() -> None:
+        await quota.enter(1, lane)
+        left.append(time.monotonic())
+
+    await asyncio.gather(*(go() for _ in range(12)))
+    assert all(later - sooner >= 0.3 for sooner, later in zip(left, left[5:], strict=False))
+    assert left[-1] - left[0] < 2
+
+
+@pytest.mark.parametrize("left", ["0", "3"])
+async def test_what_the_endpoint_says_is_left_is_heeded(left):
+    """As many go as the headers leave, without what left since; the others wait for the reset."""
+    quota, lane = Quota(), wide()
+    ticket = await quota.enter(10, lane)
+    await quota.enter(10, lane)
+    headers = {"x-ratelimit-remaining-requests": left, "x-ratelimit-reset-requests": "200ms"}
+    quota.heed(ticket, headers)
+    began = time.monotonic()
+    waits = []
+    for _ in range(4):
+        await quota.enter(10, lane)
+        waits.append(time.monotonic() - began)
+    free = max(0, int(left) - 1)
+    assert all(wait < 0.15 for wait in waits[:free])
+    assert waits[free] >= 0.2
+
+
+async def test_tokens_that_are_left_are_heeded():
+    """A request that needs more tokens than are left waits until they are filled up."""
+    quota, lane = Quota(), wide()
+    ticket = await quota.enter(10, lane)
+    headers = {"x-ratelimit-remaining-tokens": "50", "x-ratelimit-reset-tokens": "0.2s"}
+    quota.heed(ticket, headers)
+    began = time.monotonic()
+    await quota.enter(40, lane)
+    assert time.monotonic() - began < 0.15
+    await quota.enter(40, lane)
+    assert time.monotonic() - began >= 0.2
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1s", 1), ("6m0s", 360), ("20ms", 0.02), ("1h2m3.5s", 3600), ("1.5", 1.5), ("0", 0)],
+)
+def test_durations_are_read(text, seconds):
+    """All ways to write a reset are read; an hour is the longest."""
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-3", "1 week", "nan", "5sx"])
+def test_what_is_no_duration_is_nothing(text):
+    """A header that says nothing usable holds nothing back."""
+    assert duration(text) is None
+
+
+async def test_limits_of_the_recipe_reach_the_wire(gateway, at, plain):
+    """With requests a minute set, no more reach the endpoint, though there is room for all."""
+    async with FakeServer() as server:
+        model = gateway.model(at(server, requests_per_minute=5))
+        asked = [asyncio.create_task(model.complete(plain(seed=n))) for n in range(8)]
+        done, waiting = await asyncio.wait(asked, timeout=1)
+        assert (len(done), len(waiting), server.received) == (5, 3, 5)
+        for task in waiting:
+            task.cancel()
+
+
+async def test_a_real_limit_is_kept_without_a_refusal(gateway, at, plain):
+    """An endpoint that tells what is left refuses nothing once it has told it."""
+    async with FakeServer(requests_per_minute=10, minute=0.5) as server:
+        model = gateway.model(at(server, tries=3, concurrency=4))
+        await model.complete(plain())
+        await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(2, 25)))
+        assert server.answered == 24
+        assert server.failed <= 4  # while the first answer was not back
