@@ -81,12 +81,18 @@ def run_here(
 
     Raises ToolloomError if Prefect cannot be reached.
     """
+    return asyncio.run(start(recipe, outputs, progress, stages))
+
+
+async def start(
+    recipe: str | dict[str, Any],
+    outputs: Path,
+    progress: runner.Progress | None = None,
+    stages: Sequence[Stage] | None = None,
+) -> runner.Made:
+    """`run_here` for callers that await it."""
     runner.PROGRESS.set(progress)
     runner.STAGES.set(stages)
-    return asyncio.run(_start(recipe, str(outputs)))
-
-
-async def _start(recipe: str | dict[str, Any], outputs: str) -> runner.Made:
     try:
         async with get_client() as client:
             failure = await client.api_healthcheck()
@@ -97,4 +103,4 @@ async def _start(recipe: str | dict[str, Any], outputs: str) -> runner.Made:
             f"Prefect's API cannot be reached ({failure}). Start its server, unset "
             "PREFECT_API_URL, or do without it: --engine local."
         ) from failure
-    return await make_dataset(recipe, outputs)
+    return await make_dataset(recipe, str(outputs))

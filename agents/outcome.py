@@ -38,6 +38,7 @@ class Job:
                 seed=self.seed,
                 requests=usage.requests,
                 prompt_tokens=usage.prompt_tokens,
+                cached_tokens=usage.cached_tokens,
                 completion_tokens=usage.completion_tokens,
                 cost=usage.cost,
                 repairs=usage.repairs,

@@ -5,38 +5,54 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import traceback
 from contextlib import suppress
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from toolloom.cli import apis, runs
-from toolloom.cli.console import INTERRUPTED, MISTAKE, complain
+from toolloom.cli import apis, cache, estimate, logs, runs
+from toolloom.cli.console import BUG, MISTAKE, complain
+from toolloom.cli.stopping import stoppable
 
 
 class Commands(TyperGroup):
     """All commands end the same way on errors a user can act on: one message, no traceback."""
 
     def invoke(self, ctx: Any) -> Any:
-        try:
-            done = super().invoke(ctx)
-            sys.stdout.flush()  # while an error can still be told
-            return done
-        except KeyboardInterrupt:
-            complain("Stopped. Run the same command again to go on from here.")
-            ctx.exit(INTERRUPTED)
-        except Exception as error:
-            from toolloom.schemas import ToolloomError
+        with stoppable() as stop:
+            try:
+                done = super().invoke(ctx)
+                sys.stdout.flush()  # while an error can still be told
+                return done
+            except KeyboardInterrupt:
+                if stop.by:
+                    stop.end()
+                stop.say()
+                ctx.exit(stop.status)
+            except Exception as error:
+                if isinstance(error, typer.Abort) or hasattr(error, "exit_code"):
+                    raise  # what typer itself ends a command with
+                ctx.exit(_tell(error))
+            finally:
+                logs.close()
 
-            if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
-                complain(f"The output cannot be written ({error.strerror}).")
-                _silence()
-            elif not isinstance(error, ToolloomError):
-                raise
-            else:
-                complain(str(error))
-            ctx.exit(MISTAKE)
+
+def _tell(error: Exception) -> int:
+    """Say what went wrong; the exit status it amounts to."""
+    from toolloom.schemas import ToolloomError
+
+    if isinstance(error, ToolloomError):
+        complain(str(error))
+        return MISTAKE
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        complain(f"The output cannot be written ({error.strerror}).")
+        _silence()
+        return MISTAKE
+    # Not Python's own report: what an endpoint repeats of a key would be in it.
+    complain("".join(traceback.format_exception(error)).rstrip(), "crash")
+    return BUG
 
 
 def _silence() -> None:
@@ -54,13 +70,15 @@ app = typer.Typer(
     help=(
         "Make verified training data for tool-using language models.\n\n"
         "A recipe (a YAML file) says what to make and with which models. "
-        "`validate` it, `preview` a few rows, `run` it; then `show` what came out and read in "
-        "`rejected` what did not, and why. `apis` imports real APIs into pools."
+        "`validate` it, `preview` a few rows, `estimate` its cost, `run` it; then `show` what "
+        "came out and read in `rejected` what did not, and why. `apis` imports real APIs into "
+        "pools."
     ),
 )
-for command in (runs.validate, runs.preview, runs.run, runs.show, runs.rejected):
+for command in (runs.validate, runs.preview, estimate.estimate, runs.run, runs.show, runs.rejected):
     app.command()(command)
 app.add_typer(apis.app, name="apis")
+app.add_typer(cache.app, name="cache")
 
 
 def main() -> None:

@@ -229,6 +229,7 @@ async def _rank(
     if endpoint is None:
         return await Finder(SearchPlan()).rank(apis, words, k)
     from toolloom.llm import Gateway
+    from toolloom.llm.cache import address
 
-    async with Gateway(outputs / "cache.sqlite") as gateway:
+    async with Gateway(address(outputs)) as gateway:
         return await Finder(SearchPlan(), gateway.embedder(endpoint)).rank(apis, words, k)

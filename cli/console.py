@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from toolloom.cli import logs
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-NOTHING_ACCEPTED, MISTAKE, INTERRUPTED = 1, 2, 130
+NOTHING_ACCEPTED, MISTAKE, BUG = 1, 2, 1
 HERE = Path("outputs")
 NAMED = 30  # names that a hint lists
 Outputs = Annotated[
@@ -57,7 +59,8 @@ def say(*things: RenderableType, file: Any = None) -> None:
         console.print(text(thing) if whole else thing, soft_wrap=whole)
 
 
-def complain(message: str) -> None:
+def complain(message: str, event: str = "error") -> None:
+    """What went wrong, in the form of all lines on standard error."""
     from toolloom.pipeline.screen import safe
 
-    print(safe(message), file=sys.stderr)
+    logs.tell(safe(logs.SECRETS.hide(message)), event)

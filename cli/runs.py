@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from toolloom.cli import logs, stopping
 from toolloom.cli.console import (
     HERE,
     NOTHING_ACCEPTED,
@@ -21,8 +23,9 @@ from toolloom.cli.console import (
 )
 
 if TYPE_CHECKING:
+    from toolloom.pipeline.progress import Watch
     from toolloom.pipeline.publish import Published
-    from toolloom.pipeline.runner import Made, Progress
+    from toolloom.pipeline.runner import Made
     from toolloom.pipeline.store import RunFolder
     from toolloom.schemas import Recipe
 
@@ -35,6 +38,14 @@ class Engine(StrEnum):
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe, a YAML file.")]
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, help="Seed to use in place of the recipe's.")
+]
+LogJson = Annotated[
+    bool,
+    typer.Option("--log-json", help="Progress and log as JSON, an object a line, on stderr."),
+]
+LogLevel = Annotated[
+    logs.Level | None,
+    typer.Option(help="Least of what is logged: `warning`, or `info` with --log-json."),
 ]
 
 
@@ -61,6 +72,8 @@ def preview(
     recipe: RecipePath,
     n: Annotated[int, typer.Option("-n", min=1, max=100, help="Rows to show.")] = 3,
     seed: Seed = None,
+    log_json: LogJson = False,
+    log_level: LogLevel = None,
 ) -> None:
     """Make a few rows and print them, with what was rejected on the way. Keeps nothing.
 
@@ -70,8 +83,8 @@ def preview(
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)
-    with screen.Screen(console_on(sys.stderr)) as progress:
-        seen = runner.preview_recipe(chosen, n, progress=progress)
+    with _watch(chosen, log_json, log_level) as watch:
+        seen = stopping.run(runner.preview(chosen, n, progress=watch))
     for row in seen.rejected:
         say(screen.rejected_view(row.model_dump(mode="json")), "")
     for sample in seen.samples:
@@ -91,6 +104,8 @@ def run(
             help="`prefect` records the run in Prefect (10 s more to start); `local` does without."
         ),
     ] = Engine.PREFECT,
+    log_json: LogJson = False,
+    log_level: LogLevel = None,
 ) -> None:
     """Make the dataset. Run the same command again to go on after a stop; nothing is paid twice.
 
@@ -99,36 +114,52 @@ def run(
 
     Example: `toolloom run recipes/quickstart.yaml --engine local`
     """
-    from toolloom.pipeline import screen
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)
-    console = console_on(sys.stderr)
-    console.print(f"Run {chosen.run_id} in {outputs / 'runs'}")
-    if engine is Engine.PREFECT:
-        console.print("Starting Prefect; `--engine local` does without.")
-        given = str(recipe.resolve()) if seed is None else chosen.model_dump(mode="json")
-    with screen.Screen(console) as progress:
+    with _watch(chosen, log_json, log_level) as watch:
+        watch.say("run", f"Run {chosen.run_id} in {outputs / 'runs'}", run=chosen.run_id)
         if engine is Engine.PREFECT:
-            made = _run_in_prefect(given, outputs, progress)
+            given = str(recipe.resolve()) if seed is None else chosen.model_dump(mode="json")
+            made = _run_in_prefect(given, outputs, watch)
         else:
-            made = _run_here(chosen, outputs, progress)
+            made = _run_here(chosen, outputs, watch)
     _end(made, outputs)
 
 
-def _run_here(recipe: Recipe, outputs: Path, progress: Progress) -> Made:
+def _watch(recipe: Recipe, log_json: bool, log_level: logs.Level | None) -> Watch:
+    """The run's progress, with its log beside it."""
+    from toolloom.pipeline.progress import Journal, Screen
+
+    console = console_on(sys.stderr)
+    logs.start(console, log_level, json_lines=log_json, recipe=recipe)
+    return Journal() if log_json else Screen(console)
+
+
+def _run_here(recipe: Recipe, outputs: Path, watch: Watch) -> Made:
     from toolloom.pipeline import runner
 
-    return runner.run_recipe(recipe, outputs, progress=progress)
+    return stopping.run(runner.make_dataset(recipe, outputs=outputs, progress=watch))
 
 
-def _run_in_prefect(recipe: Any, outputs: Path, progress: Progress) -> Made:
+def _run_in_prefect(recipe: Any, outputs: Path, watch: Watch) -> Made:
     # Prefect's own log would tear the progress apart; its page and database have all of it.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
+    began = time.monotonic()
+
+    def begun() -> None:
+        stopping.listen()  # Prefect has taken SIGTERM for itself
+        seconds = time.monotonic() - began
+        message = f"Prefect took {seconds:.1f} s to start; `--engine local` does without."
+        watch.say("engine", message, seconds=round(seconds, 1))
+
+    watch.on_start = begun
+    watch.say("engine", "Starting Prefect.")
     from toolloom import flows
 
-    return flows.run_here(recipe, outputs, progress)
+    logs.open_again()  # Prefect has put handlers of its own in place
+    return stopping.run(flows.start(recipe, outputs, watch))
 
 
 def _end(made: Made, outputs: Path) -> None:

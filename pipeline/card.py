@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from toolloom.pipeline.report import Counts, Tally
+from toolloom.pipeline.report import API_BANK, Counts, StageCount, Tally, dollars, percent
 from toolloom.pipeline.tables import CONFIGS
 from toolloom.schemas import JsonObject, digest
 
@@ -122,25 +122,49 @@ def _tallies(title: str, tallies: dict[str, Tally]) -> str:
 
 
 def _making(manifest: JsonObject, counts: Counts) -> str:
-    stages = table(
-        ("Stage", "Accepted", "Rejected", "Requests", "Tokens sent", "Tokens received"),
-        [
-            (s.name, s.accepted, s.rejected, u.requests, u.prompt_tokens, u.completion_tokens)
-            for s in counts.stages
-            for u in [s.use]
-        ],
-    )
     agents = table(
         ("Stage", "Agent", "Model", "Prompts (hashes)"),
         [(a["stage"], a["agent"], a["model"], " ".join(a["prompts"])) for a in manifest["agents"]],
     )
-    cost = f" at {counts.use.cost:.2f} US dollars" if counts.use.cost else ""
     intro = (
         f"By toolloom {manifest['toolloom']}, run `{manifest['run']}`, seed "
-        f"{manifest['recipe']['seed']}{cost}. `manifest.json` holds the whole recipe and the "
+        f"{manifest['recipe']['seed']}. `manifest.json` holds the whole recipe and the "
         "hashes of all files."
     )
-    return "\n\n".join(part for part in (intro, stages, agents) if part)
+    return "\n\n".join(part for part in (intro, _spending(counts), _asked(counts), agents) if part)
+
+
+def _spending(counts: Counts) -> str:
+    """What the models were sent, and what that cost where prices are known."""
+    use, each = counts.use, counts.cost_of_one
+    told = (
+        f"Models were sent {use.prompt_tokens:,} tokens, {percent(use.cached_share)} of them "
+        f"cached by the endpoint, and wrote {use.completion_tokens:,}."
+    )
+    if each is None:
+        return told
+    lacking = ", ".join(map(cell, counts.unpriced))
+    return (
+        f"{told} That cost {dollars(use.cost)}{f', without {lacking}' if lacking else ''}: "
+        f"{dollars(each)} for each accepted dialogue (API-Bank's agents: ${API_BANK:g})."
+    )
+
+
+def _asked(counts: Counts) -> str:
+    """A row for each stage; a column of costs where prices are known."""
+    head = [
+        *("Stage", "Agent", "Accepted", "Rejected", "Requests"),
+        *("Sent", "Cached", "Received"),
+    ]
+    priced = counts.priced
+    return table([*head, *(["Cost"] if priced else [])], [_row(s, priced) for s in counts.stages])
+
+
+def _row(stage: StageCount, priced: bool) -> list[Any]:
+    use = stage.use
+    tokens = [use.prompt_tokens, percent(use.cached_share), use.completion_tokens]
+    done = [stage.name, stage.agent, stage.accepted, stage.rejected, use.requests]
+    return [*done, *tokens, *([dollars(use.cost)] if priced else [])]
 
 
 def _columns(manifest: JsonObject) -> Iterable[str]:

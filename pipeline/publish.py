@@ -111,10 +111,11 @@ def _check(run: RunFolder) -> None:
 
 
 def _content(run: RunFolder) -> str:
-    """What a version is made of: equal for equal runs."""
+    """What a version is made of: equal for equal runs, however fast and on whose account."""
     marks = [run.stage(stage.name).mark for stage in run.plan]
     hashes = [(m.accepted_sha256, m.rejected_sha256) for m in marks if m]
-    return digest([LAYOUT, installed("toolloom"), public_recipe(run.recipe), hashes], 64)
+    recipe = _public(run.recipe.identity)
+    return digest([LAYOUT, installed("toolloom"), recipe, hashes], 64)
 
 
 def _build(run: RunFolder, folder: Path, version: str, content: str) -> Published:
@@ -171,10 +172,16 @@ def _write_configs(run: RunFolder, folder: Path) -> JsonObject:
 
 def public_recipe(recipe: Recipe) -> JsonObject:
     """The recipe without what in its addresses may be secret."""
-    dumped: JsonObject = recipe.model_dump(mode="json")
-    for endpoint in (dumped["model"], *dumped["agents"].values()):
-        if "base_url" in endpoint:
-            endpoint["base_url"] = public(endpoint["base_url"])
+    return _public(recipe.model_dump(mode="json"))
+
+
+def _public(dumped: JsonObject) -> JsonObject:
+    """A dumped recipe with the public form of every address in it."""
+    embeddings = dumped["search"]["embeddings"]
+    for endpoint in (dumped["model"], *dumped["agents"].values(), embeddings or {}):
+        for place in (endpoint, *(endpoint.get("replicas") or ())):
+            if place.get("base_url"):
+                place["base_url"] = public(place["base_url"])
     return dumped
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
 
 from pydantic import Field
 
 from toolloom.pipeline.coverage import Coverage, Covered
 from toolloom.pipeline.store import RunFolder, Use
-from toolloom.schemas import JsonObject, Record
+from toolloom.schemas import AgentName, JsonObject, Recipe, Record
+
+API_BANK = 0.1  # US dollars for a dialogue of API-Bank's five agents, as its authors report
 
 
 class StageCount(Record):
     """How many records a stage accepted and rejected."""
 
     name: str
+    agent: str = ""
     accepted: int
     rejected: int
     finished: bool
@@ -41,6 +45,10 @@ class Counts(Record):
     apis: int = Field(description="APIs that accepted dialogues need, each counted once.")
     several_turns: int = Field(description="Accepted dialogues with more than one user turn.")
     use: Use
+    priced: bool = Field(default=False, description="Whether the recipe has prices.")
+    unpriced: tuple[str, ...] = Field(
+        default=(), description="Models that were asked and have no price: `cost` lacks theirs."
+    )
     coverage: Coverage | None = Field(
         default=None, description="How much of the run's pool of APIs is covered."
     )
@@ -53,6 +61,14 @@ class Counts(Record):
     @property
     def rejected(self) -> int:
         return sum(stage.rejected for stage in self.stages)
+
+    @property
+    def cost_of_one(self) -> float | None:
+        """US dollars for each accepted row, all that was rejected on the way included.
+
+        None without prices or rows.
+        """
+        return self.use.cost / self.accepted if self.priced and self.accepted else None
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -71,24 +87,21 @@ class Summary(Record):
     counts: Counts
     asked: int = Field(default=0, description="Requests this process sent to models.")
     cached: int = Field(default=0, description="Requests the cache answered.")
+    tokens: int = Field(default=0, description="Tokens this process sent and received.")
+    cost: float = Field(default=0.0, description="US dollars this process spent, where known.")
     seconds: float = Field(default=0.0, description="Wall time of this process's part.")
 
 
-def summarise(folder: RunFolder, *, asked: int = 0, cached: int = 0, seconds: float = 0) -> Summary:
-    return Summary(
-        run=folder.id,
-        path=str(folder.path),
-        counts=count(folder),
-        asked=asked,
-        cached=cached,
-        seconds=seconds,
-    )
+def summarise(folder: RunFolder, **spent: float) -> Summary:
+    """`spent`: what this process did, by the names of Summary's fields."""
+    return Summary(run=folder.id, path=str(folder.path), counts=count(folder), **cast(Any, spent))
 
 
 def count(folder: RunFolder) -> Counts:
     """Read a run's files once, a record at a time; also of a run that is still going."""
     plan = folder.plan
-    stages = tuple(_count_stage(folder, stage.name) for stage in plan)
+    stages = tuple(_count_stage(folder, stage.name, stage.agent) for stage in plan)
+    recipe = folder.recipe
     seen = _Seen()
     seen.add_all(folder.accepted())
     fallen = Counter(_kinds(row["record"] for row in folder.rejected()))
@@ -101,8 +114,26 @@ def count(folder: RunFolder) -> Counts:
         apis=len(seen.apis),
         several_turns=seen.several_turns,
         use=sum((stage.use for stage in stages), Use()),
+        priced=bool(recipe.identity["prices"]),
+        unpriced=_unpriced(recipe, stages),
         coverage=_cover(folder, seen.covered),
     )
+
+
+def _unpriced(recipe: Recipe, stages: Sequence[StageCount]) -> tuple[str, ...]:
+    """Models that were asked without a price. The embedded one costs nothing."""
+    asked = (recipe.endpoint(cast(AgentName, s.agent)) for s in stages if s.use.requests)
+    return tuple(sorted({e.model for e in asked if not e.local} - set(recipe.prices)))
+
+
+def dollars(value: float) -> str:
+    """US dollars: cents above one, three digits that say something below."""
+    digits = 2 if value >= 1 or value <= 0 else min(9, 2 - math.floor(math.log10(value)))
+    return f"${value:,.{digits}f}"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _cover(folder: RunFolder, accepted: Covered) -> Coverage | None:
@@ -136,12 +167,13 @@ def api_id(api: JsonObject) -> str:
     return f"{api['category']}/{api['tool']}/{api['name']}"
 
 
-def _count_stage(folder: RunFolder, name: str) -> StageCount:
+def _count_stage(folder: RunFolder, name: str, agent: str) -> StageCount:
     files = folder.stage(name)
     reasons = Counter(row["reason"] for row in files.objects("rejected"))
     mark = files.mark
     return StageCount(
         name=name,
+        agent=agent,
         accepted=mark.accepted if mark else sum(1 for _ in files.objects("accepted")),
         rejected=reasons.total(),
         finished=mark is not None,

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from toolloom.llm import Gateway
+from toolloom.llm.cache import address
 from toolloom.llm.gateway import Stats
+from toolloom.llm.log import WORK, Work
 from toolloom.pipeline.publish import Published, publish
 from toolloom.pipeline.report import Summary, summarise
 from toolloom.pipeline.stage import Context, Outcome, Stage
@@ -36,14 +38,17 @@ RunShard: TypeAlias = Callable[[str, int, Callable[[], Awaitable[Mark]]], Awaita
 class Progress(Protocol):
     """Told of what happens in a run, while it happens."""
 
+    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None:
+        """The run begins."""
+
     def opened(self, stats: Stats) -> None:
         """The gateway's counters, live."""
 
     def worked(self, stage: str, outcome: Outcome) -> None:
         """A record's outcome, before its shard is on the disk."""
 
-    def shard_done(self, stage: str, shard: int, mark: Mark, fresh: bool) -> None:
-        """A shard is finished; not `fresh` if an earlier process did it."""
+    def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None:
+        """A shard of so many records is finished; not `fresh` if an earlier process did it."""
 
     def stage_done(self, stage: str, mark: Mark) -> None:
         """A stage is complete; its mark counts what settling moved."""
@@ -52,9 +57,10 @@ class Progress(Protocol):
 class Silent:
     """Progress nobody looks at."""
 
+    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None: ...
     def opened(self, stats: Stats) -> None: ...
     def worked(self, stage: str, outcome: Outcome) -> None: ...
-    def shard_done(self, stage: str, shard: int, mark: Mark, fresh: bool) -> None: ...
+    def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None: ...
     def stage_done(self, stage: str, mark: Mark) -> None: ...
 
 
@@ -76,25 +82,40 @@ async def run(
     stages: Sequence[Stage] | None = None,
     run_shard: RunShard = directly,
     progress: Progress | None = None,
+    cache: str | None = None,
 ) -> Summary:
     """Run what is not finished yet and sum up the whole.
 
     Raises EndpointError when an endpoint cannot serve the run: what is finished stays, and the
-    same call goes on from there. A run that is finished opens no gateway.
+    same call goes on from there. A run that is finished opens no gateway. `cache`: the response
+    cache, if it is not that of `outputs`: a path or a SQLAlchemy URL.
     """
     chosen = standard_stages() if stages is None else tuple(stages)
     folder, started = RunFolder(outputs / "runs" / recipe.run_id), time.monotonic()
     with folder.locked():
         folder.open(recipe, [PlannedStage.of(stage) for stage in chosen])
         watch = progress or Silent()
-        asked, cached = 0, 0
+        watch.planned(recipe, chosen)
+        stats = Stats()
         if any(folder.stage(stage.name).mark is None for stage in chosen):
-            async with Gateway(outputs / "cache.sqlite") as gateway:
+            async with Gateway(
+                address(outputs, cache),
+                prices=recipe.prices,
+                budget=recipe.budget,
+                run=recipe.run_id,
+            ) as gateway:
                 watch.opened(gateway.stats)
                 context = Context.of(recipe, gateway)
                 await _Job(folder, context, chosen, run_shard, watch).run()
-                asked, cached = gateway.stats.asked, gateway.stats.cached
-    return summarise(folder, asked=asked, cached=cached, seconds=time.monotonic() - started)
+                stats = gateway.stats
+    return summarise(
+        folder,
+        asked=stats.asked,
+        cached=stats.cached,
+        tokens=stats.prompt_tokens + stats.completion_tokens,
+        cost=stats.cost,
+        seconds=time.monotonic() - started,
+    )
 
 
 @dataclass(frozen=True)
@@ -112,10 +133,16 @@ async def make_dataset(
     stages: Sequence[Stage] | None = None,
     run_shard: RunShard = directly,
     progress: Progress | None = None,
+    cache: str | None = None,
 ) -> Made:
     """The whole job: run, then publish. A finished run that is published is only summed up."""
     summary = await run(
-        recipe, outputs=outputs, stages=stages, run_shard=run_shard, progress=progress
+        recipe,
+        outputs=outputs,
+        stages=stages,
+        run_shard=run_shard,
+        progress=progress,
+        cache=cache,
     )
     if not summary.counts.accepted:
         return Made(summary, None)
@@ -142,7 +169,10 @@ async def preview(
     Works in a folder of its own that is removed: no run sees it, and it sees no run's answers.
     """
     with tempfile.TemporaryDirectory(prefix="toolloom-preview-") as name:
-        made = await run(shrunk(recipe, n), outputs=Path(name), stages=stages, progress=progress)
+        outputs, cache = Path(name), str(Path(name) / "cache.sqlite")
+        made = await run(
+            shrunk(recipe, n), outputs=outputs, stages=stages, progress=progress, cache=cache
+        )
         folder = RunFolder(Path(made.path))
         samples = map(Sample.model_validate, islice(folder.accepted(), n))
         return Preview(tuple(samples), tuple(map(Rejected.model_validate, folder.rejected())))
@@ -167,10 +197,14 @@ def run_recipe(
     *,
     stages: Sequence[Stage] | None = None,
     progress: Progress | None = None,
+    cache: str | None = None,
 ) -> Made:
     """`make_dataset` for callers that do not await; the recipe may be the path of its file."""
-    work = make_dataset(_loaded(recipe), outputs=Path(outputs), stages=stages, progress=progress)
-    return waited(work)
+    return waited(
+        make_dataset(
+            _loaded(recipe), outputs=Path(outputs), stages=stages, progress=progress, cache=cache
+        )
+    )
 
 
 def preview_recipe(
@@ -301,6 +335,7 @@ class _Job:
     async def _carry(self, index: int, records: list[Any], leg: list[Stage]) -> None:
         """Take one shard through the stages of a leg, from where it stands."""
         before: Stage | None = None
+        entering = len(records)
         for stage in leg:
             mark = self._files(stage).shard_mark(index)
             fresh = mark is None
@@ -308,8 +343,8 @@ class _Job:
                 if before:
                     records = self._files(before).shard_records(index, before.writes)
                 mark = await self._work_shard(stage, index, records)
-            self.progress.shard_done(stage.name, index, mark, fresh)
-            before = stage
+            self.progress.shard_done(stage.name, index, mark, entering, fresh)
+            before, entering = stage, mark.accepted
 
     async def _work_shard(self, stage: Stage, index: int, records: list[Any]) -> Mark:
         async def work() -> Mark:
@@ -318,24 +353,27 @@ class _Job:
                 index,
                 chain.from_iterable(o.accepted for o in outcomes),
                 chain.from_iterable(o.rejected for o in outcomes),
-                sum((_use(stage.name, o) for o in outcomes), Use()),
+                sum((use_of(stage.name, o) for o in outcomes), Use()),
             )
 
         return await self.run_shard(stage.name, index, work)
 
     async def _work(self, stage: Stage, record: Record) -> Outcome:
+        named = getattr(record, "id", "") or getattr(record, "name", "")  # a source has no id
+        WORK.set(Work(self.folder.id, stage.name, stage.agent, named))
         outcome = await stage.work(record, self.context)
         self.progress.worked(stage.name, outcome)
         return outcome
 
 
-def _use(stage: str, outcome: Outcome) -> Use:
+def use_of(stage: str, outcome: Outcome) -> Use:
     """What one record's work used. Records that one answer made share an equal provenance."""
     records: chain[Any] = chain(outcome.accepted, outcome.rejected)
     shares = {p for r in records for p in getattr(r, "provenance", ()) if p.stage == stage}
     return Use(
         requests=sum(p.requests for p in shares),
         prompt_tokens=sum(p.prompt_tokens for p in shares),
+        cached_tokens=sum(p.cached_tokens for p in shares),
         completion_tokens=sum(p.completion_tokens for p in shares),
         cost=sum(sorted(p.cost for p in shares)),
     )

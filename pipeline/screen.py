@@ -5,31 +5,34 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Self, get_args
+from typing import TYPE_CHECKING, get_args
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from toolloom.pipeline.coverage import Coverage
-from toolloom.pipeline.report import Counts, Summary, Tally, need_of
+from toolloom.pipeline.report import (
+    API_BANK,
+    Counts,
+    Summary,
+    Tally,
+    dollars,
+    need_of,
+    percent,
+)
 from toolloom.schemas import AgentName, ApiSource, JsonObject, Recipe, Sample
 
 if TYPE_CHECKING:
-    from toolloom.llm.gateway import Stats
-    from toolloom.pipeline.stage import Outcome
-    from toolloom.pipeline.store import Mark, Use
+    from toolloom.pipeline.store import Use
 
 # Control characters can move the cursor or set colours; bidirectional ones can reorder a line.
 UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-SECONDS_BETWEEN_LINES = 20.0
-ORDER = ("accepted", "rejected", "shards")
+FIGURE = re.compile(r"\d+|\$[\d.,]+|\d+ %")
 COLOURS = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
 
 
@@ -48,11 +51,11 @@ def indented(value: object) -> Text:
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table without lines; numbers to the right."""
+    """A table without lines; numbers, shares and dollars to the right."""
     shown = list(rows)
     made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
     for place, name in enumerate(head):
-        number = bool(shown) and isinstance(shown[0][place], int)
+        number = bool(shown) and FIGURE.fullmatch(str(shown[0][place]))
         made.add_column(name, justify="right" if number else "left")
     for row in shown:
         made.add_row(*(text(f"{v:,}" if isinstance(v, int) else v) for v in row))
@@ -62,12 +65,11 @@ def grid(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 def counts_view(counts: Counts) -> RenderableType:
     """The tables of a run's or dataset's counts."""
     stages = [
-        (s.name + ("" if s.finished else " (not finished)"), s.accepted, s.rejected, *_asked(s.use))
+        (s.name + ("" if s.finished else " (not finished)"), s.accepted, s.rejected)
         for s in counts.stages
     ]
-    head = ("stage", "accepted", "rejected", "requests", "tokens sent", "received")
     reasons = [(s.name, why, n) for s in counts.stages for why, n in s.reasons.items()]
-    parts: list[RenderableType] = [grid(head, stages)]
+    parts: list[RenderableType] = [grid(("stage", "accepted", "rejected"), stages)]
     if reasons:
         parts.append(grid(("stage", "rejected because", "records"), reasons))
     for title, tallies in (("ability", counts.abilities), ("scenario", counts.scenarios)):
@@ -75,12 +77,26 @@ def counts_view(counts: Counts) -> RenderableType:
             parts.append(_tallies(title, tallies))
     if counts.coverage:
         parts.append(_coverage_view(counts.coverage))
+    rows = [(s.name, s.agent, s.use) for s in counts.stages]
+    parts.append(use_grid([*rows, ("in all", "", counts.use)], counts.priced))
     parts.append(text(_in_words(counts)))
     return Group(*(line for part in parts for line in (part, text(""))))
 
 
-def _asked(use: Use) -> tuple[int, int, int]:
-    return use.requests, use.prompt_tokens, use.completion_tokens
+def use_grid(rows: Iterable[tuple[str, str, Use]], priced: bool) -> Table:
+    """What models were asked by stage and agent; a column of dollars where prices are known."""
+    head = ["stage", "agent", "requests", "tokens sent", "cached", "received"]
+    return grid(
+        [*head, *(["cost"] if priced else [])],
+        [(stage, agent, *asked(use, priced)) for stage, agent, use in rows],
+    )
+
+
+def asked(use: Use, priced: bool) -> tuple[int | str, ...]:
+    """The cells of what models were asked."""
+    cost = (dollars(use.cost),) if priced else ()
+    share = percent(use.cached_share)
+    return (use.requests, use.prompt_tokens, share, use.completion_tokens, *cost)
 
 
 def _tallies(title: str, tallies: dict[str, Tally]) -> Table:
@@ -99,20 +115,28 @@ def _coverage_view(coverage: Coverage) -> Table:
 
 
 def _in_words(counts: Counts) -> str:
-    cost = f" Cost: {counts.use.cost:.4f} US dollars." if counts.use.cost else ""
-    return (
+    words = (
         f"{counts.accepted:,} dialogues accepted, {counts.several_turns:,} with several user "
-        f"turns, from {len(counts.categories):,} categories and {counts.apis:,} APIs.{cost}"
+        f"turns, from {len(counts.categories):,} categories and {counts.apis:,} APIs."
     )
+    if counts.cost_of_one is not None:
+        words += f" {dollars(counts.cost_of_one)} for each (API-Bank's agents: ${API_BANK:g})."
+    return words + lacking(counts.unpriced if counts.priced else ())
+
+
+def lacking(models: Sequence[str]) -> str:
+    """A sentence on models without a price, or nothing."""
+    return f" Costs lack {', '.join(models)}, for which `prices` has no price." if models else ""
 
 
 def summary_view(summary: Summary) -> RenderableType:
     """The end of a run."""
     minutes, seconds = divmod(summary.seconds, 60)
     took = f"{int(minutes)} min {seconds:.0f} s" if minutes else f"{seconds:.1f} s"
+    cost = f" for {dollars(summary.cost)}" if summary.counts.priced else ""
     line = (
         f"This time: {summary.asked:,} requests sent, {summary.cached:,} answered by the cache, "
-        f"in {took}."
+        f"{summary.tokens:,} tokens{cost}, in {took}."
     )
     return Group(text(f"Run {summary.run}", "bold"), counts_view(summary.counts), text(line))
 
@@ -222,7 +246,18 @@ def recipe_view(recipe: Recipe) -> list[RenderableType]:
         for kind, number in kinds.items():
             sums[kind[place]] += number
         lines += ["", grid((title, "queries"), list(sums.items()))]
-    return [*lines, *_missing_keys(recipe)]
+    return [*lines, *_budget(recipe), *_missing_keys(recipe)]
+
+
+def _budget(recipe: Recipe) -> list[str]:
+    """What the run may use, if the recipe says it."""
+    budget = recipe.budget
+    limits = [
+        *([dollars(budget.max_cost)] if budget.max_cost is not None else []),
+        *([f"{budget.max_tokens:,} tokens"] if budget.max_tokens is not None else []),
+        *([f"{budget.max_requests:,} requests"] if budget.max_requests is not None else []),
+    ]
+    return ["", f"The run stops before it passes {' or '.join(limits)}."] if limits else []
 
 
 def _sources(recipe: Recipe) -> list[RenderableType]:
@@ -252,78 +287,3 @@ def _missing_keys(recipe: Recipe) -> list[str]:
     return [
         f"Note: {name} is not set; endpoints that ask for a key will refuse." for name in wanted
     ]
-
-
-class Screen:
-    """Progress of a run: a live table on a terminal, now and then a line elsewhere."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._counts: dict[str, dict[str, int]] = {}
-        self._finished: set[str] = set()
-        self._stats: Stats | None = None
-        self._began = time.monotonic()
-        self._said, self._line = self._began, ""
-        self._live = Live(
-            console=console, get_renderable=self._table, refresh_per_second=4, transient=True
-        )
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._live.stop()
-
-    def opened(self, stats: Stats) -> None:
-        self._stats = stats
-
-    def worked(self, stage: str, outcome: Outcome) -> None:
-        self._add(stage, accepted=len(outcome.accepted), rejected=len(outcome.rejected))
-
-    def shard_done(self, stage: str, shard: int, mark: Mark, fresh: bool) -> None:
-        counted = {} if fresh else {"accepted": mark.accepted, "rejected": mark.rejected}
-        self._add(stage, shards=1, **counted)
-
-    def stage_done(self, stage: str, mark: Mark) -> None:
-        known = self._counts.setdefault(stage, dict.fromkeys(ORDER, 0))
-        known.update(accepted=mark.accepted, rejected=mark.rejected)
-        self._finished.add(stage)
-        self._say(always=True)
-
-    def _add(self, stage: str, **more: int) -> None:
-        known = self._counts.setdefault(stage, dict.fromkeys(ORDER, 0))
-        for name, number in more.items():
-            known[name] += number
-        self._say()
-
-    def _say(self, always: bool = False) -> None:
-        """A plain line, where nobody sees a live table."""
-        due = time.monotonic() - self._said > SECONDS_BETWEEN_LINES
-        if self._console.is_terminal or not (due or always):
-            return
-        line = "; ".join(
-            f"{name}: {c['accepted']:,} accepted, {c['rejected']:,} rejected"
-            for name, c in self._counts.items()
-        )
-        if line != self._line:
-            self._said, self._line = time.monotonic(), line
-            self._console.print(text(f"{line}; {self._requests()}"))
-
-    def _table(self) -> RenderableType:
-        rows = [
-            (name + (" ✓" if name in self._finished else ""), *(c[key] for key in ORDER))
-            for name, c in list(self._counts.items())
-        ]
-        return Group(grid(("stage", *ORDER), rows), text(self._requests(), "dim"))
-
-    def _requests(self) -> str:
-        seconds = time.monotonic() - self._began
-        if self._stats is None:
-            return f"{seconds:.0f} s"
-        speed = self._stats.completion_tokens / max(seconds, 0.001)
-        return (
-            f"{self._stats.asked:,} requests, {self._stats.cached:,} from the cache, "
-            f"{speed:,.0f} tokens/s, {seconds:.0f} s"
-        )

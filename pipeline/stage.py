@@ -48,7 +48,8 @@ class Stage:
     stage before accepted; without it the records stream through, shard by shard. `settle` holds
     what only the whole stage can tell (near-duplicates, unique names): it is given every
     accepted record, in order, and parts them again. A stage that settles, or whose successor
-    draws, is complete before the next begins.
+    draws, is complete before the next begins. `expects` tells from how many records the stage
+    before accepted how many will enter, for those who watch; without it, all of them will.
     """
 
     name: str
@@ -58,3 +59,4 @@ class Stage:
     work: Callable[[Any, Context], Awaitable[Outcome]]
     draw: Callable[[Recipe, Iterable[Any]], Iterator[Record]] | None = None
     settle: Callable[[Sequence[Any]], Outcome] | None = None
+    expects: Callable[[Recipe, int], int] | None = None

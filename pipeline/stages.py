@@ -67,6 +67,10 @@ def draw_briefs(recipe: Recipe, _: Iterable[Domain]) -> Iterator[Brief]:
             )
 
 
+def expect_briefs(recipe: Recipe, _: int) -> int:
+    return sum(1 for _ in draw_briefs(recipe, ()))
+
+
 async def name_domains(brief: Brief, context: Context) -> Outcome:
     return await domain.run(brief, _job(context, "domains", "domain", brief.id))
 
@@ -111,6 +115,10 @@ def draw_apis(recipe: Recipe, domains: Iterable[Domain]) -> Iterator[Record]:
     """What APIs come of: the recipe's sources of real ones, then the domains."""
     yield from recipe.apis.sources
     yield from domains
+
+
+def expect_subjects(recipe: Recipe, domains: int) -> int:
+    return len(recipe.apis.sources) + domains
 
 
 async def make_apis(subject: ApiSource | Domain, context: Context) -> Outcome:
@@ -167,6 +175,10 @@ def draw_queries(recipe: Recipe, apis: Iterable[Api]) -> Iterator[Need]:
         )
 
 
+def expect_needs(recipe: Recipe, _: int) -> int:
+    return recipe.queries.count
+
+
 async def word_queries(need: Need, context: Context) -> Outcome:
     return await query.run(need, _job(context, "queries", "query", need.id), SENSES)
 
@@ -204,9 +216,11 @@ SENSES = Senses(
 )
 
 STAGES: tuple[Stage, ...] = (
-    Stage("domains", "domain", Brief, Domain, name_domains, draw_briefs, settle_domains),
-    Stage("apis", "api", Record, Api, make_apis, draw_apis, settle_apis),
-    Stage("queries", "query", Need, Query, word_queries, draw_queries),
+    Stage(
+        "domains", "domain", Brief, Domain, name_domains, draw_briefs, settle_domains, expect_briefs
+    ),
+    Stage("apis", "api", Record, Api, make_apis, draw_apis, settle_apis, expect_subjects),
+    Stage("queries", "query", Need, Query, word_queries, draw_queries, expects=expect_needs),
     Stage("dialogues", "simulator", Query, Dialogue, play_dialogues),
     Stage("tested", "tester", Dialogue, Sample, test_dialogues),
 )

@@ -57,8 +57,14 @@ class Use(Record):
 
     requests: int = 0
     prompt_tokens: int = 0
+    cached_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
+
+    @property
+    def cached_share(self) -> float:
+        """How much of what was sent the endpoint says it had cached: 0 to 1."""
+        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
 
     def __add__(self, other: Use) -> Use:
         mine, its = self.model_dump(), other.model_dump()

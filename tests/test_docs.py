@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from enum import Enum
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
 import typer
@@ -55,6 +55,10 @@ def kind_of(annotation: Any) -> str:
         return ", ".join(f"`{value}`" for value in inner)
     if type(None) in inner:
         return f"{kind_of(inner[0])}, or none"
+    if get_origin(annotation) is Annotated:
+        return kind_of(inner[0]) + limits_of(inner[1])
+    if get_origin(annotation) is Union:
+        return " or ".join(map(kind_of, inner))
     if get_origin(annotation) is tuple:
         return f"list of {kind_of(inner[0])}".replace("of section", "of sections")
     if get_origin(annotation) is dict:
@@ -97,6 +101,8 @@ def dials(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, 
             yield from dials(field.annotation, f"{path}.")  # type: ignore[arg-type]
         elif kind == "list of sections":
             yield from dials(get_args(field.annotation)[0], f"{path}[].")
+        elif kind == "mapping of text to section":
+            yield from dials(get_args(field.annotation)[1], f"{path}.<name>.")
 
 
 def recipe_table() -> str:

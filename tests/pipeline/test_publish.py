@@ -20,6 +20,7 @@ from toolloom.schemas import (
     Message,
     NothingFound,
     PublishError,
+    Reason,
     Rejected,
     Sample,
 )
@@ -192,10 +193,63 @@ def test_text_cannot_break_out_of_the_card() -> None:
 
 
 def test_passwords_in_addresses_are_not_published() -> None:
-    """User name and password of a base URL stay at home, also in an agent's endpoint."""
-    secret = "https://me:pass@host/v1"
-    recipe = toys.recipe(model={"base_url": secret}, agents={"tester": {"base_url": secret}})
-    assert "pass@" not in json.dumps(public_recipe(recipe))
+    """User name and password of a base URL stay at home, wherever a recipe has one."""
+    place = {"base_url": "https://me:pass@host/v1", "model": "m"}
+    replicated = {**place, "replicas": [{"base_url": place["base_url"]}]}
+    recipe = toys.recipe(
+        model=replicated, agents={"tester": replicated}, search={"embeddings": replicated}
+    )
+    text = json.dumps(public_recipe(recipe))
+    assert "pass@" not in text
+    assert text.count("https://host/v1") == 6
+
+
+async def test_how_a_run_is_done_makes_no_other_version(tmp_path: Path) -> None:
+    """Another concurrency, key or budget goes on with the run, and finds what it published."""
+    for concurrency, fresh in ((2, True), (9, False)):
+        model = {"concurrency": concurrency, "key_env": f"KEY_{concurrency}"}
+        recipe = toys.recipe(model=model, budget={"max_requests": 100 * concurrency})
+        made = await make_dataset(recipe, outputs=tmp_path, stages=toys.STAGES)
+        assert made.published
+        assert (made.published.path.name, made.published.fresh) == ("v1", fresh)
+
+
+def card_of(tmp_path: Path, use: Use, **changes: Any) -> str:
+    """The card of a run of one accepted and one rejected record, which took so much."""
+    recipe = toys.recipe(**changes)
+    folder = RunFolder(tmp_path / "runs" / recipe.run_id)
+    folder.open(recipe, [PlannedStage.of(toys.TESTED)])
+    lost = toys.rejected(toys.query(1), "tested", Reason.UNHELPFUL_ANSWER)
+    folder.stage("tested").write_shard(0, [toys.sample()], [lost], use)
+    folder.stage("tested").finish(1, Sample, None)
+    return (publish(folder, tmp_path).path / "README.md").read_text()
+
+
+def test_the_card_tells_what_an_accepted_row_cost(tmp_path: Path) -> None:
+    """All that was asked, for the rows that came of it; and how much the endpoint had cached."""
+    use = Use(
+        requests=9, prompt_tokens=8000, cached_tokens=2000, completion_tokens=100, cost=0.0123
+    )
+    model = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    card = card_of(tmp_path, use, model=model, prices={"m": {"prompt": 1}})
+    assert "sent 8,000 tokens, 25 % of them cached by the endpoint, and wrote 100." in card
+    assert "cost $0.0123: $0.0123 for each accepted dialogue (API-Bank's agents: $0.1)" in card
+    assert "| tested | tester | 1 | 1 | 9 | 8000 | 25 % | 100 | $0.0123 |" in card
+
+
+def test_a_card_without_prices_has_no_dollars(tmp_path: Path) -> None:
+    """Tokens are counted, and nothing is guessed."""
+    card = card_of(tmp_path, Use(requests=9, prompt_tokens=8000))
+    assert "sent 8,000 tokens" in card
+    assert "$" not in card
+
+
+def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
+    """A cost that lacks a model says so."""
+    model = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    prices = {"judge": {"prompt": 1}}
+    changes = {"agents": {"query": {"model": "judge"}}, "prices": prices, "model": model}
+    assert "cost $0.500, without m:" in card_of(tmp_path, Use(requests=1, cost=0.5), **changes)
 
 
 def test_a_run_with_nothing_accepted_is_not_published(tmp_path: Path) -> None:

@@ -1,0 +1,201 @@
+"""Where log records go: text for people, or one JSON object a line. No line holds a secret."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from toolloom.schemas import Recipe
+
+LOG = logging.getLogger("toolloom")
+HIDDEN = "[key]"
+SHORTEST = 6  # characters of a key: shorter ones stand in too many texts by chance
+# Whoever wrote it, what follows these words is a key.
+AUTHORISATION = re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{6,}|\bsk-[\w-]{16,}", re.IGNORECASE)
+
+
+class Level(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+
+
+class Secrets:
+    """What no line may hold."""
+
+    def __init__(self) -> None:
+        self._known: list[str] | None = None
+
+    def learn(self, values: Iterable[str]) -> None:
+        """The environment's secrets are known without being told."""
+        found = {v.strip() for v in (*(self._known or self._of_environment()), *values)}
+        # Longer ones first: one may begin another.
+        self._known = sorted((v for v in found if len(v) >= SHORTEST), key=len, reverse=True)
+
+    def hide(self, line: str) -> str:
+        if self._known is None:
+            self.learn(())
+        for secret in self._known or ():
+            line = line.replace(secret, HIDDEN)
+        return AUTHORISATION.sub(HIDDEN, line)
+
+    def _of_environment(self) -> Iterable[str]:
+        from toolloom.pipeline.execution.process import secrets
+
+        return secrets(os.environ)
+
+
+SECRETS = Secrets()
+
+
+def keys_of(recipe: Recipe) -> list[str]:
+    """The values of a recipe's keys, and what its addresses hide before the host or after `?`."""
+    from urllib.parse import urlsplit
+
+    found: list[str] = []
+    for endpoint in recipe.endpoints:
+        places = [(r.key_env, r.base_url) for r in endpoint.replicas]
+        for key_env, base_url in [(endpoint.key_env, endpoint.base_url), *places]:
+            parts = urlsplit(base_url or "")
+            found += [os.environ.get(key_env or "", ""), parts.password or "", parts.query]
+    return found
+
+
+class Lines(logging.Handler):
+    """Writes a line for each record, with `form`, by `write`."""
+
+    def __init__(
+        self, form: Callable[[logging.LogRecord], str], write: Callable[[str], None]
+    ) -> None:
+        super().__init__()
+        self._form = form
+        self._write = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._write(self._form(record))
+        except (OSError, ValueError, TypeError):  # such as a message whose arguments do not fit
+            self.handleError(record)
+
+
+def as_json(record: logging.LogRecord) -> str:
+    """One object: time, level, event and message first."""
+    facts = dict(getattr(record, "facts", {}))
+    told = {
+        "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+        "level": record.levelname.lower(),
+        "event": facts.pop("event", "log"),
+        "message": record.getMessage(),
+        **({} if record.name == LOG.name else {"logger": record.name}),
+        **facts,
+        **_traceback(record),
+    }
+    return json.dumps(_hidden(told), default=str)
+
+
+def as_text(record: logging.LogRecord) -> str:
+    """The message, then what it is about."""
+    facts = {k: v for k, v in getattr(record, "facts", {}).items() if k not in ("event", "run")}
+    about = ", ".join(f"{name} {value}" for name, value in facts.items())
+    line = f"{record.levelname.lower()}: {record.getMessage()}{f' ({about})' if about else ''}"
+    return SECRETS.hide("\n".join([line, *_traceback(record).values()]))
+
+
+def _hidden(value: Any) -> Any:
+    """A JSON value whose texts hold no secret; the names of its fields are ours."""
+    if isinstance(value, dict):
+        return {name: _hidden(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden(inner) for inner in value]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return SECRETS.hide(str(value))
+
+
+def _traceback(record: logging.LogRecord) -> dict[str, str]:
+    if not record.exc_info:
+        return {}
+    return {"traceback": logging.Formatter().formatException(record.exc_info)}
+
+
+def start(console: Console, level: Level | None, *, json_lines: bool, recipe: Recipe) -> None:
+    """Send log records to standard error, until `close`.
+
+    Without a level people see warnings, and programs what the run does.
+    """
+    SECRETS.learn(keys_of(recipe))
+    handler = Lines(as_json, _write_json) if json_lines else Lines(as_text, _on(console))
+    chosen = level or (Level.INFO if json_lines else Level.WARNING)
+    Outlet(handler, chosen, json_lines).open()
+
+
+class Outlet:
+    """A handler that takes all records of the process, while it is open."""
+
+    opened: ClassVar[Outlet | None] = None
+
+    def __init__(self, handler: Lines, level: Level, json_lines: bool) -> None:
+        root = logging.getLogger()
+        self.json_lines = json_lines
+        self._handler = handler
+        self._level = level
+        self._before = (root.handlers[:], root.level, LOG.level)
+
+    def open(self) -> None:
+        """Also once more, after a library has set up handlers of its own."""
+        root = logging.getLogger()
+        root.handlers[:] = [self._handler]
+        # Of other libraries only warnings: some tell of every request at INFO.
+        root.setLevel(logging.DEBUG if self._level is Level.DEBUG else logging.WARNING)
+        LOG.setLevel(self._level.upper())
+        logging.captureWarnings(self.json_lines)
+        Outlet.opened = self
+
+    def close(self) -> None:
+        root = logging.getLogger()
+        root.handlers[:], root_level, level = self._before
+        root.setLevel(root_level)
+        LOG.setLevel(level)
+        logging.captureWarnings(False)
+        Outlet.opened = None
+
+
+def close() -> None:
+    """Send them where they went before."""
+    if Outlet.opened:
+        Outlet.opened.close()
+
+
+def open_again() -> None:
+    """After a library has set up logging its own way."""
+    if Outlet.opened:
+        Outlet.opened.open()
+
+
+def tell(message: str, event: str) -> None:
+    """A message in the form of all lines. It is printed as it is, and nothing is imported."""
+    if Outlet.opened and Outlet.opened.json_lines:
+        LOG.error("%s", message, extra={"facts": {"event": event}})
+    else:
+        print(message, file=sys.stderr, flush=True)
+
+
+def _write_json(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _on(console: Console) -> Callable[[str], None]:
+    """Above the bars, if there are any; whatever the text holds, the terminal obeys none of it."""
+    from toolloom.pipeline.screen import text
+
+    return lambda line: console.print(text(line, "yellow"), soft_wrap=True)

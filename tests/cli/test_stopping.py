@@ -1,0 +1,129 @@
+"""Ctrl-C and SIGTERM, sent to real runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from toolloom.llm import FakeServer
+from toolloom.llm.fake import Scripted, improvise
+from toolloom.schemas import JsonObject
+
+LONGEST = 4  # seconds to the end: two, on a machine that has other things to do
+# A shell's background jobs ignore SIGINT, and so would what they start.
+TOOLLOOM = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from toolloom.cli import main
+main()
+"""
+RECIPE = """
+name: stopped
+model: {base_url: "%s", model: fake, concurrency: 16}
+apis: {domains: 3, per_domain: 3}
+queries: {count: 4}
+"""
+
+
+class Slow:
+    """A script whose answers take a second, as long as it is told so."""
+
+    latency = 1.0
+
+    async def __call__(self, body: JsonObject) -> Scripted:
+        await asyncio.sleep(self.latency)
+        return improvise(body)
+
+
+@pytest.fixture
+def slow() -> Slow:
+    return Slow()
+
+
+@pytest.fixture
+def server(slow: Slow, tmp_path: Path) -> Iterator[FakeServer]:
+    with FakeServer(slow, log=tmp_path / "log.jsonl").serve_in_thread() as serving:
+        (tmp_path / "stopped.yaml").write_text(RECIPE % serving.base_url)
+        yield serving
+
+
+def start(folder: Path, engine: str = "local") -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", TOOLLOOM, "run", "stopped.yaml", "--engine", engine],
+        cwd=folder,
+        env={**os.environ, "PREFECT_HOME": str(folder / "prefect")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def stopped(run: subprocess.Popen[str], number: int, times: int) -> tuple[float, str]:
+    """Seconds from the signal to the end of the process, and what it said."""
+    began = time.monotonic()
+    for _ in range(times):
+        run.send_signal(number)
+        time.sleep(0.05)
+    _, said = run.communicate()
+    return time.monotonic() - began, said
+
+
+def wait_for(server: FakeServer, answers: int) -> None:
+    while server.answered < answers:
+        time.sleep(0.01)
+
+
+def asked(folder: Path) -> list[str]:
+    """The beginning of the hash of each request that was answered."""
+    lines = (folder / "log.jsonl").read_text().splitlines()
+    return [json.loads(line)["key"][:12] for line in lines]
+
+
+def committed(folder: Path) -> set[str]:
+    """The same for the answers in the response cache."""
+    with sqlite3.connect(folder / "outputs" / "cache.sqlite") as cache:
+        raws = cache.execute("SELECT body FROM responses").fetchall()
+    cache.close()
+    return {json.loads(raw)["id"].removeprefix("chatcmpl-") for (raw,) in raws}
+
+
+@pytest.mark.parametrize(("number", "times"), [(signal.SIGINT, 3), (signal.SIGTERM, 1)])
+def test_a_stopped_run_ends_soon_and_goes_on_where_it_was(
+    server: FakeServer, slow: Slow, tmp_path: Path, number: int, times: int
+) -> None:
+    """It says how to go on, ends as shells expect, and asks nothing again that was answered."""
+    run = start(tmp_path)
+    wait_for(server, 4)
+    seconds, said = stopped(run, number, times)
+    assert seconds < LONGEST
+    assert run.returncode == 128 + number
+    assert said.endswith("Stopped. Run the same command again to go on from here.\n")
+    assert "Traceback" not in said
+    known, before = committed(tmp_path), len(asked(tmp_path))
+    assert len(known) >= 3
+    slow.latency = 0.0
+    again = start(tmp_path)
+    _, told = again.communicate()
+    assert again.returncode == 0, told
+    assert known & set(asked(tmp_path)[before:]) == set()
+
+
+def test_with_prefect_a_run_ends_as_soon(server: FakeServer, tmp_path: Path) -> None:
+    """Neither its engine nor its server, which ends too, makes it longer."""
+    run = start(tmp_path, "prefect")
+    wait_for(server, 3)
+    seconds, said = stopped(run, signal.SIGTERM, 2)
+    assert seconds < LONGEST  # the server's end too, as it holds the same pipe
+    assert run.returncode == 128 + signal.SIGTERM
+    assert "Prefect took " in said
+    assert said.endswith("Stopped. Run the same command again to go on from here.\n")

@@ -1,0 +1,130 @@
+"""A key is read from the environment and goes to the endpoint: it is found nowhere else."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from toolloom.llm import FakeServer
+from toolloom.llm.fake import Failure, Said, Scripted, improvise
+from toolloom.schemas import JsonObject, digest
+
+KEY = "sk-toolloom-0123456789abcdefghij"
+WRONG = "sk-wrong-9876543210zyxwvutsrq"
+DEBUG = ("--log-json", "--log-level", "debug")
+RUN = [sys.executable, "-c", "from toolloom.cli import main; main()", "run", "leaky.yaml"]
+CRASH = """
+from toolloom.cli import main
+from toolloom.llm import line
+line.fault = lambda status, headers, body, *more: {}[body]
+main()
+"""
+RECIPE = """
+name: leaky
+model: {base_url: "%s", model: fake, retry: {first_wait: 0.01}}
+apis: {domains: 2, per_domain: 3}
+queries: {count: 8}
+"""
+
+
+class Leaky:
+    """A script that repeats the key in one failure of each kind, and in some answers."""
+
+    def __init__(self) -> None:
+        self.told: Counter[str] = Counter()
+
+    def __call__(self, body: JsonObject) -> Scripted:
+        chance = int(digest([body["messages"], body["seed"]]), 16) % 12
+        kind = {0: "fails", 1: "is refused", 2: "says it", 3: "is cut off"}.get(chance, "")
+        self.told[kind] += 1
+        error = json.dumps({"error": {"message": f"the key {KEY} is fine"}})
+        if kind == "fails" and self.told[kind] % 2:
+            return Failure(500, body=error)
+        if kind == "is refused":
+            return Failure(400, body=error)
+        said = Said(f"Authorization: Bearer {KEY}", "length" if kind == "is cut off" else "stop")
+        return said if kind in ("says it", "is cut off") else improvise(body)
+
+
+@pytest.fixture
+def leaky(tmp_path: Path) -> Iterator[Leaky]:
+    """The script of an endpoint that serves, and that the recipe names."""
+    script = Leaky()
+    with FakeServer(script, key=KEY).serve_in_thread() as serving:
+        (tmp_path / "leaky.yaml").write_text(RECIPE % serving.base_url)
+        yield script
+
+
+def run(folder: Path, key: str, *arguments: str, command: list[str] = RUN) -> tuple[int, str]:
+    """The status of a run, and all that it printed."""
+    environment = {**os.environ, "OPENAI_API_KEY": key, "OPENAI_LOG": "debug"}
+    ran = subprocess.run(
+        [*command, "--engine", "local", *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return ran.returncode, ran.stdout
+
+
+def kept(outputs: Path) -> Iterator[tuple[Path, str]]:
+    """The text of every file, of databases and tables also as it is read from them."""
+    for path in outputs.rglob("*"):
+        if path.is_file():
+            yield path, path.read_bytes().decode("utf-8", "replace")
+        if path.suffix == ".sqlite":
+            with sqlite3.connect(path) as database:
+                rows = database.execute("SELECT * FROM responses").fetchall()
+            database.close()
+            yield path, repr(rows)
+        if path.suffix == ".parquet":
+            yield path, repr(pq.read_table(path).to_pylist())
+
+
+@pytest.mark.parametrize("arguments", [DEBUG, ("--log-level", "debug")])
+def test_a_run_keeps_and_prints_no_key(
+    leaky: Leaky, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """Neither the log of the client library nor what the endpoint repeats has it."""
+    status, printed = run(tmp_path, KEY, *arguments)
+    assert status == 0, printed
+    assert KEY not in printed
+    assert "Bearer sk-" not in printed
+    assert ('"openai._base_client"' in printed) is (arguments == DEBUG)
+    found = [path for path, text in kept(tmp_path / "outputs") if KEY in text]
+    assert found == []
+    assert {*leaky.told} >= {"fails", "is refused", "says it", "is cut off"}
+
+
+def test_a_wrong_key_is_not_repeated(leaky: Leaky, tmp_path: Path) -> None:
+    """The endpoint says which key it does not accept; we name its variable."""
+    status, printed = run(tmp_path, WRONG, *DEBUG)
+    assert status == 2
+    assert WRONG not in printed
+    assert "does not accept the key in OPENAI_API_KEY" in printed
+    assert [path for path, text in kept(tmp_path / "outputs") if WRONG in text] == []
+
+
+@pytest.mark.parametrize("arguments", [DEBUG, ()])
+def test_a_crash_shows_its_traceback_without_the_key(
+    leaky: Leaky, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """The client library's error, which repeats the key, is part of the traceback."""
+    command = [sys.executable, "-c", CRASH, "run", "leaky.yaml"]
+    status, printed = run(tmp_path, WRONG, *arguments, command=command)
+    assert status == 1
+    assert "KeyError" in printed
+    assert "Incorrect API key provided: [key]" in printed
+    assert WRONG not in printed
