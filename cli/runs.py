@@ -23,10 +23,10 @@ from toolloom.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.progress import Watch
     from toolloom.pipeline.publish import Published
     from toolloom.pipeline.runner import Made
     from toolloom.pipeline.store import RunFolder
+    from toolloom.pipeline.watch import Watch
     from toolloom.schemas import Recipe
 
 

@@ -194,14 +194,14 @@ class Batcher:
         # Unless others of ours are in there, even this one is too large.
         self._refused_room.add(row.name)
         alone = not self._batches.keys() - self._refused_room
-        if alone and len(row.tries) == 1:
-            self._fail(row.tries, Trouble(words, "timeout"))
-            return
         if alone:
             self._most = max(1, len(row.tries) // 2)
         note(logging.INFO, "batch", f"Waiting for room: {words}", batch=batch.id)
         await asyncio.sleep(self._pace.longest_poll)
-        self._again(row.tries)
+        if alone and len(row.tries) == 1:
+            self._fail(row.tries, Trouble(words, "timeout"))
+        else:
+            self._again(row.tries)
 
     async def _settle(self, row: Row, batch: Batch) -> None:
         """Commit all successes, forget the batch, and see to the rest."""

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from toolloom.llm.fake_batches import Batching
 from toolloom.llm.fake_limits import FAILURES
 
 
@@ -27,10 +28,14 @@ def chosen(description: str | None) -> tuple[str | None, dict[str, Any]]:
     add("--tokens-per-minute", type=int, help="more get 429")
     add("--places", type=int, help="requests under way at once; more get 429")
     add("--prefix-cache", action="store_true", help="tell cached_tokens")
+    add("--batch-seconds", type=float, default=0.0, help="seconds that a batch takes")
+    add("--no-batches", action="store_true", help="have no Batch API")
     add("--answer", help="what it says to everything")
     add("--key", help="the key it asks for")
     add("--log", type=Path, help="file that gets one line for each answer")
     options = vars(parser.parse_args())
+    batching = Batching(seconds=options.pop("batch_seconds"))
+    options["batches"] = None if options.pop("no_batches") else batching
     return options.pop("answer"), options
 
 

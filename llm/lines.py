@@ -98,15 +98,18 @@ class Lines:
     async def _insist(self, once: Callable[[Tries], Awaitable[None]], key: str) -> None:
         """Do it until it is done, by the endpoint's policy."""
         tries = Tries(self._lines[0])
-        retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(self._may_pass),
-            stop=lambda state: self._enough(state, tries),
-            wait=lambda state: self._wait(state, tries),
-            before_sleep=lambda state: self._before_sleep(state, key),
-            reraise=True,
-        )
+
+        def retrying() -> tenacity.AsyncRetrying:
+            return tenacity.AsyncRetrying(
+                retry=tenacity.retry_if_exception(self._may_pass),
+                stop=lambda state: self._enough(state, tries),
+                wait=lambda state: self._wait(state, tries),
+                before_sleep=lambda state: self._before_sleep(state, key),
+                reraise=True,
+            )
+
         try:
-            await retrying(once, tries)
+            await self._first(once, tries, retrying)
         except Garbled as error:
             raise RequestRefused(
                 f"{tries.line.caller.address} does not answer as an OpenAI-compatible endpoint: "
@@ -119,6 +122,28 @@ class Lines:
             raise EndpointDown(_down(error, tries)) from error
         except ModelMissing as error:
             raise ModelMissing(f"{error} {_offered(await tries.line.models())}") from error
+
+    async def _first(
+        self,
+        once: Callable[[Tries], Awaitable[None]],
+        tries: Tries,
+        retrying: Callable[[], tenacity.AsyncRetrying],
+    ) -> None:
+        """Most requests take one try, and tenacity as long as everything else of ours: what it
+        is for begins with the first failure, which it is handed as that of its first try."""
+        try:
+            await once(tries)
+        except Trouble as error:
+            failed: list[Trouble] = [error]
+        else:
+            return
+
+        async def again() -> None:
+            if failed:
+                raise failed.pop()
+            await once(tries)
+
+        await retrying()(again)
 
     async def _serves(self, line: Line) -> bool:
         """Whether an endpoint that failed on one request answers the smallest one.

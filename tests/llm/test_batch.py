@@ -17,9 +17,17 @@ from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.batch import Pace
 from toolloom.llm.batch_lines import outcomes
 from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES
+from toolloom.llm.database import address_of
 from toolloom.llm.fake import Failure
 from toolloom.llm.fake_batches import Batching
-from toolloom.schemas import EndpointDown, EndpointError, Price, RequestRefused
+from toolloom.schemas import (
+    Budget,
+    BudgetReached,
+    EndpointDown,
+    EndpointError,
+    Price,
+    RequestRefused,
+)
 
 QUICK = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=0.3)
 
@@ -54,7 +62,7 @@ async def until(reached):
 
 
 def rows(cache, table):
-    engine = sa.create_engine(f"sqlite:///{cache}")
+    engine = sa.create_engine(address_of(cache))
     with engine.connect() as connection:
         found = connection.execute(sa.select(table)).all()
     engine.dispose()
@@ -176,6 +184,36 @@ async def test_a_refusal_is_told_to_who_asked(cache, batched, plain):
     assert replies[0].text == replies[2].text == "yes"
 
 
+async def test_a_key_in_results_is_struck_out(cache, batched, plain, monkeypatch):
+    """An endpoint that repeats the key in a batch's answers or errors does not spread it."""
+    key = "sk-a-key-that-nobody-may-see"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+
+    def tells(body):
+        if body["messages"][-1]["content"] == "question 0":
+            return Failure(400, body=json.dumps({"error": {"message": f"bad key {key}"}}))
+        return f"your key is {key}"
+
+    async with FakeServer(tells, key=key) as server, opened(cache, batched(server)) as model:
+        asked = (model.complete(plain(f"question {n}")) for n in range(2))
+        refused, reply = await asyncio.gather(*asked, return_exceptions=True)
+    assert "bad key [key]" in str(refused)
+    assert reply.text == "your key is [key]"
+    assert key not in refused.raw + reply.raw
+    assert all(key.encode() not in file.read_bytes() for file in cache.parent.iterdir())
+
+
+async def test_a_budget_holds_for_batches(cache, batched, plain):
+    """What the budget has no room for does not go into a batch; the others are answered."""
+    async with FakeServer(echo) as server:
+        endpoint, budget = batched(server), Budget(max_requests=3)
+        async with opened(cache, endpoint, budget=budget, run="a") as model:
+            asked = (model.complete(plain(f"question {n}")) for n in range(5))
+            replies = await asyncio.gather(*asked, return_exceptions=True)
+        assert server.received == 3
+    assert sum(isinstance(reply, BudgetReached) for reply in replies) == 2
+
+
 async def test_a_schema_falls_back_within_batches(cache, batched, plain, city):
     """The endpoint's mode is found with one direct request, and holds for the batches."""
     async with FakeServer(modes=("json_object",)) as server:
@@ -285,8 +323,10 @@ async def test_a_lost_answer_makes_no_second_batch(cache, batched, plain):
         assert (server.answered, server.repeats) == (6, 0)
 
 
-async def test_a_closed_gateway_leaves_its_batch_to_the_next(cache, batched, plain):
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+async def test_a_closed_gateway_leaves_its_batch_to_the_next(request, database, batched, plain):
     """A run that stops while it waits goes on with the same batch when it is started again."""
+    cache = request.getfixturevalue("cache" if database == "sqlite" else "postgres_url")
     plan = Batching(seconds=0.5)
     async with FakeServer(echo, batches=plan) as server:
         async with opened(cache, batched(server)) as model:
@@ -304,7 +344,7 @@ async def test_a_batch_that_was_never_made_is_forgotten(cache, batched, plain):
     async with FakeServer(echo) as server:
         async with opened(cache, batched(server)):
             pass
-        engine = sa.create_engine(f"sqlite:///{cache}")
+        engine = sa.create_engine(address_of(cache))
         owner = {"endpoint": server.base_url, "model": "fake", "at": time.time()}
         with engine.begin() as connection:
             made = [("a", "gathered", None), ("b", "uploaded", "file-9")]
@@ -371,7 +411,7 @@ def test_a_killed_run_sends_nothing_twice(cache, moment):
         }[moment]
         command = [sys.executable, "-c", RUN, str(cache), server.base_url, str(REQUESTS)]
         with subprocess.Popen(command) as process:
-            while not reached():
+            while not reached() and process.poll() is None:
                 time.sleep(0.002)
             process.kill()
         assert subprocess.run(command, check=False).returncode == 0

@@ -9,12 +9,13 @@ import toys
 from rich.console import Console
 
 from toolloom.llm.gateway import Stats
-from toolloom.pipeline import progress
-from toolloom.pipeline.progress import Screen, Watch, in_words, lasting
+from toolloom.pipeline import watch as watching
+from toolloom.pipeline.progress import Screen, in_words, lasting
 from toolloom.pipeline.runner import Made, make_dataset
 from toolloom.pipeline.stage import Outcome, Stage
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store import Mark
+from toolloom.pipeline.watch import Watch
 from toolloom.schemas import Reason
 
 COUNTED = (
@@ -66,7 +67,7 @@ def test_totals_follow_what_the_stage_before_accepts() -> None:
 
 def test_a_stage_that_draws_has_no_total_unless_it_tells() -> None:
     """What it draws cannot be known before; its successor's total is unknown as well."""
-    assert totals(following(toys.STAGES)) == [(None, True), (None, False), (None, False)]
+    assert [total for total, _ in totals(following(toys.STAGES))] == [None, None, None]
 
 
 def test_the_real_stages_tell_what_to_expect() -> None:
@@ -92,7 +93,7 @@ def test_time_left_is_told_once_every_stage_has_shown_its_need(
 ) -> None:
     """Requests still to come, by what a record took so far, at the present speed."""
     clock = iter(range(0, 10_000, 2))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(watching.time, "monotonic", lambda: float(next(clock)))
     watch, stats = following(), Stats()
     watch.opened(stats)
     watch.stage_done("domains", Mark(accepted=6, rejected=0))
