@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from toolloom.llm.answer import Answer, Misfit, Unusable, Usage, ask
 from toolloom.llm.embeddings import Embedder
-from toolloom.llm.gateway import Gateway, Model
+from toolloom.llm.gateway import Gateway
 from toolloom.llm.local import LocalServer
+from toolloom.llm.model import Model
 from toolloom.llm.wire import Reply, Request
 
 if TYPE_CHECKING:

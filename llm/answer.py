@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from toolloom.llm.gateway import Model
+from toolloom.llm.model import Model
 from toolloom.llm.parsing import IllegalSchema, check_schema, readings, violation
 from toolloom.llm.wire import Reply, Request
 from toolloom.prompts import Prompt, render

@@ -2,8 +2,9 @@
 
 Stages are taken in legs. A leg begins where a stage needs all of what came before it (it draws,
 or the stage before it settled) and reaches as far as records stream: a shard goes through the
-leg's stages without waiting for other shards. A stage's input always comes off the disk, so that
-a run that went on after a kill sees what an unbroken one sees.
+leg's stages without waiting for other shards, and a record without waiting for others of its
+shard. A stage's input always comes off the disk or as if it did, so that a run that went on after
+a kill sees what an unbroken one sees.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from toolloom.llm import Gateway
 from toolloom.llm.cache import address
 from toolloom.llm.gateway import Stats
 from toolloom.llm.log import WORK, Work
+from toolloom.pipeline.jsonl import reread
 from toolloom.pipeline.publish import Published, publish
 from toolloom.pipeline.report import Summary, summarise
 from toolloom.pipeline.stage import Context, Outcome, Stage
@@ -333,30 +335,46 @@ class _Job:
         return self._files(before).groups(before.writes, size)
 
     async def _carry(self, index: int, records: list[Any], leg: list[Stage]) -> None:
-        """Take one shard through the stages of a leg, from where it stands."""
-        before: Stage | None = None
+        """Take one shard through a leg, from where it stands; each record goes at its own pace."""
+        coming: list[Coming] = [_known([record]) for record in records]
+        works: list[Awaitable[None]] = []
         entering = len(records)
         for stage in leg:
-            mark = self._files(stage).shard_mark(index)
-            fresh = mark is None
-            if mark is None:
-                if before:
-                    records = self._files(before).shard_records(index, before.writes)
-                mark = await self._work_shard(stage, index, records)
-            self.progress.shard_done(stage.name, index, mark, entering, fresh)
-            before, entering = stage, mark.accepted
+            if mark := self._files(stage).shard_mark(index):
+                self.progress.shard_done(stage.name, index, mark, entering, fresh=False)
+                found = self._files(stage).shard_records(index, stage.writes)
+                coming, entering = [_known([record]) for record in found], mark.accepted
+            else:
+                leaving: list[Coming] = [_open() for _ in coming]
+                works.append(self._work_shard(stage, index, coming, leaving))
+                coming = leaving
+        await together(works)
 
-    async def _work_shard(self, stage: Stage, index: int, records: list[Any]) -> Mark:
+    async def _work_shard(
+        self, stage: Stage, index: int, coming: list[Coming], leaving: list[Coming]
+    ) -> None:
         async def work() -> Mark:
-            outcomes = await together(self._work(stage, record) for record in records)
+            ways = zip(coming, leaving, strict=True)
+            outcomes = await together(self._pass(stage, *way) for way in ways)
+            flat = list(chain.from_iterable(outcomes))
             return self._files(stage).write_shard(
                 index,
-                chain.from_iterable(o.accepted for o in outcomes),
-                chain.from_iterable(o.rejected for o in outcomes),
-                sum((use_of(stage.name, o) for o in outcomes), Use()),
+                chain.from_iterable(o.accepted for o in flat),
+                chain.from_iterable(o.rejected for o in flat),
+                sum((use_of(stage.name, o) for o in flat), Use()),
             )
 
-        return await self.run_shard(stage.name, index, work)
+        mark = await self.run_shard(stage.name, index, work)
+        entering = sum([len(await each) for each in coming])
+        self.progress.shard_done(stage.name, index, mark, entering, fresh=True)
+
+    async def _pass(self, stage: Stage, coming: Coming, leaving: Coming) -> list[Outcome]:
+        """What becomes of the records that one place of the stage before accepted."""
+        outcomes = await together(self._work(stage, record) for record in await coming)
+        accepted = chain.from_iterable(outcome.accepted for outcome in outcomes)
+        # Through JSON, as if off the disk: a run that went on after a kill reads it from there.
+        leaving.set_result([reread(record) for record in accepted])
+        return outcomes
 
     async def _work(self, stage: Stage, record: Record) -> Outcome:
         named = getattr(record, "id", "") or getattr(record, "name", "")  # a source has no id
@@ -364,6 +382,20 @@ class _Job:
         outcome = await stage.work(record, self.context)
         self.progress.worked(stage.name, outcome)
         return outcome
+
+
+Coming: TypeAlias = "asyncio.Future[list[Any]]"
+"""The records that enter or leave at one place of a shard, as soon as there are any."""
+
+
+def _open() -> Coming:
+    return asyncio.get_running_loop().create_future()
+
+
+def _known(records: list[Any]) -> Coming:
+    known = _open()
+    known.set_result(records)
+    return known
 
 
 def use_of(stage: str, outcome: Outcome) -> Use:

@@ -102,10 +102,19 @@ def test_a_run_keeps_and_prints_no_key(
     assert status == 0, printed
     assert KEY not in printed
     assert "Bearer sk-" not in printed
-    assert ('"openai._base_client"' in printed) is (arguments == DEBUG)
+    assert "HTTP Request: POST" in printed  # by the library that sends the key
     found = [path for path, text in kept(tmp_path / "outputs") if KEY in text]
     assert found == []
     assert {*leaky.told} >= {"fails", "is refused", "says it", "is cut off"}
+
+
+def test_each_answer_is_logged_with_its_record_and_request(leaky: Leaky, tmp_path: Path) -> None:
+    """At debug, what was asked for a record can be followed."""
+    _, printed = run(tmp_path, KEY, *DEBUG)
+    told = [json.loads(line) for line in printed.splitlines() if line.startswith('{"time"')]
+    answers = [line for line in told if line["event"] == "answered"]
+    assert len(answers) > 10
+    assert all(line["record"] and line["stage"] and line["request"] for line in answers)
 
 
 def test_a_wrong_key_is_not_repeated(leaky: Leaky, tmp_path: Path) -> None:

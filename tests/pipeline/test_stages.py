@@ -25,7 +25,7 @@ from toolloom.schemas import ApiSource, Domain, Reason, Recipe, RecipeError, Too
 
 def recipe(server: FakeServer, **changes: Any) -> Recipe:
     fields = {
-        "model": {"base_url": server.base_url, "model": "fake", "tries": 1},
+        "model": {"base_url": server.base_url, "model": "fake", "retry": {"tries": 1}},
         "apis": {"domains": 3, "per_domain": 2},
         "queries": {"count": 12},
     }
