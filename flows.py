@@ -27,7 +27,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
-from toolloom.pipeline import runner
+from toolloom.pipeline import job, runner
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store import Mark
 from toolloom.schemas import Recipe, ToolloomError, load_recipe, parse_recipe
@@ -68,31 +68,35 @@ async def make_dataset(recipe: str | dict[str, Any], outputs: str = "outputs") -
         stages=runner.STAGES.get(),
         progress=runner.PROGRESS.get(),
         run_shard=run_shard,
+        cache=runner.CACHE.get(),
     )
 
 
 def run_here(
     recipe: str | dict[str, Any],
     outputs: Path,
-    progress: runner.Progress | None = None,
+    progress: job.Progress | None = None,
     stages: Sequence[Stage] | None = None,
+    cache: str | None = None,
 ) -> runner.Made:
     """Run the flow in this process, against PREFECT_API_URL or a server of its own.
 
     Raises ToolloomError if Prefect cannot be reached.
     """
-    return asyncio.run(start(recipe, outputs, progress, stages))
+    return asyncio.run(start(recipe, outputs, progress, stages, cache))
 
 
 async def start(
     recipe: str | dict[str, Any],
     outputs: Path,
-    progress: runner.Progress | None = None,
+    progress: job.Progress | None = None,
     stages: Sequence[Stage] | None = None,
+    cache: str | None = None,
 ) -> runner.Made:
     """`run_here` for callers that await it."""
     runner.PROGRESS.set(progress)
     runner.STAGES.set(stages)
+    runner.CACHE.set(cache)
     try:
         async with get_client() as client:
             failure = await client.api_healthcheck()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from toolloom.cli import logs, stopping
+from toolloom.cli.cache import CacheAt
 from toolloom.cli.console import (
     HERE,
     NOTHING_ACCEPTED,
@@ -104,6 +105,7 @@ def run(
             help="`prefect` records the run in Prefect (10 s more to start); `local` does without."
         ),
     ] = Engine.PREFECT,
+    cache: CacheAt = None,
     log_json: LogJson = False,
     log_level: LogLevel = None,
 ) -> None:
@@ -121,9 +123,9 @@ def run(
         watch.say("run", f"Run {chosen.run_id} in {outputs / 'runs'}", run=chosen.run_id)
         if engine is Engine.PREFECT:
             given = str(recipe.resolve()) if seed is None else chosen.model_dump(mode="json")
-            made = _run_in_prefect(given, outputs, watch)
+            made = _run_in_prefect(given, outputs, watch, cache)
         else:
-            made = _run_here(chosen, outputs, watch)
+            made = _run_here(chosen, outputs, watch, cache)
     _end(made, outputs)
 
 
@@ -136,13 +138,13 @@ def _watch(recipe: Recipe, log_json: bool, log_level: logs.Level | None) -> Watc
     return Journal() if log_json else Screen(console)
 
 
-def _run_here(recipe: Recipe, outputs: Path, watch: Watch) -> Made:
+def _run_here(recipe: Recipe, outputs: Path, watch: Watch, cache: str | None) -> Made:
     from toolloom.pipeline import runner
 
-    return stopping.run(runner.make_dataset(recipe, outputs=outputs, progress=watch))
+    return stopping.run(runner.make_dataset(recipe, outputs=outputs, progress=watch, cache=cache))
 
 
-def _run_in_prefect(recipe: Any, outputs: Path, watch: Watch) -> Made:
+def _run_in_prefect(recipe: Any, outputs: Path, watch: Watch, cache: str | None) -> Made:
     # Prefect's own log would tear the progress apart; its page and database have all of it.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
@@ -159,7 +161,7 @@ def _run_in_prefect(recipe: Any, outputs: Path, watch: Watch) -> Made:
     from toolloom import flows
 
     logs.open_again()  # Prefect has put handlers of its own in place
-    return stopping.run(flows.start(recipe, outputs, watch))
+    return stopping.run(flows.start(recipe, outputs, watch, cache=cache))
 
 
 def _end(made: Made, outputs: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import random
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CANARIES = 3  # small requests sent before a run is stopped
+CANARY_SECONDS = 20.0  # for all of them
 FIRST_CONTACT = 5  # tries of an address that never answered anything
 OFFERED = 20  # names of models that an error lists
 
@@ -151,10 +153,12 @@ class Lines:
         If it does, only that request is lost. Without this a prompt on which it always fails
         would stop the run, and every later start of it.
         """
-        for _ in range(CANARIES if line.reached else 0):
-            with suppress(Trouble, EndpointError, RequestRefused):
-                await line.post(_canary(line.caller), 1)
-                return True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CANARY_SECONDS):
+                for _ in range(CANARIES if line.reached else 0):
+                    with suppress(Trouble, EndpointError, RequestRefused):
+                        await line.post(_canary(line.caller), 1)
+                        return True
         return False
 
     async def _try(self, parcel: Parcel, tries: Tries) -> None:

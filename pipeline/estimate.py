@@ -15,7 +15,8 @@ from typing import Any
 
 from toolloom.llm.cache import address
 from toolloom.pipeline.forecast import Forecast, Sample, Took, forecast, kind_of
-from toolloom.pipeline.runner import Progress, run, standard_stages, use_of
+from toolloom.pipeline.job import Progress, use_of
+from toolloom.pipeline.runner import run, standard_stages
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.pipeline.store import RunFolder, Use
 from toolloom.schemas import Brief, BudgetReached, Domain, Need, Recipe, Record

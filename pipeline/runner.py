@@ -1,80 +1,35 @@
-"""Runs a recipe's stages: shard by shard, several at once, going on where a run stopped.
-
-Stages are taken in legs. A leg begins where a stage needs all of what came before it (it draws,
-or the stage before it settled) and reaches as far as records stream: a shard goes through the
-leg's stages without waiting for other shards, and a record without waiting for others of its
-shard. A stage's input always comes off the disk or as if it did, so that a run that went on after
-a kill sees what an unbroken one sees.
-"""
+"""Runs a recipe: all that is not finished yet, then the published version; and previews."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from toolloom.llm import Gateway
 from toolloom.llm.cache import address
 from toolloom.llm.gateway import Stats
-from toolloom.llm.log import WORK, Work
-from toolloom.pipeline.jsonl import reread
+from toolloom.pipeline.job import Job, Progress, RunShard, Silent, directly
 from toolloom.pipeline.publish import Published, publish
 from toolloom.pipeline.report import Summary, summarise
-from toolloom.pipeline.stage import Context, Outcome, Stage
-from toolloom.pipeline.store import Mark, PlannedStage, RunFolder, StageFolder, Use, batches
-from toolloom.schemas import Recipe, Record, Rejected, Sample, load_recipe
+from toolloom.pipeline.stage import Context, Stage
+from toolloom.pipeline.store import PlannedStage, RunFolder
+from toolloom.schemas import Recipe, Rejected, Sample, load_recipe
 
 T = TypeVar("T")
-
-RunShard: TypeAlias = Callable[[str, int, Callable[[], Awaitable[Mark]]], Awaitable[Mark]]
-"""Called with a stage's name, a shard's number and the work; awaits the work and returns it."""
-
-
-class Progress(Protocol):
-    """Told of what happens in a run, while it happens."""
-
-    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None:
-        """The run begins."""
-
-    def opened(self, stats: Stats) -> None:
-        """The gateway's counters, live."""
-
-    def worked(self, stage: str, outcome: Outcome) -> None:
-        """A record's outcome, before its shard is on the disk."""
-
-    def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None:
-        """A shard of so many records is finished; not `fresh` if an earlier process did it."""
-
-    def stage_done(self, stage: str, mark: Mark) -> None:
-        """A stage is complete; its mark counts what settling moved."""
-
-
-class Silent:
-    """Progress nobody looks at."""
-
-    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None: ...
-    def opened(self, stats: Stats) -> None: ...
-    def worked(self, stage: str, outcome: Outcome) -> None: ...
-    def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None: ...
-    def stage_done(self, stage: str, mark: Mark) -> None: ...
-
 
 # A flow's parameters are JSON, because servers keep them; what a caller in the same process adds
 # travels beside them. Not in flows.py: Prefect pickles what it serves, with its globals.
 PROGRESS: ContextVar[Progress | None] = ContextVar("PROGRESS", default=None)
 STAGES: ContextVar[Sequence[Stage] | None] = ContextVar("STAGES", default=None)
-
-
-async def directly(stage: str, shard: int, work: Callable[[], Awaitable[Mark]]) -> Mark:
-    """The `run_shard` that adds nothing."""
-    return await work()
+CACHE: ContextVar[str | None] = ContextVar("CACHE", default=None)  # its URL may hold a password
 
 
 async def run(
@@ -108,7 +63,7 @@ async def run(
             ) as gateway:
                 watch.opened(gateway.stats)
                 context = Context.of(recipe, gateway)
-                await _Job(folder, context, chosen, run_shard, watch).run()
+                await Job(folder, context, chosen, run_shard, watch).run()
                 stats = gateway.stats
     return summarise(
         folder,
@@ -239,173 +194,3 @@ def standard_stages() -> tuple[Stage, ...]:
     from toolloom.pipeline.stages import STAGES
 
     return STAGES
-
-
-def legs(stages: Sequence[Stage], finished: Callable[[Stage], bool]) -> Iterator[list[Stage]]:
-    """The unfinished stages, in groups through which a shard can go on its own."""
-    leg: list[Stage] = []
-    for stage in stages:
-        if leg and (finished(stage) or stage.draw or leg[-1].settle):
-            yield leg
-            leg = []
-        if not finished(stage):
-            leg.append(stage)
-    if leg:
-        yield leg
-
-
-def shards_in_flight(recipe: Recipe, stages: Iterable[Stage]) -> int:
-    """Shards under way at once: enough records for each endpoint to be busy while others end.
-
-    Three records for each request that may be under way, and two shards in any case.
-    """
-    requests: dict[str, int] = {}  # agents at one address share its limit
-    for endpoint in (recipe.endpoint(stage.agent) for stage in stages):
-        known = requests.get(endpoint.base_url, 0)
-        requests[endpoint.base_url] = max(known, endpoint.concurrency)
-    return max(2, -(-3 * sum(requests.values()) // recipe.shard_size))
-
-
-async def together(jobs: Iterable[Awaitable[T]]) -> list[T]:
-    """Results in order; the first error ends the other jobs and is raised as it is."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_awaited(job)) for job in jobs]
-    except BaseExceptionGroup as errors:
-        raise _first(errors) from None
-    return [task.result() for task in tasks]
-
-
-async def _awaited(job: Awaitable[T]) -> T:
-    return await job
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = errors.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
-
-
-@dataclass(frozen=True)
-class _Job:
-    """One process's work on a run."""
-
-    folder: RunFolder
-    context: Context
-    stages: tuple[Stage, ...]
-    run_shard: RunShard
-    progress: Progress
-
-    async def run(self) -> None:
-        for stage in self.stages:
-            if mark := self._files(stage).mark:
-                self._files(stage).tidy()
-                self.progress.stage_done(stage.name, mark)
-        for leg in list(legs(self.stages, lambda s: self._files(s).mark is not None)):
-            count = await self._run_leg(leg)
-            for stage in leg:
-                mark = self._files(stage).finish(count, stage.writes, stage.settle)
-                self.progress.stage_done(stage.name, mark)
-
-    def _files(self, stage: Stage) -> StageFolder:
-        return self.folder.stage(stage.name)
-
-    async def _run_leg(self, leg: list[Stage]) -> int:
-        """Carry all shards through a leg; how many there were."""
-        shards = enumerate(self._shards(leg[0]))
-        done: list[int] = []
-
-        async def carry() -> None:
-            # Workers share one iterator, so that no more shards are in memory than workers.
-            for index, records in shards:
-                await self._carry(index, records, leg)
-                done.append(index)
-
-        await together(carry() for _ in range(shards_in_flight(self.context.recipe, leg)))
-        return len(done)
-
-    def _shards(self, stage: Stage) -> Iterator[list[Any]]:
-        """The input of a leg's first stage."""
-        place, size = self.stages.index(stage), self.context.recipe.shard_size
-        before = self.stages[place - 1] if place else None
-        if stage.draw:
-            earlier = self._files(before).records(before.writes) if before else iter(())
-            return batches(stage.draw(self.context.recipe, earlier), size)
-        if before is None:
-            raise ValueError(f"the first stage, {stage.name}, has nothing to draw from")
-        return self._files(before).groups(before.writes, size)
-
-    async def _carry(self, index: int, records: list[Any], leg: list[Stage]) -> None:
-        """Take one shard through a leg, from where it stands; each record goes at its own pace."""
-        coming: list[Coming] = [_known([record]) for record in records]
-        works: list[Awaitable[None]] = []
-        entering = len(records)
-        for stage in leg:
-            if mark := self._files(stage).shard_mark(index):
-                self.progress.shard_done(stage.name, index, mark, entering, fresh=False)
-                found = self._files(stage).shard_records(index, stage.writes)
-                coming, entering = [_known([record]) for record in found], mark.accepted
-            else:
-                leaving: list[Coming] = [_open() for _ in coming]
-                works.append(self._work_shard(stage, index, coming, leaving))
-                coming = leaving
-        await together(works)
-
-    async def _work_shard(
-        self, stage: Stage, index: int, coming: list[Coming], leaving: list[Coming]
-    ) -> None:
-        async def work() -> Mark:
-            ways = zip(coming, leaving, strict=True)
-            outcomes = await together(self._pass(stage, *way) for way in ways)
-            flat = list(chain.from_iterable(outcomes))
-            return self._files(stage).write_shard(
-                index,
-                chain.from_iterable(o.accepted for o in flat),
-                chain.from_iterable(o.rejected for o in flat),
-                sum((use_of(stage.name, o) for o in flat), Use()),
-            )
-
-        mark = await self.run_shard(stage.name, index, work)
-        entering = sum([len(await each) for each in coming])
-        self.progress.shard_done(stage.name, index, mark, entering, fresh=True)
-
-    async def _pass(self, stage: Stage, coming: Coming, leaving: Coming) -> list[Outcome]:
-        """What becomes of the records that one place of the stage before accepted."""
-        outcomes = await together(self._work(stage, record) for record in await coming)
-        accepted = chain.from_iterable(outcome.accepted for outcome in outcomes)
-        # Through JSON, as if off the disk: a run that went on after a kill reads it from there.
-        leaving.set_result([reread(record) for record in accepted])
-        return outcomes
-
-    async def _work(self, stage: Stage, record: Record) -> Outcome:
-        named = getattr(record, "id", "") or getattr(record, "name", "")  # a source has no id
-        WORK.set(Work(self.folder.id, stage.name, stage.agent, named))
-        outcome = await stage.work(record, self.context)
-        self.progress.worked(stage.name, outcome)
-        return outcome
-
-
-Coming: TypeAlias = "asyncio.Future[list[Any]]"
-"""The records that enter or leave at one place of a shard, as soon as there are any."""
-
-
-def _open() -> Coming:
-    return asyncio.get_running_loop().create_future()
-
-
-def _known(records: list[Any]) -> Coming:
-    known = _open()
-    known.set_result(records)
-    return known
-
-
-def use_of(stage: str, outcome: Outcome) -> Use:
-    """What one record's work used. Records that one answer made share an equal provenance."""
-    records: chain[Any] = chain(outcome.accepted, outcome.rejected)
-    shares = {p for r in records for p in getattr(r, "provenance", ()) if p.stage == stage}
-    return Use(
-        requests=sum(p.requests for p in shares),
-        prompt_tokens=sum(p.prompt_tokens for p in shares),
-        cached_tokens=sum(p.cached_tokens for p in shares),
-        completion_tokens=sum(p.completion_tokens for p in shares),
-        cost=sum(sorted(p.cost for p in shares)),
-    )

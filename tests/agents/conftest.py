@@ -29,7 +29,9 @@ def working(tmp_path: Path) -> Opener:
             FakeServer(script if callable(script) else in_turn(script)) as server,
             Gateway(tmp_path / "cache.sqlite") as gateway,
         ):
-            chosen = Endpoint(base_url=server.base_url, model="fake", retry={"tries": 1}, **endpoint)
+            chosen = Endpoint(
+                base_url=server.base_url, model="fake", retry={"tries": 1}, **endpoint
+            )
             yield Job("stage", agent, "record", 1, gateway.model(chosen)), server
 
     return open_job

@@ -90,7 +90,7 @@ async def test_patience_ends(gateway, at, plain):
         with pytest.raises(EndpointDown):
             await gateway.model(at(server, retry=policy)).complete(plain())
         assert 0.5 < time.monotonic() - began < 2
-        assert 4 <= server.received <= 10
+        assert 4 <= server.received <= 13  # the last three ask whether it serves others
 
 
 async def test_being_told_to_wait_is_no_failed_try(gateway, at, plain):

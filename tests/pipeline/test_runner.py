@@ -13,17 +13,9 @@ from typing import Any
 import pytest
 import toys
 
+from toolloom.pipeline.job import legs, shards_in_flight, together
 from toolloom.pipeline.report import Tally
-from toolloom.pipeline.runner import (
-    legs,
-    preview,
-    preview_recipe,
-    run,
-    run_recipe,
-    shards_in_flight,
-    shrunk,
-    together,
-)
+from toolloom.pipeline.runner import preview, preview_recipe, run, run_recipe, shrunk
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.pipeline.store import RunFolder
 from toolloom.schemas import EndpointDown, Query, Reason, StoreError, parse_recipe
