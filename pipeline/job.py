@@ -10,6 +10,7 @@ a kill sees what an unbroken one sees.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -17,7 +18,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from toolloom.llm.gateway import Stats
 from toolloom.llm.log import WORK, Work
-from toolloom.pipeline.jsonl import reread
+from toolloom.pipeline.jsonl import record_line
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.pipeline.store import Mark, RunFolder, StageFolder, Use, batches
 from toolloom.schemas import Recipe, Record
@@ -174,28 +175,32 @@ class Job:
     async def _work_shard(
         self, stage: Stage, index: int, coming: list[Coming], leaving: list[Coming]
     ) -> None:
+        entering = 0
+
         async def work() -> Mark:
+            nonlocal entering
             ways = zip(coming, leaving, strict=True)
-            outcomes = await together(self._pass(stage, *way) for way in ways)
-            flat = list(chain.from_iterable(outcomes))
+            parts = await together(self._pass(stage, *way) for way in ways)
+            entering = sum(part.entered for part in parts)
             return self._files(stage).write_shard(
                 index,
-                chain.from_iterable(o.accepted for o in flat),
-                chain.from_iterable(o.rejected for o in flat),
-                sum((use_of(stage.name, o) for o in flat), Use()),
+                chain.from_iterable(part.accepted for part in parts),
+                chain.from_iterable(part.rejected for part in parts),
+                sum((part.use for part in parts), Use()),
             )
 
         mark = await self.run_shard(stage.name, index, work)
-        entering = sum([len(await each) for each in coming])
         self.progress.shard_done(stage.name, index, mark, entering, fresh=True)
 
-    async def _pass(self, stage: Stage, coming: Coming, leaving: Coming) -> list[Outcome]:
+    async def _pass(self, stage: Stage, coming: Coming, leaving: Coming) -> Part:
         """What becomes of the records that one place of the stage before accepted."""
-        outcomes = await together(self._work(stage, record) for record in await coming)
-        accepted = chain.from_iterable(outcome.accepted for outcome in outcomes)
-        # Through JSON, as if off the disk: a run that went on after a kill reads it from there.
-        leaving.set_result([reread(record) for record in accepted])
-        return outcomes
+        records = list(await coming)
+        coming.result().clear()  # they are large, and nobody else wants them
+        outcomes = await together(self._work(stage, record) for record in records)
+        part = Part.of(stage, outcomes)
+        # As if off the disk: a run that went on after a kill reads it from there.
+        leaving.set_result([stage.writes.model_validate(json.loads(x)) for x in part.accepted])
+        return part
 
     async def _work(self, stage: Stage, record: Record) -> Outcome:
         named = getattr(record, "id", "") or getattr(record, "name", "")  # a source has no id
@@ -203,6 +208,25 @@ class Job:
         outcome = await stage.work(record, self.context)
         self.progress.worked(stage.name, outcome)
         return outcome
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a shard, as its lines: they take a fifth of the memory of records."""
+
+    entered: int
+    accepted: list[bytes]
+    rejected: list[bytes]
+    use: Use
+
+    @classmethod
+    def of(cls, stage: Stage, outcomes: Sequence[Outcome]) -> Part:
+        return cls(
+            len(outcomes),
+            [record_line(record) for outcome in outcomes for record in outcome.accepted],
+            [record_line(record) for outcome in outcomes for record in outcome.rejected],
+            sum((use_of(stage.name, outcome) for outcome in outcomes), Use()),
+        )
 
 
 Coming: TypeAlias = "asyncio.Future[list[Any]]"

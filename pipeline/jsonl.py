@@ -70,11 +70,6 @@ def record_line(record: Record) -> bytes:
     return to_line(record.model_dump(mode="json"))
 
 
-def reread(record: R) -> R:
-    """The record as it comes off the disk."""
-    return type(record).model_validate(json.loads(record_line(record)))
-
-
 def write_lines(path: Path, lines: Iterable[bytes]) -> tuple[int, str]:
     """Write lines to a file; their number and SHA-256."""
     count, hashed = 0, hashlib.sha256()

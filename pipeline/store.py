@@ -35,7 +35,6 @@ from toolloom.schemas import (
     NothingFound,
     Recipe,
     Record,
-    Rejected,
     load_recipe,
 )
 
@@ -120,11 +119,11 @@ class StageFolder:
         return _read_mark(self._shard(index, "done"), Mark)
 
     def write_shard(
-        self, index: int, accepted: Iterable[Record], rejected: Iterable[Rejected], use: Use
+        self, index: int, accepted: Iterable[bytes], rejected: Iterable[bytes], use: Use
     ) -> Mark:
-        """Write a shard's records, then its marker."""
-        good, _ = write_lines(self._shard(index, "accepted.jsonl"), map(record_line, accepted))
-        bad, _ = write_lines(self._shard(index, "rejected.jsonl"), map(record_line, rejected))
+        """Write a shard's records, as lines, then its marker."""
+        good, _ = write_lines(self._shard(index, "accepted.jsonl"), accepted)
+        bad, _ = write_lines(self._shard(index, "rejected.jsonl"), rejected)
         mark = Mark(accepted=good, rejected=bad, use=use)
         write_lines(self._shard(index, "done"), [record_line(mark)])
         return mark

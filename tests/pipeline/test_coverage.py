@@ -8,6 +8,7 @@ import toys
 from rich.console import Console
 
 from toolloom.pipeline.coverage import Combinations, Coverage, Covered
+from toolloom.pipeline.jsonl import record_line
 from toolloom.pipeline.report import Counts, count
 from toolloom.pipeline.screen import counts_view
 from toolloom.pipeline.store import PlannedStage, RunFolder, Use
@@ -25,7 +26,9 @@ def a_run(path: Path) -> RunFolder:
     folder = RunFolder(path / "toy")
     names = ("apis", "queries", "tested")
     folder.open(toys.recipe(), [PlannedStage(name=n, agent="a", writes="w") for n in names])
-    folder.stage("apis").write_shard(0, [toys.api(name=n) for n in "abcde"], [], Use())
+    folder.stage("apis").write_shard(
+        0, map(record_line, [toys.api(name=n) for n in "abcde"]), [], Use()
+    )
     good = [
         asking(0, "a"),
         asking(1, "a", "b"),
@@ -33,8 +36,10 @@ def a_run(path: Path) -> RunFolder:
         asking(3, "e", scenario=Scenario.IRRELEVANCE),
     ]
     bad = toys.rejected(asking(4, "c", "b"), "queries", Reason.VALUE_NOT_MENTIONED)
-    folder.stage("queries").write_shard(0, good, [bad], Use())
-    folder.stage("tested").write_shard(0, [toys.sample(q) for q in good[1:2]], [], Use())
+    folder.stage("queries").write_shard(0, map(record_line, good), map(record_line, [bad]), Use())
+    folder.stage("tested").write_shard(
+        0, map(record_line, [toys.sample(q) for q in good[1:2]]), [], Use()
+    )
     return folder
 
 

@@ -11,6 +11,7 @@ import yaml
 
 from toolloom.pipeline import tables
 from toolloom.pipeline.card import cell, table
+from toolloom.pipeline.jsonl import record_line
 from toolloom.pipeline.publish import Published, find_dataset, public_recipe, publish
 from toolloom.pipeline.runner import make_dataset
 from toolloom.pipeline.store import PlannedStage, RunFolder, Use
@@ -33,7 +34,9 @@ def finished_run(
     recipe = toys.recipe(**changes)
     folder = RunFolder(outputs / "runs" / recipe.run_id)
     folder.open(recipe, [PlannedStage.of(toys.TESTED)])
-    folder.stage("tested").write_shard(0, samples, rejected or [], Use())
+    folder.stage("tested").write_shard(
+        0, map(record_line, samples), map(record_line, rejected or []), Use()
+    )
     folder.stage("tested").finish(1, Sample, None)
     return folder
 
@@ -220,7 +223,9 @@ def card_of(tmp_path: Path, use: Use, **changes: Any) -> str:
     folder = RunFolder(tmp_path / "runs" / recipe.run_id)
     folder.open(recipe, [PlannedStage.of(toys.TESTED)])
     lost = toys.rejected(toys.query(1), "tested", Reason.UNHELPFUL_ANSWER)
-    folder.stage("tested").write_shard(0, [toys.sample()], [lost], use)
+    folder.stage("tested").write_shard(
+        0, map(record_line, [toys.sample()]), map(record_line, [lost]), use
+    )
     folder.stage("tested").finish(1, Sample, None)
     return (publish(folder, tmp_path).path / "README.md").read_text()
 

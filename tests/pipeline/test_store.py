@@ -15,6 +15,7 @@ from toolloom.pipeline.jsonl import (
     read_lines,
     read_objects,
     read_records,
+    record_line,
     replacing,
     to_line,
     write_lines,
@@ -131,8 +132,8 @@ def test_a_file_that_cannot_grow_leaves_nothing(tmp_path: Path) -> None:
 def test_a_shard_without_its_marker_is_not_there(tmp_path: Path) -> None:
     """The marker is what makes a shard finished."""
     stage = StageFolder(tmp_path / "stage")
-    stage.write_shard(0, [domain("a")], [], Use(requests=1))
-    stage.write_shard(1, [domain("b")], [], Use())
+    stage.write_shard(0, map(record_line, [domain("a")]), [], Use(requests=1))
+    stage.write_shard(1, map(record_line, [domain("b")]), [], Use())
     (stage.path / "shards" / "00001.done").unlink()
     assert stage.shard_mark(0) == Mark(accepted=1, rejected=0, use=Use(requests=1))
     assert stage.shard_mark(1) is None
@@ -144,7 +145,9 @@ def test_finishing_joins_the_shards_in_order(tmp_path: Path) -> None:
     stage = StageFolder(tmp_path / "stage")
     for index in (1, 0):
         bad = toys.rejected(domain(f"x{index}"), "stage", Reason.NEAR_DUPLICATE)
-        stage.write_shard(index, [domain(f"a{index}")], [bad], Use(requests=1))
+        stage.write_shard(
+            index, map(record_line, [domain(f"a{index}")]), map(record_line, [bad]), Use(requests=1)
+        )
     mark = stage.finish(2, Domain, None)
     assert [d.name for d in stage.records(Domain)] == ["a0", "a1"]
     assert [row["record"]["name"] for row in stage.objects("rejected")] == ["x0", "x1"]
@@ -155,7 +158,7 @@ def test_finishing_joins_the_shards_in_order(tmp_path: Path) -> None:
 def test_settling_parts_the_accepted_again(tmp_path: Path) -> None:
     """What settling rejects joins the rejected file; no record is in neither."""
     stage = StageFolder(tmp_path / "stage")
-    stage.write_shard(0, [domain("a"), domain("b")], [], Use())
+    stage.write_shard(0, map(record_line, [domain("a"), domain("b")]), [], Use())
 
     def settle(records: list[Domain]) -> Outcome:
         fallen = toys.rejected(records[0], "stage", Reason.NEAR_DUPLICATE)
@@ -170,7 +173,7 @@ def test_groups_are_the_shards_as_they_came(tmp_path: Path) -> None:
     """A later stage sees the same shards, also empty ones, after the files were joined."""
     stage = StageFolder(tmp_path / "stage")
     for index, names in enumerate((["a"], [], ["b", "c"])):
-        stage.write_shard(index, map(domain, names), [], Use())
+        stage.write_shard(index, map(record_line, map(domain, names)), [], Use())
     stage.finish(3, Domain, None)
     groups = [[d.name for d in group] for group in stage.groups(Domain, 64)]
     assert groups == [["a"], [], ["b", "c"]]
@@ -180,7 +183,7 @@ def test_ids_are_never_paths(tmp_path: Path) -> None:
     """A record with a hostile id is written like any other."""
     stage = StageFolder(tmp_path / "run" / "stage")
     evil = Domain(category="../../..", name="/etc/passwd\x00\n")
-    stage.write_shard(0, [evil], [], Use())
+    stage.write_shard(0, map(record_line, [evil]), [], Use())
     assert stage.shard_records(0, Domain) == [evil]
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
