@@ -135,9 +135,13 @@ def reachable(programs: Path, folder: Path) -> Path:
         )
         return programs
     except (OSError, subprocess.CalledProcessError):
-        shutil.copytree(programs.parent, folder / "programs")
+        package, libraries = programs.parents[1], Path(f"{programs.parents[1]}.libs")
+        copied = folder / package.name / programs.parent.name
+        shutil.copytree(programs.parent, copied)
+        if libraries.is_dir():  # the programs look for them beside their package
+            shutil.copytree(libraries, folder / libraries.name)
         folder.chmod(0o755)
-        return folder / "programs" / programs.name
+        return copied / programs.name
 
 
 def free_port() -> int:

@@ -15,7 +15,7 @@ from toolloom.llm import FakeServer
 TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
 RECIPE = """
 name: wrong
-model: {base_url: "%s", model: fake, tries: 2}
+model: {base_url: "%s", model: fake, retry: {tries: 2}}
 apis: {domains: 2}
 queries: {count: 4}
 """
