@@ -38,14 +38,15 @@ Work = Callable[[], Awaitable[Mark]]
 def _run_name() -> str:
     """The run's id, so that Prefect's page and the run's folder bear the same name."""
     parameters: dict[str, Any] = flow_run.parameters
-    return read_recipe(parameters["recipe"]).run_id
+    return read_recipe(parameters["recipe"], parameters.get("seed")).run_id
 
 
-def read_recipe(recipe: str | dict[str, Any]) -> Recipe:
-    """A recipe of a flow's parameter: the path of a file, or its fields."""
+def read_recipe(recipe: str | dict[str, Any], seed: int | None = None) -> Recipe:
+    """A recipe of a flow's parameters: the path of a file, or its fields; `seed` replaces its."""
     if isinstance(recipe, str):
-        return load_recipe(recipe)
-    return parse_recipe(recipe, "the parameter `recipe`")
+        return load_recipe(recipe, seed=seed)
+    changes = {} if seed is None else {"seed": seed}
+    return parse_recipe({**recipe, **changes}, "the parameter `recipe`")
 
 
 @task(
@@ -60,10 +61,15 @@ async def run_shard(stage: str, shard: int, work: Work) -> Mark:
 
 
 @flow(name="make-dataset", flow_run_name=_run_name, retries=0, persist_result=False)
-async def make_dataset(recipe: str | dict[str, Any], outputs: str = "outputs") -> runner.Made:
-    """Make a dataset of a recipe, given as the path of its file or as its fields."""
+async def make_dataset(
+    recipe: str | dict[str, Any], outputs: str = "outputs", seed: int | None = None
+) -> runner.Made:
+    """Make a dataset of a recipe, given as the path of its file or as its fields.
+
+    A server keeps the parameters: addresses with passwords belong into a file.
+    """
     return await runner.make_dataset(
-        read_recipe(recipe),
+        read_recipe(recipe, seed),
         outputs=Path(outputs),
         stages=runner.STAGES.get(),
         progress=runner.PROGRESS.get(),
@@ -78,12 +84,13 @@ def run_here(
     progress: job.Progress | None = None,
     stages: Sequence[Stage] | None = None,
     cache: str | None = None,
+    seed: int | None = None,
 ) -> runner.Made:
     """Run the flow in this process, against PREFECT_API_URL or a server of its own.
 
     Raises ToolloomError if Prefect cannot be reached.
     """
-    return asyncio.run(start(recipe, outputs, progress, stages, cache))
+    return asyncio.run(start(recipe, outputs, progress, stages, cache, seed))
 
 
 async def start(
@@ -92,6 +99,7 @@ async def start(
     progress: job.Progress | None = None,
     stages: Sequence[Stage] | None = None,
     cache: str | None = None,
+    seed: int | None = None,
 ) -> runner.Made:
     """`run_here` for callers that await it."""
     runner.PROGRESS.set(progress)
@@ -107,4 +115,4 @@ async def start(
             f"Prefect's API cannot be reached ({failure}). Start its server, unset "
             "PREFECT_API_URL, or do without it: --engine local."
         ) from failure
-    return await make_dataset(recipe, str(outputs))
+    return await make_dataset(recipe, str(outputs), seed)

@@ -135,6 +135,7 @@ def failing(chosen: argparse.Namespace) -> Iterator[Json]:
                 "base_url": stack.enter_context(endpoint(latency=0.05, answer=ANSWER, **options)),
                 "requests": chosen.requests,
                 "concurrency": 64,
+                "records": 3,  # as a run has, so that who waits for a retry holds up nobody
                 "timeout": TIMEOUT,
             }
             for name, options in FAILING.items()

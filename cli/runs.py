@@ -7,7 +7,7 @@ import sys
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -122,8 +122,7 @@ def run(
     with _watch(chosen, log_json, log_level) as watch:
         watch.say("run", f"Run {chosen.run_id} in {outputs / 'runs'}", run=chosen.run_id)
         if engine is Engine.PREFECT:
-            given = str(recipe.resolve()) if seed is None else chosen.model_dump(mode="json")
-            made = _run_in_prefect(given, outputs, watch, cache)
+            made = _run_in_prefect(recipe, seed, outputs, watch, cache)
         else:
             made = _run_here(chosen, outputs, watch, cache)
     _end(made, outputs)
@@ -144,7 +143,9 @@ def _run_here(recipe: Recipe, outputs: Path, watch: Watch, cache: str | None) ->
     return stopping.run(runner.make_dataset(recipe, outputs=outputs, progress=watch, cache=cache))
 
 
-def _run_in_prefect(recipe: Any, outputs: Path, watch: Watch, cache: str | None) -> Made:
+def _run_in_prefect(
+    recipe: Path, seed: int | None, outputs: Path, watch: Watch, cache: str | None
+) -> Made:
     # Prefect's own log would tear the progress apart; its page and database have all of it.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
@@ -161,7 +162,8 @@ def _run_in_prefect(recipe: Any, outputs: Path, watch: Watch, cache: str | None)
     from toolloom import flows
 
     logs.open_again()  # Prefect has put handlers of its own in place
-    return stopping.run(flows.start(recipe, outputs, watch, cache=cache))
+    path = str(recipe.resolve())  # not its fields: Prefect keeps parameters, passwords included
+    return stopping.run(flows.start(path, outputs, watch, cache=cache, seed=seed))
 
 
 def _end(made: Made, outputs: Path) -> None:

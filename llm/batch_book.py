@@ -13,11 +13,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from toolloom.llm.cache import BATCHED, BATCHES, Cache
+from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES, Cache, Spent
+from toolloom.llm.responses import lose
 
 T = TypeVar("T")
 
@@ -26,14 +27,24 @@ AT_ONCE = 500
 
 
 @dataclass(frozen=True)
+class Try:
+    """The `number`th try of a request, for a run, with the most tokens that it takes."""
+
+    number: int
+    run: str
+    sent: int
+    received: int
+
+
+@dataclass(frozen=True)
 class Row:
-    """A batch as it was last written down. `tries`: of each request, with the one in here."""
+    """A batch as it was last written down, with the requests in it by their keys."""
 
     name: str
     state: str
     remote: str
-    at: float  # Unix time
-    tries: Mapping[str, int]
+    at: float  # of the state, in Unix time
+    tries: Mapping[str, Try]
 
 
 class Book:
@@ -66,7 +77,7 @@ class Book:
             written = connection.execute(
                 sa.update(BATCHES)
                 .where(BATCHES.c.id == row.name)
-                .values(state=row.state, remote=row.remote or None)
+                .values(state=row.state, remote=row.remote or None, at=row.at)
             )
             if written.rowcount:
                 return
@@ -74,29 +85,67 @@ class Book:
             connection.execute(sa.insert(BATCHES), {**self._owner, **values})
             for keys in chunks(row.tries, AT_ONCE):
                 connection.execute(sa.delete(BATCHED).where(BATCHED.c.key.in_(keys)))
-            rows = [{"key": k, "batch": row.name, "tries": n} for k, n in row.tries.items()]
+            rows = [_columns(row.name, key, made) for key, made in row.tries.items()]
             if rows:
                 connection.execute(sa.insert(BATCHED), rows)
 
         await self._cache.within(write)
 
-    async def forget(self, name: str) -> None:
-        """A batch is settled, or never came to be."""
+    async def forget(self, name: str, lost: Iterable[tuple[str, Spent]] = ()) -> None:
+        """A batch is settled, or never came to be.
+
+        `lost`: what tries without an answer used, each with its run. It is booked with the batch
+        gone, so never twice.
+        """
+        sums = _sums(lost)
 
         def delete(connection: sa.Connection) -> None:
             connection.execute(sa.delete(BATCHED).where(BATCHED.c.batch == name))
-            connection.execute(sa.delete(BATCHES).where(BATCHES.c.id == name))
+            if connection.execute(sa.delete(BATCHES).where(BATCHES.c.id == name)).rowcount:
+                for run, spent in sums.items():
+                    lose(connection, run, spent)
 
         await self._cache.within(delete)
+
+
+async def unanswered(cache: Cache, run: str) -> list[tuple[str, str, Try]]:
+    """Key, model and try of all of a run's requests that batches of earlier processes hold."""
+    answered = sa.exists().where(RESPONSES.c.key == BATCHED.c.key)
+    asked = (
+        sa.select(BATCHED, BATCHES.c.model)
+        .join(BATCHES, BATCHES.c.id == BATCHED.c.batch)
+        .where(BATCHED.c.run == run, BATCHES.c.state != GATHERED, ~answered)
+    )
+    found = await cache.within(lambda connection: connection.execute(asked).all())
+    return [(row.key, row.model, _try(row)) for row in found]
 
 
 def now() -> float:
     return time.time()
 
 
-def _tries(connection: sa.Connection, name: str) -> dict[str, int]:
-    found = sa.select(BATCHED.c.key, BATCHED.c.tries).where(BATCHED.c.batch == name)
-    return {row[0]: row[1] for row in connection.execute(found)}
+def _tries(connection: sa.Connection, name: str) -> dict[str, Try]:
+    found = connection.execute(sa.select(BATCHED).where(BATCHED.c.batch == name))
+    return {row.key: _try(row) for row in found}
+
+
+def _try(row: sa.Row[Any]) -> Try:
+    return Try(row.tries, row.run, row.sent, row.received)
+
+
+def _columns(batch: str, key: str, made: Try) -> dict[str, str | int]:
+    columns = {"tries": made.number, "sent": made.sent, "received": made.received}
+    return {"key": key, "batch": batch, "run": made.run, **columns}
+
+
+def _sums(lost: Iterable[tuple[str, Spent]]) -> dict[str, Spent]:
+    sums: dict[str, Spent] = {}
+    for run, spent in lost:
+        known = sums.get(run, Spent(0, 0, 0.0))
+        sums[run] = Spent(
+            known.requests + spent.requests, known.tokens + spent.tokens, known.cost + spent.cost
+        )
+    return sums
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

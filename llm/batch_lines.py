@@ -6,11 +6,12 @@ import asyncio
 import contextvars
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from toolloom.llm.batch_book import Try
 from toolloom.llm.faults import Caller, Garbled, Trouble, fault
-from toolloom.llm.wire import Reply
+from toolloom.llm.wire import IN_BATCH, Reply
 from toolloom.schemas import EndpointDown, JsonObject, RequestRefused
 
 URL: Final = "/v1/chat/completions"
@@ -24,14 +25,15 @@ class Item:
     line: bytes
     formatted: bool
     others: int  # answers to others before it was asked
-    tries: int = 1
+    made: Try  # the last one
     answer: asyncio.Future[Reply] = field(default_factory=asyncio.Future)
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
     @classmethod
-    def of(cls, key: str, body: JsonObject, others: int) -> Item:
+    def of(cls, key: str, body: JsonObject, others: int, made: Try) -> Item:
         request = {"custom_id": key, "method": "POST", "url": URL, "body": body}
-        return cls(key, json.dumps(request).encode() + b"\n", "response_format" in body, others)
+        line = json.dumps(request).encode() + b"\n"
+        return cls(key, line, "response_format" in body, others, made)
 
     def __post_init__(self) -> None:
         # Its asker may be gone by the time it fails.
@@ -39,7 +41,7 @@ class Item:
 
     def given_up(self, error: Trouble, caller: Caller, answers: int) -> Exception:
         """After the last try: the endpoint is down, or if it answers others the request is odd."""
-        told = f"{error} (tried {self.tries}x)"
+        told = f"{error} (tried {self.made.number}x)"
         if isinstance(error, Garbled):
             words = f"{caller.address} does not answer with a completion: {told}."
             return RequestRefused(words, error.raw)
@@ -49,6 +51,10 @@ class Item:
             f"{caller.address} does not serve {caller.model!r} in batches: {told}. "
             "What was answered is kept: run the same command again to go on."
         )
+
+
+class Gone(Trouble):
+    """Nothing is told of a request: it may have been answered."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +96,23 @@ def _outcome(content: bytes) -> Outcome | None:
         return None
     if isinstance(response, dict) and isinstance(response.get("status_code"), int):
         # Some servers write an error's `message` beside the status, without a body.
-        return Outcome(key, response["status_code"], _text(response.get("body", response)))
+        made = Outcome(key, response["status_code"], _text(response.get("body", response)))
+        return replace(made, body=_marked(made.body)) if made.good else made
     return Outcome(key, None, _words(told.get("error")))
 
 
 def _text(body: Any) -> str:
     # With \u escapes, as lone surrogates in an answer fit into no database.
     return body if isinstance(body, str) else json.dumps(body)
+
+
+def _marked(body: str) -> str:
+    """The body of a success as one that came in a batch."""
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    return json.dumps({**told, IN_BATCH: True}) if isinstance(told, dict) else body
 
 
 def _words(error: Any) -> str:

@@ -81,9 +81,9 @@ class Office:
             with TemporaryFile() as file:
                 file.writelines(lines)
                 uploaded = await self._upload(f"toolloom-{row.name}.jsonl", file)
-            row = replace(row, state=UPLOADED, remote=uploaded)
+            row = replace(row, state=UPLOADED, remote=uploaded, at=now())
             await self._book.write(row)
-            batch = await self._create(row.name, uploaded)
+            batch = await self._create(row)
         except Absent as error:
             await self._book.forget(row.name)
             raise NoBatches(f"{self.caller.address} has no Batch API ({error})") from error
@@ -129,20 +129,25 @@ class Office:
 
         return await self._call(act, TRANSFER_SECONDS)
 
-    async def _create(self, name: str, file: str) -> Batch:
-        """Make a batch of a file, once, also if the endpoint's answer is lost."""
+    async def _create(self, row: Row) -> Batch:
+        """Make a batch of a file, once, also if the endpoint's answer is lost.
+
+        When it was asked for is written down, as it may come to be a little later.
+        """
         tried = False
 
         async def act(client: openai.AsyncOpenAI) -> Batch:
             nonlocal tried
-            if tried and (found := await _find(client, name, file)) is not None:
-                return found
+            if tried:
+                if (found := await _find(client, row.name, row.remote)) is not None:
+                    return found
+                await self._book.write(replace(row, at=now()))
             tried = True
             return await client.batches.create(
-                input_file_id=file,
+                input_file_id=row.remote,
                 endpoint=URL,
                 completion_window="24h",
-                metadata={LABEL: name},
+                metadata={LABEL: row.name},
             )
 
         for wait in range(CREATIONS):

@@ -43,19 +43,24 @@ class Purse:
                 await self._settled.wait()
             if reached:
                 raise BudgetReached(self._told(reached, bound))
-            self._book(1, bound.tokens, bound.cost)
+            self.book(1, bound.tokens, bound.cost)
             self._under_way += 1
+
+    def book(self, requests: int, tokens: int, cost: float) -> None:
+        """Book what was used without being held."""
+        self._requests += requests
+        self._tokens += tokens
+        self._cost += cost
+
+    def resume(self) -> None:
+        """A try of an earlier process, booked before, is under way again: it is settled too."""
+        self._under_way += 1
 
     def settle(self, bound: Bound, tokens: int, cost: float) -> None:
         """Book what a held try used."""
         self._under_way -= 1
-        self._book(0, tokens - bound.tokens, cost - bound.cost)
+        self.book(0, tokens - bound.tokens, cost - bound.cost)
         self._settled.set()
-
-    def _book(self, requests: int, tokens: int, cost: float) -> None:
-        self._requests += requests
-        self._tokens += tokens
-        self._cost += cost
 
     def _reached(self, bound: Bound) -> str:
         """The first limit that a try could pass, or nothing."""

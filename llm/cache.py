@@ -33,7 +33,7 @@ from toolloom.llm.database import (
     explain,
     passes,
 )
-from toolloom.llm.responses import LEARNS, Entry, Spent, read, spent, storable, write
+from toolloom.llm.responses import LEARNS, Entry, Spent, lose, read, spent, storable, write
 from toolloom.schemas import StoreError
 
 __all__ = ["BATCHED", "BATCHES", "RESPONSES", "Cache", "Entry", "Spent", "address"]
@@ -142,6 +142,10 @@ class Cache:
     async def spent(self, run: str) -> Spent:
         sums: Spent = await self._ask(self._gathered.works, lambda c: spent(c, run))
         return sums
+
+    async def lose(self, run: str, lost: Spent) -> None:
+        """Book what a try without an answer used, or may have."""
+        await self.within(lambda connection: lose(connection, run, lost))
 
     def traits(self, endpoint: str, model: str) -> dict[str, str]:
         """All that is known of an endpoint's model."""

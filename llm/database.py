@@ -72,6 +72,15 @@ TRAITS = sa.Table(
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("value", sa.String(64), nullable=False),
 )
+# What tries without an answer used, added up for each run: they count against its budget.
+LOST = sa.Table(
+    "lost",
+    METADATA,
+    sa.Column("run", sa.String(128), primary_key=True),
+    sa.Column("requests", sa.BigInteger, nullable=False),
+    sa.Column("tokens", sa.BigInteger, nullable=False),
+    sa.Column("cost", sa.Double, nullable=False),
+)
 # Batches that were sent to an endpoint, and the requests in them.
 BATCHES = sa.Table(
     "batches",
@@ -89,6 +98,9 @@ BATCHED = sa.Table(
     sa.Column("key", sa.String(64), primary_key=True),
     sa.Column("batch", sa.String(64), nullable=False, index=True),
     sa.Column("tries", sa.Integer, nullable=False),
+    _label("run"),
+    _count("sent"),  # tokens, at most
+    _count("received"),
 )
 
 
@@ -215,13 +227,19 @@ def _complete(connection: sa.Connection) -> None:
     """Make the tables; give a table of an earlier version the columns it lacks."""
     for table in METADATA.sorted_tables:
         connection.execute(CreateTable(table, if_not_exists=True))
-    present = {column["name"] for column in sa.inspect(connection).get_columns(RESPONSES.name)}
-    missing = [column for column in RESPONSES.columns if column.name not in present]
-    for column in missing:
-        added = CreateColumn(column).compile(dialect=connection.dialect)
-        connection.exec_driver_sql(f"ALTER TABLE {RESPONSES.name} ADD COLUMN {added}")
-    if any(column.name == "at" for column in missing):  # as old as the day they were taken over
+    _add_columns(connection, BATCHED)
+    if "at" in _add_columns(connection, RESPONSES):  # as old as the day they were taken over
         connection.execute(sa.update(RESPONSES).values(at=time.time()))
     for table in METADATA.sorted_tables:
         for index in sorted(table.indexes, key=lambda one: str(one.name)):
             connection.execute(CreateIndex(index, if_not_exists=True))
+
+
+def _add_columns(connection: sa.Connection, table: sa.Table) -> list[str]:
+    """Give a table the columns it lacks; their names."""
+    present = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
+    missing = [column for column in table.columns if column.name not in present]
+    for column in missing:
+        added = CreateColumn(column).compile(dialect=connection.dialect)
+        connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {added}")
+    return [column.name for column in missing]

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import json
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from toolloom.llm.budget import Bound
 from toolloom.llm.cache import Entry
 from toolloom.llm.faults import Garbled, TooMuch
-from toolloom.llm.line import Parcel, Sent, public
-from toolloom.llm.log import WORK
+from toolloom.llm.line import Parcel, Sent
+from toolloom.llm.log import WORK, note
 from toolloom.schemas import Endpoint, EndpointError, JsonObject, canonical
+from toolloom.schemas.endpoint import public
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 BATCH = 64  # texts in a request; fewer if the endpoint refuses so many
 LOCAL_BATCH = 8  # the embedded model takes about a second for 200 tokens on one core
 SHORTEST = 256  # characters a refused text is not cut below
+MOST_TOKENS = 2**31  # what says more cannot be right
 STORED = "<f4"  # float32, little-endian: the same bytes on every machine
 
 
@@ -41,6 +44,7 @@ class Embedder:
         self._connection = connection
         self._name = public(endpoint.base_url)
         self._turns = Turns()
+        self._warned = False
         self._size = LOCAL_BATCH if endpoint.local else BATCH
 
     async def close(self) -> None:
@@ -70,15 +74,26 @@ class Embedder:
         return np.stack(rows) if rows else np.zeros((0, 0), np.float32)
 
     async def _settle_all(self, missing: Sequence[tuple[str, str]]) -> dict[str, Vector]:
+        """The vectors of texts, each batch of which is sent in a task of its own: whoever asked
+        may give up, what is paid for is kept. After a failure nothing more is sent."""
         starts = range(0, len(missing), self._size)
-        batches = [dict(missing[start : start + self._size]) for start in starts]
-        tasks = [asyncio.create_task(self._settle(batch)) for batch in batches]
+        flights = [self._fly(dict(missing[start : start + self._size])) for start in starts]
+        if not flights:
+            return {}
         try:
-            parts = await asyncio.gather(*tasks)
+            done, _ = await asyncio.wait(flights, return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            for task in tasks:  # after a failure nothing more is sent
-                task.cancel()
+            for flight in set(flights) - self._gateway._wire:
+                flight.cancel()
+        parts = [flight.result() for flight in flights if flight in done]  # or what failed
         return {key: vector for part in parts for key, vector in part.items()}
+
+    def _fly(self, batch: Mapping[str, str]) -> asyncio.Task[dict[str, Vector]]:
+        flights = self._gateway._embeddings
+        flight = asyncio.create_task(self._settle(batch))
+        flights.add(flight)
+        flight.add_done_callback(lambda done: _landed(flights, done))
+        return flight
 
     async def _settle(self, batch: Mapping[str, str]) -> dict[str, Vector]:
         """The vectors of a batch; of equal texts asked for at once one is sent."""
@@ -114,9 +129,13 @@ class Embedder:
         vectors: dict[str, Vector] = {}
         body = {"model": self.endpoint.model, "input": list(wanted.values())}
         content = json.dumps(body).encode()
+        bound = Bound(len(content), self._gateway.cost(self.endpoint, len(content), 0))
 
         async def accept(raw: str, tries: int) -> Sent:
-            read, tokens = decode(raw, len(wanted))
+            read, counted = decode(raw, len(wanted))
+            if not counted:
+                self._warn()
+            tokens = counted or bound.tokens
             cost = self._gateway.cost(self.endpoint, tokens, 0)
             kept = await self._keep(dict(zip(wanted, read, strict=True)), tries, tokens, cost)
             vectors.update(kept)
@@ -129,11 +148,23 @@ class Embedder:
                 content=content,
                 key=next(iter(wanted)),
                 guess=len(content) // 4,
-                bound=Bound(len(content), self._gateway.cost(self.endpoint, len(content), 0)),
+                bound=bound,
                 accept=accept,
             )
         )
         return vectors
+
+    def _warn(self) -> None:
+        """Say once that what texts take is not known."""
+        if self._warned:
+            return
+        self._warned = True
+        note(
+            logging.WARNING,
+            "no_usage",
+            f"{self._name} does not say how many tokens {self.endpoint.model!r} was sent: the "
+            "most that it can be is booked.",
+        )
 
     async def _keep(
         self, vectors: Mapping[str, Vector], tries: int, tokens: int, cost: float
@@ -201,7 +232,8 @@ def unpack(body: str) -> Vector:
 
 
 def decode(raw: str, count: int) -> tuple[list[Vector], int]:
-    """The vectors of a response's body in the order asked, and tokens sent. Raises Garbled."""
+    """The vectors of a response's body in the order asked, and the tokens sent, 0 if it does not
+    say how many. Raises Garbled."""
     try:
         body = json.loads(raw)
         entries = body["data"]
@@ -242,4 +274,10 @@ def _vector(numbers: Any) -> Vector:
 def _tokens(body: JsonObject) -> int:
     usage = body.get("usage")
     found = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    return found if isinstance(found, int) else 0
+    return found if type(found) is int and 0 < found < MOST_TOKENS else 0
+
+
+def _landed(flights: set[asyncio.Task[Any]], flight: asyncio.Task[Any]) -> None:
+    flights.discard(flight)
+    if not flight.cancelled():
+        flight.exception()  # whoever asked may have given up: nobody else looks at it

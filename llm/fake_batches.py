@@ -44,6 +44,8 @@ class Batching:
     room: int | None = None  # items in open batches at once; a batch beyond them fails
     largest: int = 200_000_000  # bytes of a file
     purpose: str = "batch"  # of files; others are refused
+    uploading: float = 0.0  # seconds until a file is there
+    making: float = 0.0  # and until a batch is
     lost: int = 0  # so many first batches are made, and the client gets a 500
     metadata: bool = True  # whether metadata is kept; some servers forget it
     per_page: int = 20  # batches in one page of the list, at most
@@ -92,6 +94,7 @@ class Batches:
             return _refused(413, "The file is too large.")
         if fields.get("purpose") != self._plan.purpose.encode():
             return _refused(400, "Invalid value for 'purpose'.")
+        await asyncio.sleep(self._plan.uploading)
         name = self._keep(fields.get("file", b""))
         return web.json_response(_file(name, self.files[name], "batch"))
 
@@ -112,6 +115,7 @@ class Batches:
             return _refused(400, f"Cannot find file {asked.get('input_file_id')}.")
         if asked.get("endpoint") != CHAT_URL or asked.get("completion_window") != "24h":
             return _refused(400, "Invalid 'endpoint' or 'completion_window'.")
+        await asyncio.sleep(self._plan.making)
         batch = _batch(f"batch_{len(self.batches) + 1}", asked, self._plan.metadata)
         self.batches[batch["id"]] = batch
         task = asyncio.create_task(self._carry_out(batch))

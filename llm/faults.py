@@ -20,7 +20,7 @@ from toolloom.schemas import (
 
 CHAT = "/chat/completions"
 EMBEDDINGS = "/embeddings"
-LONGEST_PAUSE = 60.0
+LONGEST_PAUSE = 3600.0
 FORMAT_WORDS = re.compile(
     r"response[ _]format|json[ _]schema|json[ _]object|json[ _]mode|structured output",
     re.IGNORECASE,
@@ -47,8 +47,12 @@ CONTEXT_WORDS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 FILTER_WORDS = re.compile(
-    r"content[_ ]filter|content management policy|content[_ ]policy|ResponsibleAI", re.IGNORECASE
+    r"content[_ ]filter|content management policy|content[_ ]policy|ResponsibleAI|"
+    r"input was flagged|requires moderation",
+    re.IGNORECASE,
 )
+TOO_LARGE_WORDS = re.compile(r"request too large|must be reduced", re.IGNORECASE)
+TOO_LARGE_HINT = "It is larger than all that the account may send within a minute."
 MONEY_WORDS = re.compile(r"insufficient_quota|insufficient (balance|credits|funds)", re.IGNORECASE)
 
 
@@ -67,6 +71,7 @@ class Trouble(Exception):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(what)
+        self.seconds = 0.0  # that the try took
         self.kind = kind
         self.pause = pause
         self.headers = headers or {}
@@ -114,6 +119,8 @@ def fault(
     """The exception an HTTP error amounts to. `formatted`: the request had a response_format."""
     body = caller.scrub(body)
     said = f"HTTP {status}: {_message(body)}"
+    if caller.path == CHAT and (hint := _hopeless(status, body)):
+        return RequestRefused(f"{caller.address} refuses the request ({said}). {hint}", body)
     if status in (401, 403) and "model_not_found" not in body:
         return EndpointDenied(
             f"{caller.address} does not accept the key in {caller.key_env} ({said}). "
@@ -126,8 +133,6 @@ def fault(
         )
     if caller.path == EMBEDDINGS and (found := _embedding_fault(status, body, said, caller)):
         return found
-    if (hint := _hopeless(body)) and status != 429:
-        return RequestRefused(f"{caller.address} refuses the request ({said}). {hint}", body)
     if caller.passes(status):
         return Trouble(said, status, retry_after(headers), headers)
     if status == 429 or status >= 500:
@@ -149,8 +154,10 @@ def fault(
     return RequestRefused(refused, body)
 
 
-def _hopeless(body: str) -> str:
+def _hopeless(status: int, body: str) -> str:
     """What to do about a prompt that no second try will make right; nothing if it is not that."""
+    if status == 429:
+        return TOO_LARGE_HINT if TOO_LARGE_WORDS.search(body) else ""
     if CONTEXT_WORDS.search(body):
         return (
             "The prompt is longer than the model's context: take a model with a longer one, or "

@@ -6,23 +6,27 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from toolloom.llm.batch import Batcher, Pace
+from toolloom.llm.batch_purse import BatchPurse
 from toolloom.llm.budget import Purse
-from toolloom.llm.cache import Cache
+from toolloom.llm.cache import Cache, Spent
 from toolloom.llm.embeddings import Embedder
 from toolloom.llm.faults import CHAT, EMBEDDINGS
 from toolloom.llm.lane import Lane
-from toolloom.llm.line import CONNECTIONS, Line, Way, public
+from toolloom.llm.line import CONNECTIONS, Line, Sent, Way
 from toolloom.llm.lines import Lines
 from toolloom.llm.local import LocalServer
+from toolloom.llm.log import WORK
 from toolloom.llm.model import Model
 from toolloom.llm.quota import Quota
 from toolloom.llm.wire import Reply
 from toolloom.schemas import Budget, Endpoint, Price
+from toolloom.schemas.endpoint import public
 
 BESIDE_BATCHES = 32
 GRACE = 1.0  # seconds for answers that are under way when a run ends early
@@ -72,7 +76,9 @@ class Gateway:
         self._budget, self._run = budget or Budget(), run
         self._pace = pace
         self._purse: Purse | None = None
+        self._batch_purse = BatchPurse(None, {})
         self._batchers: dict[tuple[str, str], Batcher] = {}
+        self._unmetered: set[tuple[str, str]] = set()  # models that tell no tokens
         self._models: dict[Endpoint, Model] = {}
         self._embedders: dict[Endpoint, Embedder] = {}
         self._lanes: dict[tuple[str, str], Lane] = {}
@@ -80,11 +86,14 @@ class Gateway:
         self._local: dict[str, LocalServer] = {}  # by path: one server does not do both well
         self._starting = asyncio.Lock()
         self._flights: dict[str, asyncio.Task[Reply]] = {}
+        self._embeddings: set[asyncio.Task[Any]] = set()  # flights too
         self._wire: set[asyncio.Task[Any] | None] = set()
 
     async def __aenter__(self) -> Self:
         if self._budget != Budget():
             self._purse = Purse(self._budget, await self.cache.spent(self._run))
+            self._batch_purse = BatchPurse(self._purse, self.prices)
+            await self._batch_purse.begin(self.cache, self._run)
         return self
 
     async def __aexit__(
@@ -103,7 +112,7 @@ class Gateway:
 
     async def _land(self) -> None:
         """End what is under way. What was sent has a moment for its answer: it is paid for."""
-        flights = set(self._flights.values())
+        flights: set[asyncio.Task[Any]] = {*self._flights.values(), *self._embeddings}
         for flight in flights - self._wire:
             flight.cancel()
         if flights & self._wire:
@@ -125,10 +134,23 @@ class Gateway:
             self._embedders[endpoint] = Embedder(endpoint, self, connection)
         return self._embedders[endpoint]
 
-    def cost(self, endpoint: Endpoint, prompt: int, completion: int, cached: int = 0) -> float:
+    def cost(
+        self,
+        endpoint: Endpoint,
+        prompt: int,
+        completion: int,
+        cached: int = 0,
+        *,
+        batch: bool = False,
+    ) -> float:
         """US dollars of so many tokens; 0 where no price is known."""
         price = self.prices.get(endpoint.model)
-        return price.cost(prompt, completion, cached, batch=endpoint.batched) if price else 0.0
+        return price.cost(prompt, completion, cached, batch=batch) if price else 0.0
+
+    async def _lose(self, sent: Sent) -> None:
+        """Book a try without an answer on the run that made it."""
+        run = WORK.get().run or self._run
+        await self.cache.lose(run, Spent(1, sent.tokens, sent.cost))
 
     def _connection(self, endpoint: Endpoint, path: str) -> Connection:
         # In batch mode `concurrency` is for batches; what has to be asked at once keeps to this.
@@ -140,13 +162,8 @@ class Gateway:
 
     def _ways(self, endpoint: Endpoint, base_url: str) -> list[Way]:
         """Where the endpoint can be asked: its own address, which is `base_url`, and replicas."""
-        places = [(endpoint.base_url, endpoint.key_env)]
-        for replica in endpoint.replicas:
-            places.append(
-                (replica.base_url or endpoint.base_url, replica.key_env or endpoint.key_env)
-            )
         ways = []
-        for address, key_env in places:
+        for address, key_env in endpoint.places:
             lane = self._lanes.setdefault((address, key_env), Lane(public(address)))
             quota = self._quotas[address, key_env, endpoint.model]
             where = base_url if address == endpoint.base_url else address
@@ -185,10 +202,17 @@ class Connection:
         gateway, endpoint = self._gateway, self._endpoint
         address = await gateway._address(endpoint, self._path)
         lines = [
-            Line(endpoint, way, self._path, purse=gateway._purse, wire=gateway._wire)
+            Line(
+                endpoint,
+                way,
+                self._path,
+                purse=gateway._purse,
+                wire=gateway._wire,
+                lose=gateway._lose,
+            )
             for way in gateway._ways(endpoint, address)
         ]
-        return Lines(endpoint, lines, gateway.stats.retried)
+        return Lines(endpoint, lines, gateway.stats.retried, partial(gateway.cost, endpoint))
 
     async def close(self) -> None:
         if self._lines is not None:

@@ -9,11 +9,10 @@ from collections import deque
 
 from toolloom.llm.log import note
 
-# Under a real rate limit of 16 at once about a tenth of the requests is refused; one refusal in
-# twenty by chance still leaves about 40 places.
 NARROW = 0.75
 WIDEN = 0.5
-MANY = 0.25  # of the last answers
+FEW = 3  # refusals that may be chance
+SOME, MANY = 0.1, 0.25  # of the last answers
 LAST = 20
 
 
@@ -51,21 +50,24 @@ class Lane:
         return max(0.0, self._opens - time.monotonic())
 
     def refused(self, sent: float, pause: float) -> None:
-        """A request sent at `sent` (monotonic) was one too many; who sent it waits `pause` seconds.
+        """A request sent at `sent` (monotonic) was one too many, or not answered in time; who
+        sent it waits `pause` seconds.
 
-        Where many are refused, all wait so long. Of a few it is theirs alone to wait: some
-        endpoints refuse at random, and would stand still.
+        Of a few it is theirs alone to wait: some endpoints refuse at random, and would stand
+        still. Where more are refused, fewer are sent at once; where many are, all wait.
         """
         self._refused.append(True)
-        self.narrow(sent)
-        if sum(self._refused) > MANY * len(self._refused):
+        refused = sum(self._refused)
+        if refused >= FEW and refused > SOME * len(self._refused):
+            self._narrow(sent)
+        if refused >= FEW and refused > MANY * len(self._refused):
             self.rest(pause)
 
     def rest(self, seconds: float) -> None:
         """Send nothing for so long."""
         self._opens = max(self._opens, time.monotonic() + seconds)
 
-    def narrow(self, sent: float) -> None:
+    def _narrow(self, sent: float) -> None:
         """Send less at once. One burst narrows once: what was sent before tells nothing new."""
         if sent < self._narrowed:
             return

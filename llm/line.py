@@ -7,7 +7,7 @@ import ipaddress
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +18,8 @@ from toolloom.llm.faults import CHAT, Caller, Trouble, fault
 from toolloom.llm.lane import Lane
 from toolloom.llm.log import note
 from toolloom.llm.quota import Quota, Ticket
-from toolloom.schemas import Endpoint, EndpointDenied
+from toolloom.schemas import Endpoint, EndpointDenied, JsonObject, RequestRefused
+from toolloom.schemas.endpoint import public
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,6 +29,7 @@ T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
 MODELS_SECONDS = 3.0
+LONGEST_REST = 30.0  # seconds for which a line that failed is passed by
 CONNECTIONS = 2048
 
 
@@ -75,13 +77,16 @@ class Line:
         *,
         purse: Purse | None = None,
         wire: set[asyncio.Task[Any] | None] | None = None,
+        lose: Callable[[Sent], Awaitable[None]] | None = None,
     ) -> None:
         """Raises EndpointDenied if there is no key; sends nothing yet.
 
         `wire`: is told which tasks have sent something and wait until its answer is kept.
+        `lose`: books what a failed try used.
         """
         self._purse = purse
         self._wire = set() if wire is None else wire
+        self._lose = lose or _nothing
         self._lane = way.lane
         self._pending = 0
         self.reached = False  # whether the address ever answered anything
@@ -97,6 +102,7 @@ class Line:
             passes=endpoint.retry.passes,
         )
         self.failures = 0  # in a row, since the last answer
+        self._rests = 0.0  # until when others are asked first
         self._http = _http(way.base_url, endpoint.timeout)
         self._client = _client(way.base_url, self.caller.key, self._http)
         self._request = _posted(self._client, path, endpoint.timeout)
@@ -105,67 +111,94 @@ class Line:
         await self._client.close()
 
     @property
-    def load(self) -> float:
-        """How busy it is: 1 if all places are taken, more while others wait or nothing may go."""
-        return self._pending / self._lane.places + self._lane.closed
+    def load(self) -> tuple[bool, float]:
+        """How little there is to be said for it: whether it failed just now, and how busy it is
+        (1 if all places are taken, more while others wait or nothing may go)."""
+        resting = time.monotonic() < self._rests
+        return resting, self._pending / self._lane.places + self._lane.closed
 
     async def post(self, parcel: Parcel, tries: int) -> None:
-        """One try, the `tries`th, as soon as the limits and the budget let it go.
+        """One try, the `tries`th, as soon as the budget and the limits let it go.
 
         Raises Trouble, what fault() makes of a refusal, and BudgetReached.
         """
         self._pending += 1
         try:
-            ticket = await self._quota.enter(parcel.guess, self._lane)
-            try:
-                await self._pay(parcel, tries, ticket)
-            finally:
-                self._lane.leave()
+            await self._pay(parcel, self._limited(parcel, tries))
         finally:
             self._pending -= 1
 
-    async def _pay(self, parcel: Parcel, tries: int, ticket: Ticket) -> None:
-        """Send, and book what it took where it is limited."""
-        if self._purse:
-            await self._purse.hold(parcel.bound)
-        task, sent = asyncio.current_task(), Sent(0, 0.0)
-        self._wire.add(task)
+    async def probe(self, parcel: Parcel) -> None:
+        """One try that waits for no limit but the budget, and tells the others nothing."""
+        await self._pay(parcel, self._send(parcel, 1))
+        await self._lose(Sent(parcel.bound.tokens, parcel.bound.cost))  # no response is kept
+
+    async def _pay(self, parcel: Parcel, sending: Coroutine[Any, Any, Sent]) -> None:
+        """Send, within the budget, and book what that took.
+
+        What a success takes is booked with its response; here it is what fails.
+        """
+        sent = Sent(0, 0.0)
         try:
-            sent = await self._send(parcel, tries, ticket)
+            if self._purse:
+                await self._purse.hold(parcel.bound)
+        except BaseException:
+            sending.close()
+            raise
+        try:
+            sent = await sending
         except Trouble as trouble:
             if not isinstance(trouble.kind, int):  # nobody knows: it may have been answered
                 sent = Sent(parcel.bound.tokens, parcel.bound.cost)
+            await self._lose(sent)
+            raise
+        except RequestRefused:
+            await self._lose(sent)
             raise
         finally:
-            self._wire.discard(task)
-            self._quota.used(ticket, sent.tokens)
             if self._purse:
                 self._purse.settle(parcel.bound, sent.tokens, sent.cost)
 
-    async def _send(self, parcel: Parcel, tries: int, ticket: Ticket) -> Sent:
+    async def _limited(self, parcel: Parcel, tries: int) -> Sent:
+        ticket, sent = await self._quota.enter(parcel.guess, self._lane), Sent(0, 0.0)
         began = time.monotonic()
         try:
-            response = await self._answered(self._fetch(parcel))
-            self._quota.heed(ticket, response.headers)
-            raw = bytes(response.content).decode("utf-8", "replace")
-            sent = await parcel.accept(self.caller.clean(raw), tries)
+            sent = await self._send(parcel, tries, ticket)
         except Trouble as trouble:
-            self.failures += 1
-            self._quota.heed(ticket, trouble.headers)
-            self._slow_down(trouble, began)
+            self._fail(trouble, began, ticket)
             raise
+        finally:
+            self._quota.used(ticket, sent.tokens)
+            self._lane.leave()
         self._lane.answered()
-        self.failures = 0
+        self.failures, self._rests = 0, 0.0
         seconds = round(time.monotonic() - began, 3)
-        note(
-            logging.DEBUG,
-            "answered",
-            request=parcel.key[:12],
-            tries=tries,
-            seconds=seconds,
-            tokens=sent.tokens,
-        )
+        facts: JsonObject = {"request": parcel.key[:12], "tries": tries, "seconds": seconds}
+        note(logging.DEBUG, "answered", **facts, tokens=sent.tokens)
         return sent
+
+    async def _send(self, parcel: Parcel, tries: int, ticket: Ticket | None = None) -> Sent:
+        """Send and hand the answer on; meanwhile the task is on the wire."""
+        task = asyncio.current_task()
+        self._wire.add(task)
+        try:
+            response = await self._answered(self._fetch(parcel))
+            if ticket:
+                self._quota.heed(ticket, response.headers)
+            raw = bytes(response.content).decode("utf-8", "replace")
+            return await parcel.accept(self.caller.clean(raw), tries)
+        finally:
+            self._wire.discard(task)
+
+    def _fail(self, trouble: Trouble, began: float, ticket: Ticket) -> None:
+        """Take note of a failed try: less at once, and others first for a while."""
+        trouble.seconds = time.monotonic() - began
+        self._quota.heed(ticket, trouble.headers)
+        if trouble.kind in (429, 503, "timeout"):
+            self._lane.refused(began, trouble.pause or 0.0)
+        if trouble.kind != 429:
+            self.failures += 1
+            self._rests = time.monotonic() + min(LONGEST_REST, 0.25 * 2.0 ** min(self.failures, 10))
 
     async def _fetch(self, parcel: Parcel) -> httpx2.Response:
         """A success. Through the SDK's HTTP client: its `post` takes twice as long for the same."""
@@ -224,11 +257,8 @@ class Line:
         headers = response.headers
         return fault(response.status_code, headers, body, self.caller, formatted)
 
-    def _slow_down(self, trouble: Trouble, sent: float) -> None:
-        if trouble.kind in (429, 503):
-            self._lane.refused(sent, trouble.pause or 0.0)
-        elif trouble.kind == "timeout":
-            self._lane.narrow(sent)
+
+async def _nothing(_: Sent) -> None: ...
 
 
 def _http(base_url: str, timeout: float) -> httpx2.AsyncClient:
@@ -299,9 +329,3 @@ def is_loopback(base_url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def public(base_url: str) -> str:
-    """The address without user, password and query, which may hold secrets."""
-    parts = urlsplit(base_url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

@@ -6,10 +6,9 @@ import asyncio
 import json
 import logging
 import random
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import tenacity
@@ -43,7 +42,7 @@ class Tries:
     """How one request fares."""
 
     line: Line
-    began: float = field(default_factory=time.monotonic)
+    seconds: float = 0.0  # of tries and the waits after them, without those for a place
     made: int = 0
     failed: int = 0  # without those the endpoint only wants to have later
 
@@ -56,10 +55,14 @@ class Lines:
         endpoint: Endpoint,
         lines: Sequence[Line],
         on_retry: Callable[[], None],
+        cost: Callable[[int, int], float],
     ) -> None:
+        """`cost`: US dollars of tokens sent and received."""
         self._retry = endpoint.retry
         self._lines = lines
         self._on_retry = on_retry
+        self._cost = cost
+        self._ended: EndpointError | None = None  # what took the last line out
 
     async def close(self) -> None:
         for line in self._lines:
@@ -106,21 +109,16 @@ class Lines:
                 retry=tenacity.retry_if_exception(self._may_pass),
                 stop=lambda state: self._enough(state, tries),
                 wait=lambda state: self._wait(state, tries),
-                before_sleep=lambda state: self._before_sleep(state, key),
+                before_sleep=lambda state: self._before_sleep(state, tries, key),
                 reraise=True,
             )
 
         try:
             await self._first(once, tries, retrying)
-        except Garbled as error:
-            raise RequestRefused(
-                f"{tries.line.caller.address} does not answer as an OpenAI-compatible endpoint: "
-                f"{error} {_tried(tries)}",
-                error.raw,
-            ) from error
         except Trouble as error:
-            if await self._serves(tries.line):
-                raise RequestRefused(_odd(error, tries)) from error
+            if await self._serves():
+                raw = error.raw if isinstance(error, Garbled) else ""
+                raise RequestRefused(_odd(error, tries), raw) from error
             raise EndpointDown(_down(error, tries)) from error
         except ModelMissing as error:
             raise ModelMissing(f"{error} {_offered(await tries.line.models())}") from error
@@ -147,22 +145,34 @@ class Lines:
 
         await retrying()(again)
 
-    async def _serves(self, line: Line) -> bool:
-        """Whether an endpoint that failed on one request answers the smallest one.
+    async def _serves(self) -> bool:
+        """Whether an endpoint that failed on one request answers others.
 
         If it does, only that request is lost. Without this a prompt on which it always fails
         would stop the run, and every later start of it.
         """
+        for line in self._lines:
+            if line.out or not line.reached:
+                continue
+            if not line.failures or await self._answers(line):
+                return True
+        return False
+
+    async def _answers(self, line: Line) -> bool:
+        """Whether a line answers the smallest request there is."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CANARY_SECONDS):
-                for _ in range(CANARIES if line.reached else 0):
+                for _ in range(CANARIES):
                     with suppress(Trouble, EndpointError, RequestRefused):
-                        await line.post(_canary(line.caller), 1)
+                        await line.probe(_canary(line.caller, self._cost))
                         return True
         return False
 
     async def _try(self, parcel: Parcel, tries: Tries) -> None:
-        tries.line = min((x for x in self._lines if not x.out), key=lambda x: x.load)
+        left = [line for line in self._lines if not line.out]
+        if not left and self._ended:
+            raise self._ended
+        tries.line = min(left, key=lambda line: line.load)
         tries.made += 1
         try:
             await tries.line.post(parcel, tries.made)
@@ -174,6 +184,7 @@ class Lines:
         line.out = True
         left = sum(not line.out for line in self._lines)
         if not left:
+            self._ended = error
             raise error
         note(logging.WARNING, "line_out", f"{error} Going on without it.", left=left)
         raise Trouble(str(error), "connection", pause=0.0) from error
@@ -191,7 +202,8 @@ class Lines:
         most = self._retry.tries
         if error.kind == "connection" and not tries.line.reached and len(self._lines) == 1:
             most = min(most, FIRST_CONTACT)
-        late = time.monotonic() - tries.began + (error.pause or 0) > self._retry.patience
+        tries.seconds += error.seconds
+        late = tries.seconds + (error.pause or 0) > self._retry.patience
         return late or tries.failed >= most
 
     def _wait(self, state: tenacity.RetryCallState, tries: Tries) -> float:
@@ -206,8 +218,9 @@ class Lines:
         wait = self._retry.first_wait * 2.0**doublings
         return min(self._retry.longest_wait, wait) * random.uniform(0.75, 1.25)
 
-    def _before_sleep(self, state: tenacity.RetryCallState, key: str) -> None:
+    def _before_sleep(self, state: tenacity.RetryCallState, tries: Tries, key: str) -> None:
         self._on_retry()
+        tries.seconds += state.upcoming_sleep
         error = state.outcome.exception() if state.outcome else None
         wait = round(state.upcoming_sleep, 3)
         note(
@@ -226,23 +239,30 @@ def _tried(tries: Tries) -> str:
 
 def _down(error: Trouble, tries: Tries) -> str:
     caller = tries.line.caller
+    what = f"does not serve {caller.model!r}"
+    if isinstance(error, Garbled):
+        what = "does not answer as an OpenAI-compatible endpoint"
     return (
-        f"{caller.address} does not serve {caller.model!r}: {error} {_tried(tries)}. Check that "
-        "the server runs; what it answered so far is kept: run the same command again to go on."
+        f"{caller.address} {what}: {error} {_tried(tries)}. Check that the server runs; what it "
+        "answered so far is kept: run the same command again to go on."
     )
 
 
-def _canary(caller: Caller) -> Parcel:
+def _canary(caller: Caller, cost: Callable[[int, int], float]) -> Parcel:
     hello: JsonObject = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1}
     body = hello if caller.path == CHAT else {"input": ["Hello"]}
     content = json.dumps({"model": caller.model, **body}).encode()
+    bound = Bound(len(content) + 1, cost(len(content), 1))
 
     async def accept(raw: str, _tries: int) -> Sent:
-        if '"choices"' not in raw and '"data"' not in raw:
-            raise Garbled("no answer", raw)
-        return Sent(len(content), 0.0)
+        try:
+            answer = json.loads(raw)
+            _ = answer["choices"][0]["message"] if caller.path == CHAT else answer["data"][0]
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise Garbled("no answer", raw) from error
+        return Sent(bound.tokens, bound.cost)
 
-    return Parcel(content, "canary", len(content), Bound(len(content) + 1, 0.0), accept)
+    return Parcel(content, "canary", len(content), bound, accept)
 
 
 def _odd(error: Trouble, tries: Tries) -> str:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolloom.llm.batch import Batcher, NoBatches
+from toolloom.llm.batch_book import Try
 from toolloom.llm.budget import Bound
-from toolloom.llm.cache import Entry
+from toolloom.llm.cache import Entry, Spent
 from toolloom.llm.faults import FormatRefused, Garbled
-from toolloom.llm.line import Parcel, Sent, public
+from toolloom.llm.line import Parcel, Sent
 from toolloom.llm.lines import Lines
 from toolloom.llm.local import guided
-from toolloom.llm.log import WORK
+from toolloom.llm.log import WORK, note
 from toolloom.llm.wire import Mode, NotACompletion, Reply, Request, decode, encode, fingerprint
-from toolloom.schemas import Endpoint, JsonObject
+from toolloom.schemas import Endpoint
+from toolloom.schemas.endpoint import public
 
 if TYPE_CHECKING:
     from toolloom.llm.gateway import Connection, Gateway
@@ -46,7 +50,11 @@ class Model:
     def cost(self, reply: Reply) -> float:
         """What a reply costs, in US dollars; 0 where no price is known."""
         return self._gateway.cost(
-            self.endpoint, reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens
+            self.endpoint,
+            reply.prompt_tokens,
+            reply.completion_tokens,
+            reply.cached_tokens,
+            batch=reply.batched,
         )
 
     async def complete(self, request: Request) -> Reply:
@@ -112,28 +120,29 @@ class Model:
         self._gateway.stats.asked += 1
         body = encode(self.endpoint.model, request, mode)
         content = json.dumps(guided(body) if self.endpoint.local else body).encode()
-        replies: list[Reply] = []
-
-        async def accept(raw: str, tries: int) -> Sent:
-            reply = await self._commit(key, raw, tries)
-            replies.append(reply)
-            self._rate = max(self._rate, reply.prompt_tokens / len(content))
-            return Sent(reply.prompt_tokens + reply.completion_tokens, self.cost(reply))
-
+        # A token is at least a byte.
+        first = Try(1, WORK.get().run or self._gateway._run, len(content), request.max_tokens)
         lines = await self._connection.open()
-        parcel = self._parcel(content, key, request, accept, "response_format" in body)
         # Which mode the endpoint takes is found out at once, not within a day.
         finding = request.schema is not None and self._mode is None
         if self.endpoint.batched and not finding:
             try:
-                return await self._ask_in_batch(lines, parcel, body)
-            except NoBatches:  # it costs what single requests cost from now on
+                return await self._batches(lines).ask(key, body, first)
+            except NoBatches:
                 self.endpoint = self.endpoint.model_copy(update={"mode": "direct"})
-        await lines.send(parcel)
+        replies: list[Reply] = []
+
+        async def accept(raw: str, tries: int) -> Sent:
+            reply, sent = await self._commit(key, raw, replace(first, number=tries))
+            replies.append(reply)
+            self._rate = max(self._rate, reply.prompt_tokens / len(content))
+            return sent
+
+        await lines.send(self._parcel(content, key, first, accept, "response_format" in body))
         return replies[0]
 
-    async def _ask_in_batch(self, lines: Lines, parcel: Parcel, body: JsonObject) -> Reply:
-        """The answer to a request that shares a batch with others. Raises NoBatches."""
+    def _batches(self, lines: Lines) -> Batcher:
+        """Agents that ask the same model share its batches."""
         gateway = self._gateway
         if self._batcher is None:
             made = Batcher(
@@ -141,64 +150,78 @@ class Model:
                 lines,
                 gateway.cache,
                 self._commit,
+                gateway._batch_purse,
                 gateway._pace,
                 gateway.stats.retried,
             )
-            # Agents that ask the same model share its batches.
             self._batcher = gateway._batchers.setdefault((self._name, self.endpoint.model), made)
             self._batcher.allow(self.endpoint.concurrency)
-        if gateway._purse is None:
-            return await self._batcher.ask(parcel.key, body)
-        await gateway._purse.hold(parcel.bound)
-        tokens, cost = 0, 0.0
-        try:
-            reply = await self._batcher.ask(parcel.key, body)
-            if not reply.cached:
-                tokens, cost = reply.prompt_tokens + reply.completion_tokens, self.cost(reply)
-            return reply
-        finally:
-            gateway._purse.settle(parcel.bound, tokens, cost)
+        return self._batcher
 
     def _parcel(
-        self, content: bytes, key: str, request: Request, accept: Accept, formatted: bool
+        self, content: bytes, key: str, made: Try, accept: Accept, formatted: bool
     ) -> Parcel:
-        # A token is at least a byte.
-        sent, received = len(content), request.max_tokens
+        cost = self._gateway.cost(self.endpoint, made.sent, made.received)
         return Parcel(
             content=content,
             key=key,
-            guess=int(sent * self._rate) + received,
-            bound=Bound(sent + received, self._gateway.cost(self.endpoint, sent, received)),
+            guess=int(made.sent * self._rate) + made.received,
+            bound=Bound(made.sent + made.received, cost),
             accept=accept,
             formatted=formatted,
         )
 
-    async def _commit(self, key: str, raw: str, tries: int) -> Reply:
-        """Keep a response, with what it cost; the reply that stands. Raises Garbled."""
+    async def _commit(self, key: str, raw: str, made: Try) -> tuple[Reply, Sent]:
+        """Keep a response; the reply that stands, and what is booked for it. Raises Garbled."""
         try:
             reply = decode(raw, cached=False)
         except NotACompletion as error:
             raise Garbled(str(error), raw) from error
+        entry = self._entry(key, reply, made)
+        booked = Sent(entry.prompt_tokens + entry.completion_tokens, entry.cost)
+        stands = await self._gateway.cache.write(entry)
+        self._count(reply, self.cost(reply))
+        if stands == raw:
+            return reply, booked
+        # Another process was faster. This one's answer is paid for as well.
+        await self._gateway.cache.lose(made.run, Spent(1, booked.tokens, booked.cost))
+        return decode(stands, cached=False), booked
+
+    def _entry(self, key: str, reply: Reply, made: Try) -> Entry:
+        """A response with what it cost: the most it can be where the endpoint does not say."""
+        sent, received = reply.prompt_tokens, reply.completion_tokens
+        if not reply.metered:
+            self._warn_of_no_usage()
+            sent, received = max(sent, made.sent), max(received, made.received)
+        known = reply.cached_tokens
         work = WORK.get()
-        cost = self.cost(reply)
-        stands = await self._gateway.cache.write(
-            Entry(
-                key,
-                raw,
-                endpoint=self._name,
-                model=self.endpoint.model,
-                run=work.run,
-                stage=work.stage,
-                agent=work.agent,
-                requests=tries,
-                prompt_tokens=reply.prompt_tokens,
-                cached_tokens=reply.cached_tokens,
-                completion_tokens=reply.completion_tokens,
-                cost=cost,
-            )
+        return Entry(
+            key,
+            reply.raw,
+            endpoint=self._name,
+            model=self.endpoint.model,
+            run=made.run,
+            stage=work.stage,
+            agent=work.agent,
+            requests=made.number,
+            prompt_tokens=sent,
+            cached_tokens=known,
+            completion_tokens=received,
+            cost=self._gateway.cost(self.endpoint, sent, received, known, batch=reply.batched),
         )
-        self._count(reply, cost)
-        return reply if stands == raw else decode(stands, cached=False)
+
+    def _warn_of_no_usage(self) -> None:
+        model = (self._name, self.endpoint.model)
+        if model in self._gateway._unmetered:
+            return
+        self._gateway._unmetered.add(model)
+        note(
+            logging.WARNING,
+            "no_usage",
+            f"{self._name} does not say how many tokens {self.endpoint.model!r} takes: they are "
+            "shown as 0, and count against the budget as the most they can be.",
+            model=self.endpoint.model,
+        )
 
     def _count(self, reply: Reply, cost: float) -> None:
         stats = self._gateway.stats

@@ -114,6 +114,7 @@ class Quota:
         self._windows: dict[str, Window] = {}
         self._requests, self._tokens = Allowance(), Allowance()
         self._gate = asyncio.Lock()
+        self._changed = asyncio.Event()
 
     def allow(self, requests: int | None, tokens: int | None) -> None:
         """Lower the limits: of several endpoints that share a model the strictest counts."""
@@ -130,7 +131,10 @@ class Quota:
                 wait = self._wait(tokens)
                 if not wait:
                     break
-                await asyncio.sleep(wait)
+                self._changed.clear()
+                with suppress(TimeoutError):  # an answer may give back much of what was guessed
+                    async with asyncio.timeout(wait):
+                        await self._changed.wait()
             await lane.enter()  # taken before the request leaves, it would count too early
             self._requests.take(1)
             self._tokens.take(tokens)
@@ -147,6 +151,7 @@ class Quota:
         """What a try really took, as its answer tells; 0 for one that was refused."""
         if share := ticket.shares.get("tokens"):
             self._windows["tokens"].correct(share, tokens)
+            self._changed.set()
 
     def heed(self, ticket: Ticket, headers: Mapping[str, str]) -> None:
         """Take note of a response's rate-limit headers, named as OpenAI names them."""
@@ -157,6 +162,7 @@ class Quota:
             left = headers.get(f"x-ratelimit-remaining-{name}")
             if left is not None:
                 allowance.heed(sent, left, headers.get(f"x-ratelimit-reset-{name}"))
+                self._changed.set()
 
 
 def duration(text: str) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolloom.llm.database import POSTGRESQL, RESPONSES, SQLITE, TRAITS
+from toolloom.llm.database import LOST, POSTGRESQL, RESPONSES, SQLITE, TRAITS
 
 AT_ONCE = 500  # keys in a statement: SQLite takes 32,766 parameters, other databases fewer
 
@@ -61,7 +61,7 @@ VALUES = attrgetter(*FIELDS)
 
 
 class Spent(NamedTuple):
-    """What a run's responses took, in all processes that worked on it."""
+    """What a run used, in all processes that worked on it: its responses and its failed tries."""
 
     requests: int
     tokens: int
@@ -106,10 +106,24 @@ def write(connection: sa.Connection, entries: Sequence[Entry]) -> dict[str, str]
 
 def spent(connection: sa.Connection, run: str) -> Spent:
     columns = RESPONSES.c
-    sums = sa.select(
-        sa.func.coalesce(sa.func.sum(columns.requests), 0),
+    answered = sa.select(
+        sa.func.coalesce(sa.func.sum(sa.case((columns.requests > 0, 1), else_=0)), 0),
         sa.func.coalesce(sa.func.sum(columns.prompt_tokens + columns.completion_tokens), 0),
         sa.func.coalesce(sa.func.sum(columns.cost), 0.0),
     ).where(columns.run == run, columns.kind != "execution")
-    requests, tokens, cost = connection.execute(sums).one()
-    return Spent(int(requests), int(tokens), float(cost))
+    lost = sa.select(LOST.c.requests, LOST.c.tokens, LOST.c.cost).where(LOST.c.run == run)
+    rows = [connection.execute(answered).one(), *connection.execute(lost)]
+    return Spent(
+        sum(int(row[0]) for row in rows),
+        sum(int(row[1]) for row in rows),
+        sum(float(row[2]) for row in rows),
+    )
+
+
+def lose(connection: sa.Connection, run: str, lost: Spent) -> None:
+    """Add to what the run's tries without an answer used."""
+    row = {"run": run, "requests": lost.requests, "tokens": lost.tokens, "cost": lost.cost}
+    kinds: dict[str, Any] = {SQLITE: sqlite.insert, POSTGRESQL: postgresql.insert}
+    new = kinds[connection.dialect.name](LOST).values(row)
+    sums = {name: LOST.c[name] + new.excluded[name] for name in ("requests", "tokens", "cost")}
+    connection.execute(new.on_conflict_do_update(index_elements=["run"], set_=sums))

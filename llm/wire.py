@@ -14,6 +14,9 @@ from typing import Any
 
 from toolloom.schemas import JsonObject, canonical
 
+MOST_TOKENS = 2**31  # no count of tokens reaches that
+# Kept in the body of a response that came in a batch: it has another price.
+IN_BATCH = "toolloom_batch"
 SCHEMA_SENTENCE = "Answer with JSON only, valid against this JSON Schema:"
 
 
@@ -47,6 +50,8 @@ class Reply:
     cached: bool
     raw: str
     cached_tokens: int = 0  # of the prompt's, those the endpoint had cached
+    metered: bool = True  # whether the endpoint told how many tokens it took
+    batched: bool = False
 
 
 class NotACompletion(ValueError):
@@ -112,14 +117,17 @@ def decode(raw: str, cached: bool) -> Reply:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise NotACompletion(f"the body is not a chat completion: {raw[:200]!r}") from error
     usage = body.get("usage")
+    sent, received = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     return Reply(
         text=text,
         finish_reason=str(choice.get("finish_reason") or ""),
-        prompt_tokens=_count(usage, "prompt_tokens"),
-        completion_tokens=_count(usage, "completion_tokens"),
+        prompt_tokens=sent or 0,
+        completion_tokens=received or 0,
         cached=cached,
         raw=raw,
-        cached_tokens=_count(_details(usage), "cached_tokens"),
+        cached_tokens=_count(_details(usage), "cached_tokens") or 0,
+        metered=bool(sent) and received is not None,
+        batched=body.get(IN_BATCH) is True,
     )
 
 
@@ -140,6 +148,7 @@ def _details(usage: Any) -> Any:
     return usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
 
 
-def _count(usage: Any, name: str) -> int:
+def _count(usage: Any, name: str) -> int | None:
+    """A number of tokens, or none where what is told is no such number."""
     found = usage.get(name) if isinstance(usage, dict) else None
-    return found if isinstance(found, int) and found > 0 else 0
+    return found if isinstance(found, int) and 0 <= found < MOST_TOKENS else None

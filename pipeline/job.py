@@ -81,10 +81,11 @@ def shards_in_flight(recipe: Recipe, stages: Iterable[Stage]) -> int:
 
     Three records for each request that may be under way, and two shards in any case.
     """
-    requests: dict[str, int] = {}  # agents at one address share its limit
+    requests: dict[tuple[str, str], int] = {}  # agents at one address share its limit
     for endpoint in (recipe.endpoint(stage.agent) for stage in stages):
-        known = requests.get(endpoint.base_url, 0)
-        requests[endpoint.base_url] = max(known, endpoint.concurrency)
+        # Batches go through the endpoint's own address alone.
+        for place in endpoint.places[: 1 if endpoint.batched else None]:
+            requests[place] = max(requests.get(place, 0), endpoint.concurrency)
     return max(2, -(-3 * sum(requests.values()) // recipe.shard_size))
 
 
@@ -194,7 +195,8 @@ class Job:
 
     async def _pass(self, stage: Stage, coming: Coming, leaving: Coming) -> Part:
         """What becomes of the records that one place of the stage before accepted."""
-        records = list(await coming)
+        # Whoever gives up here must not cancel what the stage before will put there.
+        records = list(await asyncio.shield(coming))
         coming.result().clear()  # they are large, and nobody else wants them
         outcomes = await together(self._work(stage, record) for record in records)
         part = Part.of(stage, outcomes)

@@ -16,13 +16,13 @@ from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
-from toolloom.llm.line import public
 from toolloom.pipeline.card import card
 from toolloom.pipeline.jsonl import explain, locked, write_lines
 from toolloom.pipeline.report import count
 from toolloom.pipeline.store import RunFolder
 from toolloom.pipeline.tables import CONFIGS, write_config
-from toolloom.schemas import JsonObject, NothingFound, PublishError, Recipe, StoreError, digest
+from toolloom.schemas import JsonObject, NothingFound, PublishError, StoreError, digest
+from toolloom.schemas.recipe import public_fields, public_recipe
 
 LAYOUT = 1  # part of what makes a version: raised when rows or columns change
 
@@ -114,7 +114,7 @@ def _content(run: RunFolder) -> str:
     """What a version is made of: equal for equal runs, however fast and on whose account."""
     marks = [run.stage(stage.name).mark for stage in run.plan]
     hashes = [(m.accepted_sha256, m.rejected_sha256) for m in marks if m]
-    recipe = _public(run.recipe.identity)
+    recipe = public_fields(run.recipe.identity)
     return digest([LAYOUT, installed("toolloom"), recipe, hashes], 64)
 
 
@@ -168,21 +168,6 @@ def _write_configs(run: RunFolder, folder: Path) -> JsonObject:
                 "files": files,
             }
     return made
-
-
-def public_recipe(recipe: Recipe) -> JsonObject:
-    """The recipe without what in its addresses may be secret."""
-    return _public(recipe.model_dump(mode="json"))
-
-
-def _public(dumped: JsonObject) -> JsonObject:
-    """A dumped recipe with the public form of every address in it."""
-    embeddings = dumped["search"]["embeddings"]
-    for endpoint in (dumped["model"], *dumped["agents"].values(), embeddings or {}):
-        for place in (endpoint, *(endpoint.get("replicas") or ())):
-            if place.get("base_url"):
-                place["base_url"] = public(place["base_url"])
-    return dumped
 
 
 def _agents(run: RunFolder) -> list[JsonObject]:

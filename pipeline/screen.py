@@ -24,6 +24,7 @@ from toolloom.pipeline.report import (
     percent,
 )
 from toolloom.schemas import AgentName, ApiSource, JsonObject, Recipe, Sample
+from toolloom.schemas.endpoint import public
 
 if TYPE_CHECKING:
     from toolloom.pipeline.store import Use
@@ -276,7 +277,7 @@ def _agents(recipe: Recipe) -> list[tuple[str, str, int]]:
     endpoints = {name: recipe.endpoint(name) for name in get_args(AgentName)}
     where = {True: "the embedded model's server"}
     return [
-        (name, f"{e.model} at {where.get(e.local, e.base_url)}", e.concurrency)
+        (name, f"{e.model} at {where.get(e.local, public(e.base_url))}", e.concurrency)
         for name, e in endpoints.items()
     ]
 

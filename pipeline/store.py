@@ -1,7 +1,7 @@
 """The one door to disk for runs.
 
     <outputs>/cache.sqlite                      every model response, shared by all runs
-    <outputs>/runs/<run id>/recipe.yaml         the recipe with every field filled in
+    <outputs>/runs/<run id>/recipe.yaml         the recipe, every field filled in, no passwords
     <outputs>/runs/<run id>/plan.json           the stages in order
     <outputs>/runs/<run id>/<stage>/shards/00003.{accepted,rejected}.jsonl, 00003.done
     <outputs>/runs/<run id>/<stage>/{accepted,rejected}.jsonl, done.json
@@ -37,6 +37,7 @@ from toolloom.schemas import (
     Record,
     load_recipe,
 )
+from toolloom.schemas.recipe import public_recipe
 
 if TYPE_CHECKING:  # reading a run must not load what talks to models
     from toolloom.pipeline.stage import Outcome, Stage
@@ -217,7 +218,7 @@ class RunFolder:
 
     def open(self, recipe: Recipe, plan: Iterable[PlannedStage]) -> None:
         """Write what is known before the first stage; also makes this the latest run."""
-        text = yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(public_recipe(recipe), sort_keys=False, allow_unicode=True)
         write_lines(self.path / "recipe.yaml", [text.encode()])
         write_lines(self.path / "plan.json", map(record_line, plan))
 

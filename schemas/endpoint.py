@@ -66,6 +66,12 @@ def address(value: str) -> str:
     return value.rstrip("/")
 
 
+def public(base_url: str) -> str:
+    """The address without user, password and query, which may hold secrets."""
+    parts = urlsplit(base_url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
 class Replica(Record):
     """Another address or key that serves the same model."""
 
@@ -143,6 +149,12 @@ class Endpoint(Record):
     @property
     def local(self) -> bool:
         return self.base_url == "local"
+
+    @property
+    def places(self) -> tuple[tuple[str, str], ...]:
+        """Address and variable of the key: its own, then those of its replicas."""
+        more = ((r.base_url or self.base_url, r.key_env or self.key_env) for r in self.replicas)
+        return ((self.base_url, self.key_env), *more)
 
     @field_validator("base_url")
     @classmethod

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from toolloom.schemas.api_source import ApiSource
 from toolloom.schemas.base import JsonObject, Record, digest
-from toolloom.schemas.endpoint import EXECUTION, Endpoint
+from toolloom.schemas.endpoint import EXECUTION, Endpoint, public
 from toolloom.schemas.errors import RecipeError
 from toolloom.schemas.money import Budget, Prices, read_prices
 from toolloom.schemas.query import Ability, Level, Scenario
@@ -203,6 +203,21 @@ class Recipe(Record):
     def run_id(self) -> str:
         """Name and hash of the recipe's identity: the same recipe goes on with the same run."""
         return f"{self.name}-{digest(self.identity, 8)}"
+
+
+def public_recipe(recipe: Recipe) -> JsonObject:
+    """The recipe's fields without what in its addresses may be secret."""
+    return public_fields(recipe.model_dump(mode="json"))
+
+
+def public_fields(dumped: JsonObject) -> JsonObject:
+    """A dumped recipe, in place, with the public form of every address in it."""
+    embeddings = dumped["search"]["embeddings"]
+    for endpoint in (dumped["model"], *dumped["agents"].values(), embeddings or {}):
+        for place in (endpoint, *(endpoint.get("replicas") or ())):
+            if place.get("base_url"):
+                place["base_url"] = public(place["base_url"])
+    return dumped
 
 
 def parse_recipe(data: Any, where: str) -> Recipe:

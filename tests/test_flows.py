@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import toys
+import yaml
 
 SCRIPT = """
 import asyncio, importlib.util, json, sys
@@ -40,6 +41,7 @@ async def recorded(ends):
         flow_runs = await client.read_flow_runs(limit=9, sort=FlowRunSort.NAME_ASC)
         return {
             "flows": sorted([f.name, f.state.type.value, f.run_count] for f in flow_runs),
+            "parameters": [f.parameters for f in flow_runs],
             "tasks": sorted([r.name, r.state.type.value, r.run_count] for r in runs),
         }
 
@@ -53,7 +55,11 @@ with prefect_test_harness(server_startup_timeout=120):
     made = flows.run_here(FIELDS, Path(outputs), stages=toys.STAGES)
     one = toys.Stage("only", "query", toys.Query, toys.Query, fails,
                      draw=lambda recipe, records: iter([toys.query()]))
-    error = told(flows.run_here, {**FIELDS, "seed": 9}, Path(outputs), stages=(one,))
+    file = Path("recipe.yaml")
+    model = {"base_url": "https://me:pass@host/v1", "model": "m"}
+    file.write_text(json.dumps({**FIELDS, "model": model}))
+    path = str(file.resolve())
+    error = told(flows.run_here, path, Path(outputs), stages=(one,), seed=9)
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
         dead = told(flows.run_here, FIELDS, Path(outputs), stages=toys.STAGES)
     wrong = told(flows.run_here, {"nome": "toy"}, Path(outputs))
@@ -103,9 +109,19 @@ def test_a_failing_shard_is_tried_once(seen: Any) -> None:
     assert ["only-00000", "FAILED", 1] in seen["tasks"]
 
 
+def test_a_seed_goes_beside_the_path(seen: Any) -> None:
+    """A server that keeps the parameters of a run learns where its recipe is, and the seed."""
+    given = next(p for p in seen["parameters"] if p.get("seed") == 9)
+    assert Path(given["recipe"]).name == "recipe.yaml"
+    assert "pass@" not in json.dumps(seen["parameters"])
+    folder = Path(given["outputs"]) / "runs"
+    seeds = {yaml.safe_load(p.read_text())["seed"] for p in folder.glob("*/recipe.yaml")}
+    assert seeds == {0, 9}
+
+
 def test_any_worker_can_load_the_flow(seen: Any) -> None:
     """The file works by its path, away from the repository's root."""
-    assert seen["loaded"] == ["make-dataset", ["outputs", "recipe"]]
+    assert seen["loaded"] == ["make-dataset", ["outputs", "recipe", "seed"]]
 
 
 def test_a_wrong_recipe_is_named(seen: Any) -> None:

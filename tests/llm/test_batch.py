@@ -100,6 +100,25 @@ async def test_batches_cost_what_batches_cost(cache, batched, plain):
     assert sum(row.cost for row in rows(cache, RESPONSES)) == pytest.approx(tokens * 5e-6)
 
 
+async def test_a_reply_keeps_its_price(cache, batched, plain, city):
+    """What was answered in a batch costs that, what was answered at once costs more: whoever
+    asks again is told the same, whatever the endpoint's mode is by then."""
+    prices = {"fake": Price(prompt=10, completion=10, batch_prompt=5, batch_completion=5)}
+    costs = []
+    async with FakeServer() as server:
+        for mode in ("batch", "batch", "direct"):
+            endpoint = batched(server, mode=mode)
+            async with opened(cache, endpoint, prices=prices) as model:
+                first = await model.complete(plain(schema=city))
+                second = await model.complete(plain("in a batch", schema=city))
+                costs.append([model.cost(first), model.cost(second)])
+        assert server.received == 2
+    rates = zip((first, second), (10e-6, 5e-6), strict=True)
+    told = [(reply.prompt_tokens + reply.completion_tokens) * rate for reply, rate in rates]
+    assert costs == [pytest.approx(told)] * 3
+    assert [row.cost for row in rows(cache, RESPONSES)] == pytest.approx(told)
+
+
 async def test_only_what_failed_is_tried_again(cache, batched, plain):
     """Items that fail go into the next batch; the others are neither sent nor paid again."""
     seen = Counter()
@@ -214,6 +233,119 @@ async def test_a_budget_holds_for_batches(cache, batched, plain):
     assert sum(isinstance(reply, BudgetReached) for reply in replies) == 2
 
 
+def fails_often(times):
+    """The script of a server that fails on each request so often."""
+    seen = Counter()
+
+    def script(body):
+        seen[text := body["messages"][-1]["content"]] += 1
+        return Failure(500) if seen[text] <= times else "yes"
+
+    return script
+
+
+async def test_each_try_in_a_batch_is_a_request(cache, batched, plain):
+    """Tries that failed count against the budget, in this process and in the next."""
+    async with FakeServer(fails_often(2)) as server:
+        for start, most in enumerate((10, 10, 15)):
+            options = {"budget": Budget(max_requests=most), "run": "a"}
+            async with opened(cache, batched(server, tries=9), **options) as model:
+                asked = (model.complete(plain(f"question {n}")) for n in range(5))
+                replies = await asyncio.gather(*asked, return_exceptions=True)
+            assert server.received == most
+            assert sum(isinstance(r, BudgetReached) for r in replies) == (0 if start == 2 else 5)
+    async with Gateway(cache) as gateway:
+        assert (await gateway.cache.spent("a")).requests == 15
+
+
+async def leave_a_batch(cache, endpoint, plain, count, **options):
+    """A process that ends while a batch is open."""
+    async with opened(cache, endpoint, **options) as model:
+        asked = asyncio.create_task(ask_all(model, plain, count))
+        await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["open"])
+        asked.cancel()
+
+
+async def test_an_open_batch_counts_from_the_start(cache, at, batched, plain):
+    """What an earlier process left in a batch is part of what its run used, and once."""
+    options = {"budget": Budget(max_requests=6), "run": "a"}
+    async with FakeServer(echo, batches=Batching(seconds=0.4)) as server:
+        await leave_a_batch(cache, batched(server), plain, 5, **options)
+        async with Gateway(cache, pace=QUICK, **options) as gateway:
+            direct, model = gateway.model(at(server)), gateway.model(batched(server))
+            await direct.complete(plain("first"))
+            with pytest.raises(BudgetReached):
+                await direct.complete(plain("second"))
+            assert len(await ask_all(model, plain, 5)) == 5
+            with pytest.raises(BudgetReached, match="6 requests of max_requests 6"):
+                await model.complete(plain("third"))
+            assert (await gateway.cache.spent("a")).requests == server.received == 6
+
+
+async def test_a_batch_that_was_never_made_is_held_anew(cache, batched, plain):
+    """What an earlier process did not send is as much as any other request."""
+    options = {"budget": Budget(max_requests=3), "run": "a"}
+    async with FakeServer(echo, batches=Batching(uploading=1)) as server:
+        async with opened(cache, batched(server), **options) as model:
+            asked = asyncio.create_task(ask_all(model, plain, 3))
+            await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["gathered"])
+            asked.cancel()
+        async with opened(cache, batched(server), **options) as model:
+            asked = (model.complete(plain(f"question {n}")) for n in (0, 1, 8, 9))
+            replies = await asyncio.gather(*asked, return_exceptions=True)
+        assert server.received == 3
+    assert sum(isinstance(reply, BudgetReached) for reply in replies) == 1
+
+
+async def test_an_open_batch_gives_back_what_it_did_not_use(cache, batched, plain):
+    """Requests wait for a batch that holds room back, also if an earlier process sent it."""
+    async with FakeServer(echo, batches=Batching(seconds=0.3)) as server:
+        options = {"budget": Budget(max_tokens=700), "run": "a"}
+        await leave_a_batch(cache, batched(server), plain, 4, **options)
+        async with opened(cache, batched(server), **options) as model:
+            assert (await model.complete(plain("another"))).text == "answer to another"
+            await ask_all(model, plain, 4)
+        assert (server.received, server.repeats) == (5, 0)
+
+
+async def test_a_batch_belongs_to_the_run_that_sent_it(cache, batched, plain):
+    """Another run that finds the answers of a batch has not paid for them."""
+    async with FakeServer(echo, batches=Batching(seconds=0.3)) as server:
+        await leave_a_batch(cache, batched(server), plain, 3, run="a")
+        budget = Budget(max_requests=1)
+        async with opened(cache, batched(server), run="b", budget=budget) as model:
+            await ask_all(model, plain, 3)
+            await model.complete(plain("another"))
+    assert sorted(row.run for row in rows(cache, RESPONSES)) == ["a", "a", "a", "b"]
+
+
+async def test_a_vanished_batch_may_have_been_paid(cache, batched, plain):
+    """What nobody can tell any more is booked as the most it can be."""
+    async with FakeServer(echo, batches=Batching(seconds=9)) as server:
+        endpoint = batched(server, tries=1)
+        await leave_a_batch(cache, endpoint, plain, 2, run="a")
+        server.batches.batches.clear()
+        async with Gateway(cache, pace=QUICK, run="a") as gateway:
+            with pytest.raises(EndpointDown, match="the batch is gone"):
+                await gateway.model(endpoint).complete(plain("question 0"))
+            spent = await gateway.cache.spent("a")
+    assert spent.requests == 2
+    assert spent.tokens > 2 * plain().max_tokens
+
+
+async def test_tokens_that_are_not_told_count_in_batches_too(cache, batched, plain):
+    """Without `usage` in a batch's answers the budget counts the most they can have used."""
+    body = json.dumps({"choices": [{"message": {"content": "yes"}}]})
+    async with FakeServer(lambda _: Failure(200, body=body)) as server:
+        options = {"budget": Budget(max_tokens=1000), "run": "a"}
+        for _ in range(2):
+            async with opened(cache, batched(server), **options) as model:
+                asked = (model.complete(plain(f"question {n}")) for n in range(20))
+                replies = await asyncio.gather(*asked, return_exceptions=True)
+            assert 3 < sum(not isinstance(reply, BudgetReached) for reply in replies) < 10
+        assert 3 < server.received < 10
+
+
 async def test_a_schema_falls_back_within_batches(cache, batched, plain, city):
     """The endpoint's mode is found with one direct request, and holds for the batches."""
     async with FakeServer(modes=("json_object",)) as server:
@@ -307,6 +439,9 @@ async def test_an_endpoint_without_batches_is_asked_directly(cache, batched, pla
                 replies = await ask_all(model, plain, 5)
                 tokens = sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)
                 assert sum(model.cost(reply) for reply in replies) == pytest.approx(tokens * 1e-5)
+        async with opened(cache, batched(server), prices=prices) as model:
+            again = await ask_all(model, plain, 5)
+            assert sum(model.cost(reply) for reply in again) == pytest.approx(tokens * 1e-5)
         assert server.answered == 5
     assert [record.message for record in caplog.records if "no Batch API" in record.message] == [
         f"{server.base_url} has no Batch API (HTTP 404): requests are sent one by one."
@@ -329,12 +464,12 @@ async def test_a_closed_gateway_leaves_its_batch_to_the_next(request, database, 
     cache = request.getfixturevalue("cache" if database == "sqlite" else "postgres_url")
     plan = Batching(seconds=0.5)
     async with FakeServer(echo, batches=plan) as server:
-        async with opened(cache, batched(server)) as model:
-            asked = asyncio.create_task(ask_all(model, plain, 5))
-            await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["open"])
-            asked.cancel()
-        async with opened(cache, batched(server)) as model:
+        options = {"run": "a", "budget": Budget(max_requests=8)}
+        await leave_a_batch(cache, batched(server), plain, 5, **options)
+        async with opened(cache, batched(server), **options) as model:
             replies = await ask_all(model, plain, 8)
+            with pytest.raises(BudgetReached):
+                await model.complete(plain("one more"))
         assert (server.answered, server.repeats, len(server.batches.batches)) == (8, 0, 2)
     assert [reply.text for reply in replies] == [f"answer to question {n}" for n in range(8)]
 
@@ -359,6 +494,35 @@ async def test_a_batch_that_was_never_made_is_forgotten(cache, batched, plain):
     assert rows(cache, BATCHES) == rows(cache, BATCHED) == []
 
 
+async def test_a_batch_that_comes_late_is_found(cache, batched, plain):
+    """However long its file took: a batch that was asked for just before has time to appear."""
+    pace = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=1.0)
+    plan = Batching(uploading=1.2, making=0.3)
+    async with FakeServer(echo, batches=plan) as server:
+        async with opened(cache, batched(server), pace=pace) as model:
+            asked = asyncio.create_task(ask_all(model, plain, 3))
+            await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["uploaded"])
+            await asyncio.sleep(0.05)
+            asked.cancel()
+        async with opened(cache, batched(server), pace=pace) as model:
+            await ask_all(model, plain, 3)
+        assert (server.answered, server.repeats) == (3, 0)
+
+
+async def test_a_cache_of_an_earlier_version_has_batches_too(cache, batched, plain):
+    """Batches of a version that wrote down less are waited for."""
+    async with FakeServer(echo, batches=Batching(seconds=0.3)) as server:
+        await leave_a_batch(cache, batched(server), plain, 3)
+        engine = sa.create_engine(address_of(cache))
+        with engine.begin() as connection:
+            for column in ("run", "sent", "received"):
+                connection.exec_driver_sql(f"ALTER TABLE batched DROP COLUMN {column}")
+        engine.dispose()
+        async with opened(cache, batched(server)) as model:
+            await ask_all(model, plain, 3)
+        assert (server.answered, server.repeats) == (3, 0)
+
+
 def test_result_lines_are_read_as_servers_write_them():
     """Bodies, errors without a response, errors beside the status; no line ends the reading."""
     lines = [
@@ -373,7 +537,7 @@ def test_result_lines_are_read_as_servers_write_them():
     found = {outcome.key: outcome for outcome in outcomes(told)}
     assert list(found) == ["a", "b", "c", "d"]
     assert found["a"].good
-    assert found["a"].body == '{"x": "\\ud800"}'
+    assert found["a"].body == '{"x": "\\ud800", "toolloom_batch": true}'
     assert (found["b"].status, found["b"].body) == (None, "batch_expired: late")
     assert (found["c"].status, "broken" in found["c"].body) == (500, True)
     assert found["d"].body == "no response"

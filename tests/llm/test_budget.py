@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.fake import Failure
-from toolloom.schemas import Budget, BudgetReached, Price
+from toolloom.schemas import Budget, BudgetReached, EndpointDown, Price, RequestRefused
 
 PRICES = {"fake": Price(prompt=1000.0, completion=2000.0)}
 
@@ -53,6 +54,19 @@ async def test_the_budget_is_for_all_starts_of_a_run(cache, at, plain):
             async with Gateway(cache, budget=budget, run=run) as gateway:
                 assert await used(gateway.model(at(server)), plain, 9) == answered
         assert server.received == 9
+
+
+@pytest.mark.parametrize("failure", [Failure(400), Failure(200, body="<html>")])
+async def test_failed_tries_count_after_a_restart(cache, at, plain, failure):
+    """Requests without an answer are a run's too, when it goes on."""
+    async with FakeServer(lambda body: failure) as server:
+        for _ in range(3):
+            async with Gateway(cache, budget=Budget(max_requests=6), run="r") as gateway:
+                model = gateway.model(at(server, tries=2))
+                for seed in range(9):
+                    with suppress(RequestRefused, EndpointDown, BudgetReached):
+                        await model.complete(plain(seed=seed))
+        assert server.received == 6
 
 
 async def test_failed_tries_are_requests_too(cache, at, plain):

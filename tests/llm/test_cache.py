@@ -112,11 +112,15 @@ async def test_the_first_response_stands(where):
 
 
 async def test_what_a_response_took_is_kept(opened):
-    """Each response is booked with what it took; the sums of a run come from there."""
+    """Each response is booked with what it took, tries without an answer beside them: a run's sums
+    are of both."""
     entry = Entry("a", "1", "chat", "http://e", "m", "r1", "queries", "query", 3, 10, 4, 5, 0.25)
     await opened.write_all([entry, Entry("b", "2", run="r1", prompt_tokens=1, cost=0.5)])
     await opened.write_all([Entry("c", "3", "execution", run="r1", requests=0), Entry("d", "4")])
-    assert await opened.spent("r1") == Spent(4, 16, 0.75)
+    assert await opened.spent("r1") == Spent(2, 16, 0.75)
+    for _ in range(2):
+        await opened.lose("r1", Spent(1, 5, 0.25))
+    assert await opened.spent("r1") == Spent(4, 26, 1.25)
     assert await opened.spent("r2") == Spent(0, 0, 0.0)
     kept = (await rows(opened))[0]
     assert all(getattr(kept, name) == getattr(entry, name) for name in Entry.__slots__)

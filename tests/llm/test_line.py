@@ -48,16 +48,16 @@ async def test_retry_after_is_honoured(gateway, at, plain):
 
 
 async def test_a_rate_limit_holds_the_others_back(gateway, at, plain):
-    """After a 429 with Retry-After nothing is sent to that address until it is over."""
-    script = iter([Failure(429, retry_after=0.5), "one", "two"])
+    """When many get a 429 with Retry-After, nothing is sent to that address until it is over."""
+    script = iter([*[Failure(429, retry_after=0.5)] * 5, *["Hello"] * 6])
     async with FakeServer(lambda body: next(script)) as server:
         model = gateway.model(at(server))
-        first = asyncio.create_task(model.complete(plain()))
+        first = [asyncio.create_task(model.complete(plain(seed=n))) for n in range(5)]
         await asyncio.sleep(0.2)
-        second = asyncio.create_task(model.complete(plain(seed=2)))
+        last = asyncio.create_task(model.complete(plain(seed=9)))
         await asyncio.sleep(0.2)
-        assert server.received == 1
-        await asyncio.gather(first, second)
+        assert server.received == 5
+        await asyncio.gather(last, *first)
 
 
 async def test_a_key_that_is_not_accepted_stops_the_run(gateway, at, plain):
@@ -114,11 +114,24 @@ async def test_slow_answers_are_given_up(gateway, at, plain):
     "garbage", ["", "<html>", "[]", '{"choices": []}', '{"error": "overloaded"}', "[" * 100_000]
 )
 async def test_garbage_is_no_answer(gateway, at, plain, garbage):
-    """A 200 that is no completion is tried again, then refused with its body, never cached."""
+    """A 200 that is no completion is tried again, never cached, and where nothing else comes the
+    run stops: no record is lost to an address that is none."""
     async with FakeServer(lambda body: Failure(200, body=garbage)) as server:
         model = gateway.model(at(server))
-        for received in (2, 4):
-            with pytest.raises(RequestRefused, match="OpenAI-compatible") as refused:
+        for _ in range(2):
+            before = server.received
+            with pytest.raises(EndpointDown, match=r"as an OpenAI-compatible.*tried 2 times"):
                 await model.complete(plain())
-            assert server.received == received
-    assert refused.value.raw == garbage
+            assert server.received >= before + 2
+
+
+async def test_garbage_for_one_request_is_its_own(gateway, at, plain):
+    """Where others are answered, a request that gets only garbage is refused, with its body."""
+
+    def script(body):
+        return Failure(200, body="<html>") if body.get("seed") == 7 else "Hello"
+
+    async with FakeServer(script) as server:
+        with pytest.raises(RequestRefused, match="fails on this request") as refused:
+            await gateway.model(at(server)).complete(plain(seed=7))
+    assert refused.value.raw == "<html>"

@@ -56,6 +56,30 @@ async def test_a_replica_that_cannot_serve_is_left_out(gateway, at, plain, caplo
     assert "does not accept the key" in caplog.text
 
 
+@pytest.mark.parametrize("failure", [None, Failure(500)])
+@pytest.mark.parametrize("order", [1, -1])
+async def test_a_dead_replica_costs_no_record(gateway, at, plain, failure, order):
+    """Of two addresses one is dead or answers errors alone: the other does all the work, soon."""
+    async with FakeServer() as dead:
+        address = dead.base_url
+    async with FakeServer(lambda body: failure) as sick, FakeServer(latency=0.02) as well:
+        first, second = [address if failure is None else sick.base_url, well.base_url][::order]
+        endpoint = at(first, replicas=[{"base_url": second}], tries=4, concurrency=8)
+        model, began = gateway.model(endpoint), time.monotonic()
+        await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(100)))
+        assert well.answered == 100
+        assert time.monotonic() - began < 10
+
+
+async def test_asking_on_after_the_last_line_is_out(gateway, at, plain):
+    """Whoever asks later is told what the first was told."""
+    async with FakeServer(key="secret") as server:
+        model = gateway.model(at(server))
+        for seed in (1, 2):
+            with pytest.raises(EndpointDenied):
+                await model.complete(plain(seed=seed))
+
+
 async def test_the_last_replica_stops_the_run(gateway, at, plain):
     """When no address is left, the error is that of the last one."""
     async with FakeServer(key="secret") as one, FakeServer(key="secret") as two:
@@ -93,6 +117,32 @@ async def test_patience_ends(gateway, at, plain):
         assert 4 <= server.received <= 13  # the last three ask whether it serves others
 
 
+async def test_patience_is_for_tries_not_for_the_queue(gateway, at, plain):
+    """A request that had to wait long for its place has all its tries left."""
+    failures = iter([Failure(500)])
+
+    def script(body):
+        return next(failures, "Hello") if body["seed"] == 9 else "Hello"
+
+    async with FakeServer(script, latency=0.1) as server:
+        model = gateway.model(at(server, concurrency=1, retry={"patience": 0.8}))
+        await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(10)))
+        assert server.answered == 10
+
+
+async def test_a_busy_endpoint_is_not_called_dead(gateway, at, plain):
+    """Whether an endpoint serves others is found out without waiting behind all others."""
+
+    def script(body):
+        return Failure(500) if body.get("seed") == 0 else "Hello"
+
+    async with FakeServer(script, latency=0.05) as server:
+        model = gateway.model(at(server, concurrency=2, tries=2))
+        asked = [model.complete(plain(seed=n)) for n in range(60)]
+        done = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(one) for one in done if isinstance(one, Exception)] == [RequestRefused]
+
+
 async def test_being_told_to_wait_is_no_failed_try(gateway, at, plain):
     """Requests that are refused for their number come later, however often."""
     script = iter([*[Failure(429, retry_after=0.01)] * 6, "Hello"])
@@ -107,7 +157,7 @@ async def test_being_told_to_wait_is_no_failed_try(gateway, at, plain):
         ('{"error": {"code": "content_filter", "message": "no"}}', "content filter"),
     ],
 )
-@pytest.mark.parametrize("status", [400, 500])
+@pytest.mark.parametrize("status", [400, 403, 500])
 async def test_what_no_try_helps_fails_at_once(gateway, at, plain, body, words, status):
     """A prompt that is too long or filtered is refused with words that help, after one try."""
     async with FakeServer(lambda request: Failure(status, body=body)) as server:
@@ -120,7 +170,8 @@ async def test_every_kind_of_failure_at_once(gateway, at, plain):
     """With 5 % each of six failures every request is answered, and the tries are counted."""
     failures = dict.fromkeys(SIX, 0.05)
     async with FakeServer(failures=failures, retry_after=0.1, latency=0.005) as server:
-        model = gateway.model(at(server, tries=10, timeout=0.5, concurrency=32))
+        policy = {"tries": 12, "first_wait": 0.05, "longest_wait": 0.5}
+        model = gateway.model(at(server, retry=policy, timeout=0.5, concurrency=32))
         replies = await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(400)))
         assert len(replies) == server.answered == 400
         assert set(server.failures) == set(SIX)

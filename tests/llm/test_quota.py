@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.llm import FakeServer
+from toolloom.llm.fake import Failure
 from toolloom.llm.lane import Lane
 from toolloom.llm.quota import Quota, Window, duration
+from toolloom.schemas import RequestRefused
 
 
 def wide() -> Lane:
@@ -118,6 +120,23 @@ async def test_limits_of_the_recipe_reach_the_wire(gateway, at, plain):
         assert (len(done), len(waiting), server.received) == (5, 3, 5)
         for task in waiting:
             task.cancel()
+
+
+async def test_tokens_that_were_not_used_are_soon_for_others(gateway, at, plain):
+    """Who waits for tokens goes on as soon as an answer took fewer than were guessed."""
+    async with FakeServer() as server:
+        model = gateway.model(at(server, tokens_per_minute=3000))
+        asked = [model.complete(plain(seed=n, max_tokens=1000)) for n in range(30)]
+        await asyncio.wait_for(asyncio.gather(*asked), 10)
+
+
+async def test_requests_too_large_for_the_account_fail_at_once(gateway, at, plain):
+    """A 429 that no waiting helps is told as such."""
+    body = '{"error": {"message": "Request too large for fake: Limit 30000, Requested 35000."}}'
+    async with FakeServer(lambda request: Failure(429, body=body)) as server:
+        with pytest.raises(RequestRefused, match="within a minute"):
+            await gateway.model(at(server)).complete(plain())
+        assert server.received == 1
 
 
 async def test_a_real_limit_is_kept_without_a_refusal(gateway, at, plain):

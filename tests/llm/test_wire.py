@@ -30,6 +30,23 @@ def test_content_has_many_forms(message, text):
 
 
 @pytest.mark.parametrize(
+    ("usage", "told"),
+    [
+        ({"prompt_tokens": 3, "completion_tokens": 0}, (3, 0, True)),
+        ({"prompt_tokens": 3}, (3, 0, False)),
+        ({"prompt_tokens": 10**20, "completion_tokens": 1}, (0, 1, False)),
+        ({"prompt_tokens": 3, "completion_tokens": -1}, (3, 0, False)),
+        ({"prompt_tokens": 0, "completion_tokens": "5"}, (0, 0, False)),
+        ({}, (0, 0, False)),
+    ],
+)
+def test_counts_of_tokens_are_believed_within_reason(usage, told):
+    """What is no possible number of tokens counts as not told."""
+    reply = decode(body({"content": "Rome"}, **usage), cached=False)
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.metered) == told
+
+
+@pytest.mark.parametrize(
     "raw", ["", "null", "{}", '{"choices": [{}]}', '{"choices": [{"message": 1}]}']
 )
 def test_other_bodies_are_no_completions(raw):

@@ -12,7 +12,7 @@ import yaml
 from toolloom.pipeline import tables
 from toolloom.pipeline.card import cell, table
 from toolloom.pipeline.jsonl import record_line
-from toolloom.pipeline.publish import Published, find_dataset, public_recipe, publish
+from toolloom.pipeline.publish import Published, find_dataset, publish
 from toolloom.pipeline.runner import make_dataset
 from toolloom.pipeline.store import PlannedStage, RunFolder, Use
 from toolloom.pipeline.tables import chat_message, reads_back, training_row
@@ -25,6 +25,7 @@ from toolloom.schemas import (
     Rejected,
     Sample,
 )
+from toolloom.schemas.recipe import public_recipe
 
 
 def finished_run(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import toys
-from rich.console import Console
+from rich.console import Console, Group
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.report import Counts, StageCount, Summary, dollars
@@ -87,6 +87,13 @@ def test_a_recipe_tells_its_budget() -> None:
     told = recipe_view(toys.recipe(budget={"max_cost": 2.5, "max_requests": 4000}))
     assert "The run stops before it passes $2.50 or 4,000 requests." in told
     assert not any("stops before" in str(line) for line in recipe_view(toys.recipe()))
+
+
+def test_passwords_in_addresses_are_not_shown() -> None:
+    """What a recipe amounts to names hosts, not who may use them."""
+    told = shown(Group(*recipe_view(toys.recipe(model={"base_url": "https://me:pass@host/v1"}))))
+    assert "at https://host/v1" in told
+    assert "pass@" not in told
 
 
 async def test_a_run_tells_what_it_paid(tmp_path: Path) -> None:

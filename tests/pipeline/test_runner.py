@@ -132,6 +132,49 @@ def test_shards_in_flight_keep_endpoints_busy() -> None:
     assert shards_in_flight(toys.recipe(shard_size=10_000), toys.STAGES) == 2
 
 
+def test_replicas_have_shards_of_their_own() -> None:
+    """Each replica has as many places as the endpoint, but those that agents share count once."""
+    replicas = [{"base_url": f"http://b{n}/v1"} for n in range(7)]
+    model = {"base_url": "http://a/v1", "concurrency": 32, "replicas": replicas}
+    agents = {"tester": {**replicas[0], "replicas": []}}
+    assert shards_in_flight(toys.recipe(model=model), toys.STAGES) == 3 * 8 * 32 // 4
+    recipe = toys.recipe(model=model, agents=agents)
+    assert shards_in_flight(recipe, toys.STAGES) == 3 * 8 * 32 // 4
+    other = toys.recipe(model={**model, "mode": "batch"})
+    assert shards_in_flight(other, toys.STAGES) == 3 * 32 // 4
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_what_fails_is_what_is_told(tmp_path: Path, turns: int) -> None:
+    """A record's failure ends its siblings; those still on their way there tell nothing else."""
+    failed = asyncio.Event()
+
+    async def prepare(query: Query, context: Context) -> Outcome:
+        if query.id != "q0":
+            await failed.wait()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        return Outcome((query,))
+
+    async def fail(query: Query, context: Context) -> Outcome:
+        failed.set()
+        raise EndpointDown("nobody answers")
+
+    stages = [
+        Stage(
+            "queries",
+            "query",
+            Query,
+            Query,
+            prepare,
+            draw=lambda recipe, records: map(toys.query, range(4)),
+        ),
+        Stage("tested", "tester", Query, Query, fail),
+    ]
+    with pytest.raises(EndpointDown, match="nobody answers"):
+        await run(toys.recipe(), outputs=tmp_path, stages=stages)
+
+
 def test_legs_end_where_a_stage_needs_everything() -> None:
     """A leg begins at a draw, after a stage that settles, and after a finished one."""
 

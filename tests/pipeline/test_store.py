@@ -35,6 +35,18 @@ def domain(name: str) -> Domain:
     return Domain(category="toys", name=name)
 
 
+def test_a_run_keeps_no_passwords(tmp_path: Path) -> None:
+    """A run's recipe can be read back, with addresses as anybody may see them."""
+    place = {"base_url": "https://me:pass@host/v1", "model": "m"}
+    model = {**place, "replicas": [{"base_url": "https://me:pass@other/v1"}]}
+    recipe = toys.recipe(model=model, agents={"tester": place}, search={"embeddings": place})
+    folder = RunFolder(tmp_path / recipe.run_id)
+    folder.open(recipe, [])
+    assert "pass" not in (folder.path / "recipe.yaml").read_text()
+    assert folder.recipe.endpoint("tester").base_url == "https://host/v1"
+    assert folder.recipe.queries == recipe.queries
+
+
 @given(st.dictionaries(st.text(), JSON))
 def test_a_line_reads_back_as_what_was_written(value: dict[str, object]) -> None:
     """Any JSON object is one line and the same object again, line separators included."""
