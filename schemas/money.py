@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import yaml
 from pydantic import Field
 
 from toolloom.schemas.base import Record
-from toolloom.schemas.errors import RecipeError
 
 MILLION = 1_000_000
 
@@ -62,15 +59,3 @@ class Budget(Record):
     max_requests: int | None = Field(
         default=None, ge=1, description="Requests sent, each try counted."
     )
-
-
-def read_prices(path: str) -> Any:
-    """The mapping in a file of prices, not validated yet. Raises RecipeError."""
-    try:
-        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecipeError(f"prices: {path} cannot be read ({error.strerror}).") from error
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"prices: {path} is not UTF-8 text ({error.reason}).") from error
-    except yaml.YAMLError as error:
-        raise RecipeError(f"prices: {path} is not valid YAML: {error}") from error

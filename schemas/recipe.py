@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -15,9 +16,10 @@ from toolloom.schemas.api_source import ApiSource
 from toolloom.schemas.base import JsonObject, Record, digest
 from toolloom.schemas.endpoint import EXECUTION, Endpoint, public
 from toolloom.schemas.errors import RecipeError
-from toolloom.schemas.money import Budget, Prices, read_prices
+from toolloom.schemas.money import Budget, Prices
 from toolloom.schemas.query import Ability, Level, Scenario
 
+LOGIN = re.compile(r"//[^/\s]*@")  # user and password of an address
 AgentName: TypeAlias = Literal["domain", "api", "query", "simulator", "tester"]
 
 
@@ -225,7 +227,7 @@ def parse_recipe(data: Any, where: str) -> Recipe:
     if not isinstance(data, Mapping):
         raise RecipeError(f"{where}: a recipe is a mapping of fields, such as `name: my-dataset`.")
     if isinstance(prices := data.get("prices"), str):
-        data = {**data, "prices": read_prices(prices)}
+        data = {**data, "prices": _read_yaml(prices)}
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
@@ -235,17 +237,22 @@ def parse_recipe(data: Any, where: str) -> Recipe:
 
 def load_recipe(path: str | Path, **changes: Any) -> Recipe:
     """Read a recipe file; `changes` replace top-level fields. Raises RecipeError."""
+    data = _read_yaml(path)
+    if isinstance(data, Mapping):
+        data = {**data, **{k: v for k, v in changes.items() if v is not None}}
+    return parse_recipe(data, str(path))
+
+
+def _read_yaml(path: str | Path) -> Any:
+    """What a YAML file holds. Raises RecipeError."""
     try:
-        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: is not UTF-8 text ({error.reason}).") from error
     except yaml.YAMLError as error:
         raise RecipeError(f"{path} is not valid YAML: {error}") from error
-    if isinstance(data, Mapping):
-        data = {**data, **{k: v for k, v in changes.items() if v is not None}}
-    return parse_recipe(data, str(path))
 
 
 def _unfolded(error: Any) -> list[Any]:
@@ -265,6 +272,8 @@ def _explain(error: Any) -> str:
         needed = "every recipe needs it" if len(error["loc"]) == 1 else "it has no default"
         return f"{where}: missing; {needed}."
     given = error["input"]
+    if isinstance(given, str):
+        given = LOGIN.sub("//", given)
     shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
     return f"{where}: {error['msg'].removeprefix('Value error, ')}{shown}"
 

@@ -54,7 +54,7 @@ def test_prices_come_from_the_recipe_or_a_file(tmp_path: Path) -> None:
         ("m: [", "is not valid YAML"),
         ("m: {prompt: x}", "prices.m.prompt: Input should be a valid number"),
         ("- m", "prices: Input should be a valid dictionary"),
-        (None, "prices.yaml cannot be read"),
+        (None, "prices.yaml: cannot be read"),
     ],
 )
 def test_a_file_of_prices_that_is_none_is_told(

@@ -108,3 +108,11 @@ def test_the_run_id_is_that_of_the_whole_recipe() -> None:
 def test_the_recipes_that_ship_are_valid(path: Path) -> None:
     """Each is named as its file."""
     assert load_recipe(path).name == path.stem.replace("_", "-")
+
+
+def test_an_address_is_told_without_its_password() -> None:
+    """What is wrong with an address is told without the login in it."""
+    with pytest.raises(RecipeError) as error:
+        parse_recipe({"name": "toy", "model": {"base_url": "ftp://me:open-sesame@host/v1"}}, "x")
+    assert "ftp://host/v1" in str(error.value)
+    assert "open-sesame" not in str(error.value)
