@@ -80,7 +80,7 @@ class Purse:
             "max_cost": (f"{self._cost:.4f} US dollars", f"{bound.cost:.4f}"),
         }[limit]
         return (
-            f"The run's budget is used up: {used} of {limit} {getattr(self._budget, limit):,g}, "
+            f"The run's budget is used up: {used} of {limit} {getattr(self._budget, limit):,}, "
             f"and the next request may take {most} more. What was answered is kept: raise "
             f"budget.{limit} and run the same command again to go on."
         )

@@ -6,6 +6,8 @@ from contextlib import suppress
 import pytest
 
 from toolloom.llm import FakeServer, Gateway
+from toolloom.llm.budget import Bound, Purse
+from toolloom.llm.cache import Spent
 from toolloom.llm.fake import Failure
 from toolloom.schemas import Budget, BudgetReached, EndpointDown, Price, RequestRefused
 
@@ -85,3 +87,10 @@ async def test_what_nobody_knows_counts_as_all_it_could_be(cache, at, plain):
             with pytest.raises(BudgetReached, match="max_tokens"):
                 await gateway.model(at(server, tries=9, timeout=0.1)).complete(plain())
         assert server.received in (1, 2)
+
+
+async def test_large_limits_are_told_in_full():
+    """A limit of millions is told as the recipe has it."""
+    purse = Purse(Budget(max_tokens=1_234_567), Spent(0, 1_234_560, 0.0))
+    with pytest.raises(BudgetReached, match="1,234,560 tokens of max_tokens 1,234,567,"):
+        await purse.hold(Bound(8, 0.0))
