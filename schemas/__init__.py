@@ -3,6 +3,7 @@
 from toolloom.schemas.api import API_SEARCH, Api, Source
 from toolloom.schemas.api_source import ApiSource, Format
 from toolloom.schemas.base import JsonObject, Record, canonical, digest, seed_for
+from toolloom.schemas.curation import CurationPlan, Dimension
 from toolloom.schemas.dialogue import (
     Dialogue,
     Execution,
@@ -49,6 +50,7 @@ from toolloom.schemas.recipe import (
     load_recipe,
     parse_recipe,
 )
+from toolloom.schemas.splits import Regeneration, Split, SplitPlan
 from toolloom.schemas.verdict import Finding, Reason, Rejected, Sample, Verdict, Vote
 
 __all__ = [
@@ -60,7 +62,9 @@ __all__ = [
     "Brief",
     "Budget",
     "BudgetReached",
+    "CurationPlan",
     "Dialogue",
+    "Dimension",
     "Domain",
     "Endpoint",
     "EndpointDenied",
@@ -92,6 +96,7 @@ __all__ = [
     "RecipeError",
     "Record",
     "Reference",
+    "Regeneration",
     "Rejected",
     "Replica",
     "RequestRefused",
@@ -100,6 +105,8 @@ __all__ = [
     "Scenario",
     "SearchPlan",
     "Source",
+    "Split",
+    "SplitPlan",
     "StoreError",
     "TemplateError",
     "ToolCall",

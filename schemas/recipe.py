@@ -14,10 +14,12 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from toolloom.schemas.api_source import ApiSource
 from toolloom.schemas.base import JsonObject, Record, digest
+from toolloom.schemas.curation import CurationPlan
 from toolloom.schemas.endpoint import EXECUTION, Endpoint, public
 from toolloom.schemas.errors import RecipeError
 from toolloom.schemas.money import Budget, Prices
 from toolloom.schemas.query import Ability, Level, Scenario
+from toolloom.schemas.splits import Regeneration, SplitPlan
 
 LOGIN = re.compile(r"//[^/\s]*@")  # user and password of an address
 AgentName: TypeAlias = Literal["domain", "api", "query", "simulator", "tester"]
@@ -147,6 +149,13 @@ class Recipe(Record):
     )
     queries: QueryPlan = Field(default_factory=QueryPlan, description="Queries to draw.")
     tester: TestPlan = Field(default_factory=TestPlan, description="How samples are judged.")
+    curation: CurationPlan = Field(
+        default_factory=CurationPlan, description="What is sorted out of accepted rows."
+    )
+    splits: SplitPlan = Field(default_factory=SplitPlan, description="How rows are split.")
+    regenerate: Regeneration | None = Field(
+        default=None, description="The version and split to make anew; `toolloom regenerate`."
+    )
     shard_size: int = Field(default=64, ge=1, le=10_000, description="Records in a shard.")
     prices: Prices = Field(
         default_factory=dict,

@@ -45,6 +45,10 @@ class Reason(StrEnum):
     ILLEGAL_SCHEMA = "illegal_schema"
     NOT_IMPORTED = "not_imported"
     NOTHING_TO_DRAW = "nothing_to_draw"
+    # What curation sorts out.
+    EXACT_DUPLICATE = "exact_duplicate"
+    CONTAMINATED = "contaminated"
+    OVERREPRESENTED = "overrepresented"
 
 
 class Finding(Record):
@@ -87,6 +91,9 @@ class Sample(Record):
 
     dialogue: Dialogue
     verdict: Verdict
+    flags: tuple[Finding, ...] = Field(
+        default=(), description="What curation found and was told to keep."
+    )
     provenance: tuple[Provenance, ...] = Field(default=(), description="How it was made.")
 
     @property
