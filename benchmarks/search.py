@@ -23,10 +23,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from toolloom.llm import Embedder, Gateway
-from toolloom.pipeline.publish import find_dataset
 from toolloom.pipeline.retrieval import Finder, ndcg
 from toolloom.pipeline.store import find_run
-from toolloom.pipeline.tables import read_samples
+from toolloom.pipeline.versions import find_version
 from toolloom.schemas import Api, Endpoint, NothingFound, Sample, SearchPlan, ToolloomError
 
 DEPTHS = (1, 5)
@@ -53,12 +52,12 @@ class Task:
 def of_run(outputs: Path, name: str) -> Task:
     """The accepted queries of a run, or of a version of a dataset. Raises NothingFound."""
     try:
-        version = find_dataset(outputs, name)
+        version = find_version(outputs, name)
     except NothingFound:
         run = find_run(outputs, name)
         samples = [Sample.model_validate(row) for row in run.accepted()]
         return task(run.id, _unique(run.stage("apis").records(Api)), queries(samples))
-    samples = list(read_samples(version.path))
+    samples = list(version.samples())
     offered = _unique(api for s in samples for api in (*s.dialogue.query.pool, *_needed(s)))
     return task(version.label, offered, queries(samples))
 

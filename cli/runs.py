@@ -24,9 +24,9 @@ from toolloom.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.publish import Published
     from toolloom.pipeline.runner import Made
     from toolloom.pipeline.store import RunFolder
+    from toolloom.pipeline.versions import Version
     from toolloom.pipeline.watch import Watch
     from toolloom.schemas import Recipe
 
@@ -185,7 +185,7 @@ def show(
         str,
         typer.Argument(
             metavar="RUN|DATASET",
-            help="A run's id or its beginning, `latest`, a dataset's `name` or `name/v2`, a path.",
+            help="A run's id or its beginning, `latest`, a dataset `name` or `name/1.2.0`, a path.",
         ),
     ] = "latest",
     n: Annotated[int, typer.Option("-n", min=0, help="Dialogues to print.")] = 1,
@@ -193,29 +193,26 @@ def show(
 ) -> None:
     """Print the counts of a run or dataset, and a dialogue of it.
 
-    Examples: `toolloom show`, `toolloom show quickstart/v1 -n 3`
+    Examples: `toolloom show`, `toolloom show quickstart/1.0.0 -n 3`
     """
     from itertools import islice
 
     from toolloom.pipeline import screen
-    from toolloom.pipeline.publish import Published
-    from toolloom.pipeline.report import Counts, count
-    from toolloom.pipeline.tables import read_samples
+    from toolloom.pipeline.report import count
+    from toolloom.pipeline.screen_datasets import version_view
+    from toolloom.pipeline.versions import Version
     from toolloom.schemas import Sample
 
     found = _find(outputs, what)
-    if isinstance(found, Published):
-        counts = Counts.model_validate(found.manifest["counts"])
-        samples = read_samples(found.path)
-        say(f"Dataset {found.label}", "")
+    if isinstance(found, Version):
+        say(f"Dataset {found.label}", "", version_view(found))
+        samples = found.samples()
     else:
-        counts = count(found)
+        say(f"Run {found.id}", "", screen.counts_view(count(found)))
         samples = map(Sample.model_validate, found.accepted())
-        say(f"Run {found.id}", "")
-    say(screen.counts_view(counts))
     for sample in islice(samples, n):
         say(screen.sample_view(sample), "")
-    if isinstance(found, Published):
+    if isinstance(found, Version):
         say("import datasets", found.load_line)
 
 
@@ -255,14 +252,14 @@ def rejected(
     say(f"{shown} of {matching} rejected records of {folder.id} that match.")
 
 
-def _find(outputs: Path, what: str) -> RunFolder | Published:
+def _find(outputs: Path, what: str) -> RunFolder | Version:
     """The dataset of this name, or else the run."""
-    from toolloom.pipeline.publish import find_dataset
     from toolloom.pipeline.store import find_run
+    from toolloom.pipeline.versions import find_version
     from toolloom.schemas import NothingFound
 
     try:
-        return find_dataset(outputs, what)
+        return find_version(outputs, what)
     except NothingFound as no_dataset:
         try:
             return find_run(outputs, what)

@@ -1,4 +1,7 @@
-"""The dataset card: README.md with the YAML header that maps configs to files."""
+"""The dataset card: README.md with the YAML header that maps configs to files.
+
+It is made of the manifest alone, so that it can be made again and compared.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from typing import Any
 
 import yaml
 
-from toolloom.pipeline.report import API_BANK, Counts, StageCount, Tally, dollars, percent
+from toolloom.pipeline.plots import plots
+from toolloom.pipeline.report import API_BANK, Counts, StageCount, dollars, percent
 from toolloom.pipeline.tables import CONFIGS
-from toolloom.schemas import JsonObject, digest
+from toolloom.pipeline.tallies import added
+from toolloom.schemas import JsonObject
 
 SIZES = (
     (1_000, "n<1K"),
@@ -18,27 +23,53 @@ SIZES = (
     (1_000_000, "100K<n<1M"),
     (10_000_000, "1M<n<10M"),
 )
+MOST_SOURCES = 50  # of APIs, that are listed
+TESTS = {
+    "train": "to train on",
+    "validation": "to validate on: APIs that are seen in `train`, other calls",
+    "test_instruction": "new instructions for APIs that are seen in `train`",
+    "test_tool": "tools that are unseen, of categories that are seen in `train`",
+    "test_category": "categories that are unseen",
+    "apis": "rejected before there were queries",
+}
 
 
-def card(manifest: JsonObject, counts: Counts) -> str:
-    """The text of README.md. Holds no time of day: equal runs make equal cards."""
-    header = yaml.safe_dump(_header(manifest, counts), sort_keys=False, allow_unicode=True)
-    recipe = manifest["recipe"]
+def card(manifest: JsonObject) -> str:
+    """The text of README.md. Holds no time of day: equal versions make equal cards."""
+    header = yaml.safe_dump(_header(manifest), sort_keys=False, allow_unicode=True)
+    recipe = _first_run(manifest)["recipe"]
+    splits = [told for told in manifest["splits"].values() if told["rows"]]
     parts = [
         f"---\n{header}---",
-        f"# {recipe['name']} {manifest['version']}",
+        f"# {manifest['name']} {manifest['version']}",
         cell(recipe["description"]) or "Training data for language models that use tools.",
-        _what(counts),
+        _what(splits),
         "## Load it",
         _loading(manifest),
+        "## Splits",
+        _splits(manifest),
         "## What is in it",
-        _tallies("Ability", counts.abilities),
-        _tallies("Scenario", counts.scenarios),
-        table(("Category", "Dialogues"), counts.categories.items()),
+        *(f"![{plot.title}](plots/{plot.name}.svg)" for plot in plots(manifest)),
+        *(
+            _tallies(title, name, manifest)
+            for title, name in (
+                ("Ability", "abilities"),
+                ("Scenario", "scenarios"),
+                ("Calls", "calls"),
+                ("Category", "categories"),
+                ("Observations", "observations"),
+            )
+        ),
         "## How it was made",
-        _making(manifest, counts),
+        _origin(manifest),
+        *_runs(manifest),
         "## What was rejected",
-        table(("Reason", "Records"), counts.reasons.items()) or "Nothing.",
+        table(("Reason", "Records"), added(manifest["splits"].values(), "reasons").items())
+        or "Nothing.",
+        "## APIs",
+        _apis(manifest),
+        "## Limits",
+        _limits(manifest, splits),
         "## Columns",
         *_columns(manifest),
     ]
@@ -62,16 +93,23 @@ def cell(value: Any) -> str:
     return text
 
 
-def _header(manifest: JsonObject, counts: Counts) -> JsonObject:
+def _first_run(manifest: JsonObject) -> JsonObject:
+    """The run that made the APIs: its recipe says what the dataset is for."""
+    found: JsonObject = manifest["runs"][manifest["apis"]["run"]]
+    return found
+
+
+def _header(manifest: JsonObject) -> JsonObject:
+    rows = sum(told["rows"] for told in manifest["splits"].values())
     return {
-        "pretty_name": manifest["recipe"]["name"],
+        "pretty_name": manifest["name"],
         "license": "unknown",  # the terms of the models and APIs it was made with decide
         "task_categories": ["text-generation"],
         "tags": ["function-calling", "tool-use", "synthetic", "toolloom"],
-        "size_categories": [next((s for n, s in SIZES if counts.accepted < n), "n>10M")],
+        "size_categories": [next((s for n, s in SIZES if rows < n), "n>10M")],
         "configs": [
-            _config(name, _cache_version(manifest), place == 0)
-            for place, name in enumerate(manifest["configs"])
+            _config(name, splits, _cache_version(manifest), place == 0)
+            for place, (name, splits) in enumerate(manifest["configs"].items())
         ],
     }
 
@@ -80,21 +118,26 @@ def _cache_version(manifest: JsonObject) -> str:
     """A version of digits that no other dataset has.
 
     `datasets` caches what it loads from a folder under the folder's name, the config and this
-    version alone: without it, two datasets in folders called `v1` would be one to it.
+    version alone: without it, two datasets in folders called `1.0.0` would be one to it.
     """
-    return f"0.0.{int(digest(manifest), 16)}"
+    return f"0.0.{int(manifest['content'][:12], 16)}"
 
 
-def _config(name: str, version: str, default: bool) -> JsonObject:
-    files = [{"split": "train", "path": f"{name}/train-*.parquet"}]
+def _config(name: str, splits: JsonObject, version: str, default: bool) -> JsonObject:
+    files = [
+        {"split": split, "path": f"{name}/{split}-*.parquet"}
+        for split, made in splits.items()
+        if made["files"]
+    ]
     made: JsonObject = {"config_name": name, "version": version, "data_files": files}
     return {**made, "default": True} if default else made
 
 
-def _what(counts: Counts) -> str:
+def _what(splits: list[JsonObject]) -> str:
+    rows, several = (sum(told[name] for told in splits) for name in ("rows", "several_turns"))
     return (
-        f"{counts.accepted} dialogues, {counts.several_turns} of them with several user turns, "
-        f"that call {counts.apis} APIs. Each call was checked against its API's JSON Schema, "
+        f"{rows:,} dialogues, {several:,} of them with several user turns. "
+        "Each call was checked against its API's JSON Schema, "
         "against what the user said and what the APIs answered; what did not pass is in the "
         "config `rejected` with its reason and the model's raw responses."
     )
@@ -102,36 +145,74 @@ def _what(counts: Counts) -> str:
 
 def _loading(manifest: JsonObject) -> str:
     lines = [
-        f'{name} = load_dataset("<this folder or repository>", "{name}", split="train")'
-        f"  # {made['rows']} rows"
-        for name, made in manifest["configs"].items()
+        f'{name} = load_dataset("<this folder or repository>", "{name}", split="{split}")'
+        f"  # {made['rows']:,} rows"
+        for name, splits in manifest["configs"].items()
+        for split, made in list(splits.items())[:1]
     ]
     code = "\n".join(["from datasets import load_dataset", "", *lines])
-    notes = ["`training` holds JSON columns, which need `datasets` 4.7 or newer."]
-    if left := manifest["configs"].get("training", {}).get("left_out", 0):
+    notes = [
+        "`sft` holds JSON columns, which need `datasets` 4.7 or newer; all other configs are text."
+    ]
+    if left := sum(made["left_out"] for made in manifest["configs"].get("sft", {}).values()):
         notes.append(
-            f"{left} dialogues with numbers that `datasets` cannot hold exactly are left out of "
+            f"{left:,} dialogues with numbers that `datasets` cannot hold exactly are left out of "
             "it; `samples` has them."
         )
+    notes.append("`SHA256SUMS` holds the sums of all files, for `sha256sum --check`.")
     return f"```python\n{code}\n```\n\n{' '.join(notes)}"
 
 
-def _tallies(title: str, tallies: dict[str, Tally]) -> str:
-    rows = [(kind, tally.accepted, tally.rejected) for kind, tally in tallies.items()]
-    return table((title, "Accepted", "Rejected"), rows)
-
-
-def _making(manifest: JsonObject, counts: Counts) -> str:
-    agents = table(
-        ("Stage", "Agent", "Model", "Prompts (hashes)"),
-        [(a["stage"], a["agent"], a["model"], " ".join(a["prompts"])) for a in manifest["agents"]],
-    )
+def _splits(manifest: JsonObject) -> str:
+    rows = [
+        (name, TESTS[name], told["rows"], told["rejected"], told["apis"], " ".join(told["runs"]))
+        for name, told in manifest["splits"].items()
+    ]
+    plan = manifest["plan"]
+    weights = ", ".join(f"{name} {plan[name]:g}" for name in list(TESTS)[:5])
     intro = (
-        f"By toolloom {manifest['toolloom']}, run `{manifest['run']}`, seed "
-        f"{manifest['recipe']['seed']}. `manifest.json` holds the whole recipe and the "
-        "hashes of all files."
+        "The tests are ToolLLM's three levels of generalisation. A hash of an API's category and "
+        "tool decides whether it is held out, and a hash of its calls in which of the other "
+        f"splits a dialogue is (weights: {weights}): no API of an unseen split is in another, not "
+        "even as a distractor, and a larger dataset keeps every row in its split."
     )
-    return "\n\n".join(part for part in (intro, _spending(counts), _asked(counts), agents) if part)
+    head = ("Split", "What it holds", "Dialogues", "Rejected", "APIs", "Run")
+    return f"{intro}\n\n{table(head, rows)}"
+
+
+def _tallies(title: str, name: str, manifest: JsonObject) -> str:
+    """One kind of count: a row for each value, a column for each split."""
+    splits = {split: told for split, told in manifest["splits"].items() if told["rows"]}
+    total = added(splits.values(), name)
+    rows = [
+        (value, count, *(told[name].get(value, 0) for told in splits.values()))
+        for value, count in total.items()
+    ]
+    return table((title, "All", *splits), rows)
+
+
+def _origin(manifest: JsonObject) -> str:
+    made = f"By toolloom {manifest['toolloom']} (code {manifest['code'][:12]})."
+    if before := manifest["parent"]:
+        split = manifest["regenerated"]
+        how = f"with the split `{split}` made anew" if split else "with all splits made anew"
+        made += f" It follows version {before['version']}, {how}."
+    return (
+        f"{made} `manifest.json` holds the recipe and the counts of each run, and the hashes of "
+        "all files."
+    )
+
+
+def _runs(manifest: JsonObject) -> Iterable[str]:
+    for name, run in manifest["runs"].items():
+        counts = Counts.model_validate(run["counts"])
+        yield f"### Run `{name}`, seed {run['seed']}"
+        yield _spending(counts)
+        yield _asked(counts)
+        yield table(
+            ("Stage", "Agent", "Model", "Prompts (hashes)"),
+            [(a["stage"], a["agent"], a["model"], " ".join(a["prompts"])) for a in run["agents"]],
+        )
 
 
 def _spending(counts: Counts) -> str:
@@ -165,6 +246,45 @@ def _row(stage: StageCount, priced: bool) -> list[Any]:
     tokens = [use.prompt_tokens, percent(use.cached_share), use.completion_tokens]
     done = [stage.name, stage.agent, stage.accepted, stage.rejected, use.requests]
     return [*done, *tokens, *([dollars(use.cost)] if priced else [])]
+
+
+def _apis(manifest: JsonObject) -> str:
+    """Where they come from, with the licence of each source."""
+    apis = manifest["apis"]
+    seen = {split: made["rows"] for split, made in manifest["configs"].get("apis", {}).items()}
+    parts = ", ".join(f"{rows:,} in `{split}`" for split, rows in seen.items())
+    intro = (
+        f"{apis['count']:,} APIs: {parts}. The config `apis` has each with its source and licence."
+    )
+    rows = [
+        (s["kind"], s["reference"] or "–", s["licence"] or "not stated", s["apis"])
+        for s in apis["sources"][:MOST_SOURCES]
+    ]
+    more = len(apis["sources"]) - MOST_SOURCES
+    rest = f"And {more:,} more sources." if more > 0 else ""
+    listed = table(("Source", "Read from", "Licence", "APIs"), rows)
+    return "\n\n".join(part for part in (intro, listed, rest) if part)
+
+
+def _limits(manifest: JsonObject, splits: list[JsonObject]) -> str:
+    """What the data cannot be held to."""
+    runs = [run["recipe"] for run in manifest["runs"].values()]
+    languages = sorted({language for recipe in runs for language in recipe["languages"]})
+    models = sorted({a["model"] for run in manifest["runs"].values() for a in run["agents"]} - {""})
+    played = added(splits, "observations")
+    real = played.get("executed", 0)
+    lines = [
+        f"Words are written by {', '.join(map(cell, models)) or 'no model'}, in "
+        f"{', '.join(map(cell, languages))}: their errors and manners are in it. The checks of "
+        "words are made for English.",
+        f"{real:,} of {sum(played.values()):,} observations come from APIs that were really "
+        "executed; the others were played, and are no facts about the world.",
+        "Checks find what contradicts a schema, the user or an observation. They do not show "
+        "that a request is interesting, nor that an answer is the best one.",
+        "People, places and accounts are invented; a likeness is chance.",
+        "The licence depends on the terms of the models and of the APIs it was made with.",
+    ]
+    return "\n".join(f"- {line}" for line in lines)
 
 
 def _columns(manifest: JsonObject) -> Iterable[str]:

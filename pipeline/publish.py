@@ -1,4 +1,4 @@
-"""Makes versions of a dataset from finished runs: `<outputs>/datasets/<name>/v1`, `v2`, …
+"""Makes versions of a dataset from finished runs.
 
 A version never changes: it is built in a hidden folder and renamed when it is whole. It holds no
 time of day, so equal runs make equal bytes, and a run that is published already is not again.
@@ -8,95 +8,108 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version as installed
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from toolloom.pipeline import tables
 from toolloom.pipeline.card import card
 from toolloom.pipeline.jsonl import explain, locked, write_lines
-from toolloom.pipeline.report import count
+from toolloom.pipeline.report import count, need_of
+from toolloom.pipeline.splits import api_id, shown, split_of, stray, zone
 from toolloom.pipeline.store import RunFolder
-from toolloom.pipeline.tables import CONFIGS, write_config
-from toolloom.schemas import JsonObject, NothingFound, PublishError, StoreError, digest
+from toolloom.pipeline.tables import APIS, REJECTED, SAMPLES, SFT, Tables
+from toolloom.pipeline.tallies import Tally, sources
+from toolloom.pipeline.versions import (
+    LAYOUT,
+    PARTS,
+    Version,
+    dotted,
+    find_version,
+    following,
+    latest,
+    numbers,
+    open_version,
+)
+from toolloom.schemas import (
+    JsonObject,
+    PublishError,
+    Regeneration,
+    Split,
+    SplitPlan,
+    StoreError,
+    digest,
+)
 from toolloom.schemas.recipe import public_fields, public_recipe
 
-LAYOUT = 1  # part of what makes a version: raised when rows or columns change
+BEFORE_QUERIES = "apis"  # the split of `rejected` for what fell before there were queries
+TRIED_AGAIN = ("queries", "dialogues", "tested")  # stages whose rejects --only-rejected asks again
 
 
 @dataclass(frozen=True)
 class Published:
-    """A version on the disk."""
+    """A version, and whether it was made just now."""
 
-    path: Path
-    manifest: JsonObject
+    version: Version
     fresh: bool = False
 
     @property
+    def path(self) -> Path:
+        return self.version.path
+
+    @property
+    def manifest(self) -> JsonObject:
+        return self.version.manifest
+
+    @property
     def label(self) -> str:
-        return f"{self.manifest['name']}/{self.manifest['version']}"
+        return self.version.label
 
     @property
     def load_line(self) -> str:
-        """Python that loads it, whatever the working directory."""
-        config = next(iter(self.manifest["configs"]))
-        where = json.dumps(str(self.path.resolve()), ensure_ascii=False)
-        return f'datasets.load_dataset({where}, "{config}", split="train")'
+        return self.version.load_line
 
 
 def publish(run: RunFolder, outputs: Path) -> Published:
-    """Make a version of a finished run, or find the one it made. Raises PublishError."""
+    """Make a version of a finished run, or find the one it made. Raises PublishError.
+
+    A run that regenerates a split makes the version that follows from the one it names.
+    """
     _check(run)
+    regenerated = run.recipe.regenerate
+    if regenerated is not None:
+        return publish_split(run, _parent(regenerated, outputs), outputs)
     folder = outputs / "datasets" / run.recipe.name
-    content = _content(run)
     with locked(folder):
-        earlier = list(versions(folder))
-        for published in reversed(earlier):
-            if published.manifest["content"] == content:
-                return published
-        number = 1 + max((_number(p.path) for p in earlier), default=0)
-        return _build(run, folder, f"v{number}", content)
+        return _make(folder, _content(run), lambda: latest(folder), _Whole(run))
 
 
-def versions(folder: Path) -> Iterator[Published]:
-    """A dataset's versions, oldest first."""
-    for path in sorted(folder.glob("v*"), key=_number):
-        if _number(path):
-            yield open_version(path)
+def publish_split(run: RunFolder, parent: Version, outputs: Path) -> Published:
+    """Make the version in which one split of `parent` comes from `run`, and the others are its.
+
+    Raises PublishError.
+    """
+    _check(run)
+    folder = outputs / "datasets" / parent.name
+    content = digest([_content(run), parent.manifest["content"]], 64)
+    with locked(folder):
+        return _make(folder, content, lambda: parent, _Part(run, parent))
 
 
-def open_version(path: Path) -> Published:
-    """Read a version's manifest. Raises StoreError."""
-    try:
-        return Published(path, json.loads((path / "manifest.json").read_bytes()))
-    except OSError as error:
-        raise explain(path / "manifest.json", error, "read") from error
-    except ValueError as error:
-        raise StoreError(f"{path / 'manifest.json'}: is damaged ({error}).") from error
-
-
-def find_dataset(outputs: Path, name: str) -> Published:
-    """The newest version of `name`, `name/v2`, or the one at a path. Raises NothingFound."""
-    if (Path(name) / "manifest.json").is_file():
-        return open_version(Path(name))
-    root = outputs / "datasets"
-    dataset, _, wanted = name.rstrip("/").partition("/")
-    if dataset in {path.name for path in root.glob("*")}:
-        for published in reversed(list(versions(root / dataset))):
-            if wanted in ("", published.path.name):
-                return published
-    known = sorted(f"{p.parent.parent.name}/{p.parent.name}" for p in root.glob("*/v*/*.json"))
-    there = f"There are: {', '.join(known)}." if known else "There is none yet."
-    raise NothingFound(f"There is no dataset {name!r} in {root}. {there}")
-
-
-def _number(path: Path) -> int:
-    """2 of `v2`; 0 of what is no version."""
-    found = re.fullmatch(r"v([1-9]\d*)", path.name)
-    return int(found[1]) if found else 0
+def _parent(wanted: Regeneration, outputs: Path) -> Version:
+    parent = find_version(outputs, wanted.version)
+    if parent.manifest["content"] != wanted.content:
+        raise PublishError(
+            f"{parent.path}: is not the version that this run was made for "
+            f"({wanted.version} with the content {wanted.content[:12]}…). Regenerate the split "
+            "from the version that is there."
+        )
+    return parent
 
 
 def _check(run: RunFolder) -> None:
@@ -118,56 +131,330 @@ def _content(run: RunFolder) -> str:
     return digest([LAYOUT, installed("toolloom"), recipe, hashes], 64)
 
 
-def _build(run: RunFolder, folder: Path, version: str, content: str) -> Published:
+def _make(
+    folder: Path, content: str, parent: Callable[[], Version | None], source: _Whole | _Part
+) -> Published:
+    """The version with this content, found or built; the lock is held."""
+    for number in reversed(numbers(folder)):
+        if (known := _readable(folder / dotted(number))) and known.manifest["content"] == content:
+            _point(folder)
+            return Published(known)
+    version = _build(folder, content, parent(), source)
+    _point(folder)
+    return Published(version, fresh=True)
+
+
+def _readable(path: Path) -> Version | None:
+    """A version; None if it is damaged or of another layout: it is not the one looked for."""
+    try:
+        return open_version(path)
+    except StoreError:
+        return None
+
+
+def _point(folder: Path) -> None:
+    """Let `latest` lead to the highest version."""
+    target, link = dotted(numbers(folder)[-1]), folder / "latest"
+    try:
+        if link.is_symlink() and link.readlink() == Path(target):
+            return
+        temporary = folder / ".latest"
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(target)
+        temporary.replace(link)
+    except OSError as error:
+        raise explain(link, error, "written") from error
+
+
+def _build(folder: Path, content: str, parent: Version | None, source: _Whole | _Part) -> Version:
     building = folder / ".building"  # the lock is held: nobody else builds here
-    path = folder / version
     try:
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir()
-        manifest = _fill(run, building, version, content)
+        manifest = {**_origin(content, parent), **source.fill(building)}
+        _sum(manifest, building)
+        number = dotted(following(numbers(folder), parent, manifest))
+        manifest = {"layout": LAYOUT, "name": folder.name, "version": number, **manifest}
+        _tell(manifest, building)
+        path = folder / number
         building.rename(path)
     except OSError as error:
-        raise explain(path, error, "written") from error
+        raise explain(folder, error, "written") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    return Published(path, manifest, fresh=True)
+    return Version(path, manifest)
 
 
-def _fill(run: RunFolder, folder: Path, version: str, content: str) -> JsonObject:
-    """Write a version's files; its manifest."""
-    recipe, counts = run.recipe, count(run)
-    configs = _write_configs(run, folder)
-    manifest = {
-        "name": recipe.name,
-        "version": version,
-        "content": content,
-        "run": run.id,
-        "toolloom": installed("toolloom"),
-        "recipe": public_recipe(recipe),
-        "counts": counts.model_dump(mode="json"),
-        "agents": _agents(run),
-        "configs": configs,
+def _origin(content: str, parent: Version | None) -> JsonObject:
+    """What the manifest tells of a version's origin."""
+    before = parent and {
+        "version": parent.number,
+        "sha256": sha256(parent.path / "manifest.json"),
     }
-    write_lines(folder / "README.md", [card(manifest, counts).encode()])
-    manifest["readme_sha256"] = _sha256(folder / "README.md")
+    return {
+        "layout": LAYOUT,
+        "parent": before,
+        "content": content,
+        "toolloom": installed("toolloom"),
+        "code": code_hash(),
+    }
+
+
+def _sum(manifest: JsonObject, folder: Path) -> None:
+    """Add hash and size of each table to the manifest. Raises PublishError if a copy is not
+    what it was."""
+    for name, told in tables_of(manifest):
+        found = sha256(folder / name)
+        if told.get("sha256", found) != found:
+            raise PublishError(
+                f"{name} of {manifest['parent']['version']}: is damaged (its SHA-256 is not "
+                "the one in its manifest), so no version can be made of it."
+            )
+        told |= {"sha256": found, "bytes": (folder / name).stat().st_size}
+
+
+def tables_of(manifest: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    """Path of each Parquet file, and what the manifest tells of it."""
+    for config in manifest["configs"].values():
+        for split in config.values():
+            yield from split["files"].items()
+
+
+def _tell(manifest: JsonObject, folder: Path) -> None:
+    """Add plots, card, manifest and checksums to the tables."""
+    from toolloom.pipeline.plots import draw
+
+    draw(manifest, folder / "plots")
+    write_lines(folder / "README.md", [card(manifest).encode("utf-8", "replace")])
+    tables = dict(tables_of(manifest))
+    others = sorted(name for name in _names(folder) if name not in tables)
+    manifest["files"] = {name: sha256(folder / name) for name in others}
     text = json.dumps(manifest, indent=2, ensure_ascii=False)
-    write_lines(folder / "manifest.json", [text.encode() + b"\n"])
-    return manifest
+    write_lines(folder / "manifest.json", [text.encode("utf-8", "replace") + b"\n"])
+    write_lines(folder / "SHA256SUMS", list(sums(folder)))  # all of them, before it is there
 
 
-def _write_configs(run: RunFolder, folder: Path) -> JsonObject:
-    """Write the configs that have rows: `datasets` cannot load a split without any."""
-    made: JsonObject = {}
-    for config in CONFIGS:
-        written = write_config(config, run, folder / config.name)
-        if written.rows:
-            files = {str(f.relative_to(folder)): _sha256(f) for f in written.files}
-            made[config.name] = {
-                "rows": written.rows,
-                "left_out": written.left_out,
-                "files": files,
-            }
-    return made
+def _names(folder: Path) -> Iterator[str]:
+    """The files below a folder, as paths in it."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix()
+
+
+def sums(folder: Path) -> Iterator[bytes]:
+    """The lines of SHA256SUMS, in the form that `sha256sum --check` reads."""
+    for name in sorted(_names(folder)):
+        if name != "SHA256SUMS":
+            yield f"{sha256(folder / name)}  {name}\n".encode()
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@cache
+def code_hash() -> str:
+    """SHA-256 over the package's own files: code, prompts, catalogue."""
+    import toolloom
+
+    root, hashed = Path(toolloom.__path__[0]), hashlib.sha256()
+    for room in ("__init__.py", "flows.py", *_ROOMS):
+        for path in sorted((root / room).rglob("*") if (root / room).is_dir() else [root / room]):
+            if path.suffix in {".py", ".j2", ".yaml"} and path.is_file():
+                hashed.update(f"{path.relative_to(root).as_posix()}\0".encode())
+                hashed.update(path.read_bytes())
+    return hashed.hexdigest()
+
+
+_ROOMS = ("agents", "cli", "llm", "pipeline", "prompts", "schemas")
+
+
+class _Rows:
+    """Rows on their way into tables, with the figures of their splits."""
+
+    def __init__(self, tables: Tables, plan: SplitPlan) -> None:
+        self._tables = tables
+        self._plan = plan
+        self.tallies: dict[str, Tally] = {}
+
+    def _tally(self, split: str) -> Tally:
+        return self.tallies.setdefault(split, Tally())
+
+    def accept(self, sample: JsonObject) -> None:
+        """A sample, as JSON. Raises PublishError if it shows an API that its split must not."""
+        need = sample["dialogue"]["query"]
+        split = split_of(self._plan, need).value
+        if api := stray(self._plan, need, Split(split)):
+            raise PublishError(
+                f"{need['id']}: is of the split {split} and shows {api}, whose tool or category "
+                "is held out of it. Queries were not drawn by the recipe's `splits`."
+            )
+        row = tables.encoded(SFT, tables.sft_row(sample))
+        if tables.reads_back(row):
+            self._tables.add(SFT, split, row)
+        else:
+            self._tables.leave_out(SFT, split)
+        self._tables.add(SAMPLES, split, tables.samples_row(sample))
+        self._tally(split).add(sample)
+
+    def reject(self, record: JsonObject) -> None:
+        need = need_of(record["record"])
+        split = split_of(self._plan, need).value if "intent" in need else BEFORE_QUERIES
+        self._tables.add(REJECTED, split, tables.rejected_row(record))
+        self._tally(split).reject(record["reason"])
+
+    def told(self, runs: Iterable[str]) -> JsonObject:
+        """The figures by split; those of rejects without a split are last."""
+        order = [*(split.value for split in Split), BEFORE_QUERIES]
+        ids = list(runs)
+        return {
+            split: {"runs": ids, **self.tallies[split].told()}
+            for split in order
+            if split in self.tallies
+        }
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """A version of all that a run made."""
+
+    run: RunFolder
+
+    def fill(self, folder: Path) -> JsonObject:
+        """Write the tables; what the manifest tells of them."""
+        run, plan = self.run, self.run.recipe.splits
+        with Tables(folder) as sheets:
+            rows = _Rows(sheets, plan)
+            for sample in run.accepted():
+                rows.accept(sample)
+            for record in run.rejected():
+                rows.reject(record)
+            made = [*_apis(run)]
+            for api in made:
+                split = zone(plan, api["category"], api["tool"]).value
+                sheets.add(APIS, split, tables.api_row(api))
+            configs = sheets.finish()
+        return {
+            "regenerated": None,
+            "plan": plan.model_dump(mode="json"),
+            "runs": {run.id: _told_run(run)},
+            "splits": rows.told([run.id]),
+            "apis": {"run": run.id, "count": len(made), "sources": sources(made)},
+            "configs": configs,
+        }
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A version in which one split is new."""
+
+    run: RunFolder
+    parent: Version
+
+    @property
+    def _wanted(self) -> Regeneration:
+        wanted = self.run.recipe.regenerate
+        if wanted is None:
+            raise PublishError(f"{self.run.id}: its recipe does not say which split it is for.")
+        return wanted
+
+    def fill(self, folder: Path) -> JsonObject:
+        """Copy the other splits, write the new one; what the manifest tells of them."""
+        run, before, split = self.run, self.parent.manifest, self._wanted.split.value
+        kept = [*self._kept(split)] if self._wanted.only_rejected else []
+        with Tables(folder) as sheets:
+            rows = _Rows(sheets, SplitPlan.model_validate(before["plan"]))
+            for sample in chain(self._old(split), run.accepted()):
+                rows.accept(sample)
+            for record in chain(self._old_rejects(split), run.rejected()):
+                rows.reject(record)
+            made = sheets.finish()
+        self._only(split, made)
+        fresh = rows.told([*kept, run.id])[split]
+        runs = {run.id: _told_run(run), **before["runs"]}
+        splits = _replaced(before["splits"], split, fresh)
+        used = {before["apis"]["run"], *(r for told in splits.values() for r in told["runs"])}
+        return {
+            "regenerated": split,
+            "plan": before["plan"],
+            "runs": {name: told for name, told in runs.items() if name in used},
+            "splits": splits,
+            "apis": before["apis"],
+            "configs": self._merged(made, split, folder),
+        }
+
+    def _kept(self, split: str) -> list[str]:
+        runs: list[str] = self.parent.manifest["splits"].get(split, {"runs": []})["runs"]
+        return [name for name in runs if name != self.run.id]
+
+    def _old(self, split: str) -> Iterator[JsonObject]:
+        """The parent's rows that stay in the split."""
+        if self._wanted.only_rejected:
+            for row in self.parent.rows("samples", split):
+                yield {key: json.loads(row[key]) for key in PARTS}
+
+    def _old_rejects(self, split: str) -> Iterator[JsonObject]:
+        """The parent's rejects of the split that were not tried again."""
+        if self._wanted.only_rejected:
+            for row in self.parent.rows("rejected", split):
+                if row["stage"] not in TRIED_AGAIN:
+                    parts = ("findings", "record", "provenance")
+                    yield {**row, **{key: json.loads(row[key]) for key in parts}}
+
+    def _only(self, split: str, made: JsonObject) -> None:
+        for config in made.values():
+            if others := sorted(set(config) - {split}):
+                raise PublishError(
+                    f"{self.run.id}: has rows of the split {others[0]}, but was to make {split} "
+                    f"of {self.parent.label} anew."
+                )
+
+    def _merged(self, made: JsonObject, split: Split, folder: Path) -> JsonObject:
+        """The new split's files beside those of the parent, which are copied byte for byte."""
+        merged: JsonObject = {}
+        for config, before in self.parent.manifest["configs"].items():
+            stay = {s: told for s, told in before.items() if s != split or config == APIS.name}
+            for name in (name for told in stay.values() for name in told["files"]):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(self.parent.path / name, folder / name)
+            fresh = made.get(config, {}).get(split)
+            found = _replaced(stay, split, fresh) if fresh else stay
+            if found:
+                merged[config] = found
+        for config in made:
+            merged.setdefault(config, made[config])
+        return merged
+
+
+def _replaced(splits: JsonObject, split: str, told: Any) -> JsonObject:
+    """The splits with one of them exchanged or added, in their order."""
+    found = {**splits, split: told}
+    order = [*(each.value for each in Split), BEFORE_QUERIES]
+    return {name: found[name] for name in sorted(found, key=order.index)}
+
+
+def _apis(run: RunFolder) -> Iterator[JsonObject]:
+    """The APIs of a run; of one that did not make any, those its rows show."""
+    if "apis" in {stage.name for stage in run.plan}:
+        yield from run.stage("apis").objects("accepted")
+        return
+    seen: set[str] = set()
+    for sample in run.accepted():
+        for api in shown(sample["dialogue"]["query"]):
+            if api_id(api) not in seen:
+                seen.add(api_id(api))
+                yield api
+
+
+def _told_run(run: RunFolder) -> JsonObject:
+    """What the manifest tells of a run."""
+    return {
+        "seed": run.recipe.seed,
+        "recipe": public_recipe(run.recipe),
+        "counts": count(run).model_dump(mode="json"),
+        "agents": _agents(run),
+    }
 
 
 def _agents(run: RunFolder) -> list[JsonObject]:
@@ -181,8 +468,3 @@ def _agents(run: RunFolder) -> list[JsonObject]:
     names = ("stage", "agent", "model", "prompts")
     ranked = sorted(found, key=lambda f: (order.index(f[0]) if f[0] in order else -1, *f[1:]))
     return [dict(zip(names, one, strict=True)) for one in ranked]
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 
 from toolloom.schemas import JsonObject, Need, Split, SplitPlan, canonical
 
@@ -15,6 +16,7 @@ SEEN = (Split.TRAIN, Split.VALIDATION, Split.TEST_INSTRUCTION)
 """The splits that share the APIs that are seen in training."""
 
 
+@lru_cache(maxsize=100_000)  # asked for every API of every row
 def zone(plan: SplitPlan, category: str, tool: str) -> Split:
     """Where a tool's APIs may be needed: TRAIN stands for all three splits of seen APIs."""
     whole, part = category, f"{category}/{tool}"

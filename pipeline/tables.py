@@ -1,31 +1,42 @@
 """The configs of a dataset, as Parquet that `datasets.load_dataset` reads.
 
 `datasets` reads Json features with pandas' ujson, which rounds floats of more than 15 digits and
-stops with an error at integers over 64 bits. A training row that would not come back exactly as
-it went in is left out of `training`; it is whole in `samples`, which holds JSON as text.
+stops with an error at integers over 64 bits. A row that would not come back exactly as it went in
+is left out of `sft`; it is whole in `samples`, which holds JSON as text.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain, islice
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from toolloom.pipeline.jsonl import explain, to_text
-from toolloom.pipeline.report import need_of
-from toolloom.pipeline.store import RunFolder, batches
-from toolloom.schemas import API_SEARCH, JsonObject, Message, Sample
+from toolloom.schemas import (
+    API_SEARCH,
+    Ability,
+    JsonObject,
+    Message,
+    Sample,
+    Split,
+    StoreError,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from datasets import Features
+    import pyarrow.parquet as pq
 
-ROWS_IN_GROUP = 1_000  # what is in memory at once
+ROWS_IN_GROUP = 1_000  # what is in memory of a split at once
+LETTERS_IN_GROUP = 16_000_000  # or as many letters, if rows are long
 ROWS_IN_FILE = 100_000
-PARTS = ("dialogue", "verdict", "provenance")  # of a Sample
+_SEARCH = API_SEARCH.as_tool()
+# What ujson may not read as json does: long or exponential numbers, no numbers, half characters.
+_DELICATE = re.compile(r"(?:\d\.?){16}|\d[eE][+-]?\d|NaN|Infinity|\\ud|-0(?![.\d])")
 
 
 @dataclass(frozen=True)
@@ -38,198 +49,308 @@ class Column:
 
 @dataclass(frozen=True)
 class Config:
-    """A config of the dataset: its columns, and how its rows are made of a run."""
+    """A config of the dataset."""
 
     name: str
     about: str
     columns: dict[str, Column]
-    rows: Callable[[RunFolder], Iterator[JsonObject | None]]  # None: a row that is left out
 
 
-@dataclass(frozen=True)
-class Written:
-    """What was written of a config."""
-
-    rows: int
-    left_out: int
-    files: tuple[Path, ...]
-
-
-def training_row(sample: Sample) -> JsonObject:
-    """A sample as a trainer takes it. In the retrieve abilities API Search is the only tool."""
-    query = sample.dialogue.query
-    tools = (API_SEARCH,) if query.ability.searches else query.pool
-    return {
-        "id": sample.id,
-        "ability": query.ability.value,
-        "scenario": query.scenario.value,
-        "messages": [chat_message(message) for message in sample.dialogue.messages],
-        "tools": [api.as_tool() for api in tools],
-        "observations": [m.execution.kind for m in sample.dialogue.messages if m.execution],
-    }
-
-
-def chat_message(message: Message) -> JsonObject:
-    """OpenAI's form; keys without a value are left out, as chat templates ask if they are there."""
-    dumped = message.model_dump(mode="json", exclude={"execution"})
-    return {key: value for key, value in dumped.items() if value is not None and value != []}
-
-
-def reads_back(row: JsonObject) -> bool:
-    """Whether `datasets` will give back this row's JSON exactly, integers as integers."""
-    from datasets.utils.json import ujson_loads
-
-    try:
-        texts = [to_text(v) for v in (*row["messages"], *row["tools"])]
-        return all(to_text(ujson_loads(text)) == text for text in texts)
-    except ValueError:
-        return False
-
-
-def _training(folder: RunFolder) -> Iterator[JsonObject | None]:
-    for row in folder.accepted():
-        made = training_row(Sample.model_validate(row))
-        yield made if reads_back(made) else None
-
-
-def _samples(folder: RunFolder) -> Iterator[JsonObject | None]:
-    for row in folder.accepted():
-        need = need_of(row)
-        kinds = {key: need[key] for key in ("ability", "scenario")}
-        parts = {key: to_text(row[key]) for key in PARTS}
-        yield {"id": need["id"], **kinds, **parts}
-
-
-def _rejected(folder: RunFolder) -> Iterator[JsonObject | None]:
-    for row in folder.rejected():
-        texts = {key: to_text(row[key]) for key in ("findings", "record", "provenance")}
-        yield {**row, **texts}
-
-
-_ID = Column("text", "Id of the record in its run.")
+_ID = Column("text", "Id of the record, unique in its version.")
 _KINDS = {
     "ability": Column("text", "`call`, `retrieve_call` or `plan_retrieve_call` (API-Bank)."),
     "scenario": Column("text", "What the dialogue exercises, such as `parallel`."),
 }
 
-CONFIGS = (
-    Config(
-        "training",
-        "accepted dialogues in OpenAI's chat form, each with its own tools",
-        {
-            "id": _ID,
-            **_KINDS,
-            "messages": Column("objects", "Chat messages; arguments of calls are objects."),
-            "tools": Column("objects", "The tools the assistant was given, distractors included."),
-            "observations": Column(
-                "texts",
-                "How each tool message came about, in order: `executed`, `simulated`, `planned` "
-                "(a fault that was drawn) or `search`.",
-            ),
-        },
-        _training,
-    ),
-    Config(
-        "samples",
-        "the same dialogues with all that is known of them, to check or convert again",
-        {
-            "id": _ID,
-            **_KINDS,
-            "dialogue": Column("text", "JSON: the query with its intent and pool, the messages."),
-            "verdict": Column("text", "JSON: findings (none) and the tester's votes."),
-            "provenance": Column("text", "JSON: the tester's share in the record."),
-        },
-        _samples,
-    ),
-    Config(
-        "rejected",
-        "what did not pass a stage, and why",
-        {
-            "id": _ID,
-            "stage": Column("text", "The stage that rejected it."),
-            "agent": Column("text", "The agent whose work was rejected."),
-            "reason": Column("text", "Code of the first reason."),
-            "detail": Column("text", "What is wrong, in a sentence."),
-            "findings": Column("text", "JSON: all findings."),
-            "record": Column("text", "JSON: the record as far as it came."),
-            "raw": Column("texts", "The model's raw responses, in order."),
-            "provenance": Column("text", "JSON: how it was made."),
-        },
-        _rejected,
-    ),
+SFT = Config(
+    "sft",
+    "accepted dialogues as trainers take them, in OpenAI's chat form, each with its own tools",
+    {
+        "id": _ID,
+        **_KINDS,
+        "messages": Column("objects", "Chat messages; arguments of calls are objects."),
+        "tools": Column("objects", "The tools the assistant was given, distractors included."),
+        "observations": Column(
+            "texts",
+            "How each tool message came about, in order: `executed`, `simulated`, `planned` "
+            "(a fault that was drawn) or `search`.",
+        ),
+        "flags": Column(
+            "texts", "Reasons why curation would have dropped it, had it been told to."
+        ),
+    },
 )
+SAMPLES = Config(
+    "samples",
+    "the same dialogues with all that is known of them, to check or convert again",
+    {
+        "id": _ID,
+        **_KINDS,
+        "dialogue": Column("text", "JSON: the query with its intent and pool, the messages."),
+        "verdict": Column("text", "JSON: findings (none) and the tester's votes."),
+        "flags": Column("text", "JSON: what curation found and was told to keep."),
+        "provenance": Column("text", "JSON: the tester's share in the record."),
+    },
+)
+REJECTED = Config(
+    "rejected",
+    "what did not pass a stage, and why; the split `apis` holds what fell before any query",
+    {
+        "id": _ID,
+        "stage": Column("text", "The stage that rejected it."),
+        "agent": Column("text", "The agent whose work was rejected."),
+        "reason": Column("text", "Code of the first reason."),
+        "detail": Column("text", "What is wrong, in a sentence."),
+        "findings": Column("text", "JSON: all findings."),
+        "record": Column("text", "JSON: the record as far as it came."),
+        "raw": Column("texts", "The model's raw responses, in order."),
+        "provenance": Column("text", "JSON: how it was made."),
+    },
+)
+APIS = Config(
+    "apis",
+    "the APIs: those of the split `train` are seen in training, the others only in their test",
+    {
+        "id": Column("text", "`category/tool/name`."),
+        "category": Column("text", "Category."),
+        "tool": Column("text", "Tool (service)."),
+        "name": Column("text", "The operation's own name."),
+        "function": Column("text", "The name models call it by."),
+        "description": Column("text", "What it does."),
+        "parameters": Column("text", "JSON Schema of the arguments."),
+        "returns": Column("text", "JSON Schema of the response; `null` where unknown."),
+        "source": Column("text", "Kind of source, such as `generated` or `openapi`."),
+        "reference": Column("text", "What it was read from."),
+        "operation": Column("text", "What it is called there."),
+        "licence": Column("text", "SPDX identifier, where known."),
+        "record": Column("text", "JSON: the whole record."),
+    },
+)
+CONFIGS = (SFT, SAMPLES, REJECTED, APIS)
 
 
-def read_samples(dataset: Path) -> Iterator[Sample]:
-    """The samples of a published version, one at a time, without `datasets` and its cache."""
-    import pyarrow.parquet as pq
-
-    for path in sorted((dataset / "samples").glob("train-*.parquet")):
-        for batch in pq.ParquetFile(path).iter_batches(1, columns=list(PARTS)):
-            for row in batch.to_pylist():
-                yield Sample.model_validate({key: json.loads(row[key]) for key in PARTS})
+def training_row(sample: Sample) -> JsonObject:
+    """A sample as a trainer takes it: a row of `sft`."""
+    return sft_row(sample.model_dump(mode="json"))
 
 
-def write_config(config: Config, run: RunFolder, folder: Path) -> Written:
-    """Write a config's Parquet files to `folder`. Raises StoreError; no rows: no files."""
-    left_out = 0
+def sft_row(sample: JsonObject) -> JsonObject:
+    """`training_row` of a sample's JSON. In the retrieve abilities API Search is the only tool."""
+    dialogue = sample["dialogue"]
+    query, messages = dialogue["query"], dialogue["messages"]
+    searches = query["ability"] != Ability.CALL
+    return {
+        "id": query["id"],
+        "ability": query["ability"],
+        "scenario": query["scenario"],
+        "messages": [_bare(message) for message in messages],
+        "tools": [_SEARCH] if searches else [_tool(api) for api in query["pool"]],
+        "observations": [m["execution"]["kind"] for m in messages if m.get("execution")],
+        "flags": [flag["reason"] for flag in sample.get("flags", ())],
+    }
 
-    def kept() -> Iterator[JsonObject]:
-        nonlocal left_out
-        for row in config.rows(run):
-            if row is None:
-                left_out += 1
-            else:
-                yield row
+
+def chat_message(message: Message) -> JsonObject:
+    """OpenAI's form; keys without a value are left out, as chat templates ask if they are there."""
+    return _bare(message.model_dump(mode="json"))
+
+
+def _bare(message: JsonObject) -> JsonObject:
+    return {k: v for k, v in message.items() if v is not None and v != [] and k != "execution"}
+
+
+def _tool(api: JsonObject) -> JsonObject:
+    """As `Api.as_tool`."""
+    kept = {"name": api["function"], **{k: api[k] for k in ("description", "parameters")}}
+    return {"type": "function", "function": kept}
+
+
+def samples_row(sample: JsonObject) -> JsonObject:
+    query = sample["dialogue"]["query"]
+    return {
+        **{key: query[key] for key in ("id", "ability", "scenario")},
+        **{key: to_text(sample[key]) for key in ("dialogue", "verdict", "provenance")},
+        "flags": to_text(sample.get("flags", [])),
+    }
+
+
+def rejected_row(record: JsonObject) -> JsonObject:
+    return {**record, **{k: to_text(record[k]) for k in ("findings", "record", "provenance")}}
+
+
+def api_row(api: JsonObject) -> JsonObject:
+    source = api["source"]
+    return {
+        "id": f"{api['category']}/{api['tool']}/{api['name']}",
+        **{k: api[k] for k in ("category", "tool", "name", "function", "description")},
+        **{k: to_text(api[k]) for k in ("parameters", "returns")},
+        "source": source["kind"],
+        **{k: source[k] for k in ("reference", "operation", "licence")},
+        "record": to_text(api),
+    }
+
+
+def encoded(config: Config, row: JsonObject) -> JsonObject:
+    """A row as it is stored: objects as their JSON."""
+    return {
+        name: list(map(to_text, row[name])) if column.kind == "objects" else row[name]
+        for name, column in config.columns.items()
+    }
+
+
+def reads_back(row: JsonObject) -> bool:
+    """Whether `datasets` will give back an encoded row of `sft` exactly, integers as integers."""
+    texts = [*row["messages"], *row["tools"]]
+    return not any(map(_DELICATE.search, texts)) or all(map(_same_in_ujson, texts))
+
+
+def _same_in_ujson(text: str) -> bool:
+    from datasets.utils.json import ujson_loads
 
     try:
-        counts = [
-            _write_file(config, rows, folder / f"{number}.parquet")
-            for number, rows in enumerate(_files(kept()))
-        ]
-        return Written(sum(counts), left_out, tuple(_named(folder, len(counts))))
-    except OSError as error:
-        raise explain(folder, error, "written") from error
+        return to_text(ujson_loads(text)) == text
+    except ValueError:
+        return False
 
 
-def _files(rows: Iterator[JsonObject]) -> Iterator[Iterator[JsonObject]]:
-    """The rows of each file; each part must be used up before the next is taken."""
-    for first in rows:
-        yield chain([first], islice(rows, ROWS_IN_FILE - 1))
+@dataclass
+class _Sheet:
+    """A split of a config, being written."""
+
+    config: Config
+    folder: Path
+    open: ExitStack
+    waiting: list[JsonObject] = field(default_factory=list)
+    letters: int = 0
+    left_out: int = 0
+    files: list[int] = field(default_factory=list)  # rows in each
+    writer: pq.ParquetWriter | None = None
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return schema_of(self.config)
+
+    def add(self, row: JsonObject) -> None:
+        self.waiting.append(row)
+        self.letters += sum(map(_length, row.values()))
+        if len(self.waiting) >= ROWS_IN_GROUP or self.letters > LETTERS_IN_GROUP:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits as one group of rows."""
+        if not self.waiting:
+            return
+        import pyarrow.parquet as pq
+
+        if self.writer is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            path = self.folder / f"{len(self.files)}.parquet"
+            writer = pq.ParquetWriter(path, self.schema, compression="zstd")
+            self.writer = self.open.enter_context(writer)
+            self.files.append(0)
+        self.writer.write_table(_table(self.schema, self.waiting))
+        self.files[-1] += len(self.waiting)
+        self.waiting, self.letters = [], 0
+        if self.files[-1] >= ROWS_IN_FILE:
+            self.close()
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
 
 
-def _write_file(config: Config, rows: Iterable[JsonObject], path: Path) -> int:
-    import pyarrow.parquet as pq
-
-    features, count = features_of(config), 0
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with pq.ParquetWriter(path, features.arrow_schema, compression="zstd") as writer:
-        for group in batches(rows, ROWS_IN_GROUP):
-            writer.write_table(_table(features, group))
-            count += len(group)
-    return count
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, str) else sum(map(len, value))
 
 
-def _named(folder: Path, count: int) -> Iterator[Path]:
-    """Give the files the names the Hub expects, which hold how many there are."""
-    for number in range(count):
-        path = folder / f"train-{number:05d}-of-{count:05d}.parquet"
+class Tables:
+    """Writes the Parquet files of a version: `<config>/<split>-00000-of-00001.parquet`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._sheets: dict[tuple[str, str], _Sheet] = {}
+        self._open = ExitStack()
+
+    def __enter__(self) -> Tables:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def add(self, config: Config, split: str, row: JsonObject) -> None:
+        """Add a row, encoded."""
+        self._sheet(config, split).add(row)
+
+    def leave_out(self, config: Config, split: str) -> None:
+        """Count a row that the config cannot hold."""
+        self._sheet(config, split).left_out += 1
+
+    def finish(self) -> dict[str, dict[str, JsonObject]]:
+        """Close all files and give them the names the Hub expects, which hold how many there are.
+
+        By config and split: rows, rows left out, and the rows of each file. `datasets` cannot
+        load a split without rows: it has no files.
+        """
+        made: dict[str, dict[str, JsonObject]] = {}
+        for name, split in sorted(self._sheets, key=_place):
+            sheet = self._sheets[name, split]
+            sheet.flush()
+            sheet.close()
+            files = {
+                path.relative_to(self._folder).as_posix(): {"rows": rows}
+                for path, rows in _named(sheet.folder, split, sheet.files)
+            }
+            told = {"rows": sum(sheet.files), "left_out": sheet.left_out, "files": files}
+            made.setdefault(name, {})[split] = told
+        return made
+
+    def _sheet(self, config: Config, split: str) -> _Sheet:
+        key = (config.name, split)
+        if key not in self._sheets:
+            folder = self._folder / config.name / f".{split}"
+            self._sheets[key] = _Sheet(config, folder, self._open)
+        return self._sheets[key]
+
+
+def _place(sheet: tuple[str, str]) -> tuple[int, int]:
+    """Configs and splits in the order in which they are told."""
+    config, split = sheet
+    known = [each.value for each in Split]
+    configs = [each.name for each in CONFIGS]
+    return configs.index(config), known.index(split) if split in known else len(known)
+
+
+def _named(folder: Path, split: str, files: list[int]) -> Iterator[tuple[Path, int]]:
+    for number, rows in enumerate(files):
+        path = folder.parent / f"{split}-{number:05d}-of-{len(files):05d}.parquet"
         (folder / f"{number}.parquet").rename(path)
-        yield path
+        yield path, rows
+    if files:
+        folder.rmdir()
 
 
-def features_of(config: Config) -> Features:
-    """The `datasets` features of a config; they travel in the Parquet schema."""
-    from datasets import Features, Json, List, Value
+def schema_of(config: Config) -> pa.Schema:
+    """The Arrow schema of a config.
 
-    kinds = {"text": Value("string"), "texts": List(Value("string")), "objects": List(Json())}
-    return Features({name: kinds[column.kind] for name, column in config.columns.items()})
-
-
-def _table(features: Features, rows: list[JsonObject]) -> pa.Table:
+    Features travel in it only where objects need them: older versions of `datasets` do not know
+    all features, and read plain columns without.
+    """
     import pyarrow as pa
 
-    schema = features.arrow_schema
+    if any(column.kind == "objects" for column in config.columns.values()):
+        from datasets import Features, Json, List, Value
+
+        kinds = {"text": Value("string"), "texts": List(Value("string")), "objects": List(Json())}
+        columns = {name: kinds[column.kind] for name, column in config.columns.items()}
+        return Features(columns).arrow_schema
+    plain = {"text": pa.string(), "texts": pa.list_(pa.string())}
+    return pa.schema([(name, plain[column.kind]) for name, column in config.columns.items()])
+
+
+def _table(schema: pa.Schema, rows: list[JsonObject]) -> pa.Table:
+    import pyarrow as pa
+
     arrays = [_array([row[field.name] for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
@@ -240,6 +361,33 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
 
     if not pa.types.is_list(kind) or pa.types.is_string(kind.value_type):
         return pa.array(values, type=kind)
-    texts = pa.array([[to_text(v) for v in value] for value in values], pa.list_(pa.string()))
+    texts = pa.array(values, pa.list_(pa.string()))
     inner = pa.ExtensionArray.from_storage(pa.json_(), texts.values)
     return pa.ListArray.from_arrays(texts.offsets, inner, type=kind)
+
+
+def read_rows(path: Path, size: int = 64) -> Iterator[JsonObject]:
+    """The rows of a Parquet file of ours, `size` in memory at a time; objects are decoded.
+
+    Raises StoreError for what is missing or damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            objects = [f.name for f in file.schema_arrow if _holds_json(f.type)]
+            for batch in file.iter_batches(size):
+                for row in cast(Iterable[JsonObject], batch.to_pylist()):
+                    yield {**row, **{name: list(map(json.loads, row[name])) for name in objects}}
+    except FileNotFoundError as error:
+        raise explain(path, error, "read") from error
+    except (OSError, pa.ArrowException, ValueError) as error:
+        why = str(error).partition("\n")[0][:200]
+        raise StoreError(f"{path}: is damaged ({why}).") from error
+
+
+def _holds_json(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(kind)) and isinstance(kind.value_type, pa.JsonType)

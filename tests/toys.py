@@ -44,10 +44,13 @@ from toolloom.schemas import (
 DELAY = 0.0
 
 
+ALL_IN_TRAIN = dict.fromkeys(("validation", "test_instruction", "test_tool", "test_category"), 0)
+
+
 def recipe(**changes: Any) -> Recipe:
-    """A recipe of a few toy records in shards of four."""
+    """A recipe of a few toy records in shards of four, all of them in `train`."""
     fields = {"name": "toy", "shard_size": 4, "queries": {"count": 21}, "apis": {"domains": 6}}
-    return parse_recipe({**fields, **changes}, "a toy recipe")
+    return parse_recipe({**fields, "splits": ALL_IN_TRAIN, **changes}, "a toy recipe")
 
 
 def api(category: str = "weather", name: str = "current") -> Api:

@@ -1,5 +1,6 @@
 import hashlib
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +11,27 @@ import toys
 import yaml
 
 from toolloom.pipeline import tables
+from toolloom.pipeline.card import card as made_card
 from toolloom.pipeline.card import cell, table
 from toolloom.pipeline.jsonl import record_line
-from toolloom.pipeline.publish import Published, find_dataset, publish
+from toolloom.pipeline.publish import Published, publish
 from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.splits import split_of_need
 from toolloom.pipeline.store import PlannedStage, RunFolder, Use
-from toolloom.pipeline.tables import chat_message, reads_back, training_row
+from toolloom.pipeline.tables import SFT, chat_message, encoded, reads_back, training_row
+from toolloom.pipeline.versions import find_version
 from toolloom.schemas import (
     Ability,
+    Intention,
     Message,
     NothingFound,
     PublishError,
     Reason,
     Rejected,
     Sample,
+    Split,
+    SplitPlan,
+    StoreError,
 )
 from toolloom.schemas.recipe import public_recipe
 
@@ -59,11 +67,15 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 async def test_a_run_becomes_a_dataset(tmp_path: Path) -> None:
-    """The three configs load offline, with the rows the run counted."""
+    """Every config loads offline, with the rows the run counted."""
     made = await make_dataset(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
     assert made.published
-    rows = {c: len(load(made.published, c, tmp_path)) for c in ("training", "samples", "rejected")}
-    assert rows == {"training": 17, "samples": 17, "rejected": 5}
+    rows = {c: len(load(made.published, c, tmp_path)) for c in ("sft", "samples", "rejected")}
+    assert rows == {"sft": 17, "samples": 17, "rejected": 4}
+    [fallen] = datasets.load_dataset(
+        str(made.published.path), "rejected", split="apis", cache_dir=str(tmp_path / "hf")
+    )
+    assert fallen["stage"] == "domains"
 
 
 async def test_the_line_to_load_it_works(tmp_path: Path) -> None:
@@ -81,13 +93,13 @@ def test_arguments_of_any_type_come_back(tmp_path: Path) -> None:
         {"a": None, "ü": "\u2028 \U0001f600", "big": 2**63},
     ]
     samples = [toys.sample(toys.query(i), a) for i, a in enumerate(arguments)]
-    rows = load(published(tmp_path, *samples), "training", tmp_path)
+    rows = load(published(tmp_path, *samples), "sft", tmp_path)
     assert [r["messages"][1]["tool_calls"][0]["function"]["arguments"] for r in rows] == arguments
 
 
 def test_keys_without_a_value_are_left_out(tmp_path: Path) -> None:
     """A message has only its own keys, as chat templates ask whether a key is there."""
-    rows = load(published(tmp_path, toys.sample()), "training", tmp_path)
+    rows = load(published(tmp_path, toys.sample()), "sft", tmp_path)
     keys = [set(message) for message in rows[0]["messages"]]
     assert keys == [
         {"role", "content"},
@@ -119,10 +131,10 @@ def test_numbers_that_datasets_cannot_hold_are_only_in_samples(
 ) -> None:
     """A row that would load changed, or break the loading, is left out of training and counted."""
     odd = toys.sample(toys.query(1), {"number": value})
-    assert not reads_back(training_row(odd))
+    assert not reads_back(encoded(SFT, training_row(odd)))
     made = published(tmp_path, toys.sample(), odd)
-    assert [row["id"] for row in load(made, "training", tmp_path)] == ["q0"]
-    assert made.manifest["configs"]["training"]["left_out"] == 1
+    assert [row["id"] for row in load(made, "sft", tmp_path)] == ["q0"]
+    assert made.manifest["configs"]["sft"]["train"]["left_out"] == 1
     kept = json.loads(load(made, "samples", tmp_path)[1]["dialogue"])
     assert kept["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"number": value}
 
@@ -131,40 +143,40 @@ def test_a_sample_can_be_rebuilt(tmp_path: Path) -> None:
     """The samples config holds the whole record."""
     sample = toys.sample()
     row = load(published(tmp_path, sample), "samples", tmp_path)[0]
-    parts = {key: json.loads(row[key]) for key in ("dialogue", "verdict", "provenance")}
+    parts = {key: json.loads(row[key]) for key in ("dialogue", "verdict", "flags", "provenance")}
     assert Sample.model_validate(parts) == sample
 
 
 def test_a_dataset_without_rejects_has_no_such_config(tmp_path: Path) -> None:
     """`datasets` cannot load a split without rows, so there is none."""
     made = published(tmp_path, toys.sample())
-    assert set(made.manifest["configs"]) == {"training", "samples"}
+    assert set(made.manifest["configs"]) == {"sft", "samples", "apis"}
     assert "Nothing." in (made.path / "README.md").read_text()
 
 
 def test_many_rows_make_numbered_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are named as the Hub expects, and load in order."""
-    monkeypatch.setattr(tables, "ROWS_IN_FILE", 3)
+    monkeypatch.setattr(tables, "ROWS_IN_FILE", 4)
     monkeypatch.setattr(tables, "ROWS_IN_GROUP", 2)
     made = published(tmp_path, *(toys.sample(toys.query(i)) for i in range(7)))
-    names = sorted(path.name for path in (made.path / "training").iterdir())
-    assert names == [f"train-0000{i}-of-00003.parquet" for i in range(3)]
-    assert pq.read_metadata(made.path / "training" / names[0]).num_row_groups == 2
-    assert [r["id"] for r in load(made, "training", tmp_path)] == [f"q{i}" for i in range(7)]
+    names = sorted(path.name for path in (made.path / "sft").iterdir())
+    assert names == [f"train-0000{i}-of-00002.parquet" for i in range(2)]
+    assert pq.read_metadata(made.path / "sft" / names[0]).num_row_groups == 2
+    assert [r["id"] for r in load(made, "sft", tmp_path)] == [f"q{i}" for i in range(7)]
 
 
 async def test_equal_runs_publish_equal_bytes(tmp_path: Path) -> None:
     """No time, no path and no order of arrival is in what is published."""
     for name in ("a", "b"):
         await make_dataset(toys.recipe(), outputs=tmp_path / name, stages=toys.STAGES)
-    one, two = (contents(tmp_path / name / "datasets" / "toy" / "v1") for name in ("a", "b"))
+    one, two = (contents(tmp_path / name / "datasets" / "toy" / "1.0.0") for name in ("a", "b"))
     assert one == two
     assert set(one) >= {"README.md", "manifest.json"}
 
 
 async def test_a_run_is_published_once(tmp_path: Path) -> None:
     """Publishing a run again gives the version there is; another run makes the next one."""
-    for seed, version, fresh in ((0, "v1", True), (1, "v2", True), (0, "v1", False)):
+    for seed, version, fresh in ((0, "1.0.0", True), (1, "1.0.1", True), (0, "1.0.0", False)):
         recipe = toys.recipe(seed=seed)
         made = await make_dataset(recipe, outputs=tmp_path, stages=toys.STAGES)
         assert made.published
@@ -174,16 +186,28 @@ async def test_a_run_is_published_once(tmp_path: Path) -> None:
 def test_hashes_in_the_manifest_hold(tmp_path: Path) -> None:
     """Each file's SHA-256 is in the manifest."""
     made = published(tmp_path, toys.sample())
-    for config in made.manifest["configs"].values():
-        for name, sha256 in config["files"].items():
-            assert hashlib.sha256((made.path / name).read_bytes()).hexdigest() == sha256
+    splits = [split for config in made.manifest["configs"].values() for split in config.values()]
+    sums = {name: told["sha256"] for split in splits for name, told in split["files"].items()}
+    sums |= made.manifest["files"]
+    assert set(sums) == set(contents(made.path)) - {"manifest.json", "SHA256SUMS"}
+    for name, sha256 in sums.items():
+        assert hashlib.sha256((made.path / name).read_bytes()).hexdigest() == sha256
+
+
+def test_the_sums_can_be_checked_without_toolloom(tmp_path: Path) -> None:
+    """SHA256SUMS names every other file, in the form of sha256sum."""
+    made = published(tmp_path, toys.sample())
+    lines = (made.path / "SHA256SUMS").read_text().splitlines()
+    found = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    files = {k: v for k, v in contents(made.path).items() if k != "SHA256SUMS"}
+    assert found == {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
 
 
 def test_the_card_maps_configs_to_files(tmp_path: Path) -> None:
     """The header is what the Hub reads, the body says who made it with which prompts."""
     card = (published(tmp_path, toys.sample()).path / "README.md").read_text()
     header = yaml.safe_load(card.split("---")[1])
-    assert [c["config_name"] for c in header["configs"]] == ["training", "samples"]
+    assert [c["config_name"] for c in header["configs"]] == ["sft", "samples", "apis"]
     assert header["size_categories"] == ["n<1K"]
     assert "| tested | query | toy-1 | abc123 |" in card
 
@@ -215,7 +239,7 @@ async def test_how_a_run_is_done_makes_no_other_version(tmp_path: Path) -> None:
         recipe = toys.recipe(model=model, budget={"max_requests": 100 * concurrency})
         made = await make_dataset(recipe, outputs=tmp_path, stages=toys.STAGES)
         assert made.published
-        assert (made.published.path.name, made.published.fresh) == ("v1", fresh)
+        assert (made.published.path.name, made.published.fresh) == ("1.0.0", fresh)
 
 
 def card_of(tmp_path: Path, use: Use, **changes: Any) -> str:
@@ -275,24 +299,141 @@ def test_a_run_that_is_not_finished_is_not_published(tmp_path: Path) -> None:
 
 def test_a_killed_publishing_leaves_no_version(tmp_path: Path) -> None:
     """What a killed process left is neither found nor in the way."""
-    left = tmp_path / "datasets" / "toy" / ".building" / "training"
+    left = tmp_path / "datasets" / "toy" / ".building" / "sft"
     left.mkdir(parents=True)
     (left / "0.parquet").write_text("half")
     made = published(tmp_path, toys.sample())
-    assert made.path.name == "v1"
-    assert sorted(p.name for p in made.path.parent.iterdir()) == [".lock", "v1"]
+    assert made.path.name == "1.0.0"
+    assert sorted(p.name for p in made.path.parent.iterdir()) == [".lock", "1.0.0", "latest"]
 
 
-@pytest.mark.parametrize("name", ["toy", "toy/v1", "toy/", "{outputs}/datasets/toy/v1"])
+NAMES = ["toy", "toy/1.0.0", "toy/latest", "toy/"]
+PATHS = ["{outputs}/datasets/toy/1.0.0", "{outputs}/datasets/toy/latest"]
+
+
+@pytest.mark.parametrize("name", NAMES + PATHS)
 def test_a_dataset_is_found_by_what_people_type(tmp_path: Path, name: str) -> None:
     """By name, name and version, or path."""
     published(tmp_path, toys.sample())
-    assert find_dataset(tmp_path, name.format(outputs=tmp_path)).label == "toy/v1"
+    assert find_version(tmp_path, name.format(outputs=tmp_path)).label == "toy/1.0.0"
 
 
-@pytest.mark.parametrize("name", ["tox", "toy/v2", "", "../datasets/toy", "a\x00b"])
+@pytest.mark.parametrize("name", ["tox", "toy/1.0.1", "", "../datasets/toy", "a\x00b"])
 def test_a_dataset_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
     """The error lists what there is."""
     published(tmp_path, toys.sample())
-    with pytest.raises(NothingFound, match="toy/v1"):
-        find_dataset(tmp_path, name)
+    with pytest.raises(NothingFound, match="toy/1.0.0"):
+        find_version(tmp_path, name)
+
+
+def in_city(city: str) -> Sample:
+    """A sample whose calls, and so whose split, depend on the city."""
+    intent = (Intention(api=toys.api().id, arguments={"city": city}),)
+    return toys.sample(toys.query(intent=intent, id=city, text=f"What is it like in {city}?"))
+
+
+def in_split(split: Split, count: int) -> list[Sample]:
+    """Samples that are in a split, of three quarters train and one quarter test."""
+    plan = SplitPlan(train=0.75, test_instruction=0.25, validation=0, test_tool=0, test_category=0)
+    cities = (in_city(f"City {number}") for number in range(1000))
+    found = (s for s in cities if split_of_need(plan, s.dialogue.query) is split)
+    return list(islice(found, count))
+
+
+PLAN = {
+    "train": 0.75,
+    "test_instruction": 0.25,
+    **dict.fromkeys(("validation", "test_tool", "test_category"), 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "plan", "number"),
+    [
+        (3, 2, PLAN, "1.0.1"),  # nothing but the description
+        (4, 2, PLAN, "1.1.0"),
+        (3, 1, PLAN, "2.0.0"),
+        (3, 0, PLAN, "2.0.0"),
+        (3, 2, {**PLAN, "train": 0.7500001}, "2.0.0"),
+    ],
+)
+def test_a_number_tells_what_changed(
+    tmp_path: Path, train: int, test: int, plan: dict[str, float], number: str
+) -> None:
+    """The last part: no rows; the second: what is trained on; the first: a test or the plan."""
+    seen, new = in_split(Split.TRAIN, 4), in_split(Split.TEST_INSTRUCTION, 2)
+    first = publish(finished_run(tmp_path, [*seen[:3], *new], splits=PLAN), tmp_path)
+    rows = [*seen[:train], *new[:test]]
+    changes = {"splits": plan, "description": "another"}
+    made = publish(finished_run(tmp_path, rows, **changes), tmp_path)
+    assert (first.version.number, made.version.number) == ("1.0.0", number)
+    assert made.manifest["parent"]["version"] == "1.0.0"
+    assert (tmp_path / "datasets" / "toy" / "latest").readlink() == Path(number)
+
+
+def test_a_new_test_split_disturbs_nobody(tmp_path: Path) -> None:
+    """Rows for a split that had none change no figure anyone has."""
+    seen, new = in_split(Split.TRAIN, 1), in_split(Split.TEST_INSTRUCTION, 1)
+    publish(finished_run(tmp_path, seen, splits=PLAN), tmp_path)
+    made = publish(finished_run(tmp_path, [*seen, *new], splits=PLAN, seed=1), tmp_path)
+    assert made.version.number == "1.1.0"
+
+
+def test_rows_are_in_the_split_of_their_calls(tmp_path: Path) -> None:
+    """Each config has the splits that have rows, with the same rows."""
+    rows = [*in_split(Split.TRAIN, 3), *in_split(Split.TEST_INSTRUCTION, 2)]
+    version = publish(finished_run(tmp_path, rows, splits=PLAN), tmp_path).version
+    for config in ("sft", "samples"):
+        assert version.splits(config) == ["train", "test_instruction"]
+    assert [s.id for s in version.samples("test_instruction")] == [r.id for r in rows[3:]]
+    assert [s.id for s in version.samples()] == [r.id for r in rows]
+
+
+def test_a_row_that_shows_a_held_out_api_is_not_published(tmp_path: Path) -> None:
+    """Not even as a distractor; the error names the row and the API."""
+    shown = toys.query(pool=(toys.api(), toys.api("music")))
+    plan = {**PLAN, "test_tool": 0.1, "unseen": ["music/station"]}
+    with pytest.raises(PublishError, match="q0: is of the split .* shows music/station/current"):
+        publish(finished_run(tmp_path, [toys.sample(shown)], splits=plan), tmp_path)
+    assert not list((tmp_path / "datasets" / "toy").glob("[0-9.]*.*"))
+
+
+def test_held_out_apis_are_in_the_split_of_their_test(tmp_path: Path) -> None:
+    """The config `apis` has them apart, with their licence and source."""
+    unseen = toys.api("music")
+    intent = (Intention(api=unseen.id, arguments={"city": "Rome"}),)
+    tested = toys.query(1, pool=(toys.api(), unseen), intent=intent)
+    plan = {**PLAN, "unseen": ["music/station"]}
+    version = publish(
+        finished_run(tmp_path, [toys.sample(), toys.sample(tested)], splits=plan), tmp_path
+    ).version
+    assert [row["id"] for row in version.rows("apis", "test_tool")] == [unseen.id]
+    assert [s.id for s in version.samples("test_tool")] == ["q1"]
+
+
+def test_a_dataset_of_a_newer_layout_is_refused(tmp_path: Path) -> None:
+    """It says so, and nothing is made beside it."""
+    made = published(tmp_path, toys.sample())
+    manifest = {**made.manifest, "layout": 3}
+    (made.path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(StoreError, match="newer toolloom \\(layout 3; this one reads 2\\)"):
+        find_version(tmp_path, "toy")
+    with pytest.raises(StoreError, match="newer toolloom"):
+        publish(finished_run(tmp_path, [in_city("Bern")], seed=1), tmp_path)
+    assert sorted(p.name for p in made.path.parent.iterdir()) == [".lock", "1.0.0", "latest"]
+
+
+def test_a_damaged_table_is_named(tmp_path: Path) -> None:
+    """Reading it raises an error that says which file."""
+    version = published(tmp_path, toys.sample()).version
+    [file] = version.files("samples", "train")
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(StoreError, match=r"samples/train-00000-of-00001\.parquet: is damaged"):
+        list(version.samples())
+
+
+def test_the_card_is_made_of_the_manifest(tmp_path: Path) -> None:
+    """So that it can be made again from the file, and compared."""
+    made = published(tmp_path, toys.sample())
+    manifest = json.loads((made.path / "manifest.json").read_bytes())
+    assert made_card(manifest) == (made.path / "README.md").read_text()

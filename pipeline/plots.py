@@ -1,0 +1,80 @@
+"""The plots of a dataset card, as SVG. Equal figures make equal bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolloom.pipeline.jsonl import replacing
+from toolloom.pipeline.tallies import added
+from toolloom.schemas import JsonObject
+
+MOST_BARS = 16
+_GOOD, _BAD, _INK = "#2f6f9f", "#c8653b", "#333333"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Horizontal bars; `second` is drawn on at their ends."""
+
+    name: str
+    title: str
+    labels: Sequence[str]
+    first: Sequence[int]
+    second: Sequence[int] = ()
+    legend: tuple[str, ...] = ()
+    color: str = _GOOD
+
+
+def plots(manifest: JsonObject) -> Iterator[Plot]:
+    """The plots of a version; none of what it has nothing of."""
+    splits = manifest["splits"]
+    told = [one for one in splits.values() if one["rows"]]
+    names = [name for name, one in splits.items() if one["rows"]]
+    yield Plot(
+        "splits",
+        "Dialogues by split",
+        names,
+        [one["rows"] for one in told],
+        [one["rejected"] for one in told],
+        ("accepted", "rejected"),
+    )
+    for name, title in (("scenarios", "Scenario"), ("calls", "Number of calls")):
+        counts = added(told, name)
+        yield Plot(name, f"Dialogues by {title.lower()}", [*counts], [*counts.values()])
+    if reasons := added(splits.values(), "reasons"):
+        yield Plot("reasons", "Rejected because", [*reasons], [*reasons.values()], color=_BAD)
+
+
+def draw(manifest: JsonObject, folder: Path) -> None:
+    """Write the plots to `<folder>/<name>.svg`."""
+    for plot in plots(manifest):
+        _draw(plot, folder / f"{plot.name}.svg")
+
+
+def _draw(plot: Plot, path: Path) -> None:
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    labels = [str(label) for label in plot.labels[:MOST_BARS]]
+    first, second = plot.first[:MOST_BARS], plot.second[:MOST_BARS]
+    # No time of day, no random ids, and text as text: the viewer's own font shows it.
+    with rc_context({"svg.hashsalt": "toolloom", "svg.fonttype": "none", "text.color": _INK}):
+        figure = Figure(figsize=(7, 0.9 + 0.32 * len(labels)), layout="constrained")
+        axes = figure.subplots()
+        places = range(len(labels))
+        axes.barh(places, first, color=plot.color, label=(*plot.legend, "")[0])
+        if second:
+            axes.barh(places, second, left=first, color=_BAD, label=plot.legend[1])
+            axes.legend(frameon=False)
+        for place, count in zip(places, first, strict=True):
+            axes.text(count, place, f" {count:,}", va="center", fontsize=8)
+        axes.set_yticks(places, labels)
+        axes.invert_yaxis()
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_title(plot.title, loc="left", fontsize=11)
+        axes.margins(x=0.1)
+        with replacing(path) as file:
+            FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})

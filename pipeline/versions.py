@@ -1,0 +1,187 @@
+"""Versions of a dataset on the disk: found, read, numbered.
+
+    <outputs>/datasets/<name>/1.0.0/    a version: it never changes
+    <outputs>/datasets/<name>/latest    a link to the highest one
+
+A number tells users what changed: the first part a test or the layout (figures can no longer be
+compared), the second what is trained on, the third only what was rejected or is told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from toolloom.pipeline.jsonl import explain
+from toolloom.pipeline.tables import read_rows
+from toolloom.schemas import JsonObject, NothingFound, Sample, Split, StoreError
+
+LAYOUT = 2  # raised when files, columns or the manifest change so that older readers fail
+PARTS = ("dialogue", "verdict", "flags", "provenance")  # of a Sample, in the config `samples`
+
+Number: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a dataset."""
+
+    path: Path
+    manifest: JsonObject
+
+    @property
+    def name(self) -> str:
+        return str(self.manifest["name"])
+
+    @property
+    def number(self) -> str:
+        return str(self.manifest["version"])
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}/{self.number}"
+
+    def splits(self, config: str) -> list[str]:
+        """The splits of a config that have rows."""
+        return list(self.manifest["configs"].get(config, {}))
+
+    def files(self, config: str, split: str) -> list[Path]:
+        """The Parquet files of a split, in order."""
+        made = self.manifest["configs"].get(config, {}).get(split, {"files": ()})
+        return [self.path / name for name in made["files"]]
+
+    def rows(self, config: str, split: str) -> Iterator[JsonObject]:
+        """The rows of a split, streamed; JSON columns are decoded. Raises StoreError."""
+        for path in self.files(config, split):
+            yield from read_rows(path)
+
+    def samples(self, split: str | None = None) -> Iterator[Sample]:
+        """The samples of a split, or of all splits, one at a time."""
+        for each in [split] if split else self.splits("samples"):
+            for row in self.rows("samples", each):
+                yield Sample.model_validate({key: json.loads(row[key]) for key in PARTS})
+
+    @property
+    def load_line(self) -> str:
+        """Python that loads it, whatever the working directory."""
+        configs = self.manifest["configs"]
+        config = next(iter(configs))
+        split = next(iter(configs[config]))
+        where = json.dumps(str(self.path.resolve()), ensure_ascii=False)
+        return f'datasets.load_dataset({where}, "{config}", split="{split}")'
+
+
+def open_version(path: Path) -> Version:
+    """Read a version's manifest. Raises StoreError."""
+    where = path / "manifest.json"
+    try:
+        manifest = json.loads(where.read_bytes())
+    except OSError as error:
+        raise explain(where, error, "read") from error
+    except ValueError as error:
+        raise StoreError(f"{where}: is damaged ({error}).") from error
+    if not isinstance(manifest, dict):
+        raise StoreError(f"{where}: is damaged (not a JSON object).")
+    layout = manifest.get("layout", 1)
+    if layout != LAYOUT:
+        age = "a newer" if isinstance(layout, int) and layout > LAYOUT else "an older"
+        advice = "Update toolloom." if age == "a newer" else "Publish its run again."
+        raise StoreError(
+            f"{where}: was made by {age} toolloom (layout {layout}; this one reads {LAYOUT}). "
+            f"{advice}"
+        )
+    if lacking := [key for key in ("name", "version", "configs", "content") if key not in manifest]:
+        raise StoreError(f"{where}: is damaged (no `{lacking[0]}`).")
+    return Version(path, manifest)
+
+
+def numbered(path: Path) -> Number | None:
+    """(1, 2, 0) of `1.2.0`; None of what is no version."""
+    found = re.fullmatch(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", path.name)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+def numbers(folder: Path) -> list[Number]:
+    """The numbers of a dataset's versions, in order."""
+    return sorted(number for path in folder.glob("*.*.*") if (number := numbered(path)))
+
+
+def dotted(number: Number) -> str:
+    return ".".join(map(str, number))
+
+
+def versions(folder: Path) -> list[Version]:
+    """A dataset's versions, oldest first. Raises StoreError."""
+    return [open_version(folder / dotted(number)) for number in numbers(folder)]
+
+
+def latest(folder: Path) -> Version | None:
+    """The version with the highest number."""
+    known = numbers(folder)
+    return open_version(folder / dotted(known[-1])) if known else None
+
+
+def find_version(outputs: Path, name: str) -> Version:
+    """The highest version of `name`, `name/1.2.0`, `name/latest`, or the one at a path.
+
+    Raises NothingFound that lists what there is.
+    """
+    if "\0" not in name and (Path(name) / "manifest.json").is_file():
+        return open_version(Path(name).resolve())
+    root = outputs / "datasets"
+    dataset, _, wanted = name.rstrip("/").partition("/")
+    if dataset in {path.name for path in root.glob("*")}:
+        known = numbers(root / dataset)
+        for number in reversed(known):
+            if wanted in ("", "latest", dotted(number)):
+                return open_version(root / dataset / dotted(number))
+    raise NothingFound(f"There is no dataset {name!r} in {root}. {_known(root)}")
+
+
+def _known(root: Path) -> str:
+    folders = sorted(root.glob("*"))
+    found = [f"{path.name}/{dotted(number)}" for path in folders for number in numbers(path)]
+    older = [f"{p.parent.parent.name}/{p.parent.name}" for p in root.glob("*/v*/manifest.json")]
+    there = f"There are: {', '.join(found)}." if found else "There is none yet."
+    if older:
+        there += f" Of an older layout, to be published again: {', '.join(sorted(older))}."
+    return there
+
+
+def following(known: list[Number], parent: Version | None, made: JsonObject) -> Number:
+    """The number of a version that is made of `parent`: free, and higher than the parent's.
+
+    `made`: its manifest. Raises nothing: there is always a next number.
+    """
+    if parent is None:
+        return (known[-1][0] + 1, 0, 0) if known else (1, 0, 0)
+    major, minor, _ = numbered(Path(parent.number)) or (1, 0, 0)
+    match _change(parent.manifest, made):
+        case "major":
+            return known[-1][0] + 1, 0, 0
+        case "minor":
+            return major, 1 + max(n[1] for n in known if n[0] == major), 0
+        case _:
+            return major, minor, 1 + max(n[2] for n in known if n[:2] == (major, minor))
+
+
+def _change(before: JsonObject, after: JsonObject) -> str:
+    """What kind of change lies between two manifests: major, minor or patch."""
+    if before["layout"] != after["layout"] or before["plan"] != after["plan"]:
+        return "major"
+    old, new = (_hashes(manifest) for manifest in (before, after))
+    for split in Split:
+        # A test that comes anew disturbs nobody; one that changes or goes does.
+        if split is not Split.TRAIN and split in old and old[split] != new.get(split):
+            return "major"
+    return "patch" if old == new else "minor"
+
+
+def _hashes(manifest: JsonObject) -> dict[str, list[str]]:
+    """The hashes of the rows of each split."""
+    samples = manifest["configs"].get("samples", {})
+    return {split: [f["sha256"] for f in made["files"].values()] for split, made in samples.items()}
