@@ -1,11 +1,12 @@
-"""Prefect around the whole job: one flow, and one task for each shard of a stage.
+"""Prefect around the whole job: a flow for a dataset, one for a split, a task for each shard.
 
 Any Prefect server or worker can run it, as `flows.py:make_dataset`:
 
     prefect deploy flows.py:make_dataset --name nightly --pool my-pool --cron "0 2 * * *" \\
         --param recipe=/data/recipe.yaml --param outputs=/data/outputs
 
-`toolloom run` calls it in its own process. The tasks neither retry nor cache: the runner goes on
+`flows.py:regenerate` makes one split of a version anew. `toolloom run` and `toolloom regenerate`
+call them in their own process. The tasks neither retry nor cache: the runner goes on
 where it stopped, and requests are tried again in `toolloom.llm`, the one place that does.
 """
 
@@ -28,6 +29,7 @@ from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
 from toolloom.pipeline import job, runner
+from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store import Mark
 from toolloom.schemas import Recipe, ToolloomError, load_recipe, parse_recipe
@@ -78,6 +80,40 @@ async def make_dataset(
     )
 
 
+@flow(name="regenerate", flow_run_name="{dataset}-{split}", retries=0, persist_result=False)
+async def regenerate(
+    dataset: str,
+    split: str,
+    outputs: str = "outputs",
+    version: str | None = None,
+    seed: int | None = None,
+    recipe: str | dict[str, Any] | None = None,
+    only_rejected: bool = False,
+) -> runner.Made:
+    """Make a split of a dataset's version anew, which is its next version.
+
+    Without a version it is the latest, without a seed the next, without a recipe that of the run
+    which made the split.
+    """
+    planned = plan_regeneration(
+        Path(outputs),
+        dataset,
+        split,
+        version=version,
+        seed=seed,
+        recipe=None if recipe is None else read_recipe(recipe),
+        only_rejected=only_rejected,
+    )
+    return await runner.make_dataset(
+        planned,
+        outputs=Path(outputs),
+        stages=runner.STAGES.get(),
+        progress=runner.PROGRESS.get(),
+        run_shard=run_shard,
+        cache=runner.CACHE.get(),
+    )
+
+
 def run_here(
     recipe: str | dict[str, Any],
     outputs: Path,
@@ -102,6 +138,26 @@ async def start(
     seed: int | None = None,
 ) -> runner.Made:
     """`run_here` for callers that await it."""
+    await _reach(progress, stages, cache)
+    return await make_dataset(recipe, str(outputs), seed)
+
+
+async def start_again(
+    parameters: dict[str, Any],
+    progress: job.Progress | None = None,
+    stages: Sequence[Stage] | None = None,
+    cache: str | None = None,
+) -> runner.Made:
+    """Run the flow `regenerate` in this process. Raises ToolloomError as `run_here` does."""
+    await _reach(progress, stages, cache)
+    made: runner.Made = await regenerate(**parameters)
+    return made
+
+
+async def _reach(
+    progress: job.Progress | None, stages: Sequence[Stage] | None, cache: str | None
+) -> None:
+    """Make sure that Prefect answers, and lay out what a flow finds beside its parameters."""
     runner.PROGRESS.set(progress)
     runner.STAGES.set(stages)
     runner.CACHE.set(cache)
@@ -115,4 +171,3 @@ async def start(
             f"Prefect's API cannot be reached ({failure}). Start its server, unset "
             "PREFECT_API_URL, or do without it: --engine local."
         ) from failure
-    return await make_dataset(recipe, str(outputs), seed)

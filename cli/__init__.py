@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from toolloom.cli import apis, cache, estimate, logs, runs
+from toolloom.cli import apis, audit, cache, datasets, estimate, exports, logs, push, runs, verify
 from toolloom.cli.console import BUG, MISTAKE, complain
 from toolloom.cli.stopping import stoppable
 
@@ -78,6 +78,14 @@ app = typer.Typer(
 )
 for command in (runs.validate, runs.preview, estimate.estimate, runs.run, runs.show, runs.rejected):
     app.command()(command)
+app.command()(push.push)
+app.command()(datasets.versions)
+app.command()(datasets.diff)
+app.command()(datasets.regenerate)
+app.command()(verify.verify)
+app.command()(exports.export)
+app.command()(exports.check_export)
+app.command()(audit.audit)
 app.add_typer(apis.app, name="apis")
 app.add_typer(cache.app, name="cache")
 

@@ -15,7 +15,7 @@ from toolloom.cli import logs
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-NOTHING_ACCEPTED, MISTAKE, BUG = 1, 2, 1
+NOTHING_ACCEPTED, FOUND, MISTAKE, BUG = 1, 1, 2, 1
 HERE = Path("outputs")
 NAMED = 30  # names that a hint lists
 Outputs = Annotated[

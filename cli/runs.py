@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable, Coroutine
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -56,6 +57,7 @@ def validate(recipe: RecipePath) -> None:
     Example: `toolloom validate recipes/quickstart.yaml`
     """
     from toolloom.pipeline.catalogue import category
+    from toolloom.pipeline.curation import benchmarks
     from toolloom.pipeline.pool.sources import described
     from toolloom.pipeline.screen import recipe_view
     from toolloom.schemas import load_recipe
@@ -64,6 +66,7 @@ def validate(recipe: RecipePath) -> None:
     for name in chosen.apis.categories:
         category(name)
     sources = [described(source) for source in chosen.apis.sources]
+    benchmarks.check(chosen)
     say(*recipe_view(chosen))
     count = _compile_prompts()
     say("", *sources, f"The recipe is valid, and so are the {count} prompt templates.")
@@ -84,7 +87,7 @@ def preview(
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)
-    with _watch(chosen, log_json, log_level) as watch:
+    with watched(chosen, log_json, log_level) as watch:
         seen = stopping.run(runner.preview(chosen, n, progress=watch))
     for row in seen.rejected:
         say(screen.rejected_view(row.model_dump(mode="json")), "")
@@ -119,16 +122,16 @@ def run(
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)
-    with _watch(chosen, log_json, log_level) as watch:
+    with watched(chosen, log_json, log_level) as watch:
         watch.say("run", f"Run {chosen.run_id} in {outputs / 'runs'}", run=chosen.run_id)
         if engine is Engine.PREFECT:
             made = _run_in_prefect(recipe, seed, outputs, watch, cache)
         else:
-            made = _run_here(chosen, outputs, watch, cache)
-    _end(made, outputs)
+            made = run_here(chosen, outputs, watch, cache)
+    end(made, outputs)
 
 
-def _watch(recipe: Recipe, log_json: bool, log_level: logs.Level | None) -> Watch:
+def watched(recipe: Recipe, log_json: bool, log_level: logs.Level | None) -> Watch:
     """The run's progress, with its log beside it."""
     from toolloom.pipeline.progress import Journal, Screen
 
@@ -137,7 +140,7 @@ def _watch(recipe: Recipe, log_json: bool, log_level: logs.Level | None) -> Watc
     return Journal() if log_json else Screen(console)
 
 
-def _run_here(recipe: Recipe, outputs: Path, watch: Watch, cache: str | None) -> Made:
+def run_here(recipe: Recipe, outputs: Path, watch: Watch, cache: str | None) -> Made:
     from toolloom.pipeline import runner
 
     return stopping.run(runner.make_dataset(recipe, outputs=outputs, progress=watch, cache=cache))
@@ -146,6 +149,14 @@ def _run_here(recipe: Recipe, outputs: Path, watch: Watch, cache: str | None) ->
 def _run_in_prefect(
     recipe: Path, seed: int | None, outputs: Path, watch: Watch, cache: str | None
 ) -> Made:
+    path = str(recipe.resolve())  # not its fields: Prefect keeps parameters, passwords included
+    return in_prefect(
+        watch, lambda flows: flows.start(path, outputs, watch, cache=cache, seed=seed)
+    )
+
+
+def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -> Made:
+    """Start Prefect, and do work that is given `toolloom.flows`."""
     # Prefect's own log would tear the progress apart; its page and database have all of it.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
@@ -162,11 +173,11 @@ def _run_in_prefect(
     from toolloom import flows
 
     logs.open_again()  # Prefect has put handlers of its own in place
-    path = str(recipe.resolve())  # not its fields: Prefect keeps parameters, passwords included
-    return stopping.run(flows.start(path, outputs, watch, cache=cache, seed=seed))
+    return stopping.run(work(flows))
 
 
-def _end(made: Made, outputs: Path) -> None:
+def end(made: Made, outputs: Path) -> None:
+    """Print what a run came to. Ends with exit code 1 if nothing was accepted."""
     from toolloom.pipeline import screen
 
     say(screen.summary_view(made.summary))

@@ -21,7 +21,7 @@ FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 OPENING = re.compile(r"[{\[]")
 REPAIR = "json_repair"
 MOST_OPENINGS = 200  # brackets tried; bounds the time a hostile answer can take
-LONGEST_REPAIR = 100_000
+LONGEST_REPAIR = 20_000  # repairing takes time that grows with the square of what is nested
 MOST_ERRORS = 3
 LONGEST_ERROR = 200
 

@@ -57,3 +57,11 @@ class Covered:
         if len(wanted) > 1:
             level = need.get("level", str(Level.SINGLE_TOOL))
             self.combinations.setdefault(level, set()).add(wanted)
+
+    def __add__(self, other: Covered) -> Covered:
+        both = Covered()
+        both.apis = self.apis | other.apis
+        for level in {**self.combinations, **other.combinations}:
+            parts = (covered.combinations.get(level, set()) for covered in (self, other))
+            both.combinations[level] = set[frozenset[str]]().union(*parts)
+        return both

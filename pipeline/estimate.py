@@ -17,7 +17,7 @@ from toolloom.llm.cache import address
 from toolloom.pipeline.forecast import Forecast, Sample, Took, forecast, kind_of
 from toolloom.pipeline.job import Progress, use_of
 from toolloom.pipeline.runner import run, standard_stages
-from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stage import Context, Outcome, Stage, planned
 from toolloom.pipeline.store import RunFolder, Use
 from toolloom.schemas import Brief, BudgetReached, Domain, Need, Recipe, Record
 
@@ -38,7 +38,7 @@ async def estimate(
     `cache`: as for a run; by default that of `outputs`. The sample is asked directly, also where
     the run will use batches, which may take a day. Raises what a run raises.
     """
-    chosen = standard_stages() if stages is None else tuple(stages)
+    chosen = planned(standard_stages() if stages is None else stages, recipe)
     took: dict[str, list[Took]] = {stage.name: [] for stage in chosen}
     small = _direct(_shrunk(recipe, n))
     with tempfile.TemporaryDirectory(prefix="toolloom-estimate-") as name:
@@ -59,7 +59,7 @@ async def estimate(
 def _shrunk(recipe: Recipe, n: int) -> Recipe:
     """The recipe with the queries of a sample; its domains are still those of the run."""
     queries = recipe.queries.model_copy(update={"count": min(n, recipe.queries.count)})
-    return recipe.model_copy(update={"queries": queries})
+    return recipe.model_copy(update={"queries": queries, "regenerate": None})
 
 
 def _direct(recipe: Recipe) -> Recipe:
@@ -73,8 +73,12 @@ def _direct(recipe: Recipe) -> Recipe:
 def _watched(stage: Stage, recipe: Recipe, took: list[Took]) -> Stage:
     """The stage with less to do, noting what each record takes."""
 
+    given = stage.work
+    if given is None:
+        return stage
+
     async def work(record: Record, context: Context) -> Outcome:
-        outcome = await stage.work(record, context)
+        outcome = await given(record, context)
         use = _priced(use_of(stage.name, outcome), recipe, stage)
         took.append(Took(kind_of(record), len(outcome.accepted), use))
         return outcome
@@ -90,9 +94,9 @@ def _watched(stage: Stage, recipe: Recipe, took: list[Took]) -> Stage:
 
 def _priced(use: Use, recipe: Recipe, stage: Stage) -> Use:
     """At the prices of the run, which may be those of batches."""
-    endpoint = recipe.endpoint(stage.agent)
-    price = recipe.prices.get(endpoint.model)
-    if price is None or endpoint.mode != "batch":
+    endpoint = recipe.endpoint(stage.agent) if stage.agent else None
+    price = recipe.prices.get(endpoint.model) if endpoint else None
+    if endpoint is None or price is None or endpoint.mode != "batch":
         return use
     tokens = use.prompt_tokens, use.completion_tokens, use.cached_tokens
     return use.model_copy(update={"cost": price.cost(*tokens, batch=True)})

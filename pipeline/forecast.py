@@ -154,12 +154,19 @@ def _use(sums: Mapping[str, float]) -> Use:
 
 
 def flows(recipe: Recipe, stages: Sequence[Stage], sample: Sample) -> list[Flow]:
-    """Send the whole run's records through the stages: what is accepted enters the next."""
+    """Send the whole run's records through the stages: what is accepted enters the next.
+
+    Stages that sift let everything pass here.
+    """
     found: list[Flow] = []
     entering: Mapping[Kind, float] = {}
     for stage in stages:
         if stage.draw:
             entering = _drawn(stage, recipe, found[-1].accepted if found else 0.0)
+        if stage.sift:  # what a few rows have in common says nothing of many
+            total = sum(entering.values())
+            found.append(Flow(total, total))
+            continue
         flow, going_on = Flow(), defaultdict[Kind, float](float)
         for kind, number in entering.items():
             like = sample.like(stage.name, kind)
@@ -205,7 +212,7 @@ def forecast(
 def _unseen(stages: Sequence[Stage], found: Sequence[Flow], sample: Sample) -> Iterator[str]:
     """Stages without a record in the sample, unless they have none in the run either."""
     for stage, flow in zip(stages, found, strict=True):
-        nothing = stage.draw is not None and not flow.entering
+        nothing = stage.sift or (stage.draw is not None and not flow.entering)
         if not sample.took[stage.name] and not nothing:
             yield stage.name
 

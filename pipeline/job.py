@@ -3,8 +3,9 @@
 Stages are taken in legs. A leg begins where a stage needs all of what came before it (it draws,
 or the stage before it settled) and reaches as far as records stream: a shard goes through the
 leg's stages without waiting for other shards, and a record without waiting for others of its
-shard. A stage's input always comes off the disk or as if it did, so that a run that went on after
-a kill sees what an unbroken one sees.
+shard. A stage that sifts is a leg of its own, and all its rows are one shard. A stage's input
+always comes off the disk or as if it did, so that a run that went on after a kill sees what an
+unbroken one sees.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
+from threading import Event
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from toolloom.llm.gateway import Stats
 from toolloom.llm.log import WORK, Work
-from toolloom.pipeline.jsonl import record_line
-from toolloom.pipeline.stage import Context, Outcome, Stage
-from toolloom.pipeline.store import Mark, RunFolder, StageFolder, Use, batches
+from toolloom.pipeline.jsonl import Stopped, record_line
+from toolloom.pipeline.stage import Context, Outcome, Sifted, Sifting, Stage
+from toolloom.pipeline.store import Mark, RunFolder, StageFolder, StageMark, Use, batches
 from toolloom.schemas import Recipe, Record
 
 T = TypeVar("T")
@@ -67,7 +70,7 @@ def legs(stages: Sequence[Stage], finished: Callable[[Stage], bool]) -> Iterator
     """The unfinished stages, in groups through which a shard can go on its own."""
     leg: list[Stage] = []
     for stage in stages:
-        if leg and (finished(stage) or stage.draw or leg[-1].settle):
+        if leg and (finished(stage) or stage.draw or stage.sift or leg[-1].settle or leg[-1].sift):
             yield leg
             leg = []
         if not finished(stage):
@@ -82,7 +85,7 @@ def shards_in_flight(recipe: Recipe, stages: Iterable[Stage]) -> int:
     Three records for each request that may be under way, and two shards in any case.
     """
     requests: dict[tuple[str, str], int] = {}  # agents at one address share its limit
-    for endpoint in (recipe.endpoint(stage.agent) for stage in stages):
+    for endpoint in (recipe.endpoint(stage.agent) for stage in stages if stage.agent):
         # Batches go through the endpoint's own address alone.
         for place in endpoint.places[: 1 if endpoint.batched else None]:
             requests[place] = max(requests.get(place, 0), endpoint.concurrency)
@@ -124,6 +127,9 @@ class Job:
                 self._files(stage).tidy()
                 self.progress.stage_done(stage.name, mark)
         for leg in list(legs(self.stages, lambda s: self._files(s).mark is not None)):
+            if leg[0].sift:
+                await self._sift(leg[0], leg[0].sift)
+                continue
             count = await self._run_leg(leg)
             for stage in leg:
                 mark = self._files(stage).finish(count, stage.writes, stage.settle)
@@ -131,6 +137,32 @@ class Job:
 
     def _files(self, stage: Stage) -> StageFolder:
         return self.folder.stage(stage.name)
+
+    async def _sift(self, stage: Stage, sift: Callable[[Sifting], Iterator[Sifted]]) -> None:
+        """A stage that sifts: all rows at once, in a thread that ends when nobody waits for it."""
+        before, stop = self.stages[self.stages.index(stage) - 1], Event()
+        files, earlier = self._files(stage), self._files(before).accepted(stop)
+        made: list[StageMark] = []
+
+        async def work() -> Mark:
+            WORK.set(Work(self.folder.id, stage.name))
+            given = Sifting(
+                self.context.recipe, stage.name, earlier, self.folder.known(stop), files.path
+            )
+            thread = asyncio.create_task(asyncio.to_thread(files.sift, sift(given)))
+            try:
+                made.append(await asyncio.shield(thread))
+            except asyncio.CancelledError:
+                stop.set()
+                await asyncio.wait([thread])  # the run's folder is let go after it
+                with suppress(Stopped):
+                    thread.result()
+                raise
+            return made[0]
+
+        mark = await self.run_shard(stage.name, 0, work)
+        self.progress.shard_done(stage.name, 0, mark, earlier.count, fresh=True)
+        self.progress.stage_done(stage.name, mark)
 
     async def _run_leg(self, leg: list[Stage]) -> int:
         """Carry all shards through a leg; how many there were."""
@@ -207,7 +239,7 @@ class Job:
     async def _work(self, stage: Stage, record: Record) -> Outcome:
         named = getattr(record, "id", "") or getattr(record, "name", "")  # a source has no id
         WORK.set(Work(self.folder.id, stage.name, stage.agent, named))
-        outcome = await stage.work(record, self.context)
+        outcome = await _worker(stage)(record, self.context)
         self.progress.worked(stage.name, outcome)
         return outcome
 
@@ -229,6 +261,12 @@ class Part:
             [record_line(record) for outcome in outcomes for record in outcome.rejected],
             sum((use_of(stage.name, outcome) for outcome in outcomes), Use()),
         )
+
+
+def _worker(stage: Stage) -> Callable[[Any, Context], Awaitable[Outcome]]:
+    if stage.work is None:
+        raise ValueError(f"the stage {stage.name} has neither `work` nor `sift`")
+    return stage.work
 
 
 Coming: TypeAlias = "asyncio.Future[list[Any]]"

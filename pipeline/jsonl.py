@@ -9,7 +9,9 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Any, BinaryIO, TypeVar
 
 import jsonlines
@@ -52,9 +54,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def to_text(value: Any) -> str:
     """Compact JSON. Text that UTF-8 cannot hold (lone surrogates) is escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = _compact(value)
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -70,15 +75,31 @@ def record_line(record: Record) -> bytes:
     return to_line(record.model_dump(mode="json"))
 
 
+class Lines:
+    """Lines on their way into a file: their number and SHA-256."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hashed = hashlib.sha256()
+        self.count = 0
+
+    def write(self, line: bytes) -> None:
+        self._file.write(line)
+        self._hashed.update(line)
+        self.count += 1
+
+    @property
+    def sha256(self) -> str:
+        return self._hashed.hexdigest()
+
+
 def write_lines(path: Path, lines: Iterable[bytes]) -> tuple[int, str]:
     """Write lines to a file; their number and SHA-256."""
-    count, hashed = 0, hashlib.sha256()
     with replacing(path) as file:
+        written = Lines(file)
         for line in lines:
-            file.write(line)
-            hashed.update(line)
-            count += 1
-    return count, hashed.hexdigest()
+            written.write(line)
+    return written.count, written.sha256
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
@@ -109,6 +130,34 @@ def read_records(path: Path, model: type[R]) -> Iterator[R]:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or model.__name__
             raise _malformed(path, number, f"{where}: {first['msg']}") from error
+
+
+class Stopped(Exception):
+    """Nobody waits for the rows any more."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Records on the disk, as often as they are wanted, one in memory at a time."""
+
+    path: Path
+    count: int
+    stop: Event = field(default_factory=Event)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Their lines. Raises Stopped once `stop` is set."""
+        for line in read_lines(self.path) if self.count else ():
+            self.check()
+            yield line
+
+    def check(self) -> None:
+        if self.stop.is_set():
+            raise Stopped
+
+    def objects(self) -> Iterator[tuple[bytes, JsonObject]]:
+        """Their lines, and what these hold. Raises StoreError with a line that is no object."""
+        if self.count:
+            yield from zip(self, read_objects(self.path), strict=True)
 
 
 def _malformed(path: Path, number: int, why: str) -> StoreError:

@@ -77,4 +77,5 @@ def _draw(plot: Plot, path: Path) -> None:
         axes.set_title(plot.title, loc="left", fontsize=11)
         axes.margins(x=0.1)
         with replacing(path) as file:
-            FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})
+            FigureCanvasSVG(figure)
+            figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})

@@ -15,16 +15,16 @@ from functools import cache
 from importlib.metadata import version as installed
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from toolloom.pipeline import tables
 from toolloom.pipeline.card import card
 from toolloom.pipeline.jsonl import explain, locked, write_lines
-from toolloom.pipeline.report import count, need_of
+from toolloom.pipeline.report import count
 from toolloom.pipeline.splits import api_id, shown, split_of, stray, zone
 from toolloom.pipeline.store import RunFolder
 from toolloom.pipeline.tables import APIS, REJECTED, SAMPLES, SFT, Tables
-from toolloom.pipeline.tallies import Tally, sources
+from toolloom.pipeline.tallies import RowCounts, need_of, sources
 from toolloom.pipeline.versions import (
     LAYOUT,
     PARTS,
@@ -276,10 +276,11 @@ class _Rows:
     def __init__(self, tables: Tables, plan: SplitPlan) -> None:
         self._tables = tables
         self._plan = plan
-        self.tallies: dict[str, Tally] = {}
+        self.counted: dict[str, RowCounts] = {}
+        self.makers: set[Maker] = set()
 
-    def _tally(self, split: str) -> Tally:
-        return self.tallies.setdefault(split, Tally())
+    def _counts(self, split: str) -> RowCounts:
+        return self.counted.setdefault(split, RowCounts())
 
     def accept(self, sample: JsonObject) -> None:
         """A sample, as JSON. Raises PublishError if it shows an API that its split must not."""
@@ -290,28 +291,29 @@ class _Rows:
                 f"{need['id']}: is of the split {split} and shows {api}, whose tool or category "
                 "is held out of it. Queries were not drawn by the recipe's `splits`."
             )
-        row = tables.encoded(SFT, tables.sft_row(sample))
-        if tables.reads_back(row):
+        row, whole = tables.encoded(SFT, tables.sft_row(sample)), tables.samples_row(sample)
+        if not tables.delicate(whole["dialogue"]) or tables.reads_back(row):
             self._tables.add(SFT, split, row)
         else:
             self._tables.leave_out(SFT, split)
-        self._tables.add(SAMPLES, split, tables.samples_row(sample))
-        self._tally(split).add(sample)
+        self._tables.add(SAMPLES, split, whole)
+        self._counts(split).add(sample)
+        self.makers |= makers(sample)
 
     def reject(self, record: JsonObject) -> None:
         need = need_of(record["record"])
         split = split_of(self._plan, need).value if "intent" in need else BEFORE_QUERIES
         self._tables.add(REJECTED, split, tables.rejected_row(record))
-        self._tally(split).reject(record["reason"])
+        self._counts(split).reject(record["reason"])
 
     def told(self, runs: Iterable[str]) -> JsonObject:
         """The figures by split; those of rejects without a split are last."""
         order = [*(split.value for split in Split), BEFORE_QUERIES]
         ids = list(runs)
         return {
-            split: {"runs": ids, **self.tallies[split].told()}
+            split: {"runs": ids, **self.counted[split].told()}
             for split in order
-            if split in self.tallies
+            if split in self.counted
         }
 
 
@@ -338,7 +340,7 @@ class _Whole:
         return {
             "regenerated": None,
             "plan": plan.model_dump(mode="json"),
-            "runs": {run.id: _told_run(run)},
+            "runs": {run.id: _told_run(run, sum(rows.counted.values(), RowCounts()), rows.makers)},
             "splits": rows.told([run.id]),
             "apis": {"run": run.id, "count": len(made), "sources": sources(made)},
             "configs": configs,
@@ -372,7 +374,9 @@ class _Part:
             made = sheets.finish()
         self._only(split, made)
         fresh = rows.told([*kept, run.id])[split]
-        runs = {run.id: _told_run(run), **before["runs"]}
+        made_by = set[Maker]().union(*map(makers, run.accepted()))
+        told = _told_run(run, RowCounts.of(run.accepted()), made_by)
+        runs = {run.id: told, **before["runs"]}
         splits = _replaced(before["splits"], split, fresh)
         used = {before["apis"]["run"], *(r for told in splits.values() for r in told["runs"])}
         return {
@@ -410,7 +414,7 @@ class _Part:
                     f"of {self.parent.label} anew."
                 )
 
-    def _merged(self, made: JsonObject, split: Split, folder: Path) -> JsonObject:
+    def _merged(self, made: JsonObject, split: str, folder: Path) -> JsonObject:
         """The new split's files beside those of the parent, which are copied byte for byte."""
         merged: JsonObject = {}
         for config, before in self.parent.manifest["configs"].items():
@@ -447,24 +451,39 @@ def _apis(run: RunFolder) -> Iterator[JsonObject]:
                 yield api
 
 
-def _told_run(run: RunFolder) -> JsonObject:
-    """What the manifest tells of a run."""
+def _told_run(run: RunFolder, counted: RowCounts, made_by: set[Maker]) -> JsonObject:
+    """What the manifest tells of a run. `counted` and `made_by`: of its accepted rows."""
     return {
         "seed": run.recipe.seed,
         "recipe": public_recipe(run.recipe),
-        "counts": count(run).model_dump(mode="json"),
-        "agents": _agents(run),
+        "counts": count(run, counted).model_dump(mode="json"),
+        "agents": _agents(run, made_by),
     }
 
 
-def _agents(run: RunFolder) -> list[JsonObject]:
-    """Who made the accepted records: stage, agent, model and the hashes of the prompts."""
-    found: set[tuple[Any, ...]] = set()
-    for stage in run.plan:
-        for row in run.stage(stage.name).objects("accepted"):
-            for p in row.get("provenance", ()):
-                found.add((p["stage"], p["agent"], p["model"], tuple(p["prompts"])))
+Maker: TypeAlias = tuple[str, str, str, tuple[str, ...]]
+"""Stage, agent, model and the hashes of the prompts."""
+
+
+def makers(sample: JsonObject) -> set[Maker]:
+    """Who made a sample, its dialogue and its query."""
+    dialogue = sample["dialogue"]
+    return set(
+        map(_maker, chain(*(r["provenance"] for r in (sample, dialogue, dialogue["query"]))))
+    )
+
+
+def _maker(share: JsonObject) -> Maker:
+    return share["stage"], share["agent"], share["model"], tuple(share["prompts"])
+
+
+def _agents(run: RunFolder, made_by: set[Maker]) -> list[JsonObject]:
+    """Who made the accepted rows and the APIs they call."""
     order = [stage.name for stage in run.plan]
-    names = ("stage", "agent", "model", "prompts")
+    found = set(made_by)
+    for stage in {"domains", "apis"} & set(order):
+        for row in run.stage(stage).objects("accepted"):
+            found |= set(map(_maker, row["provenance"]))
     ranked = sorted(found, key=lambda f: (order.index(f[0]) if f[0] in order else -1, *f[1:]))
+    names = ("stage", "agent", "model", "prompts")
     return [dict(zip(names, one, strict=True)) for one in ranked]

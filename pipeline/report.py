@@ -10,7 +10,8 @@ from typing import Any, cast
 from pydantic import Field
 
 from toolloom.pipeline.coverage import Coverage, Covered
-from toolloom.pipeline.store import RunFolder, Use
+from toolloom.pipeline.store import PlannedStage, RunFolder, Use
+from toolloom.pipeline.tallies import RowCounts, need_of
 from toolloom.schemas import AgentName, JsonObject, Recipe, Record
 
 API_BANK = 0.1  # US dollars for a dialogue of API-Bank's five agents, as its authors report
@@ -24,6 +25,7 @@ class StageCount(Record):
     accepted: int
     rejected: int
     finished: bool
+    sifts: bool = Field(default=False, description="It only compares rows with each other.")
     reasons: dict[str, int] = Field(description="Rejected records by reason, most first.")
     use: Use
 
@@ -55,8 +57,12 @@ class Counts(Record):
 
     @property
     def accepted(self) -> int:
-        """What the last stage accepted: the rows of the dataset."""
-        return self.stages[-1].accepted if self.stages else 0
+        """What the last stage accepted: the rows of the dataset.
+
+        Before the end, of the stages that sift the last that is finished counts.
+        """
+        known = [s.accepted for s in self.stages if s.finished or not s.sifts]
+        return known[-1] if known else 0
 
     @property
     def rejected(self) -> int:
@@ -97,20 +103,22 @@ def summarise(folder: RunFolder, **spent: float) -> Summary:
     return Summary(run=folder.id, path=str(folder.path), counts=count(folder), **cast(Any, spent))
 
 
-def count(folder: RunFolder) -> Counts:
-    """Read a run's files once, a record at a time; also of a run that is still going."""
+def count(folder: RunFolder, accepted: RowCounts | None = None) -> Counts:
+    """Read a run's files once, a record at a time; also of a run that is still going.
+
+    `accepted`: what is in its accepted rows, if they were counted already.
+    """
     plan = folder.plan
-    stages = tuple(_count_stage(folder, stage.name, stage.agent) for stage in plan)
+    stages = tuple(_count_stage(folder, stage) for stage in plan)
     recipe = folder.recipe
-    seen = _Seen()
-    seen.add_all(folder.accepted())
+    seen = accepted or RowCounts.of(folder.accepted())
     fallen = Counter(_kinds(row["record"] for row in folder.rejected()))
-    tallies = _tally(seen.kinds, fallen)
+    tallies = _tally(seen, fallen)
     return Counts(
         stages=stages,
         abilities=tallies["ability"],
         scenarios=tallies["scenario"],
-        categories=dict(sorted(seen.categories.items())),
+        categories=dict(sorted(seen.counts["categories"].items())),
         apis=len(seen.apis),
         several_turns=seen.several_turns,
         use=sum((stage.use for stage in stages), Use()),
@@ -149,31 +157,14 @@ def _cover(folder: RunFolder, accepted: Covered) -> Coverage | None:
     return Coverage.of(pool, drawn, accepted)
 
 
-def need_of(row: JsonObject) -> JsonObject:
-    """The need or query inside a record of any stage, as JSON; empty where there is none."""
-    inner: Any = row
-    while isinstance(inner, dict) and "ability" not in inner:
-        inner = inner.get("query", inner.get("dialogue"))
-    return inner if isinstance(inner, dict) else {}
-
-
-def needed_apis(need: JsonObject) -> list[JsonObject]:
-    """The APIs of the pool that the calls of a need go to."""
-    wanted = {intention["api"] for intention in need.get("intent", ())}
-    return [api for api in need.get("pool", ()) if api_id(api) in wanted]
-
-
-def api_id(api: JsonObject) -> str:
-    return f"{api['category']}/{api['tool']}/{api['name']}"
-
-
-def _count_stage(folder: RunFolder, name: str, agent: str) -> StageCount:
-    files = folder.stage(name)
+def _count_stage(folder: RunFolder, stage: PlannedStage) -> StageCount:
+    files = folder.stage(stage.name)
     reasons = Counter(row["reason"] for row in files.objects("rejected"))
     mark = files.mark
     return StageCount(
-        name=name,
-        agent=agent,
+        name=stage.name,
+        agent=stage.agent,
+        sifts=stage.sifts,
         accepted=mark.accepted if mark else sum(1 for _ in files.objects("accepted")),
         rejected=reasons.total(),
         finished=mark is not None,
@@ -189,33 +180,13 @@ def _kinds(rows: Iterable[JsonObject]) -> Iterator[tuple[str, str]]:
         yield from ((kind, need[kind]) for kind in ("ability", "scenario") if kind in need)
 
 
-def _tally(
-    accepted: Counter[tuple[str, str]], rejected: Counter[tuple[str, str]]
-) -> dict[str, dict[str, Tally]]:
-    found: dict[str, dict[str, Tally]] = {"ability": {}, "scenario": {}}
-    for kind, value in sorted({*accepted, *rejected}):
-        pair = (kind, value)
-        found[kind][value] = Tally(accepted=accepted[pair], rejected=rejected[pair])
+def _tally(accepted: RowCounts, rejected: Counter[tuple[str, str]]) -> dict[str, dict[str, Tally]]:
+    found: dict[str, dict[str, Tally]] = {}
+    for kind, name in (("ability", "abilities"), ("scenario", "scenarios")):
+        good = accepted.counts[name]
+        values = {*good, *(value for which, value in rejected if which == kind)}
+        found[kind] = {
+            value: Tally(accepted=good[value], rejected=rejected[kind, value])
+            for value in sorted(values)
+        }
     return found
-
-
-class _Seen:
-    """Counts over accepted samples, in memory that grows with the APIs, not the rows."""
-
-    def __init__(self) -> None:
-        self.kinds: Counter[tuple[str, str]] = Counter()
-        self.categories: Counter[str] = Counter()
-        self.apis: set[str] = set()
-        self.covered = Covered()
-        self.several_turns = 0
-
-    def add_all(self, rows: Iterable[JsonObject]) -> None:
-        for row in rows:
-            self.kinds.update(_kinds([row]))
-            need = need_of(row)
-            self.covered.add(need)
-            apis = needed_apis(need)
-            self.apis.update(map(api_id, apis))
-            self.categories.update({api["category"] for api in apis})
-            messages = row.get("dialogue", row).get("messages", ())
-            self.several_turns += sum(m["role"] == "user" for m in messages) > 1

@@ -18,8 +18,9 @@ from toolloom.llm.cache import address
 from toolloom.llm.gateway import Stats
 from toolloom.pipeline.job import Job, Progress, RunShard, Silent, directly
 from toolloom.pipeline.publish import Published, publish
+from toolloom.pipeline.regenerate import Basis
 from toolloom.pipeline.report import Summary, summarise
-from toolloom.pipeline.stage import Context, Stage
+from toolloom.pipeline.stage import Context, Stage, planned, ready
 from toolloom.pipeline.store import PlannedStage, RunFolder
 from toolloom.schemas import Recipe, Rejected, Sample, load_recipe
 
@@ -43,18 +44,27 @@ async def run(
 ) -> Summary:
     """Run what is not finished yet and sum up the whole.
 
-    Raises EndpointError when an endpoint cannot serve the run: what is finished stays, and the
-    same call goes on from there. A run that is finished opens no gateway. `cache`: the response
-    cache, if it is not that of `outputs`: a path or a SQLAlchemy URL.
+    Raises RecipeError at the start if something a stage will need is missing, and EndpointError
+    when an endpoint cannot serve the run: what is finished stays, and the same call goes on.
+    A run that is finished opens no gateway, and one that makes a split of a version anew begins
+    with that version's APIs. `cache`: the response cache, if it is not that of `outputs`: a path
+    or a SQLAlchemy URL.
     """
-    chosen = standard_stages() if stages is None else tuple(stages)
+    chosen = planned(standard_stages() if stages is None else stages, recipe)
     folder, started = RunFolder(outputs / "runs" / recipe.run_id), time.monotonic()
+    basis = Basis.of(recipe, outputs)
     with folder.locked():
+        if basis:
+            chosen = basis.stages(folder, chosen)
+            basis.prepare(folder, chosen)
+        unfinished = any(folder.stage(stage.name).mark is None for stage in chosen)
+        if unfinished:
+            ready(chosen, recipe)
         folder.open(recipe, [PlannedStage.of(stage) for stage in chosen])
         watch = progress or Silent()
         watch.planned(recipe, chosen)
         stats = Stats()
-        if any(folder.stage(stage.name).mark is None for stage in chosen):
+        if unfinished:
             async with Gateway(
                 address(outputs, cache),
                 prices=recipe.prices,
@@ -144,6 +154,7 @@ def shrunk(recipe: Recipe, n: int) -> Recipe:
     changes = {
         "apis": apis.model_copy(update={"domains": domains}),
         "queries": queries.model_copy(update={"count": min(queries.count, 3 * n)}),
+        "regenerate": None,
     }
     return recipe.model_copy(update=changes)
 
@@ -190,7 +201,7 @@ def _loaded(recipe: Recipe | str | Path) -> Recipe:
 
 
 def standard_stages() -> tuple[Stage, ...]:
-    """The five stages; imported late, because tests and tools bring their own."""
+    """The stages; imported late, because tests and tools bring their own."""
     from toolloom.pipeline.stages import STAGES
 
     return STAGES

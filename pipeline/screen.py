@@ -20,9 +20,9 @@ from toolloom.pipeline.report import (
     Summary,
     Tally,
     dollars,
-    need_of,
     percent,
 )
+from toolloom.pipeline.tallies import need_of
 from toolloom.schemas import AgentName, ApiSource, JsonObject, Recipe, Sample
 from toolloom.schemas.endpoint import public
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 
-from toolloom.llm.cache_admin import Contents, Pruned, Share
 from toolloom.pipeline.report import dollars
 from toolloom.pipeline.screen import grid, text
+
+if TYPE_CHECKING:
+    from toolloom.llm.cache_admin import Contents, Pruned, Share
 
 FIGURES = ("responses", "size", "requests", "tokens sent", "cached", "received")
 UNKNOWN = "–"

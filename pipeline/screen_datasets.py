@@ -34,4 +34,8 @@ def version_view(version: Version) -> RenderableType:
         asked = [(s.name, s.agent, s.use) for s in counts.stages]
         parts.append(Text(f"Run {name}", "bold"))
         parts.append(use_grid([*asked, ("in all", "", counts.use)], counts.priced))
+    accepted, several = (
+        sum(told[n] for told in splits.values()) for n in ("rows", "several_turns")
+    )
+    parts.append(Text(f"{accepted:,} dialogues accepted, {several:,} with several user turns."))
     return Group(*(line for part in parts for line in (part, Text(""))))

@@ -69,14 +69,14 @@ def split_of_need(plan: SplitPlan, need: Need) -> Split:
 
 def needed(need: JsonObject) -> list[JsonObject]:
     """The APIs that the calls of a need go to; of an unserved one, those they would go to."""
-    wanted = {intention["api"] for intention in need["intent"]}
+    wanted = {intention["api"] for intention in need.get("intent", ())}
     return [api for api in shown(need) if api_id(api) in wanted]
 
 
 def shown(need: JsonObject) -> list[JsonObject]:
     """Every API in a row: needed, distracting, or lacking."""
     outside = need.get("outside")
-    return [*need["pool"], *([outside] if outside else [])]
+    return [*need.get("pool", ()), *([outside] if outside else [])]
 
 
 def stray(plan: SplitPlan, need: JsonObject, split: Split) -> str | None:

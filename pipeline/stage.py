@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from toolloom.agents.outcome import Outcome
 from toolloom.llm import Gateway, Model
-from toolloom.schemas import AgentName, Recipe, Record
+from toolloom.pipeline.jsonl import Rows
+from toolloom.schemas import AgentName, Recipe, Record, Rejected
 
 if TYPE_CHECKING:  # a run opens them; reading a stage must not load numpy
     from toolloom.pipeline.execution.session import Workshop
     from toolloom.pipeline.retrieval import Finder
 
-__all__ = ["Context", "Outcome", "Stage"]
+__all__ = ["Context", "Outcome", "Sifted", "Sifting", "Stage", "planned", "ready"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,21 @@ class Context:
 
 
 @dataclass(frozen=True)
+class Sifting:
+    """What a stage that sifts is given."""
+
+    recipe: Recipe
+    stage: str
+    rows: Rows  # all that the stage before accepted
+    known: Rows  # rows of other splits that are published already: id, text, intent and so on
+    scratch: Path  # a folder for files that need not survive
+
+
+Sifted: TypeAlias = bytes | Rejected
+"""What became of one row: its line, as it came or with flags, or the rejected record."""
+
+
+@dataclass(frozen=True)
 class Stage:
     """One step of a run.
 
@@ -50,13 +67,35 @@ class Stage:
     accepted record, in order, and parts them again. A stage that settles, or whose successor
     draws, is complete before the next begins. `expects` tells from how many records the stage
     before accepted how many will enter, for those who watch; without it, all of them will.
+
+    A stage that asks no model but compares rows with each other has no agent and no `work`: it
+    has a `sift`, which reads all rows as often as it wants, in bounded memory, and gives back
+    what became of each in order. It begins when the stage before is complete.
+
+    `when` tells whether a recipe wants the stage. `ready` raises RecipeError if something that
+    the stage will need is not there, and is called before the first stage begins.
     """
 
     name: str
-    agent: AgentName
+    agent: AgentName | Literal[""]
     reads: type[Record]
     writes: type[Record]
-    work: Callable[[Any, Context], Awaitable[Outcome]]
+    work: Callable[[Any, Context], Awaitable[Outcome]] | None = None
     draw: Callable[[Recipe, Iterable[Any]], Iterator[Record]] | None = None
     settle: Callable[[Sequence[Any]], Outcome] | None = None
     expects: Callable[[Recipe, int], int] | None = None
+    sift: Callable[[Sifting], Iterator[Sifted]] | None = None
+    when: Callable[[Recipe], bool] | None = None
+    ready: Callable[[Recipe], None] | None = None
+
+
+def planned(stages: Iterable[Stage], recipe: Recipe) -> tuple[Stage, ...]:
+    """The stages that a recipe wants."""
+    return tuple(stage for stage in stages if stage.when is None or stage.when(recipe))
+
+
+def ready(stages: Iterable[Stage], recipe: Recipe) -> None:
+    """Raises RecipeError if something is missing that a stage will need."""
+    for stage in stages:
+        if stage.ready:
+            stage.ready(recipe)

@@ -15,11 +15,13 @@ from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.grounding import mentions, same, spans
 from toolloom.pipeline.checks.wording import odd_reply, odd_request
 from toolloom.pipeline.compression import compress
+from toolloom.pipeline.curation import balance, benchmarks, contamination, duplicates
 from toolloom.pipeline.execution.replay import replay
 from toolloom.pipeline.pool.importing import shown
 from toolloom.pipeline.pool.sources import ApiList, listed, lists_among, take
 from toolloom.pipeline.retrieval import Index
-from toolloom.pipeline.sampling.drawing import draw_needs, rng_for, shares
+from toolloom.pipeline.sampling.chance import rng_for
+from toolloom.pipeline.sampling.drawing import draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.executed import check_executed
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.schemas import (
@@ -167,6 +169,12 @@ def draw_queries(recipe: Recipe, apis: Iterable[Api]) -> Iterator[Need]:
     if first is not None:
         yield first
         yield from needs
+    elif known and recipe.regenerate:
+        raise ToolloomError(
+            f"queries: the recipe draws none for the split {recipe.regenerate.split}: raise "
+            f"`queries.count` ({recipe.queries.count}), of which the split has its part, or "
+            "weight other `scenarios`."
+        )
     elif known:
         raise ToolloomError(
             f"queries: none of the {len(known)} APIs can serve any of the `scenarios`: no values "
@@ -176,7 +184,8 @@ def draw_queries(recipe: Recipe, apis: Iterable[Api]) -> Iterator[Need]:
 
 
 def expect_needs(recipe: Recipe, _: int) -> int:
-    return recipe.queries.count
+    anew = recipe.regenerate
+    return split_counts(recipe, lambda _: True)[anew.split] if anew else recipe.queries.count
 
 
 async def word_queries(need: Need, context: Context) -> Outcome:
@@ -223,4 +232,15 @@ STAGES: tuple[Stage, ...] = (
     Stage("queries", "query", Need, Query, word_queries, draw_queries, expects=expect_needs),
     Stage("dialogues", "simulator", Query, Dialogue, play_dialogues),
     Stage("tested", "tester", Dialogue, Sample, test_dialogues),
+    Stage("deduplicated", "", Sample, Sample, sift=duplicates.deduplicate),
+    Stage(
+        "decontaminated",
+        "",
+        Sample,
+        Sample,
+        sift=contamination.decontaminate,
+        when=contamination.is_wanted,
+        ready=benchmarks.check,
+    ),
+    Stage("balanced", "", Sample, Sample, sift=balance.balance, when=balance.is_wanted),
 )

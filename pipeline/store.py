@@ -3,6 +3,7 @@
     <outputs>/cache.sqlite                      every model response, shared by all runs
     <outputs>/runs/<run id>/recipe.yaml         the recipe, every field filled in, no passwords
     <outputs>/runs/<run id>/plan.json           the stages in order
+    <outputs>/runs/<run id>/known.jsonl         rows of other splits, if one split is made anew
     <outputs>/runs/<run id>/<stage>/shards/00003.{accepted,rejected}.jsonl, 00003.done
     <outputs>/runs/<run id>/<stage>/{accepted,rejected}.jsonl, done.json
 
@@ -17,17 +18,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain, islice
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import yaml
 from pydantic import Field
 
 from toolloom.pipeline.jsonl import (
+    Lines,
+    Rows,
     locked,
     read_lines,
     read_objects,
     read_records,
     record_line,
+    replacing,
     write_lines,
 )
 from toolloom.schemas import (
@@ -35,6 +40,7 @@ from toolloom.schemas import (
     NothingFound,
     Recipe,
     Record,
+    Rejected,
     load_recipe,
 )
 from toolloom.schemas.recipe import public_recipe
@@ -82,7 +88,7 @@ class Mark(Record):
 class StageMark(Mark):
     """A finished stage: `shards` holds how many records each shard accepted, in order."""
 
-    shards: tuple[int, ...] = Field(description="Empty if the stage settled its records.")
+    shards: tuple[int, ...] = Field(description="Empty if the stage settled or sifted.")
     accepted_sha256: str
     rejected_sha256: str
 
@@ -93,10 +99,16 @@ class PlannedStage(Record):
     name: str
     agent: str
     writes: str
+    sifts: bool = Field(default=False, description="It only compares rows with each other.")
 
     @classmethod
     def of(cls, stage: Stage) -> PlannedStage:
-        return cls(name=stage.name, agent=stage.agent, writes=stage.writes.__name__)
+        return cls(
+            name=stage.name,
+            agent=stage.agent,
+            writes=stage.writes.__name__,
+            sifts=stage.sift is not None,
+        )
 
 
 def _read_mark(path: Path, model: type[R]) -> R | None:
@@ -142,7 +154,7 @@ class StageFolder:
         return chain.from_iterable(map(read_objects, self._files(kind)))
 
     def groups(self, model: type[R], size: int) -> Iterator[list[R]]:
-        """A finished stage's records by shard as they came, or by `size` if it settled them."""
+        """A finished stage's records by shard as they came, or by `size` if it parted them anew."""
         records, mark = self.records(model), self.mark
         if mark and mark.shards:
             yield from (list(islice(records, count)) for count in mark.shards)
@@ -174,6 +186,30 @@ class StageFolder:
         write_lines(self.path / "done.json", [record_line(made)])
         self.tidy()
         return made
+
+    def sift(self, outcomes: Iterable[bytes | Rejected]) -> StageMark:
+        """Write what became of each row into the stage's files, and mark it."""
+        good, bad = self.path / "accepted.jsonl", self.path / "rejected.jsonl"
+        with replacing(good) as kept, replacing(bad) as fallen:
+            accepted, rejected = Lines(kept), Lines(fallen)
+            for each in outcomes:
+                if isinstance(each, bytes):
+                    accepted.write(each)
+                else:
+                    rejected.write(record_line(each))
+        made = StageMark(
+            accepted=accepted.count,
+            rejected=rejected.count,
+            shards=(),
+            accepted_sha256=accepted.sha256,
+            rejected_sha256=rejected.sha256,
+        )
+        write_lines(self.path / "done.json", [record_line(made)])
+        return made
+
+    def accepted(self, stop: Event) -> Rows:
+        """What a finished stage accepted, to be read several times."""
+        return Rows(self.path / "accepted.jsonl", self.mark.accepted if self.mark else 0, stop)
 
     def tidy(self) -> None:
         """Remove the shards of a finished stage, also those a killed process left."""
@@ -223,9 +259,16 @@ class RunFolder:
         write_lines(self.path / "plan.json", map(record_line, plan))
 
     def accepted(self) -> Iterator[JsonObject]:
-        """What the last stage accepted so far."""
-        plan = self.plan
-        return self.stage(plan[-1].name).objects("accepted") if plan else iter(())
+        """What the last stage accepted so far; of those that sift, the last that is finished."""
+        for stage in reversed(self.plan):
+            if not stage.sifts or self.stage(stage.name).mark:
+                return self.stage(stage.name).objects("accepted")
+        return iter(())
+
+    def known(self, stop: Event) -> Rows:
+        """Rows of the dataset's other splits, which those of this run must not repeat."""
+        path = self.path / "known.jsonl"
+        return Rows(path, sum(1 for _ in read_lines(path)) if path.exists() else 0, stop)
 
     def rejected(self) -> Iterator[JsonObject]:
         """What all stages rejected so far."""

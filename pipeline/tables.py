@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 from toolloom.pipeline.jsonl import explain, to_text
 from toolloom.schemas import (
     API_SEARCH,
     Ability,
+    ExportError,
     JsonObject,
     Message,
     Sample,
@@ -35,8 +37,11 @@ ROWS_IN_GROUP = 1_000  # what is in memory of a split at once
 LETTERS_IN_GROUP = 16_000_000  # or as many letters, if rows are long
 ROWS_IN_FILE = 100_000
 _SEARCH = API_SEARCH.as_tool()
-# What ujson may not read as json does: long or exponential numbers, no numbers, half characters.
-_DELICATE = re.compile(r"(?:\d\.?){16}|\d[eE][+-]?\d|NaN|Infinity|\\ud|-0(?![.\d])")
+# What ujson may not read as json does: numbers of many digits or with an exponent, no numbers at
+# all, half characters. More than 15 digits are a run of 9 digits and dots.
+_LONG = re.compile(r"[\d.]{9}")
+_EXPONENT = re.compile(r"\de[+-]\d")
+_ODD = ("NaN", "Infinity", "\\ud")
 
 
 @dataclass(frozen=True)
@@ -151,12 +156,16 @@ def sft_row(sample: JsonObject) -> JsonObject:
 
 
 def chat_message(message: Message) -> JsonObject:
-    """OpenAI's form; keys without a value are left out, as chat templates ask if they are there."""
+    """OpenAI's form; keys without a value are left out, as chat templates ask if they are there.
+
+    Content is always there: of the templates, some stop without the key and others at null.
+    """
     return _bare(message.model_dump(mode="json"))
 
 
 def _bare(message: JsonObject) -> JsonObject:
-    return {k: v for k, v in message.items() if v is not None and v != [] and k != "execution"}
+    bare = {k: v for k, v in message.items() if v is not None and v != [] and k != "execution"}
+    return bare if "content" in bare else {"role": bare.pop("role"), "content": "", **bare}
 
 
 def _tool(api: JsonObject) -> JsonObject:
@@ -200,8 +209,12 @@ def encoded(config: Config, row: JsonObject) -> JsonObject:
 
 def reads_back(row: JsonObject) -> bool:
     """Whether `datasets` will give back an encoded row of `sft` exactly, integers as integers."""
-    texts = [*row["messages"], *row["tools"]]
-    return not any(map(_DELICATE.search, texts)) or all(map(_same_in_ujson, texts))
+    return all(map(_same_in_ujson, filter(delicate, (*row["messages"], *row["tools"]))))
+
+
+def delicate(text: str) -> bool:
+    """Whether JSON holds what ujson might read as something else."""
+    return bool(_LONG.search(text) or _EXPONENT.search(text) or any(odd in text for odd in _ODD))
 
 
 def _same_in_ujson(text: str) -> bool:
@@ -391,3 +404,20 @@ def _holds_json(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_list(kind)) and isinstance(kind.value_type, pa.JsonType)
+
+
+@contextmanager
+def load_file(path: Path) -> Iterator[Iterable[JsonObject]]:
+    """A file of rows as `datasets` loads it, without its cache. Raises ExportError."""
+    from datasets import disable_progress_bars, load_dataset
+
+    disable_progress_bars()
+    kind = "parquet" if path.suffix == ".parquet" else "json"
+    with TemporaryDirectory() as folder:
+        try:
+            loaded = load_dataset(kind, data_files=str(path), split="train", cache_dir=folder)
+        except Exception as error:
+            why = str(error.__cause__ or error).partition("\n")[0][:200]
+            told = f"`datasets` does not load it ({type(error).__name__}: {why})"
+            raise ExportError(told) from error
+        yield loaded

@@ -1,53 +1,74 @@
-"""What is in a split, counted from its rows: the figures of the manifest and of the card."""
+"""What is in rows, counted: the figures of runs, manifests and cards."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
+from toolloom.pipeline.coverage import Covered
 from toolloom.pipeline.splits import api_id, needed
 from toolloom.schemas import JsonObject
 
 MOST_SOURCES = 1_000  # of APIs, that a manifest lists
 
 
-class Tally:
-    """Counts over the rows of a split, in memory that grows with the APIs, not the rows."""
+class RowCounts:
+    """Counts over rows, in memory that grows with the APIs, not the rows."""
 
     def __init__(self) -> None:
-        self._rows = 0
-        self._several_turns = 0
-        self._apis: set[str] = set()
-        self._counts: dict[str, Counter[str]] = {name: Counter() for name in COUNTED}
+        self.rows = 0
+        self.several_turns = 0
+        self.apis: set[str] = set()
+        self.covered = Covered()
+        self.counts: dict[str, Counter[str]] = {name: Counter() for name in COUNTED}
 
-    def add(self, sample: JsonObject) -> None:
-        """Count an accepted sample, as JSON."""
-        dialogue = sample["dialogue"]
-        query, messages = dialogue["query"], dialogue["messages"]
-        apis, counts = needed(query), self._counts
-        self._rows += 1
-        self._several_turns += sum(m["role"] == "user" for m in messages) > 1
-        self._apis.update(map(api_id, apis))
-        counts["abilities"][query["ability"]] += 1
-        counts["scenarios"][query["scenario"]] += 1
+    @classmethod
+    def of(cls, rows: Iterable[JsonObject]) -> RowCounts:
+        counted = cls()
+        for row in rows:
+            counted.add(row)
+        return counted
+
+    def add(self, row: JsonObject) -> None:
+        """Count an accepted row, as JSON; of a run under way it may be any record."""
+        need, counts = need_of(row), self.counts
+        self.rows += 1
+        for kind, name in (("ability", "abilities"), ("scenario", "scenarios")):
+            if kind in need:
+                counts[name][need[kind]] += 1
+        self.covered.add(need)
+        apis = [api for api in needed(need) if api != need.get("outside")]
+        self.apis.update(map(api_id, apis))
         counts["categories"].update({api["category"] for api in apis})
-        counts["calls"][str(sum(len(m.get("tool_calls", ())) for m in messages))] += 1
-        counts["observations"].update(m["execution"]["kind"] for m in messages if m["execution"])
+        messages = row.get("dialogue", row).get("messages", ())
+        self.several_turns += sum([m["role"] == "user" for m in messages]) > 1
+        counts["calls"][str(sum([len(m.get("tool_calls", ())) for m in messages]))] += 1
+        counts["observations"].update(
+            [m["execution"]["kind"] for m in messages if m.get("execution")]
+        )
 
     def reject(self, reason: str) -> None:
-        self._counts["reasons"][reason] += 1
+        self.counts["reasons"][reason] += 1
 
     def told(self) -> JsonObject:
         """The figures, in an order that does not depend on the order of the rows."""
-        counts = {name: _ordered(self._counts[name], name) for name in COUNTED}
-        rejected = self._counts["reasons"].total()
         return {
-            "rows": self._rows,
-            "rejected": rejected,
-            "several_turns": self._several_turns,
-            "apis": len(self._apis),
-            **counts,
+            "rows": self.rows,
+            "rejected": self.counts["reasons"].total(),
+            "several_turns": self.several_turns,
+            "apis": len(self.apis),
+            **{name: _ordered(self.counts[name], name) for name in COUNTED},
         }
+
+    def __add__(self, other: RowCounts) -> RowCounts:
+        both = RowCounts()
+        both.rows = self.rows + other.rows
+        both.several_turns = self.several_turns + other.several_turns
+        both.apis = self.apis | other.apis
+        both.covered = self.covered + other.covered
+        both.counts = {name: self.counts[name] + other.counts[name] for name in COUNTED}
+        return both
 
 
 COUNTED = ("abilities", "scenarios", "categories", "calls", "observations", "reasons")
@@ -78,3 +99,11 @@ def sources(apis: Iterable[JsonObject]) -> list[JsonObject]:
     ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     names = ("kind", "reference", "licence", "apis")
     return [dict(zip(names, (*key, n), strict=True)) for key, n in ranked[:MOST_SOURCES]]
+
+
+def need_of(row: JsonObject) -> JsonObject:
+    """The need or query inside a record of any stage, as JSON; empty where there is none."""
+    inner: Any = row
+    while isinstance(inner, dict) and "ability" not in inner:
+        inner = inner.get("query", inner.get("dialogue"))
+    return inner if isinstance(inner, dict) else {}

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from toolloom.pipeline.jsonl import explain
 from toolloom.pipeline.tables import read_rows
@@ -64,6 +64,20 @@ class Version:
         for each in [split] if split else self.splits("samples"):
             for row in self.rows("samples", each):
                 yield Sample.model_validate({key: json.loads(row[key]) for key in PARTS})
+
+    def told(self, key: str) -> Any:
+        """What the manifest tells under a key. Raises StoreError if it tells nothing."""
+        if key not in self.manifest:
+            raise StoreError(f"{self.path / 'manifest.json'}: is damaged (no `{key}`).")
+        return self.manifest[key]
+
+    def parsed(self, row: JsonObject, name: str) -> Any:
+        """The JSON in a text column. Raises StoreError."""
+        try:
+            return json.loads(row[name])
+        except (KeyError, TypeError, ValueError) as error:
+            where = f"{self.path}: the row {row.get('id')}"
+            raise StoreError(f"{where} is damaged (no JSON in `{name}`).") from error
 
     @property
     def load_line(self) -> str:
@@ -160,7 +174,7 @@ def following(known: list[Number], parent: Version | None, made: JsonObject) -> 
     if parent is None:
         return (known[-1][0] + 1, 0, 0) if known else (1, 0, 0)
     major, minor, _ = numbered(Path(parent.number)) or (1, 0, 0)
-    match _change(parent.manifest, made):
+    match change(parent.manifest, made):
         case "major":
             return known[-1][0] + 1, 0, 0
         case "minor":
@@ -169,7 +183,7 @@ def following(known: list[Number], parent: Version | None, made: JsonObject) -> 
             return major, minor, 1 + max(n[2] for n in known if n[:2] == (major, minor))
 
 
-def _change(before: JsonObject, after: JsonObject) -> str:
+def change(before: JsonObject, after: JsonObject) -> str:
     """What kind of change lies between two manifests: major, minor or patch."""
     if before["layout"] != after["layout"] or before["plan"] != after["plan"]:
         return "major"

@@ -26,6 +26,7 @@ class StageFigures:
 
     name: str
     expects: Callable[[int], int | None]
+    asks: bool = True  # a model
     done: int = 0
     accepted: int = 0
     rejected: int = 0
@@ -55,7 +56,7 @@ class StageFigures:
 
     def requests_left(self) -> float | None:
         """None before it is known what a record takes."""
-        if self.finished or self.total == self.done:
+        if self.finished or not self.asks or self.total == self.done:
             return 0.0
         if self.total is None or not self.worked:
             return None
@@ -117,7 +118,9 @@ class Watch:
     def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None:
         self.on_start()
         self._run, self._priced = recipe.run_id, bool(recipe.prices)
-        self.stages = {s.name: StageFigures(s.name, _expecting(s, recipe)) for s in stages}
+        self.stages = {
+            s.name: StageFigures(s.name, _expecting(s, recipe), bool(s.agent)) for s in stages
+        }
 
     def opened(self, stats: Stats) -> None:
         self._stats = stats

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from toolloom.schemas.base import Record
 
@@ -46,5 +47,13 @@ class CurationPlan(Record):
     balance: dict[Dimension, float] = Field(
         default_factory=dict,
         description="By dimension: how many times as many rows of one value as of the median "
-        "value a split may have.",
+        "value a split may have, 1 or more.",
     )
+
+    @field_validator("balance")
+    @classmethod
+    def _leaves_the_median(cls, value: dict[Dimension, float]) -> dict[Dimension, float]:
+        for dimension, factor in value.items():
+            if not (math.isfinite(factor) and factor >= 1):
+                raise ValueError(f"{dimension.value} must be a finite number of 1 or more")
+        return value

@@ -12,6 +12,8 @@ ToolloomError
 ├── ImportFailed           a source of APIs that cannot be read at all
 ├── StoreError             a folder or file that cannot be written or read
 ├── PublishError           a dataset that cannot be made of a run
+├── ExportError            a dataset that cannot be written, or a file read, in a trainer's form
+├── PushError              a version that cannot be brought to the Hub
 └── NothingFound           a run, dataset or record that does not exist
 """
 
@@ -68,6 +70,14 @@ class StoreError(ToolloomError):
 
 class PublishError(ToolloomError):
     """A dataset that cannot be made of a run."""
+
+
+class PushError(ToolloomError):
+    """A version that cannot be brought to the Hub."""
+
+
+class ExportError(ToolloomError):
+    """A dataset that cannot be written, or a file that cannot be read, in a trainer's form."""
 
 
 class NothingFound(ToolloomError):

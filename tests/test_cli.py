@@ -18,7 +18,10 @@ from toolloom.pipeline.screen import rejected_view, safe, spoken
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.schemas import EndpointDown, Query, Reason
 
-RECIPE = "name: toy\nshard_size: 4\nqueries: {count: 21}\napis: {domains: 6}\n"
+RECIPE = (
+    "name: toy\nshard_size: 4\nqueries: {count: 21}\napis: {domains: 6}\n"
+    "splits: {validation: 0, test_instruction: 0, test_tool: 0, test_category: 0}\n"
+)
 TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
 
 
@@ -60,7 +63,7 @@ def test_run_ends_with_counts_and_the_line_that_loads(home: Path) -> None:
     assert ran.exit_code == 0
     assert "17 dialogues accepted, 0 with several user turns, from 5 categories" in ran.stdout
     assert "ungrounded_argument" in ran.stdout
-    assert f'datasets.load_dataset("{home}/outputs/datasets/toy/v1", "training"' in ran.stdout
+    assert f'datasets.load_dataset("{home}/outputs/datasets/toy/1.0.0", "sft"' in ran.stdout
     assert "tested: 17 accepted, 2 rejected" in ran.stderr
 
 
@@ -68,7 +71,7 @@ def test_running_again_publishes_nothing_new(home: Path) -> None:
     """A finished run is summed up again."""
     run_toy()
     ran = run_toy()
-    assert "Published before, unchanged: toy/v1" in ran.stdout
+    assert "Published before, unchanged: toy/1.0.0" in ran.stdout
     assert "0 requests sent" in ran.stdout
 
 
@@ -76,7 +79,7 @@ def test_a_seed_makes_another_run(home: Path) -> None:
     """`--seed` replaces the recipe's."""
     run_toy()
     ran = call("run", "toy.yaml", "--engine", "local", "--seed", "3")
-    assert "New version: toy/v2" in ran.stdout
+    assert "New version: toy/1.0.1" in ran.stdout
 
 
 def test_nothing_accepted_is_exit_code_1(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +158,9 @@ def test_preview_prints_dialogues_and_keeps_nothing(home: Path) -> None:
     assert not (home / "outputs").exists()
 
 
-@pytest.mark.parametrize("what", ["latest", "toy-", "toy", "toy/v1", "outputs/datasets/toy/v1"])
+@pytest.mark.parametrize(
+    "what", ["latest", "toy-", "toy", "toy/1.0.0", "outputs/datasets/toy/latest"]
+)
 def test_show_prints_counts_and_a_dialogue(home: Path, what: str) -> None:
     """Runs and datasets are shown alike."""
     run_toy()

@@ -30,12 +30,13 @@ def test_the_embedded_model_makes_a_dataset(tmp_path: Path) -> None:
     made = run_recipe(parse_recipe(small, "tiny"), tmp_path)
     run = Path(made.summary.path)
     queries = {r["id"] for k in ("accepted", "rejected") for r in rows(run, "queries", k)}
-    lost = [r for s in ("queries", "dialogues", "tested") for r in rows(run, s, "rejected")]
-    kept = [r["dialogue"]["query"]["id"] for r in rows(run, "tested", "accepted")]
+    stages = ("queries", "dialogues", "tested", "deduplicated")
+    lost = [r for s in stages for r in rows(run, s, "rejected")]
+    kept = [r["dialogue"]["query"]["id"] for r in rows(run, "deduplicated", "accepted")]
     assert sorted([*kept, *(r["id"] for r in lost)]) == sorted(queries)
     assert all(r["reason"] and r["detail"] for r in lost)
     assert kept
     assert made.published
-    loaded = datasets.load_dataset(str(made.published.path), "training", split="train")
-    assert len(loaded) == len(kept)
-    assert {"messages", "tools"} <= set(loaded.column_names)
+    loaded = datasets.load_dataset(str(made.published.path), "sft")
+    assert sum(map(len, loaded.values())) == len(kept)
+    assert all({"messages", "tools"} <= set(split.column_names) for split in loaded.values())

@@ -65,9 +65,15 @@ with prefect_test_harness(server_startup_timeout=120):
     wrong = told(flows.run_here, {"nome": "toy"}, Path(outputs))
     found = importlib.util.find_spec("toolloom.flows").origin
     loaded = load_flow_from_entrypoint(f"{found}:make_dataset")
+    kept = asyncio.run(recorded(15))
+    fields = {**FIELDS, "name": "parts", "splits": {"unseen": ["c1"]}}
+    flows.run_here(fields, Path("parts"), stages=toys.SPLIT_STAGES)
+    again = {"dataset": "parts", "split": "test_category", "outputs": "parts"}
+    part = asyncio.run(flows.start_again(again, stages=toys.SPLIT_STAGES))
+    none = told(asyncio.run, flows.start_again({**again, "split": "nope"}))
     print(json.dumps({
-        **asyncio.run(recorded(15)), "published": str(made.published.path), "error": error,
-        "wrong": wrong, "dead": dead, "calls": calls, "run": made.summary.run,
+        **kept, "published": str(made.published.path), "error": error,
+        "part": part.published.label, "none": none, "wrong": wrong, "dead": dead, "calls": calls, "run": made.summary.run,
         "loaded": [loaded.name, sorted(loaded.parameters.properties)],
     }))
 """
@@ -99,7 +105,7 @@ def test_a_task_run_is_a_shard_of_a_stage(seen: Any) -> None:
 def test_a_flow_run_is_named_for_its_run(seen: Any) -> None:
     """The run's id is the same on Prefect's page and in the outputs folder."""
     assert [seen["run"], "COMPLETED", 1] in seen["flows"]
-    assert Path(seen["published"]).parts[-3:] == ("datasets", "toy", "v1")
+    assert Path(seen["published"]).parts[-3:] == ("datasets", "toy", "1.0.0")
 
 
 def test_a_failing_shard_is_tried_once(seen: Any) -> None:
@@ -122,6 +128,12 @@ def test_a_seed_goes_beside_the_path(seen: Any) -> None:
 def test_any_worker_can_load_the_flow(seen: Any) -> None:
     """The file works by its path, away from the repository's root."""
     assert seen["loaded"] == ["make-dataset", ["outputs", "recipe", "seed"]]
+
+
+def test_a_split_is_made_anew_in_a_flow(seen: Any) -> None:
+    """Its errors come out of the flow as they are."""
+    assert seen["part"] == "parts/2.0.0"
+    assert seen["none"].startswith("NothingFound: parts/2.0.0 has no split 'nope'")
 
 
 def test_a_wrong_recipe_is_named(seen: Any) -> None:

@@ -218,6 +218,8 @@ async def test_a_wrong_value_that_works_is_told_as_such(
         "apis": {"sources": [{"path": "readers.py", "execute": ["find_reader"], **values}]},
         "queries": {"count": 4, "abilities": {"call": 1}, "scenarios": {"error_recovery": 1}},
         "tester": {"votes": 0},
+        # All needs make the same calls, and so all are in one split.
+        "splits": {"validation": 0, "test_instruction": 0, "test_tool": 0, "test_category": 0},
     }
     file = tmp_path / "works.yaml"
     file.write_text(json.dumps(fields))

@@ -13,6 +13,7 @@ from toolloom.pipeline.compression import compress
 from toolloom.pipeline.retrieval import Finder
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.pipeline.stages import SENSES
+from toolloom.pipeline.stages import draw_queries as draw_needs_of
 from toolloom.schemas import (
     Ability,
     Api,
@@ -26,6 +27,7 @@ from toolloom.schemas import (
     Intention,
     JsonObject,
     Message,
+    Need,
     Observation,
     Provenance,
     Query,
@@ -196,3 +198,33 @@ QUERIES = Stage("queries", "query", Query, Query, ask_queries, draw=draw_queries
 TESTED = Stage("tested", "tester", Query, Sample, test_queries)
 STAGES = (DOMAINS, QUERIES, TESTED)
 """Of 21 queries, q3 and q13 fall in `queries`, q5 and q15 in `tested`: 17 samples."""
+
+
+async def make_apis(domain: Domain, context: Context) -> Outcome:
+    """Two tools, `t0` and `t1`."""
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    tools = ("t0", "t1")
+    changes = (
+        {"tool": t, "function": f"{domain.category}_{t}", "parameters": schema} for t in tools
+    )
+    return Outcome(tuple(api(domain.category).model_copy(update=each) for each in changes))
+
+
+async def word_needs(need: Need, context: Context) -> Outcome:
+    return Outcome((Query(**dict(need), text=f"A need of seed {context.recipe.seed}."),))
+
+
+async def test_needs(query: Query, context: Context) -> Outcome:
+    """Rejects every fifth query of a split."""
+    if int(query.id[-6:]) % 5 == 1:
+        return Outcome((), (rejected(sample(query), "tested", Reason.UNGROUNDED_ARGUMENT),))
+    return Outcome((sample(query, answer=f"It is {query.id}."),))
+
+
+SPLIT_STAGES = (
+    DOMAINS,
+    Stage("apis", "api", Domain, Api, make_apis),
+    Stage("queries", "query", Need, Query, word_needs, draw_needs_of),
+    Stage("tested", "tester", Query, Sample, test_needs),
+)
+"""Stages whose queries are drawn as in a real run, and so fall into splits."""

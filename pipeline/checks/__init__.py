@@ -17,24 +17,47 @@ from toolloom.pipeline.checks.calls import (
 from toolloom.pipeline.checks.flow import Check
 from toolloom.pipeline.checks.grounding import grounded, mentions, spans
 from toolloom.pipeline.checks.intent import asked_first, dependent_calls, intended_calls
+from toolloom.pipeline.checks.kept import kept_values
 from toolloom.pipeline.checks.observations import fitting_observations, planned_faults
 from toolloom.pipeline.checks.requests import mentioned_values, opening_request
 from toolloom.pipeline.checks.structure import (
     answered_calls,
+    bearable_lengths,
+    leaked_calls,
     message_order,
     plain_values,
     readable_calls,
+    spoken_calls,
+    turn_order,
 )
 from toolloom.pipeline.checks.wording import helpful_replies, natural_requests
 from toolloom.schemas import Dialogue, Finding
 
-__all__ = ["CHECKS", "grounded", "inspect", "mentions", "spans"]
+__all__ = [
+    "CHECKS",
+    "Check",
+    "answered_calls",
+    "fitting_arguments",
+    "fitting_observations",
+    "grounded",
+    "grounded_arguments",
+    "inspect",
+    "kept_values",
+    "known_names",
+    "leaked_calls",
+    "mentions",
+    "plain_values",
+    "readable_calls",
+    "searched_first",
+    "spans",
+    "turn_order",
+]
 
 # Cheap first. A group is run only if the ones before it found nothing: what has no readable form
 # cannot be judged by its content.
 CHECKS: tuple[tuple[Check, ...], ...] = (
-    (plain_values,),
-    (message_order, answered_calls, readable_calls),
+    (plain_values, bearable_lengths),
+    (message_order, answered_calls, readable_calls, spoken_calls),
     (
         known_names,
         searched_first,
@@ -57,12 +80,15 @@ CHECKS: tuple[tuple[Check, ...], ...] = (
 )
 
 
-def inspect(dialogue: Dialogue) -> tuple[Finding, ...]:
-    """Every fault the certain checks find, in the order of `CHECKS`; none: all is well.
+def inspect(
+    dialogue: Dialogue, checks: tuple[tuple[Check, ...], ...] = CHECKS
+) -> tuple[Finding, ...]:
+    """Every fault the certain checks find, in the order of `checks`; none: all is well.
 
-    Never raises, whatever a model wrote into the dialogue.
+    Never raises, whatever a model wrote into the dialogue. `checks`: groups to run in place of
+    all, for data that do not hold what some of them need.
     """
-    for group in CHECKS:
+    for group in checks:
         found = tuple(
             Finding(check=check.__name__, reason=reason, turn=turn, detail=detail)
             for check in group

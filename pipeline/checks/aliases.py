@@ -172,6 +172,7 @@ def forms(value: str) -> frozenset[str]:
     return frozenset().union(*_BY_FORM.get(folded, ()))
 
 
+@lru_cache(maxsize=8192)
 def unit_forms(value: str) -> frozenset[str]:
     """Every way to write a unit, short ones included; empty if the value is no unit."""
     return frozenset().union(*(g for g in _UNIT_GROUPS if value in g)) - STOP

@@ -9,7 +9,7 @@ from typing import Any
 from toolloom.pipeline.checks.claims import number_held, unfounded
 from toolloom.pipeline.checks.evidence import Evidence, evidence_at, gives_up, says_no
 from toolloom.pipeline.checks.flow import Found, Made, asked, made, replies, said_before, shown
-from toolloom.pipeline.checks.grounding import leaves, mentions, same
+from toolloom.pipeline.checks.grounding import leaves, same, says
 from toolloom.pipeline.checks.numbers import quantities
 from toolloom.pipeline.checks.pairing import pair
 from toolloom.pipeline.checks.phrases import is_code
@@ -130,7 +130,7 @@ def _is_news(leaf: Any, call: Made, heard: str, dialogue: Dialogue) -> bool:
         return False
     if any(same(leaf, given) for given in leaves(call.arguments)):
         return False
-    return isinstance(leaf, int | float) or not mentions(heard, leaf, None, dialogue.query.now)
+    return isinstance(leaf, int | float) or not says(heard, leaf, None, dialogue.query.now)
 
 
 def _tells(reply: str, leaf: Any, dialogue: Dialogue) -> bool:
@@ -138,7 +138,7 @@ def _tells(reply: str, leaf: Any, dialogue: Dialogue) -> bool:
         there = {stem(w.folded) for w in words(reply)}
         return sum(w in there for w in wanted) >= _SUMMARY * len(wanted)
     if isinstance(leaf, str):
-        return mentions(reply, leaf, None, dialogue.query.now)
+        return says(reply, leaf, None, dialogue.query.now)
     lone = Evidence((), (leaf,), (), dialogue.query.now)
     return any(number_held(q, reply, lone) for q in quantities(reply))
 
@@ -169,8 +169,10 @@ def consistent_replies(dialogue: Dialogue) -> Iterator[Found]:
         ):
             detail = f"says {choice!r}, but {field} of {call.name} is {value!r}"
             yield Reason.UNGROUNDED_ANSWER, place, detail
-        known = frozenset(stem(w.folded) for w in words("\n".join([heard, *told])))
-        for fact in stated(call.response):
+        facts = list(stated(call.response))
+        said = "\n".join([heard, *told]) if facts else ""
+        known = frozenset(stem(w.folded) for w in words(said))
+        for fact in facts:
             agreed = {s.holds for r in others for s in stated(r) if s.yes & fact.yes} == {
                 fact.holds
             }

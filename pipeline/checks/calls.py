@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolloom.pipeline.checks.flow import Found, made, observed_before, said_before, shown
-from toolloom.pipeline.checks.grounding import grounded, named
+from toolloom.pipeline.checks.grounding import founded, named
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
 from toolloom.schemas import Dialogue, Reason
 
@@ -64,7 +64,7 @@ def grounded_arguments(dialogue: Dialogue) -> Iterator[Found]:
         seen = observed_before(dialogue, call.place)
         for name, value in call.arguments.items():
             schema = named(name, call.api.properties.get(name))
-            if not grounded(value, texts, seen, schema, dialogue.query.now):
+            if not founded(value, texts, seen, schema, dialogue.query.now):
                 detail = f"{call.name}: nobody said {name}={shown(value)}"
                 yield Reason.UNGROUNDED_ARGUMENT, call.place, detail
 

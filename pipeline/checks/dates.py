@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from toolloom.pipeline.checks.numbers import ORDINALS, quantities
-from toolloom.pipeline.checks.text import plain
+from toolloom.pipeline.checks.text import holds, lowered, plain
 from toolloom.pipeline.checks.times import timed
 
 MONTHS = {
@@ -260,6 +260,22 @@ _PATTERNS: tuple[tuple[re.Pattern[str], _Read, bool], ...] = tuple(
         (rf"\b(?P<name>{'|'.join(_HOLIDAYS)})\b{_YEAR}", _holiday, True),
     )
 )
+_DIGIT = re.compile(r"\d")
+_MONTH_SAID = tuple({name[:3] for name in MONTHS})
+_DAY_SAID = tuple({name[:3] for name in WEEKDAYS})
+_UNIT_SAID = ("day", "night", "week", "month", "year")
+_ORDINAL_SAID = tuple({name[:3] for name in ORDINALS})
+# What a text must hold, in small letters, for the next so many patterns to be worth trying.
+_HINTS: tuple[tuple[int, tuple[str, ...]], ...] = (
+    (3, ("",)),
+    (4, _MONTH_SAID),
+    (1, _DAY_SAID),
+    (1, ("day", "morrow", "night", "right now", "this ")),
+    (2, _UNIT_SAID),
+    (1, ("week", "month", "year")),
+    (1, ("", *_ORDINAL_SAID)),
+    (1, tuple({name[:8] for name in _HOLIDAYS})),
+)
 _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 
 
@@ -269,11 +285,20 @@ def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
     flat = plain(text)
     found = [
         Dated(m.start(), m.end(), frozenset(days), absolute)
-        for pattern, read, absolute in _PATTERNS
+        for pattern, read, absolute in _promising(flat)
         for m in pattern.finditer(flat)
         if (days := list(read(m, today))) and not _is_common(m)
     ]
     return tuple(sorted(found, key=lambda d: (d.start, -d.end)))
+
+
+def _promising(flat: str) -> Iterator[tuple[re.Pattern[str], _Read, bool]]:
+    """The patterns that may match: each is slow to find out that it does not."""
+    small, digit, place = lowered(flat), bool(_DIGIT.search(flat)), 0
+    for count, hints in _HINTS:
+        if small is None or holds(small, digit, hints):
+            yield from _PATTERNS[place : place + count]
+        place += count
 
 
 def _is_common(found: re.Match[str]) -> bool:
@@ -285,6 +310,8 @@ def _is_common(found: re.Match[str]) -> bool:
 def dates(text: str, today: dt.date) -> frozenset[dt.date]:
     """Every day the text may mean, and the end of a stay whose start and length it tells."""
     said = frozenset(day for place in dated(text, today) for day in place.days)
+    if not said:
+        return said
     ends = {
         end
         for stay in _STAY.finditer(plain(text))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import wraps
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
@@ -14,6 +16,22 @@ from toolloom.schemas import API_SEARCH, Api, Dialogue, JsonObject, Message, Obs
 Found: TypeAlias = tuple[Reason, int | None, str]
 """Reason, index of the message, and what is wrong."""
 Check: TypeAlias = Callable[[Dialogue], Iterator[Found]]
+T = TypeVar("T")
+
+
+def once(view: Callable[[Dialogue], T]) -> Callable[[Dialogue], T]:
+    """A view of a dialogue that a dozen checks ask for is made once: the last one is kept."""
+    last: tuple[Dialogue, T] | None = None
+
+    @wraps(view)
+    def seen(dialogue: Dialogue) -> T:
+        nonlocal last
+        known = last  # one read and one write: threads may ask too
+        if known is None or known[0] is not dialogue:
+            last = known = (dialogue, view(dialogue))
+        return known[1]
+
+    return seen
 
 
 @dataclass(frozen=True)
@@ -59,9 +77,17 @@ def observation_of(message: Message) -> Observation | None:
         return None
 
 
+@once
+def _requests(dialogue: Dialogue) -> tuple[list[int], list[str]]:
+    """The indices and texts of the user's messages."""
+    said = [(i, m.content or "") for i, m in enumerate(dialogue.messages) if m.role == "user"]
+    return [i for i, _ in said], [text for _, text in said]
+
+
 def said_before(dialogue: Dialogue, place: int) -> list[str]:
     """What the user said before a message."""
-    return [m.content or "" for m in dialogue.messages[:place] if m.role == "user"]
+    places, texts = _requests(dialogue)
+    return texts[: bisect_left(places, place)]
 
 
 def asked(dialogue: Dialogue, place: int) -> int:
@@ -69,9 +95,9 @@ def asked(dialogue: Dialogue, place: int) -> int:
 
     The answers to a clarifying question belong to turn 0 and follow the first user message.
     """
-    messages = sum(m.role == "user" for m in dialogue.messages)
-    answers = max(0, messages - dialogue.query.turns)
-    return max(0, len(said_before(dialogue, place)) - 1 - answers)
+    places, _ = _requests(dialogue)
+    answers = max(0, len(places) - dialogue.query.turns)
+    return max(0, bisect_left(places, place) - 1 - answers)
 
 
 def apis(dialogue: Dialogue) -> dict[str, Api]:
@@ -79,19 +105,27 @@ def apis(dialogue: Dialogue) -> dict[str, Api]:
     return {api.function: api for api in dialogue.query.pool}
 
 
-def made(dialogue: Dialogue) -> list[Made]:
+@once
+def observations(dialogue: Dialogue) -> dict[int, Observation | None]:
+    """What the tool messages hold, by index; None where it cannot be read."""
+    found = ((i, m) for i, m in enumerate(dialogue.messages) if m.role == "tool")
+    return {i: observation_of(m) for i, m in found}
+
+
+@once
+def made(dialogue: Dialogue) -> tuple[Made, ...]:
     """Every call with readable arguments, in order."""
-    known, results = apis(dialogue), dialogue.results()
+    known, results, seen = apis(dialogue), dialogue.results(), observations(dialogue)
     found = []
     for place, call in dialogue.calls():
         name, arguments = call.function.name, call.function.arguments
-        back, message = results.get(call.id, (None, None))
+        back, _ = results.get(call.id, (None, None))
         if isinstance(arguments, dict):
             api = API_SEARCH if name == API_SEARCH.function else known.get(name)
-            seen = observation_of(message) if message else None
+            result = None if back is None else seen[back]
             turn = asked(dialogue, place)
-            found.append(Made(place, turn, name, api, arguments, back, seen))
-    return found
+            found.append(Made(place, turn, name, api, arguments, back, result))
+    return tuple(found)
 
 
 def observed_before(dialogue: Dialogue, place: int) -> list[Any]:
@@ -103,8 +137,11 @@ def observed_before(dialogue: Dialogue, place: int) -> list[Any]:
     ]
 
 
-def replies(dialogue: Dialogue) -> Iterator[tuple[int, str, bool]]:
+@once
+def replies(dialogue: Dialogue) -> tuple[tuple[int, str, bool], ...]:
     """Index, text and finality of every assistant message with words; final ends a turn."""
-    for place, message in enumerate(dialogue.messages):
-        if message.role == "assistant" and (message.content or "").strip():
-            yield place, message.content or "", not message.tool_calls
+    return tuple(
+        (place, message.content or "", not message.tool_calls)
+        for place, message in enumerate(dialogue.messages)
+        if message.role == "assistant" and (message.content or "").strip()
+    )

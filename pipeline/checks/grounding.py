@@ -17,7 +17,17 @@ from toolloom.pipeline.checks.text import STOP, content, exact, fold, spaced, st
 from toolloom.pipeline.checks.times import moments, only_time, seconds_in, spans_of_time, times
 from toolloom.schemas import JsonObject
 
-__all__ = ["fixed", "grounded", "leaves", "mentions", "named", "same", "spans"]
+__all__ = [
+    "fixed",
+    "founded",
+    "grounded",
+    "leaves",
+    "mentions",
+    "named",
+    "same",
+    "says",
+    "spans",
+]
 
 _STAMP = re.compile(
     r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?"
@@ -47,24 +57,26 @@ def named(name: str, schema: JsonObject | None) -> JsonObject:
 
 
 def mentions(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> bool:
+    """As `says`, for a value and a schema that need not be plain JSON."""
+    if oddity(value) or oddity(schema):
+        return False
+    return says(text, value, schema, now)
+
+
+def says(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> bool:
     """Does the text say this value? Lists and objects: every item and leaf.
 
     A number that stands in a calendar date or a clock time does not count, unless the schema's
     words ask for such a part. True must be named by a word of the schema's title or description;
     False may also go unsaid, and does not count where the word stands without a negation.
     """
-    if oddity(value) or oddity(schema):
-        return False
-    return _mentions(text, value, schema if isinstance(schema, dict) else {}, now)
-
-
-def _mentions(text: str, value: Any, schema: JsonObject, now: dt.datetime) -> bool:
+    schema = schema if isinstance(schema, dict) else {}
     if isinstance(value, dict):
         known = _properties(schema)
-        return all(_mentions(text, v, named(k, known.get(k)), now) for k, v in value.items())
+        return all(says(text, v, named(k, known.get(k)), now) for k, v in value.items())
     if isinstance(value, list):
         each = named(str(schema.get("title", "")), schema.get("items"))
-        return all(_mentions(text, item, each, now) for item in value)
+        return all(says(text, item, each, now) for item in value)
     if value is None:
         return True
     if isinstance(value, bool):
@@ -130,10 +142,10 @@ def close(a: float, b: float) -> bool:
 def _string_said(text: str, value: str, schema: JsonObject, now: dt.datetime) -> bool:
     if not value.strip():
         return False
-    today = now.date()
-    stamp, days, hours = _STAMP.fullmatch(value.strip()), only_date(value, today), only_time(value)
     if exact(value, text):
         return True
+    today = now.date()
+    stamp, days, hours = _STAMP.fullmatch(value.strip()), only_date(value, today), only_time(value)
     if stamp:
         return _stamp_said(text, stamp, now)
     if days:
@@ -247,23 +259,32 @@ def grounded(
     schema: JsonObject | None,
     now: dt.datetime,
 ) -> bool:
-    """Is every leaf of the value said in one of the texts or found in an observation?"""
+    """As `founded`, for a value and a schema that need not be plain JSON."""
     if oddity(value) or oddity(schema):
         return False
+    return founded(value, texts, observed, schema, now)
+
+
+def founded(
+    value: Any,
+    texts: Sequence[str],
+    observed: Sequence[Any],
+    schema: JsonObject | None,
+    now: dt.datetime,
+) -> bool:
+    """Is every leaf of the value said in one of the texts or found in an observation?"""
     if fixed(value, schema):
         return True
     schema = schema if isinstance(schema, dict) else {}
     if isinstance(value, dict):
         known = _properties(schema)
         return all(
-            grounded(v, texts, observed, named(k, known.get(k)), now) for k, v in value.items()
+            founded(v, texts, observed, named(k, known.get(k)), now) for k, v in value.items()
         )
     if isinstance(value, list):
         each = named(str(schema.get("title", "")), schema.get("items"))
-        return all(grounded(item, texts, observed, each, now) for item in value)
-    if isinstance(value, bool):
-        return mentions("\n".join(texts), value, schema, now) or _seen(value, observed)
-    return mentions("\n".join(texts), value, schema, now) or _seen(value, observed)
+        return all(founded(item, texts, observed, each, now) for item in value)
+    return says("\n".join(texts), value, schema, now) or _seen(value, observed)
 
 
 def _seen(value: Any, observed: Sequence[Any]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from toolloom.pipeline.checks.text import Word, plain, words
+from toolloom.pipeline.checks.text import Word, first_word, plain, words
 
 _SMALL = {
     word: number
@@ -67,6 +67,8 @@ _DIGITS = re.compile(
     r"|/(?P<under>\d{1,3})(?![\d/])|(?=\s?[^\W\d_]{1,4}\b)|(?![\w]))",
     re.IGNORECASE,
 )
+_STARTS = frozenset([*_SMALL, *_TENS, *ORDINALS, *_IMPLIED, "half"])
+_AFTER_A = _BARE_SCALES | {"quarter", "half"}
 _LONGEST = 40  # digits of a number worth reading; longer ones are codes or bombs
 
 
@@ -116,8 +118,7 @@ def _from_digits(text: str) -> Iterator[Quantity]:
         half = re.match(r"\s(?:and|&)\sa\shalf\b", text[found.end() :], re.IGNORECASE)
         number = (number + (0.5 if half else 0)) * scale
         signed = -number if found["sign"] == "-" or _negated(text[: found.start()]) else number
-        after = words(text[found.end() : found.end() + 24])
-        unit = suffix or (after[0].folded if after else "")
+        unit = suffix or first_word(text[found.end() : found.end() + 24])
         yield Quantity(
             value=_whole(signed),
             start=found.start("num"),
@@ -132,13 +133,15 @@ def _from_digits(text: str) -> Iterator[Quantity]:
 
 def _canonical(digits: str) -> str:
     """Digits with a point, whatever separators they came with."""
+    if digits.isdecimal():
+        return digits
     if re.fullmatch(r"\d+,\d{1,2}|\d{1,3}(?:\.\d{3})+,\d+", digits):
         return digits.replace(".", "").replace(",", ".")
     return re.sub(r"[,' \u00a0\u202f]", "", digits)
 
 
 def _negated(before: str) -> bool:
-    return bool(re.search(r"\b(?:minus|negative)\s$", before, re.IGNORECASE))
+    return bool(re.search(r"\b(?:minus|negative)\s$", before[-12:], re.IGNORECASE))
 
 
 def _whole(number: float) -> float:
@@ -149,6 +152,9 @@ def _from_words(text: str) -> Iterator[Quantity]:
     found = words(text)
     place = 0
     while place < len(found):
+        if not _may_start(found, place):
+            place += 1
+            continue
         value, used = _spelled(found[place : place + 12])
         if not used:
             place += 1
@@ -165,6 +171,14 @@ def _from_words(text: str) -> Iterator[Quantity]:
             unit=after[0].folded if after else "",
         )
         place += used
+
+
+def _may_start(found: tuple[Word, ...], place: int) -> bool:
+    """Whether `_spelled` is worth asking: nearly all words begin no number."""
+    name = found[place].folded
+    if name in {"a", "an"}:
+        return place + 1 < len(found) and found[place + 1].folded in _AFTER_A
+    return name in _STARTS
 
 
 def _spelled(found: tuple[Word, ...]) -> tuple[float, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolloom.pipeline.checks.aliases import forms
-from toolloom.pipeline.checks.flow import Made, made, shown
+from toolloom.pipeline.checks.flow import Made, made, once, shown
 from toolloom.pipeline.checks.grounding import fixed, same
 from toolloom.schemas import Dialogue, Intention, Query
 
@@ -64,6 +64,7 @@ def blocked(query: Query) -> frozenset[int]:
     return frozenset(found)
 
 
+@once
 def pair(dialogue: Dialogue) -> Pairing:
     """Match successful calls with the intent: exact ones first, then by turn and by API."""
     query = dialogue.query

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from rapidfuzz import fuzz
 
@@ -63,6 +64,7 @@ def _initials(value: str, text: str) -> bool:
     return any(w.raw == initials for w in words(text))
 
 
+@lru_cache(maxsize=65536)
 def same_word(value: str, word: str) -> bool:
     """Two folded words, but for inflection, an alias or a slip of the pen in a long word."""
     if value == word or stem(value) == stem(word) or word in unit_forms(value):
@@ -77,8 +79,12 @@ def _gathered(value: str, sentence: str) -> bool:
     """All content words of the value within a few words of each other, in any order."""
     needed = [w for w in words(value) if w.folded not in STOP]
     found = words(plain(sentence))
-    places = [_places(w, found, sentence) for w in needed]
-    if not needed or not all(places):
+    places = []
+    for word in needed:
+        if not (at := _places(word, found, sentence)):
+            return False
+        places.append(at)
+    if not needed:
         return False
     if len(needed) == 1:
         return len(needed[0].folded) > 1

@@ -3,16 +3,57 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 _DEPTH = 24
 _NODES = 20_000
 _LETTERS = 100_000
+_HALF = re.compile(r"[\ud800-\udfff]")  # of a surrogate pair
+_LEAVES = (bool, int, float)
 _DIGITS = 300  # more make no float; from 4,300 Python refuses to print an integer
 
 
 def oddity(value: Any) -> str | None:
     """What makes a value no plain JSON of bearable depth and size, or None. Never recurses."""
+    return None if _is_plain(value) else _fault(value)
+
+
+def _is_plain(value: Any) -> bool:
+    """The same as yes or no, a level at a time: nearly all values are, so this has to be quick."""
+    level, nodes, letters = [value], 1, 0
+    for _ in range(_DEPTH + 1):
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                letters += len(item)
+                if not item.isascii() and _HALF.search(item):
+                    return False
+            elif kind is dict:
+                try:
+                    keys = "".join(item)
+                except TypeError:
+                    return False
+                letters += len(keys)
+                nodes += len(item)
+                if not keys.isascii() and _HALF.search(keys):
+                    return False
+                below += item.values()
+            elif kind is list:
+                below += item
+            elif item is not None and (kind not in _LEAVES or _odd_leaf(item)):
+                return False
+        nodes += len(below)
+        if nodes > _NODES or letters > _LETTERS:
+            return False
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _fault(value: Any) -> str | None:
     stack: list[tuple[Any, int]] = [(value, 0)]
     nodes = letters = 0
     while stack:
@@ -20,16 +61,19 @@ def oddity(value: Any) -> str | None:
         nodes += 1
         if depth > _DEPTH:
             return f"nested deeper than {_DEPTH} levels"
-        if isinstance(item, dict):
-            stack.extend((part, depth + 1) for part in (*item.keys(), *item.values()))
+        if isinstance(item, str):
+            letters += len(item)
+            if not item.isascii() and _HALF.search(item):
+                return "half a surrogate pair"
+        elif isinstance(item, dict):
+            depth += 1
+            stack += [(key, depth) for key in item]
+            stack += [(part, depth) for part in item.values()]
             if not all(isinstance(key, str) for key in item):
                 return "a key that is no string"
         elif isinstance(item, list):
-            stack.extend((part, depth + 1) for part in item)
-        elif isinstance(item, str):
-            letters += len(item)
-            if any("\ud800" <= c <= "\udfff" for c in item):
-                return "half a surrogate pair"
+            depth += 1
+            stack += [(part, depth) for part in item]
         elif (fault := _odd_leaf(item)) is not None:
             return fault
         if nodes + len(stack) > _NODES or letters > _LETTERS:

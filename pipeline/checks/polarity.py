@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks.text import STOP, clauses, plain, sentences, spaced, stem, words
@@ -76,6 +77,7 @@ def _flag(name: str, value: bool) -> Stated:
     return Stated(name, value, yes, no)
 
 
+@lru_cache(maxsize=8192)
 def _pole(value: str) -> tuple[bool, tuple[frozenset[str], frozenset[str]]] | None:
     """Which side of a pair a short status text is on, and the pair; None if on neither."""
     found = words(spaced(value))

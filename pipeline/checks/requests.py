@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolloom.pipeline.checks.flow import Found, asked, shown
-from toolloom.pipeline.checks.grounding import fixed, leaves, mentions, named, same
+from toolloom.pipeline.checks.grounding import fixed, leaves, named, same, says
 from toolloom.schemas import Dialogue, Intention, JsonObject, Query, Reason
 
 
@@ -16,7 +16,7 @@ def mentioned_values(dialogue: Dialogue) -> Iterator[Found]:
     for intention in query.intent:
         text = _heard(dialogue, intention.turn)
         for name, value, schema in _known(query, intention):
-            if not mentions(text, value, schema, query.now):
+            if not says(text, value, schema, query.now):
                 detail = f"the user never says {name}={shown(value)} for {intention.api}"
                 yield Reason.VALUE_NOT_MENTIONED, None, detail
 
@@ -53,7 +53,7 @@ def opening_request(dialogue: Dialogue) -> Iterator[Found]:
             if withheld and _gives_away(query, text, name, value, schema):
                 detail = f"the request already says {name}={shown(value)}, which is to be asked for"
                 yield Reason.VALUE_GIVEN_AWAY, first, detail
-            elif not withheld and not mentions(text, value, schema, query.now):
+            elif not withheld and not says(text, value, schema, query.now):
                 detail = f"the request does not say {name}={shown(value)}"
                 yield Reason.VALUE_NOT_MENTIONED, first, detail
 
@@ -69,4 +69,4 @@ def _gives_away(query: Query, text: str, name: str, value: Any, schema: JsonObje
         if index or (other != name and other not in query.withheld)
         for leaf in leaves(v)
     ]
-    return mentions(text, value, schema, query.now) and not any(same(value, v) for v in told)
+    return says(text, value, schema, query.now) and not any(same(value, v) for v in told)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from toolloom.pipeline.callformat import CallTextError, parse
-from toolloom.pipeline.checks.flow import Found, observation_of, replies, shown
+from toolloom.pipeline.checks.flow import Found, observations, replies, shown
 from toolloom.pipeline.checks.plain import oddity
 from toolloom.schemas import Dialogue, Message, Reason
 
@@ -17,6 +17,11 @@ _CALL_LIKE = re.compile(
     r"|\bAPI[- ]?(?:Request|Call)\s*:|\bAction(?: Input)?\s*:|```\s?tool_(?:code|call)"
     r"|\{\s*[\"'](?:name|function|tool|arguments|parameters)[\"']\s*:\s*[\"'{]"
     r"|\bfunctions?\.[A-Za-z_]\w*\s*\(|\[\s*[A-Za-z_][\w-]*\(",
+    re.IGNORECASE,
+)
+
+_MARK = re.compile(
+    r"<\|?/?(?:tool_call|function_call|functioncall|python_tag)\b|\bAPI-Request\s*:\s*\[",
     re.IGNORECASE,
 )
 
@@ -39,7 +44,7 @@ def plain_values(dialogue: Dialogue) -> Iterator[Found]:
             name = call.function.name
             yield Reason.INVALID_INPUT_PARAMETERS, place, f"arguments of {name}: {fault}"
     for place, message in enumerate(dialogue.messages):
-        if fault := _odd_content(message):
+        if fault := _odd_content(dialogue, place, message):
             yield Reason.MALFORMED_DIALOGUE, place, f"{message.role} message: {fault}"
 
 
@@ -58,11 +63,18 @@ def _is_schema(schema: object) -> bool:
     )
 
 
-def _odd_content(message: Message) -> str | None:
+def bearable_lengths(dialogue: Dialogue) -> Iterator[Found]:
+    """No user or assistant writes a book."""
+    for place, message in enumerate(dialogue.messages):
+        if message.role != "tool" and len(message.content or "") > _LONGEST:
+            detail = f"{message.role} message: over {_LONGEST} letters"
+            yield Reason.MALFORMED_DIALOGUE, place, detail
+
+
+def _odd_content(dialogue: Dialogue, place: int, message: Message) -> str | None:
     if message.role != "tool":
-        text = message.content or ""
-        return oddity(text) or (f"over {_LONGEST} letters" if len(text) > _LONGEST else None)
-    seen = observation_of(message)
+        return oddity(message.content or "")
+    seen = observations(dialogue)[place]
     if seen is None:
         return f"no observation envelope: {shown(message.content)}"
     return oddity(seen.response) or oddity(seen.error)
@@ -121,17 +133,21 @@ def answered_calls(dialogue: Dialogue) -> Iterator[Found]:
         if waiting:
             yield Reason.MALFORMED_DIALOGUE, place, f"{next(iter(waiting.values()))} got no answer"
         waiting = {call.id: call.function.name for call in message.tool_calls}
-    if waiting:
+    if waiting and not dialogue.messages[-1].tool_calls:  # that is `message_order`'s to find
         names = ", ".join(waiting.values())
         yield Reason.MALFORMED_DIALOGUE, len(dialogue.messages) - 1, f"{names} got no answer"
 
 
 def readable_calls(dialogue: Dialogue) -> Iterator[Found]:
-    """Arguments are objects, and no call is written into the words (API-Bank, appendix A.1)."""
+    """Arguments are objects (API-Bank, appendix A.1)."""
     for place, call in dialogue.calls():
         if isinstance(call.function.arguments, str):
             detail = f"arguments are text: {shown(call.function.arguments)}"
             yield Reason.FALSE_API_CALL_FORMAT, place, detail
+
+
+def spoken_calls(dialogue: Dialogue) -> Iterator[Found]:
+    """No call is written into the words, nor anything that looks like one."""
     names = {api.function for api in dialogue.query.pool}
     for place, text, _ in replies(dialogue):
         found = _CALL_LIKE.search(text)
@@ -140,8 +156,44 @@ def readable_calls(dialogue: Dialogue) -> Iterator[Found]:
             yield Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(seen)}"
 
 
+def leaked_calls(dialogue: Dialogue) -> Iterator[Found]:
+    """No reply holds a model's mark of a call, or is nothing but calls of what is on offer.
+
+    The audit's variant of `spoken_calls`: an assistant may show JSON or code when it is asked to.
+    """
+    names = {api.function for api in dialogue.query.pool}
+    for place, text, _ in replies(dialogue):
+        if found := _MARK.search(text):
+            seen = text[found.start() : found.start() + 60]
+            yield Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(seen)}"
+        elif "(" in text and names & set(_called(text)):
+            yield Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(text, 60)}"
+
+
+def _called(text: str) -> Iterator[str]:
+    """Names of the calls, where the text is nothing but calls."""
+    try:
+        yield from (call.name for call in parse(text.strip()))
+    except (CallTextError, RecursionError):
+        return
+
+
+def turn_order(dialogue: Dialogue) -> Iterator[Found]:
+    """Only an assistant calls, and neither users nor assistants send empty messages.
+
+    The audit's variant of `message_order`: who speaks first and last is each format's own affair.
+    """
+    for place, message in enumerate(dialogue.messages):
+        empty = not message.tool_calls and not (message.content or "").strip()
+        if message.tool_calls and message.role != "assistant":
+            yield Reason.MALFORMED_DIALOGUE, place, f"a {message.role} message with calls"
+        elif empty and message.role in {"user", "assistant"}:
+            yield Reason.MALFORMED_DIALOGUE, place, f"an empty {message.role} message"
+
+
 def _is_call_text(text: str, names: set[str]) -> bool:
-    if any(re.search(rf"\b{re.escape(name)}\s*\(", text) for name in names):
+    # The plain test first: most names are nowhere, and each would be an expression to compile.
+    if any(n in text and re.search(rf"\b{re.escape(n)}\s*\(", text) for n in names):
         return True
     try:
         return bool(parse(text.strip()))

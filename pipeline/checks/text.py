@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
@@ -32,6 +32,7 @@ _SENTENCE_END = re.compile(
 _CLAUSE_END = re.compile(r"[.,!?;:()\[\]{}\"“”\n]+(?=\s|$|[\"“(])|[(\"“]|\s[-–—]\s")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_SPACES = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_FOLDS = re.compile("[\u0130\u0131\u017f\u212a]")  # İ ı ſ and the sign for Kelvin
 _PLAIN = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-"})
 
 
@@ -50,12 +51,14 @@ class Word(NamedTuple):
 
 def plain(text: str) -> str:
     """Typographic quotes and dashes as ASCII; the length stays, so that offsets do too."""
-    return text.translate(_PLAIN)
+    return text if text.isascii() else text.translate(_PLAIN)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def fold(text: str) -> str:
     """Case, accents and compatibility forms removed: «Ångström» and «angstrom» are one."""
+    if text.isascii():
+        return text.lower()
     spread = unicodedata.normalize("NFKD", plain(text)).casefold()
     return "".join(c for c in spread if not unicodedata.combining(c))
 
@@ -63,16 +66,38 @@ def fold(text: str) -> str:
 @lru_cache(maxsize=4096)
 def words(text: str) -> tuple[Word, ...]:
     """The words of a text in order; digits and letters part («10km» is two words)."""
-    return tuple(
-        Word(m.group(), fold(m.group()).removesuffix("'s"), m.start(), m.end())
-        for m in _WORD.finditer(text)
-    )
+    return tuple(Word(raw := m[0], _folded(raw), *m.span()) for m in _WORD.finditer(text))
+
+
+def first_word(text: str) -> str:
+    """The first word of a text, folded; empty if it has none."""
+    found = _WORD.search(text)
+    return _folded(found[0]) if found else ""
+
+
+@lru_cache(maxsize=65536)
+def _folded(word: str) -> str:
+    return fold(word).removesuffix("'s")
 
 
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """Snowball's English stem of a folded word. A new stemmer each time: they hold state."""
     return str(snowballstemmer.stemmer("english").stemWord(word))
+
+
+def lowered(text: str) -> str | None:
+    """The text in small letters, to look for words of ASCII before an expression that ignores case
+    is tried; None where one could match letters that this does not find (ı, ſ and two more)."""
+    return None if not text.isascii() and _FOLDS.search(text) else text.lower()
+
+
+def holds(small: str, digit: bool, hints: Iterable[str]) -> bool:
+    """Does a lowered text hold one of these? An empty hint stands for a digit."""
+    for hint in hints:  # noqa: SIM110 - any() takes three times as long, and this is asked a lot
+        if hint in small if hint else digit:
+            return True
+    return False
 
 
 def spaced(value: str) -> str:
@@ -104,6 +129,8 @@ def runs(value: str, text: str) -> Iterator[tuple[int, int]]:
     found = words(text)
     capitals = value.isupper() and needle in STOP  # US and IT are not «us» and «it»
     for first, start in enumerate(found):
+        if not needle.startswith(start.folded):
+            continue
         joined = ""
         for last in found[first:]:
             joined += last.folded

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from toolloom.pipeline.checks.numbers import quantities
-from toolloom.pipeline.checks.text import plain
+from toolloom.pipeline.checks.text import holds, lowered, plain
 
 _HOURS = {
     word: number
@@ -50,6 +50,19 @@ _PATTERNS = tuple(
         r"(?<![\w:.-])(?P<hour>\d{1,2})\s?(?:-|to|and|until)\s?\d{1,2}(?::\d\d)?\s?(?P<half>[ap])\.?m\b(?P<part>)",
     )
 )
+_DIGIT = re.compile(r"\d")
+# What a text must hold, in small letters, for each of the patterns to be worth trying; "" is a
+# digit.
+_HINTS: tuple[tuple[str, ...], ...] = (
+    *[("",)] * 3,
+    ("past", "after", "to", "before", "til"),
+    ("fifteen", "thirty", "forty", "twenty", "ten", "fifty"),
+    ("clock",),
+    ("m",),
+    ("morning", "afternoon", "evening", "night"),
+    ("at", "around", "by", "before", "after", "from", "til", "to", "about", "between", "and"),
+    ("",),
+)
 _NAMED = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0), "lunchtime": (12, 0)}
 _NAMED_PATTERN = re.compile(rf"\b(?:{'|'.join(_NAMED)})\b", re.IGNORECASE)
 _SECONDS = {
@@ -84,7 +97,7 @@ def timed(text: str) -> tuple[Timed, ...]:
     loose = {_PATTERNS[4], _PATTERNS[-2]}
     found = [
         Timed(m.start(), m.end(), frozenset(times), pattern not in loose)
-        for pattern in _PATTERNS
+        for pattern in _promising(flat)
         for m in pattern.finditer(flat)
         if (times := list(_read(m)))
     ]
@@ -93,6 +106,16 @@ def timed(text: str) -> tuple[Timed, ...]:
         for m in _NAMED_PATTERN.finditer(flat)
     ]
     return tuple(sorted([*found, *named], key=lambda t: (t.start, -t.end)))
+
+
+def _promising(flat: str) -> Iterator[re.Pattern[str]]:
+    """The patterns that may match: each is slow to find out that it does not."""
+    small, digit = lowered(flat), bool(_DIGIT.search(flat))
+    if small is not None and not digit and not holds(small, digit, _HOURS):
+        return
+    for pattern, hints in zip(_PATTERNS, _HINTS, strict=True):
+        if small is None or holds(small, digit, hints):
+            yield pattern
 
 
 def _read(found: re.Match[str]) -> Iterator[dt.time]:

@@ -57,8 +57,12 @@ def natural_requests(dialogue: Dialogue) -> Iterator[Found]:
             continue
         for fault in _faults(text, _AS_ASSISTANT, "speaks as the assistant"):
             yield Reason.UNNATURAL_QUERY, place, fault
-        for name in sorted(n for n in names if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text)):
+        for name in sorted(n for n in names if n in text and _stands(n, text)):
             yield Reason.UNNATURAL_QUERY, place, f"says the technical name {shown(name)}"
+
+
+def _stands(name: str, text: str) -> bool:
+    return bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text))
 
 
 def helpful_replies(dialogue: Dialogue) -> Iterator[Found]:
@@ -99,12 +103,16 @@ def _faults(text: str, swapped: re.Pattern[str] | None, role: str) -> Iterator[s
 
 def _looped(text: str) -> str | None:
     """A sentence said twice over, or a run of words said three times."""
-    whole = Counter(fold(s) for s in sentences(text) if len(words(s)) > 3)
+    parts = sentences(text)
+    whole = Counter(fold(s) for s in parts if len(words(s)) > 3) if len(parts) > 1 else {}
     for sentence, times in whole.items():
         if times > 1:
             return sentence
     found = [w.folded for w in words(text)]
-    grams = Counter(tuple(found[i : i + _GRAM]) for i in range(len(found) - _GRAM + 1))
+    runs = list(zip(*(found[i:] for i in range(_GRAM)), strict=False))
+    if len(runs) - len(set(runs)) < _LOOP - 1:
+        return None
+    grams = Counter(runs)
     return next((" ".join(gram) for gram, times in grams.items() if times >= _LOOP), None)
 
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from toolloom.pipeline.sampling.combinations import Pool
+from toolloom.pipeline.sampling.chance import rng_for
+from toolloom.pipeline.sampling.combinations import Turns
 from toolloom.pipeline.sampling.executed import executed_by
-from toolloom.pipeline.sampling.needs import Draft, Kind, moment, servable
+from toolloom.pipeline.sampling.groups import Group
+from toolloom.pipeline.sampling.links import Link
+from toolloom.pipeline.sampling.needs import Calls, Draft, Kind, moment
 from toolloom.pipeline.sampling.values import NoValue
-from toolloom.schemas import Ability, Api, ApiSource, Level, Need, Recipe, Scenario, digest
+from toolloom.pipeline.sampling.zones import Zones
+from toolloom.pipeline.splits import SEEN, split_of
+from toolloom.schemas import Ability, Api, Level, Need, Recipe, Scenario, Split
 
 T = TypeVar("T")
 
 OFTEN = 10  # times a combination may come before other levels take over its level's turns
+TRIES = 8  # values drawn for one combination until its calls fall into the split
+PROBED = 200  # APIs looked at to tell whether a pool of one tool allows for irrelevance
 
 FITS: Mapping[Ability, tuple[Scenario, ...]] = {
     Ability.CALL: tuple(Scenario),
@@ -32,56 +39,123 @@ FITS: Mapping[Ability, tuple[Scenario, ...]] = {
 """Which scenarios an ability can have: several calls in one turn need a plan (API-Bank 2.1)."""
 
 
-def rng_for(*parts: Any) -> random.Random:
-    """The generator of (recipe seed, stage, record id): never shared, never in arrival order."""
-    return random.Random(digest(list(parts), 32))
-
-
 def draw_needs(recipe: Recipe, apis: Iterable[Api]) -> Iterator[Need]:
-    """Yield the recipe's needs. Proportions are exact, every API has its turn.
+    """Yield the recipe's needs, split by split; of a regeneration those of its split alone.
 
-    What a need holds depends on the recipe, its number and what was drawn before it, in order.
+    Proportions are exact in each split, and every API has its turn. What a need holds depends on
+    the recipe, its split and number, and what was drawn for this split before it, in order.
+    Raises ToolloomError if all that could be drawn is held out of training.
     """
-    seed = recipe.seed
-    pool = Pool(
-        apis,
-        rng_for(seed, "queries", "pool"),
-        lambda api: servable(recipe, api, rng_for(seed, "queries", api.id)),
-    )
-    executed = {api.id: found for api in pool.apis if (found := executed_by(recipe, api))}
-    kinds = _kinds(recipe, pool)
-    known = list(dict.fromkeys(kinds))
-    hopeless: set[Kind] = set()
-    for number, kind in enumerate(kinds):
-        for each in _likest(kind, known):
-            if each in hopeless:
+    zones = Zones(recipe, apis)
+    zones.check_seen()
+    anew = recipe.regenerate
+    for split, count in split_counts(recipe, lambda s: zones.group(s).serves()).items():
+        if anew is None or split is anew.split:
+            yield from Draw(recipe, zones, split).needs(count)
+
+
+def split_counts(recipe: Recipe, serves: Callable[[Split], bool]) -> dict[Split, int]:
+    """How many needs each split has. What an unseen one cannot serve goes to the seen ones."""
+    plan = recipe.splits
+    counts = shares({split: plan.weight(split) for split in Split}, recipe.queries.count)
+    lost = [split for split in Split if split.unseen and counts[split] and not serves(split)]
+    given = shares({split: plan.weight(split) for split in SEEN}, sum(counts[s] for s in lost))
+    return {s: n + given.get(s, 0) for s, n in counts.items() if s not in lost}
+
+
+class Draw:
+    """The needs of one split, and what was drawn so far."""
+
+    def __init__(self, recipe: Recipe, zones: Zones, split: Split) -> None:
+        self._recipe, self._split = recipe, split
+        self._group, self._offers = zones.group(split), zones.offers(split)
+        self._turns = Turns(self._group, self._rng("turns"))
+        found = ((api.id, executed_by(recipe, api)) for api in self._group.apis)
+        self._executed = {api_id: source for api_id, source in found if source}
+
+    def needs(self, count: int) -> Iterator[Need]:
+        """`count` needs, or fewer if the APIs serve no more kinds in this split."""
+        kinds = self._kinds(count)
+        known = list(dict.fromkeys(kinds))
+        hopeless: set[Kind] = set()
+        for number, kind in enumerate(kinds):
+            for each in _likest(kind, known):
+                if each in hopeless:
+                    continue
+                need = self._need(number, each)
+                if need is not None:
+                    yield need
+                    break
+                hopeless.add(each)
+
+    def _rng(self, *parts: Any) -> random.Random:
+        return rng_for(self._recipe.seed, "queries", self._split, *parts)
+
+    def _kinds(self, count: int) -> list[Kind]:
+        """The kind of every query, in a shuffled order."""
+        rng = self._rng("kinds")
+        counts = counted(self._recipe, self._feasible, count, rng)
+        single = Level.SINGLE_TOOL
+        kinds = [Kind(*pair, single) for pair, n in counts.items() for _ in range(n)]
+        rng.shuffle(kinds)
+        for scenarios in ((Scenario.PARALLEL, Scenario.MULTI_TURN), (Scenario.SEQUENTIAL,)):
+            places = [i for i, kind in enumerate(kinds) if kind.scenario in scenarios]
+            found = _levels(self._recipe, self._group, scenarios[0], len(places)) if places else []
+            rng.shuffle(found)
+            for place, level in zip(places, found, strict=False):
+                kinds[place] = replace(kinds[place], level=level)
+        return kinds
+
+    def _feasible(self, scenario: Scenario, ability: Ability) -> bool:
+        """Whether the APIs can serve a scenario, as far as can be told without drawing."""
+        group = self._group
+        if scenario is Scenario.SEQUENTIAL:
+            return bool(group.links)
+        if scenario is Scenario.IRRELEVANCE:
+            rng = random.Random(0)
+            return any(any(True for _ in self._offers.outside(a, rng)) for a in group.apis[:PROBED])
+        if ability is Ability.PLAN_RETRIEVE_CALL:
+            return any(group.count(level, scenario) for level in Level)
+        return bool(group.apis)
+
+    def _need(self, number: int, kind: Kind) -> Need | None:
+        """One need, or None where no API can serve the kind in this split."""
+        rng, languages = self._rng(number), self._recipe.languages
+        language = languages[number % len(languages)]
+        draft = Draft(self._recipe, kind, rng, moment(rng), language, self._executed)
+        name = f"{self._split}-{self._recipe.seed}-{number:06d}"
+        for api in self._turns.waiting():
+            if not draft.suits(api):
                 continue
-            need = _draw_need(recipe, pool, executed, number, each)
-            if need is not None:
-                yield need
-                break
-            hopeless.add(each)
+            found = self._turns.combinations(api, kind.scenario, kind.ability, kind.level, rng)
+            for apis, link in found:
+                need = self._try(draft, name, apis, link)
+                if need is not None:
+                    self._turns.took(apis)
+                    return need
+        return None
+
+    def _try(self, draft: Draft, name: str, apis: Sequence[Api], link: Link | None) -> Need | None:
+        """A need of these APIs, drawn until its calls fall into the split; or None."""
+        try:
+            for _ in range(1 if self._split.unseen else TRIES):
+                calls = draft.calls(apis, link)
+                if self._is_mine(calls, apis):
+                    return draft.need(name, self._offers, apis, calls)
+        except NoValue:
+            pass
+        return None
+
+    def _is_mine(self, calls: Calls, apis: Sequence[Api]) -> bool:
+        """Whether a need with these calls is in the split; told before there is a need."""
+        pool = [api.model_dump(include={"category", "tool", "name"}) for api in apis]
+        intent = [intention.model_dump(mode="json") for intention in calls.intent]
+        return split_of(self._recipe.splits, {"intent": intent, "pool": pool}) is self._split
 
 
-def _kinds(recipe: Recipe, pool: Pool) -> list[Kind]:
-    """The kind of every query, in a shuffled order."""
-    counts = counted(recipe, pool.feasible)
-    single = Level.SINGLE_TOOL
-    kinds = [Kind(*pair, single) for pair, n in counts.items() for _ in range(n)]
-    rng = rng_for(recipe.seed, "queries", "kinds")
-    rng.shuffle(kinds)
-    for scenarios in ((Scenario.PARALLEL, Scenario.MULTI_TURN), (Scenario.SEQUENTIAL,)):
-        places = [i for i, kind in enumerate(kinds) if kind.scenario in scenarios]
-        levels = _levels(recipe, pool, scenarios[0], len(places)) if places else []
-        rng.shuffle(levels)
-        for place, level in zip(places, levels, strict=False):
-            kinds[place] = replace(kinds[place], level=level)
-    return kinds
-
-
-def _levels(recipe: Recipe, pool: Pool, scenario: Scenario, count: int) -> list[Level]:
+def _levels(recipe: Recipe, group: Group, scenario: Scenario, count: int) -> list[Level]:
     """The level of each of `count` needs, by weight; what a level cannot serve goes to others."""
-    room = {level: OFTEN * n for level in Level if (n := pool.combinations_at(level, scenario))}
+    room = {level: OFTEN * n for level in Level if (n := group.count(level, scenario))}
     weights = {v: w for v, w in recipe.queries.levels.items() if w > 0 and v in room}
     weights = weights or dict.fromkeys(room, 1.0)  # none that the recipe asks for is there
     parts: dict[Level, int] = {}
@@ -105,9 +179,16 @@ def _likest(kind: Kind, kinds: Iterable[Kind]) -> list[Kind]:
 
 
 def counted(
-    recipe: Recipe, feasible: Callable[[Scenario, Ability], bool] = lambda _s, _a: True
+    recipe: Recipe,
+    feasible: Callable[[Scenario, Ability], bool] = lambda _s, _a: True,
+    count: int | None = None,
+    rng: random.Random | None = None,
 ) -> dict[tuple[Ability, Scenario], int]:
-    """How many queries of each kind the recipe's weights make, where a kind is feasible."""
+    """How many of `count` queries are of each kind, by weight, where a kind is feasible.
+
+    Without `count` all of the recipe's. `rng` decides who gets what rounding leaves among equal
+    weights; without it the first.
+    """
     plan = recipe.queries
     options = {
         ability: {
@@ -118,10 +199,14 @@ def counted(
         for ability in plan.abilities
     }
     weights = {a: plan.abilities[a] for a in options if options[a] and plan.abilities[a] > 0}
+
+    def mixed(given: dict[T, float]) -> dict[T, float]:
+        return dict(rng.sample([*given.items()], len(given))) if rng else given
+
     return {
         (ability, scenario): n
-        for ability, count in shares(weights, plan.count).items()
-        for scenario, n in shares(options[ability], count).items()
+        for ability, part in shares(mixed(weights), plan.count if count is None else count).items()
+        for scenario, n in shares(mixed(options[ability]), part).items()
     }
 
 
@@ -136,23 +221,3 @@ def shares(weights: Mapping[T, float], count: int) -> dict[T, int]:
     for key in rest[: count - sum(parts.values())]:
         parts[key] += 1
     return parts
-
-
-def _draw_need(
-    recipe: Recipe, pool: Pool, executed: Mapping[str, ApiSource], number: int, kind: Kind
-) -> Need | None:
-    """One need, or None where no API of the pool can serve the kind."""
-    rng = rng_for(recipe.seed, "queries", number)
-    language = recipe.languages[number % len(recipe.languages)]
-    draft = Draft(recipe, kind, rng, moment(rng), language, executed)
-    for api in pool.waiting():
-        if not draft.suits(api):
-            continue
-        for apis, link in pool.combinations(api, kind.scenario, kind.ability, kind.level, rng):
-            try:
-                need = draft.need(f"q{number:06d}", pool, apis, link)
-            except NoValue:
-                continue
-            pool.took(apis)
-            return need
-    return None

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolloom.pipeline.sampling.combinations import Pool
 from toolloom.pipeline.sampling.keywords import fits, kind_of
 from toolloom.pipeline.sampling.links import Link
+from toolloom.pipeline.sampling.offers import Offers
 from toolloom.pipeline.sampling.values import NoValue, draw_object, draw_value
 from toolloom.schemas import (
     Ability,
@@ -49,6 +49,14 @@ class Kind:
     ability: Ability
     scenario: Scenario
     level: Level
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What a need amounts to, and what of it fails."""
+
+    intent: list[Intention]
+    fault: Fault | None = None
 
 
 def moment(rng: random.Random) -> dt.datetime:
@@ -104,14 +112,12 @@ class Draft:
             return any(name in api.properties for name in source.wrong_values)
         return True
 
-    def _intend(
-        self, apis: Sequence[Api], link: Link | None
-    ) -> tuple[list[Intention], Fault | None]:
+    def calls(self, apis: Sequence[Api], link: Link | None) -> Calls:
         """The calls, and what fails. Raises NoValue."""
         if self.kind.scenario is Scenario.ERROR_RECOVERY:
             source = self.executed.get(apis[0].id)
             if source is not None:
-                return self._fail_really(apis[0], source), REAL
+                return Calls(self._fail_really(apis[0], source), REAL)
         intent: list[Intention] = []
         for index, api in enumerate(apis):
             field = link.field if link and index else None
@@ -122,7 +128,7 @@ class Draft:
         if self.kind.scenario is Scenario.CLARIFICATION and not _withholdable(apis[0], intent[0]):
             raise NoValue(apis[0].id)
         failing = self.kind.scenario is Scenario.ERROR_RECOVERY
-        return intent, _fault(self.rng) if failing else None
+        return Calls(intent, _fault(self.rng) if failing else None)
 
     def _distinct(
         self, api: Api, earlier: Sequence[Intention], field: str | None = None
@@ -176,14 +182,15 @@ class Draft:
                 return value
         raise NoValue(name)
 
-    def need(self, id: str, pool: Pool, apis: Sequence[Api], link: Link | None) -> Need:
+    def need(self, id: str, offers: Offers, apis: Sequence[Api], calls: Calls) -> Need:
         """The need, with the APIs it is shown with. Raises NoValue where there is none to show."""
         count, rng = self.recipe.queries.distractors, self.rng
-        intent, fault = self._intend(apis, link)
         irrelevant = self.kind.scenario is Scenario.IRRELEVANCE
         clarified = self.kind.scenario is Scenario.CLARIFICATION
         offered = (
-            pool.offer_without(apis[0], count, rng) if irrelevant else pool.offer(apis, count, rng)
+            offers.offer_without(apis[0], count, rng)
+            if irrelevant
+            else offers.offer(apis, count, rng)
         )
         if not offered:
             raise NoValue(apis[0].id)
@@ -196,9 +203,9 @@ class Draft:
             now=self.now,
             pool=offered,
             outside=apis[0] if irrelevant else None,
-            intent=tuple(intent),
-            withheld=(rng.choice(_withholdable(apis[0], intent[0])),) if clarified else (),
-            fault=fault,
+            intent=tuple(calls.intent),
+            withheld=(rng.choice(_withholdable(apis[0], calls.intent[0])),) if clarified else (),
+            fault=calls.fault,
         )
 
 

@@ -12,7 +12,7 @@ from toolloom.llm.gateway import Stats
 from toolloom.pipeline import watch as watching
 from toolloom.pipeline.progress import Screen, in_words, lasting
 from toolloom.pipeline.runner import Made, make_dataset
-from toolloom.pipeline.stage import Outcome, Stage
+from toolloom.pipeline.stage import Outcome, Stage, planned
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store import Mark
 from toolloom.pipeline.watch import Watch
@@ -72,8 +72,8 @@ def test_a_stage_that_draws_has_no_total_unless_it_tells() -> None:
 
 def test_the_real_stages_tell_what_to_expect() -> None:
     """Briefs, sources with domains, and the recipe's queries."""
-    watch = following(STAGES, apis={"domains": 3})
-    assert [total for total, _ in totals(watch)] == [3, 3, 21, 21, 21]
+    watch = following(planned(STAGES, toys.recipe()), apis={"domains": 3})
+    assert [total for total, _ in totals(watch)] == [3, 3, 21, 21, 21, 21]
     watch.stage_done("domains", Mark(accepted=2, rejected=1))
     assert totals(watch)[1] == (2, True)
 

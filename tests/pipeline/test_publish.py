@@ -98,12 +98,12 @@ def test_arguments_of_any_type_come_back(tmp_path: Path) -> None:
 
 
 def test_keys_without_a_value_are_left_out(tmp_path: Path) -> None:
-    """A message has only its own keys, as chat templates ask whether a key is there."""
+    """A message has only its own keys, as chat templates ask whether a key is there; and content."""
     rows = load(published(tmp_path, toys.sample()), "sft", tmp_path)
     keys = [set(message) for message in rows[0]["messages"]]
     assert keys == [
         {"role", "content"},
-        {"role", "tool_calls"},
+        {"role", "content", "tool_calls"},
         {"role", "content", "tool_call_id", "name"},
         {"role", "content"},
     ]

@@ -272,7 +272,7 @@ def test_a_recipe_runs_without_await(tmp_path: Path) -> None:
     path = tmp_path / "toy.yaml"
     path.write_text("name: toy\nshard_size: 4\nqueries: {count: 21}\napis: {domains: 6}\n")
     made = run_recipe(path, tmp_path, stages=toys.STAGES)
-    assert made.published and made.published.label == "toy/v1"
+    assert made.published and made.published.label == "toy/1.0.0"
     assert len(preview_recipe(toys.recipe(), 2, stages=toys.STAGES).samples) == 2
 
 

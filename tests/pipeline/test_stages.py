@@ -41,7 +41,9 @@ def test_stages_fit_each_other() -> None:
     """Each stage reads what the one before writes, or draws."""
     for before, stage in itertools.pairwise(STAGES):
         assert stage.draw or stage.reads is before.writes
-    assert [s.name for s in STAGES] == ["domains", "apis", "queries", "dialogues", "tested"]
+    names = [stage.name for stage in STAGES]
+    assert names[:5] == ["domains", "apis", "queries", "dialogues", "tested"]
+    assert names[5:] == ["deduplicated", "decontaminated", "balanced"]
 
 
 def test_apis_that_serve_no_query_stop_the_run() -> None:
@@ -52,7 +54,7 @@ def test_apis_that_serve_no_query_stop_the_run() -> None:
         list(draw_queries(toys.recipe(), [odd]))
     assert list(draw_queries(toys.recipe(), [])) == []
     drawn = draw_queries(toys.recipe(), [toys.api()])
-    assert next(drawn).id == "q000000"
+    assert next(drawn).id == "train-0-000000"
 
 
 def test_briefs_part_the_domains_over_categories() -> None:

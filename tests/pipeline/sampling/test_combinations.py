@@ -7,7 +7,9 @@ import toys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.pipeline.sampling.combinations import Pool, scattered
+from toolloom.pipeline.sampling.combinations import Turns
+from toolloom.pipeline.sampling.groups import Group
+from toolloom.pipeline.sampling.offers import scattered
 from toolloom.schemas import Ability, Level, Scenario
 
 
@@ -35,7 +37,7 @@ def test_orders_are_equally_likely() -> None:
 def test_who_waited_longest_comes_first() -> None:
     """What was drawn goes to the end; what cannot be drawn leaves the line."""
     apis = [toys.api(name=name) for name in "abcd"]
-    pool = Pool(apis, servable=lambda api: api.name != "c")
+    pool = Turns(Group(apis, servable=lambda api: api.name != "c"), random.Random(0))
     first, second, third = pool.waiting()
     pool.took([second])
     assert list(pool.waiting()) == [first, third, second]
@@ -44,8 +46,9 @@ def test_who_waited_longest_comes_first() -> None:
 
 def test_partners_that_were_least_often_there_come_first() -> None:
     """Whichever of the two came first, and at whatever level."""
-    pool = Pool([toys.api(name=name) for name in "abcd"])
-    a, b, c, d = pool.apis
+    group = Group([toys.api(name=name) for name in "abcd"])
+    pool = Turns(group, random.Random(0))
+    a, b, c, d = group.apis
     rng = random.Random(1)
     for other, times in ((b, 2), (c, 1)):
         for _ in range(times):

@@ -10,8 +10,8 @@ import toys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.pipeline.sampling.combinations import Pool
 from toolloom.pipeline.sampling.drawing import FITS, draw_needs, shares
+from toolloom.pipeline.sampling.groups import Group
 from toolloom.schemas import Ability, Api, JsonObject, Level, Need, Scenario, Source, canonical
 
 
@@ -20,6 +20,7 @@ def of(**fields: JsonObject) -> JsonObject:
 
 
 TEXT: JsonObject = {"type": "string"}
+ALL_SEEN = {"validation": 0, "test_instruction": 0, "test_tool": 0, "test_category": 0}
 CITY: JsonObject = {"type": "string", "examples": ["Basel", "Bern", "Chur", "Genf"]}
 
 
@@ -38,7 +39,7 @@ def pool(categories: int = 4) -> list[Api]:
 
 
 def draw(apis: list[Api] | None = None, **queries: Any) -> list[Need]:
-    recipe = toys.recipe(queries={"count": 84, "distractors": 2, **queries})
+    recipe = toys.recipe(queries={"count": 84, "distractors": 2, **queries}, splits=ALL_SEEN)
     return list(draw_needs(recipe, pool() if apis is None else apis))
 
 
@@ -56,7 +57,7 @@ def test_proportions_are_exact() -> None:
 def test_the_same_seed_draws_the_same_needs() -> None:
     """Everything drawn comes from the recipe's seed."""
     assert draw() == draw()
-    other = draw_needs(toys.recipe(seed=1, queries={"count": 84}), pool())
+    other = draw_needs(toys.recipe(seed=1, queries={"count": 84}, splits=ALL_SEEN), pool())
     assert list(other) != draw()
 
 
@@ -129,7 +130,7 @@ def test_what_the_pool_cannot_serve_is_not_drawn() -> None:
     assert kinds == {*Scenario} - {Scenario.SEQUENTIAL, Scenario.IRRELEVANCE}
     assert not any(n.ability is Ability.PLAN_RETRIEVE_CALL for n in draw(lone))
     assert draw([]) == []
-    assert not Pool(lone).links
+    assert not Group(lone).links
 
 
 def city(tool: str, name: str, category: str = "places", **changes: Any) -> Api:
@@ -265,6 +266,7 @@ def executing(apis: list[Api], **source: Any) -> list[Need]:
     recipe = toys.recipe(
         apis={"sources": [{"path": "places.py", "execute": ["route"], **source}]},
         queries={"count": 20, "scenarios": {"error_recovery": 1}, "abilities": {"call": 1}},
+        splits=ALL_SEEN,
     )
     return list(draw_needs(recipe, [a.model_copy(update={"source": place}) for a in apis]))
 

@@ -1,0 +1,116 @@
+"""The commands that write datasets in trainers' forms, and check files in these forms."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, complain, known, say
+
+
+class Form(StrEnum):
+    OBJECT = "object"
+    STRING = "string"
+
+
+FORMS: dict[Form | None, Literal["object", "string"]] = {
+    Form.OBJECT: "object",
+    Form.STRING: "string",
+}
+
+
+def export(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A dataset, `name/1.0.0`, or a version's path.")
+    ],
+    format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help="The trainer's form.")],
+    arguments: Annotated[
+        Form | None,
+        typer.Option(help="Arguments of calls as objects or as text, where there is a choice."),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(metavar="SPLIT", help="Only this split; else all of them.")
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER|FILE",
+            help="Where to write; else `exports/<name>/<version>/<format>` in --outputs.",
+        ),
+    ] = None,
+    outputs: Outputs = HERE,
+) -> None:
+    """Write a dataset in a trainer's form, and say what that form cannot hold.
+
+    Formats: `trl`, `trl-dpo`, `llamafactory`, `axolotl`, `verl`, `openai`, `hermes`, `xlam`,
+    `bfcl`, `api-bank`, `toolllama`. Exit code 1 if no sample has a place in it.
+
+    Examples: `toolloom export shop --format trl`,
+    `toolloom export shop/1.0.0 --format openai --split train --into shop.jsonl`
+    """
+    from toolloom.pipeline.export.exporting import export as write
+    from toolloom.pipeline.export.formats import NAMES, format_named
+    from toolloom.pipeline.export.view import report_view
+    from toolloom.pipeline.versions import find_version
+
+    known("--format", format_, NAMES)
+    version = find_version(outputs, name)
+    place = into or outputs / "exports" / version.name / version.number / format_
+    report = write(version, format_named(format_), place, FORMS.get(arguments), split)
+    say(report_view(report), "")
+    say(
+        f"{version.label} as {format_}: {report.held:,} of {report.samples:,} samples "
+        f"in {report.rows:,} rows."
+    )
+    for path in report.notes:
+        say(f"Also written: {path}")
+    if report.hint:
+        say("", "For the trainer:", report.hint)
+    if not report.rows:
+        raise typer.Exit(NOTHING_ACCEPTED)
+
+
+def check_export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of rows.")],
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help="Its form; else told by its keys."),
+    ] = None,
+    template: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="Chat template: one of TRL's by name, `all` of them, or a file; repeatable.",
+        ),
+    ] = None,
+) -> None:
+    """Check each row's shape, render it through real chat templates, and load the file.
+
+    A rendering fails, too, if a call, an argument or an observation is not in its text. Exit
+    code 1 if a row has another shape, the file does not load as it is, no template renders all
+    rows, or one that was named does not.
+
+    Example: `toolloom check-export train.jsonl --template qwen3 --template mine.jinja`
+    """
+    from toolloom.pipeline.export.checking import check, detect
+    from toolloom.pipeline.export.formats import NAMES
+    from toolloom.pipeline.export.templates import choose
+    from toolloom.pipeline.export.view import checked_view, faults
+
+    known("--format", format_, NAMES)
+    chosen = choose(template or [])
+    checked = check(file, format_ or detect(file), chosen)
+    say(checked_view(checked), "")
+    if not chosen:
+        complain(
+            "No chat template was tried: TRL, whose package has some, is not installed. "
+            "Name a template's file with --template."
+        )
+    for fault in faults(checked):
+        say(fault)
+    asked_for = bool(template) and "all" not in (template or ())
+    if not checked.is_sound or (asked_for and checked.losses):
+        raise typer.Exit(NOTHING_ACCEPTED)

@@ -1,0 +1,48 @@
+"""The command that brings a version to the Hugging Face Hub."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from toolloom.cli import logs
+from toolloom.cli.console import HERE, Outputs, console_on, say
+
+
+def push(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The dataset's name.")],
+    version: Annotated[
+        str, typer.Argument(metavar="VERSION", help="A version, such as 1.0.0, or latest.")
+    ],
+    repo: Annotated[str, typer.Argument(metavar="REPO", help="On the Hub: owner/name.")],
+    public: Annotated[
+        bool, typer.Option("--public", help="A repository that is made now is public.")
+    ] = False,
+    outputs: Outputs = HERE,
+) -> None:
+    """Push a version of a dataset to the Hugging Face Hub: one commit, and a tag.
+
+    The repository is made if there is none, private without `--public`. Its head becomes what
+    the version is; earlier versions stay under their tags. A push that was interrupted goes on
+    with the same command. The token is HF_TOKEN's, or that of `hf auth login`.
+
+    Example: `toolloom push quickstart latest me/quickstart`
+    """
+    from toolloom.pipeline import push as pushing
+    from toolloom.pipeline.parcel import Load
+    from toolloom.pipeline.screen_push import Ticking, pushed_lines
+    from toolloom.pipeline.versions import find_version
+
+    # Otherwise it asks the Hub, beside all else, by which programs it may be run.
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    found = find_version(outputs, f"{name}/{version}")
+    token = pushing.login()
+    logs.SECRETS.learn([token])
+    load = Load()
+    with Ticking(console_on(sys.stderr), load):
+        pushed = pushing.push(found, repo, token, public=public, load=load)
+    for line in pushed_lines(found, pushed):
+        say(line)

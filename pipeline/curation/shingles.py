@@ -1,0 +1,102 @@
+"""The parts that texts and calls are compared by, as numbers.
+
+An instruction is the set of its runs of five letters, which needs no words and so serves every
+language. Calls are the set of what they say: each function, and each argument with its value. Both
+are 64-bit hashes that are the same on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolloom.pipeline.curation.rows import folded
+from toolloom.schemas import JsonObject
+
+Parts: TypeAlias = NDArray[np.uint64]
+
+LETTERS = 5
+SEED = 1
+WORDS = 3  # longer values of arguments are compared by runs of so many words
+_DEPTH = 20
+
+
+def text_parts(text: str) -> Parts:
+    """Hashes of the runs of five letters of a folded text, with repeats, or of a shorter text."""
+    letters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4").astype(np.uint64)
+    runs = max(1, len(letters) - LETTERS + 1)
+    found = np.zeros(runs, np.uint64)
+    for place in range(min(LETTERS, len(letters))):
+        found = found * np.uint64(0x100000001B3) + letters[place : place + runs]
+    return mixed(found)
+
+
+def mixed(values: Parts) -> Parts:
+    """splitmix64's last steps: every bit of a value depends on all of its bits before."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def call_parts(need: JsonObject) -> Parts:
+    """What the calls of a need say. Those of another ability or scenario share nothing with it."""
+    kind = f"{need['ability']} {need['scenario']}"
+    said = sorted({f"{kind}\0{part}" for part in _calls(need["intent"])})
+    return np.array([hashed(part) for part in said] or [hashed(kind)], np.uint64)
+
+
+def _calls(intent: Iterable[JsonObject]) -> Iterator[str]:
+    for each in intent:
+        yield each["api"]
+        for place, value in _leaves(each["arguments"], "", 0):
+            yield from (f"{each['api']}\0{place}\0{part}" for part in _said(value))
+        for place, source in (each.get("references") or {}).items():
+            yield f"{each['api']}\0.{place}\0→{source['call']}.{source['field']}"
+
+
+def _leaves(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """The values inside a value, with where they stand; those of a list all stand in one place."""
+    if isinstance(value, dict) and value and depth < _DEPTH:
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{place}.{key}", depth + 1)
+    elif isinstance(value, list) and value and depth < _DEPTH:
+        for inner in value:
+            yield from _leaves(inner, place, depth + 1)
+    else:
+        yield place, value
+
+
+def _said(value: Any) -> list[str]:
+    """A value as text, a longer one as its runs of words; 5, 5.0 and "5" are one."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    found = folded(value).split() if isinstance(value, str) else [repr(value)]
+    if len(found) <= WORDS + 1:
+        return [" ".join(found)]
+    return [" ".join(found[i : i + WORDS]) for i in range(len(found) - WORDS + 1)]
+
+
+def hashed(text: str) -> int:
+    """64 bits of a text."""
+    found = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+    return int.from_bytes(found.digest(), "little")
+
+
+def jaccard(one: set[int], other: set[int]) -> float:
+    """How alike two sets are: what they share, of all that is in either."""
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared)
+
+
+def digests(sets: Sequence[Parts], slots: int) -> NDArray[np.uint32]:
+    """MinHash (Broder, 1997): in each slot two sets agree as probably as they are alike."""
+    from rensa import RMinHash
+
+    ends = np.zeros(len(sets) + 1, np.uint64)
+    np.cumsum([len(parts) for parts in sets], out=ends[1:])
+    matrix = RMinHash.digest_matrix_from_flat_token_hashes(np.concatenate(sets), ends, slots, SEED)
+    return np.array(matrix.to_rows(), np.uint32)

@@ -1,0 +1,1 @@
+"""Datasets in the forms that trainers read, and checks of files in these forms."""

@@ -1,0 +1,193 @@
+"""Makes one split of a version anew: the recipe of such a run, and what it begins with.
+
+The version's APIs are put into the run's folder as finished stages, so that only the queries of
+the split are drawn and paid for. Beside them are
+
+    <run>/known.jsonl    the rows that stay, which no new row may repeat
+    <run>/needs.jsonl    with `only_rejected`: the needs that are tried again
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolloom.pipeline.jsonl import read_records, record_line, to_line, write_lines
+from toolloom.pipeline.publish import TRIED_AGAIN
+from toolloom.pipeline.stage import Stage
+from toolloom.pipeline.store import RunFolder, Use
+from toolloom.pipeline.tallies import need_of
+from toolloom.pipeline.versions import Version, find_version
+from toolloom.schemas import (
+    Api,
+    JsonObject,
+    Need,
+    NothingFound,
+    PublishError,
+    Recipe,
+    Regeneration,
+    Split,
+    SplitPlan,
+    StoreError,
+    parse_recipe,
+)
+
+QUERIES = "queries"  # the first stage that is done anew
+
+
+def plan_regeneration(
+    outputs: Path,
+    dataset: str,
+    split: str,
+    *,
+    version: str | None = None,
+    seed: int | None = None,
+    recipe: Recipe | None = None,
+    only_rejected: bool = False,
+) -> Recipe:
+    """The recipe that makes a split of a version anew: of the run that made it, or `recipe`.
+
+    The version's APIs and its plan of splits stay, whatever the recipe says. Without `version` it
+    is the latest one, without `seed` the one after that of the run that made the split. Raises
+    NothingFound for a dataset, version or split that is not there, and if nothing was rejected.
+    """
+    found = find_version(outputs, f"{dataset}/{version.rpartition('/')[2]}" if version else dataset)
+    _check(found, outputs, split)
+    if only_rejected and not any(True for _ in _fallen(found, split)):
+        raise NothingFound(
+            f"{found.label}: no query of {split} was rejected, so there is none to try again. "
+            "Without --only-rejected the whole split is made anew."
+        )
+    made = found.told("runs")[found.told("splits")[split]["runs"][-1]]
+    base = recipe or parse_recipe(made["recipe"], f"{found.path / 'manifest.json'}: the recipe")
+    wanted = Regeneration(
+        version=found.label,
+        content=found.manifest["content"],
+        split=Split(split),
+        only_rejected=only_rejected,
+    )
+    changes = {
+        "name": found.name,
+        "seed": made["seed"] + 1 if seed is None else seed,
+        "splits": SplitPlan.model_validate(found.told("plan")),
+        "regenerate": wanted,
+    }
+    return base.model_copy(update=changes)
+
+
+def _check(version: Version, outputs: Path, split: str) -> None:
+    splits = [name for name in version.told("splits") if name in set(Split)]
+    if split not in splits:
+        raise NothingFound(
+            f"{version.label} has no split {split!r}. There are: {', '.join(splits)}."
+        )
+    home = outputs / "datasets" / version.name
+    if version.path.resolve().parent != home.resolve():
+        raise PublishError(
+            f"{version.path}: is not in {home}, where its next version would be. Copy it there, "
+            "or name the folder of outputs it is in with --outputs."
+        )
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The version that a run builds on."""
+
+    version: Version
+    wanted: Regeneration
+    seed: int
+
+    @classmethod
+    def of(cls, recipe: Recipe, outputs: Path) -> Basis | None:
+        """None for a recipe that makes a whole dataset. Raises NothingFound and PublishError."""
+        wanted = recipe.regenerate
+        if wanted is None:
+            return None
+        version = find_version(outputs, wanted.version)
+        if version.manifest["content"] != wanted.content:
+            raise PublishError(
+                f"{version.path}: is not the version that the recipe was made for: its content "
+                "is another. Regenerate the split from the version that is there."
+            )
+        return cls(version, wanted, recipe.seed)
+
+    def stages(self, folder: RunFolder, stages: Sequence[Stage]) -> tuple[Stage, ...]:
+        """The stages, of which `queries` takes the needs that are tried again."""
+        if not self.wanted.only_rejected:
+            return tuple(stages)
+        path = folder.path / "needs.jsonl"
+        count = sum(1 for _ in _fallen(self.version, self.wanted.split))
+
+        def again(stage: Stage) -> Stage:
+            return dataclasses.replace(
+                stage, draw=lambda *_: read_records(path, Need), expects=lambda *_: count
+            )
+
+        return tuple(again(stage) if stage.name == QUERIES else stage for stage in stages)
+
+    def prepare(self, folder: RunFolder, stages: Sequence[Stage]) -> None:
+        """Write what the run begins with, as far as it is not there; the run is locked.
+
+        A version never changes, so whoever goes on after a kill writes the same.
+        """
+        names = [stage.name for stage in stages]
+        for stage in stages[: names.index(QUERIES)]:
+            files = folder.stage(stage.name)
+            if files.mark is None:
+                lines = self._apis() if stage.writes is Api else ()
+                files.write_shard(0, lines, (), Use())
+                files.finish(1, stage.writes, None)
+        for name, lines in (("known.jsonl", self._known()), ("needs.jsonl", self._needs())):
+            if not (folder.path / name).exists():
+                write_lines(folder.path / name, lines)
+
+    def _apis(self) -> Iterator[bytes]:
+        for split in self.version.splits("apis"):
+            for row in self.version.rows("apis", split):
+                yield to_line(self.version.parsed(row, "record"))
+
+    def _known(self) -> Iterator[bytes]:
+        """The rows that stay: of the other splits, and of this one if only rejects go again."""
+        for split in self.version.splits("samples"):
+            if split == self.wanted.split and not self.wanted.only_rejected:
+                continue
+            for row in self.version.rows("samples", split):
+                query = self.version.parsed(row, "dialogue")["query"]
+                intent = [
+                    {name: i[name] for name in ("api", "arguments", "references")}
+                    for i in query["intent"]
+                ]
+                told = {name: query[name] for name in ("id", "text", "ability", "scenario")}
+                yield to_line({**told, "intent": intent})
+
+    def _needs(self) -> Iterator[bytes]:
+        """The needs that are tried again, under new ids: other ids have other answers."""
+        split = self.wanted.split
+        if not self.wanted.only_rejected:
+            return
+        begin = f"{split}-{self.seed}-"
+        rows = (row for c in ("samples", "rejected") for row in self.version.rows(c, split))
+        taken = [row["id"].removeprefix(begin) for row in rows if row["id"].startswith(begin)]
+        first = 1 + max((int(number) for number in taken if number.isdigit()), default=-1)
+        for number, need in enumerate(_fallen(self.version, split), first):
+            yield record_line(_again(need, f"{begin}{number:06d}", self.version))
+
+
+def _fallen(version: Version, split: str) -> Iterator[JsonObject]:
+    """The needs of a split that fell on their way to a sample; not those sorted out after."""
+    for row in version.rows("rejected", split):
+        if row["stage"] in TRIED_AGAIN:
+            yield need_of(version.parsed(row, "record"))
+
+
+def _again(need: JsonObject, name: str, version: Version) -> Need:
+    fields = {key: need[key] for key in Need.model_fields if key in need}
+    try:
+        return Need.model_validate({**fields, "id": name})
+    except ValueError as error:
+        raise StoreError(
+            f"{version.path}: a rejected record, {need.get('id')}, holds no query that this "
+            f"version of toolloom reads ({str(error).splitlines()[0]})."
+        ) from error

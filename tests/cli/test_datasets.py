@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toys
+from typer.testing import CliRunner, Result
+
+from toolloom.cli import app
+from toolloom.pipeline.runner import make_dataset
+
+
+def call(*arguments: Any) -> Result:
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Path:
+    """A folder with the version toy/1.0.0."""
+    recipe = toys.recipe(queries={"count": 40}, splits={"unseen": ["c1"]})
+    asyncio.run(make_dataset(recipe, outputs=tmp_path, stages=toys.SPLIT_STAGES))
+    return tmp_path
+
+
+def test_mistakes_are_told_with_what_there_is(outputs: Path) -> None:
+    """A dataset, version or split that does not exist: exit code 2, and the known names."""
+    anew = ("regenerate", "--engine", "local", "-o", outputs)
+    for arguments, told in (
+        ((*anew, "train", "--dataset", "nope"), "There are: toy/1.0.0"),
+        ((*anew, "train", "--dataset", "toy", "--from", "2.0.0"), "There are: toy/1.0.0"),
+        ((*anew, "test", "--dataset", "toy"), "There are: train, validation, test_instruction"),
+        (("versions", "nope", "-o", outputs), "There are: toy/1.0.0"),
+        (("diff", "toy", "1.0.0", "9.0.0", "-o", outputs), "There are: toy/1.0.0"),
+        ((*anew, "train", "--dataset", "toy", "--recipe", "none.yaml"), "cannot be read"),
+    ):
+        ran = call(*arguments)
+        assert (ran.exit_code, told in ran.stderr) == (2, True), ran.output
+        assert not (outputs / "runs" / "toy-1").exists()
+    assert sorted(p.name for p in (outputs / "datasets" / "toy").glob("*.*.*")) == ["1.0.0"]
+
+
+def test_versions_and_differences_are_printed(outputs: Path, tmp_path: Path) -> None:
+    """As tables, and the figures as a file for programs."""
+    listed = call("versions", "toy", "-o", outputs)
+    assert listed.exit_code == 0
+    assert "1.0.0 (latest)" in listed.stdout
+    figures = tmp_path / "figures.json"
+    ran = call("diff", "toy", "1.0.0", "-o", outputs, "--json", figures)
+    assert ran.exit_code == 0, ran.output
+    rows = json.loads(figures.read_text())["rows"]
+    assert all(row["same"] == row["after"] for row in rows)
+    assert ran.stdout.startswith("From toy/1.0.0 to toy/1.0.0")

@@ -1,0 +1,134 @@
+"""`toolloom export` and `toolloom check-export`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import toys
+from typer.testing import CliRunner, Result
+
+from toolloom.cli import app
+from toolloom.pipeline.tables import SAMPLES, Tables, samples_row
+from toolloom.pipeline.versions import LAYOUT
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Path:
+    """A version of a dataset with samples in two splits."""
+    folder = tmp_path / "outputs" / "datasets" / "shop" / "1.0.0"
+    with Tables(folder) as tables:
+        for number in range(6):
+            row = samples_row(toys.sample(toys.query(number)).model_dump(mode="json"))
+            tables.add(SAMPLES, "train" if number < 4 else "test_tool", row)
+        configs = tables.finish()
+    manifest = {
+        "layout": LAYOUT,
+        "name": "shop",
+        "version": "1.0.0",
+        "content": "x",
+        "configs": configs,
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return tmp_path / "outputs"
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def test_an_export_says_where_it_is_and_how_to_use_it(outputs: Path) -> None:
+    """Files with rows, what is not in them, and the line for the trainer."""
+    done = call("export", "shop", "--format", "xlam", "-o", outputs)
+    assert done.exit_code == 0, done.output
+    folder = outputs / "exports" / "shop" / "1.0.0" / "xlam"
+    assert sorted(path.name for path in folder.iterdir()) == ["train.json"]
+    assert "shop/1.0.0 as xlam: 2 of 6 samples in 2 rows." in done.output
+    assert "APIs are searched for before they are called" in done.output
+    assert f'data_files="{folder.resolve()}/train.json"' in done.output
+
+
+def test_one_split_goes_to_one_file(outputs: Path, tmp_path: Path) -> None:
+    """--into takes a file, and check-export takes it from there."""
+    into = tmp_path / "mine.jsonl"
+    done = call(
+        "export", "shop/1.0.0", "--format", "openai", "--split", "train", "--into", into,
+        "-o", outputs,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert len(into.read_text().splitlines()) == 4
+    checked = call("check-export", into)
+    assert checked.exit_code == 0, checked.output
+    lines = {line.split()[2]: line.split() for line in checked.stdout.splitlines()[1:] if line}
+    assert lines["qwen3"][:2] == ["openai", "4"] and lines["qwen3"][-2:] == ["4", "0"]
+    assert "quoted text" in checked.stdout
+
+
+def test_a_template_that_was_named_must_render_all(outputs: Path, tmp_path: Path) -> None:
+    """Exit code 1 if it does not, and 0 if it has no idea of tools: that is told."""
+    into = tmp_path / "mine.parquet"
+    call("export", "shop", "--format", "trl", "--split", "train", "--into", into, "-o", outputs)
+    assert call("check-export", into, "--template", "qwen3").exit_code == 0
+    failing = call("check-export", into, "--template", "qwen3", "--template", "deepseekv3")
+    assert failing.exit_code == 1
+    assert "no tools" in call("check-export", into, "--template", "llama3").stdout
+    mine = tmp_path / "mine.jinja"
+    mine.write_text("{% for m in messages %}{{ m.content }}{% endfor %}{{ tools }}")
+    lossy = call("check-export", into, "--template", mine)
+    assert lossy.exit_code == 1
+    assert "is lost" in lossy.stdout
+
+
+def test_without_templates_it_says_so(
+    outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where TRL is not installed, shapes and loading are checked all the same."""
+    monkeypatch.setattr("toolloom.pipeline.export.templates.find_spec", lambda name: None)
+    into = tmp_path / "mine.jsonl"
+    call("export", "shop", "--format", "openai", "--split", "train", "--into", into, "-o", outputs)
+    done = call("check-export", into)
+    assert done.exit_code == 0
+    assert "No chat template was tried" in done.stderr
+    missing = call("check-export", into, "--template", "qwen3")
+    assert missing.exit_code == 2 and "is missing" in missing.stderr
+
+
+def test_wrong_rows_are_told_and_fail(tmp_path: Path) -> None:
+    """With the number of rows, and what is wrong with the first."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"messages": [], "tools": []}\n')
+    done = call("check-export", path, "--format", "trl")
+    assert done.exit_code == 1
+    assert "1 of 1 rows have another shape. First, row 1: messages: " in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("export", "shop", "--format", "trll"), "did you mean `trl`?"),
+        (("export", "shop", "--format", "openai", "--arguments", "object"), "as text only"),
+        (("export", "shop", "--format", "trl", "--split", "dev"), "there are: train, test_tool"),
+        (("export", "shop/9.0.0", "--format", "trl"), "shop/1.0.0"),
+        (("check-export", "none.jsonl"), "no such file"),
+        (("check-export", __file__, "--format", "trl"), "is no JSON"),
+    ],
+)
+def test_mistakes_are_told(arguments: tuple[str, ...], why: str, outputs: Path) -> None:
+    """Exit code 2 and what to do, without a traceback; nothing is written."""
+    given = [*arguments, *(("-o", str(outputs)) if arguments[0] == "export" else ())]
+    done = call(*given)
+    assert done.exit_code == 2
+    assert why in done.output and "Traceback" not in done.output
+    assert not (outputs / "exports").exists()
+
+
+def test_no_sample_in_a_form_is_exit_code_1(outputs: Path) -> None:
+    """And the reasons are printed."""
+    manifest = outputs / "datasets" / "shop" / "1.0.0" / "manifest.json"
+    told = json.loads(manifest.read_text())
+    told["configs"]["samples"].pop("train")
+    manifest.write_text(json.dumps(told))
+    done = call("export", "shop", "--format", "bfcl", "-o", outputs)
+    assert done.exit_code == 1
+    assert "0 of 2 samples in 0 rows" in done.output

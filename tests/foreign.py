@@ -1,0 +1,283 @@
+"""Rows as others write them, made by hand after each format's documentation."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from toolloom.pipeline.audit.audit import judged, reader
+from toolloom.pipeline.audit.reading import Reading
+from toolloom.schemas import Finding, JsonObject
+
+SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "description": "City."},
+        "days": {"type": "integer", "description": "Days ahead."},
+    },
+    "required": ["city"],
+}
+FUNCTION: JsonObject = {"name": "get_weather", "description": "Weather.", "parameters": SCHEMA}
+TOOL: JsonObject = {"type": "function", "function": FUNCTION}
+ASKED = "Will it rain in Bern, and in Oslo?"
+REPLY = "Rain in Bern, snow in Oslo."
+
+
+def _call(city: str, arguments: Any = None, **extra: Any) -> JsonObject:
+    given = {"city": city} if arguments is None else arguments
+    return {"type": "function", "function": {"name": "get_weather", "arguments": given}, **extra}
+
+
+TRL: JsonObject = {
+    "messages": [
+        {"role": "user", "content": ASKED},
+        {"role": "assistant", "tool_calls": [_call("Bern"), _call("Oslo")]},
+        {"role": "tool", "name": "get_weather", "content": '{"sky": "rain"}'},
+        {"role": "tool", "name": "get_weather", "content": '{"sky": "snow"}'},
+        {"role": "assistant", "content": REPLY},
+    ],
+    "tools": [TOOL],
+}
+OPENAI: JsonObject = {
+    "messages": [
+        {"role": "system", "content": "Today is 2024-05-01."},
+        {"role": "user", "content": ASKED},
+        {
+            "role": "assistant",
+            "tool_calls": [
+                _call("Bern", '{"city": "Bern"}', id="call_a"),
+                _call("Oslo", '{"city": "Oslo"}', id="call_b"),
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_b", "content": "snow"},
+        {"role": "tool", "tool_call_id": "call_a", "content": "rain"},
+        {"role": "assistant", "content": REPLY},
+    ],
+    "tools": [TOOL],
+    "parallel_tool_calls": True,
+}
+OLDER: JsonObject = {
+    "messages": [
+        {"role": "user", "content": "Will it rain in Bern?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "function_call": {"name": "get_weather", "arguments": '{"city": "Bern"}'},
+        },
+        {"role": "function", "name": "get_weather", "content": "rain"},
+        {"role": "assistant", "content": "Yes."},
+    ],
+    "functions": [FUNCTION],
+}
+SHAREGPT: JsonObject = {
+    "conversations": [
+        {"from": "human", "value": ASKED},
+        {
+            "from": "function_call",
+            "value": json.dumps(
+                [{"name": "get_weather", "arguments": {"city": c}} for c in ("Bern", "Oslo")]
+            ),
+        },
+        {"from": "observation", "value": '[{"sky": "rain"}, {"sky": "snow"}]'},
+        {"from": "gpt", "value": REPLY},
+    ],
+    "system": "You know the weather.",
+    "tools": json.dumps([FUNCTION]),
+}
+HERMES: JsonObject = {
+    "id": "h1",
+    "conversations": [
+        {
+            "from": "system",
+            "value": "Functions stand within <tools></tools>.\n<tools>\n"
+            + json.dumps([TOOL])
+            + "\n</tools>\nCall with\n<tool_call>\n{'arguments': <args>, 'name': <name>}\n</tool_call>",
+        },
+        {"from": "human", "value": ASKED},
+        {
+            "from": "gpt",
+            "value": "<tool_call>\n{'arguments': {'city': 'Bern'}, 'name': 'get_weather'}\n</tool_call>\n"
+            '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>',
+        },
+        {
+            "from": "tool",
+            "value": '<tool_response>\n{"name": "get_weather", "content": {"sky": "rain"}}\n'
+            '</tool_response>\n<tool_response>\n{"name": "get_weather", "content": '
+            '{"sky": "snow"}}\n</tool_response>',
+        },
+        {"from": "gpt", "value": REPLY},
+    ],
+    "tools": json.dumps([TOOL]),
+}
+XLAM: JsonObject = {
+    "id": 7,
+    "query": "Will it rain in Bern within 3 days?",
+    "answers": json.dumps([{"name": "get_weather", "arguments": {"city": "Bern", "days": 3}}]),
+    "tools": json.dumps(
+        [
+            {
+                "name": "get_weather",
+                "description": "Weather.",
+                "parameters": {
+                    "city": {"description": "City.", "type": "str", "default": "Paris"},
+                    "country": {"description": "Code.", "type": "str", "default": ""},
+                    "days": {"description": "Days ahead.", "type": "int, optional"},
+                    "hours": {"description": "Hours.", "type": "List[int], optional"},
+                },
+            }
+        ]
+    ),
+}
+FINISH: JsonObject = {
+    "name": "Finish",
+    "description": "End.",
+    "parameters": {"type": "object", "properties": {"return_type": {"type": "string"}}},
+}
+BENCH_FUNCTION: JsonObject = {
+    "name": "weather_for_sky",
+    "description": "Weather.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "", "example_value": "Paris"},
+            "unit": {"type": "string", "description": "", "example_value": "metric"},
+        },
+        "required": ["city"],
+        "optional": ["unit"],
+    },
+}
+PATH: list[JsonObject] = [
+    {"role": "system", "content": "You are a model with tools."},
+    {"role": "user", "content": "\nWill it rain in Bern?\nBegin!\n"},
+    {
+        "role": "assistant",
+        "content": "I look it up.",
+        "function_call": {"name": "weather_for_sky", "arguments": '{\n  "city": "Bern"\n}'},
+    },
+    {
+        "role": "function",
+        "name": "weather_for_sky",
+        "content": json.dumps({"error": "", "response": "{'sky': 'rain', 'wind': None}"}),
+    },
+    {
+        "role": "assistant",
+        "content": None,
+        "function_call": {
+            "name": "Finish",
+            "arguments": '{"return_type": "give_answer", "final_answer": "Yes, rain."}',
+        },
+    },
+]
+TREE: JsonObject = {
+    "win": True,
+    "answer_generation": {
+        "valid_data": True,
+        "query": "Will it rain in Bern?",
+        "function": [BENCH_FUNCTION, FINISH],
+        "train_messages": [PATH[:3], PATH],
+        "finish_type": "give_answer",
+    },
+}
+TOOLLLAMA: JsonObject = {
+    "id": "Step 4: Will it rain in Bern?",
+    "conversations": [
+        {
+            "from": "system",
+            "value": "Specifically, you have access to the following APIs: "
+            + str([BENCH_FUNCTION, FINISH]),
+        },
+        {"from": "user", "value": PATH[1]["content"]},
+        {
+            "from": "assistant",
+            "value": '\nThought: I look.\nAction: weather_for_sky\nAction Input: {\n  "city": "Bern"\n}',
+        },
+        {"from": "function", "value": PATH[3]["content"]},
+        {
+            "from": "assistant",
+            "value": "\nThought: \nAction: Finish\nAction Input: "
+            + PATH[4]["function_call"]["arguments"],
+        },
+    ],
+}
+INSTRUCTION: JsonObject = {
+    "query_id": 3,
+    "query": "Will it rain in Bern?",
+    "api_list": [
+        {
+            "category_name": "Weather",
+            "tool_name": "Sky",
+            "api_name": "Weather",
+            "api_description": "Weather.",
+            "required_parameters": [{"name": "city", "type": "STRING", "description": ""}],
+            "optional_parameters": [],
+            "method": "GET",
+        }
+    ],
+    "relevant APIs": [["Sky", "Weather"]],
+}
+GOOD: dict[str, list[JsonObject]] = {
+    "trl": [TRL],
+    "openai": [OPENAI, OLDER],
+    "sharegpt": [SHAREGPT],
+    "hermes": [HERMES],
+    "xlam": [XLAM],
+    "toolbench": [TREE, TOOLLLAMA, INSTRUCTION],
+}
+
+
+def readings(folder: Path, format: str, rows: Iterable[Any]) -> list[Reading]:
+    """Rows written as JSON lines and read back."""
+    file = folder / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return list(reader(format)(file))
+
+
+def reading(folder: Path, format: str, row: Any) -> Reading:
+    (found,) = readings(folder, format, [row])
+    return found
+
+
+def findings(found: Reading) -> list[Finding]:
+    return list(judged(found).findings)
+
+
+def reasons(found: Reading) -> list[str]:
+    return [finding.reason.value for finding in findings(found)]
+
+
+def calls(found: Reading) -> list[tuple[str, Any]]:
+    """Function names and arguments of all calls."""
+    assert found.dialogue
+    return [(call.function.name, call.function.arguments) for _, call in found.dialogue.calls()]
+
+
+def answers(found: Reading) -> list[tuple[str, Any, str | None]]:
+    """Arguments' city, response and error of each call, in order of the calls."""
+    assert found.dialogue
+    results = found.dialogue.results()
+    made = []
+    for _, call in found.dialogue.calls():
+        seen = results[call.id][1].observation()
+        made.append((call.function.name, seen.response, seen.error))
+    return made
+
+
+def said(found: Reading, role: str) -> list[str]:
+    assert found.dialogue
+    return [m.content for m in found.dialogue.messages if m.role == role and m.content]
+
+
+def changed(row: JsonObject, **fields: Any) -> JsonObject:
+    """A copy of a row with other columns."""
+    return {**copy.deepcopy(row), **fields}
+
+
+def with_turn(row: JsonObject, place: int, column: str = "messages", **fields: Any) -> JsonObject:
+    """A copy of a row in which one turn has other fields; None takes a field away."""
+    made = copy.deepcopy(row)
+    turn = {**made[column][place], **fields}
+    made[column][place] = {key: value for key, value in turn.items() if value is not None}
+    return made

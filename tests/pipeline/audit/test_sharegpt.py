@@ -1,0 +1,113 @@
+import json
+from pathlib import Path
+
+import foreign
+import pytest
+from foreign import SHAREGPT, changed, with_turn
+
+
+def test_calls_and_a_list_of_results_are_paired_in_order(tmp_path: Path) -> None:
+    """One observation turn answers several calls with a list of as many results."""
+    found = foreign.reading(tmp_path, "sharegpt", SHAREGPT)
+    assert foreign.calls(found) == [
+        ("get_weather", {"city": "Bern"}),
+        ("get_weather", {"city": "Oslo"}),
+    ]
+    assert [seen for _, seen, _ in foreign.answers(found)] == [{"sky": "rain"}, {"sky": "snow"}]
+    assert foreign.said(found, "system") == ["You know the weather."]
+    assert foreign.findings(found) == [] and found.unmapped == ()
+
+
+def test_one_result_for_several_calls_is_given_to_each_and_told(tmp_path: Path) -> None:
+    """Turns alternate in LLaMA-Factory, so one observation answers all calls before it."""
+    row = with_turn(SHAREGPT, 2, "conversations", value="rain everywhere")
+    found = foreign.reading(tmp_path, "sharegpt", row)
+    assert [seen for _, seen, _ in foreign.answers(found)] == ["rain everywhere"] * 2
+    assert foreign.findings(found) == [] and "one turn for several" in found.unmapped[0]
+
+
+def test_other_names_of_roles_and_columns_are_known(tmp_path: Path) -> None:
+    """The role-mapped variant has `messages` with `role` and `content`, and other speakers."""
+    names = {"human": "user", "gpt": "assistant", "observation": "tool"}
+    turns = [
+        {"role": names.get(t["from"], t["from"]), "content": t["value"]}
+        for t in SHAREGPT["conversations"]
+    ]
+    row = {"messages": turns, "system": SHAREGPT["system"], "tools": SHAREGPT["tools"]}
+    mapped = foreign.reading(tmp_path, "sharegpt", row).dialogue
+    plain = foreign.reading(tmp_path, "sharegpt", SHAREGPT).dialogue
+    assert mapped and plain and mapped.messages == plain.messages
+
+
+@pytest.mark.parametrize(
+    ("value", "calls"),
+    [('{"name": "get_weather", "arguments": {"city": "Bern"}}', 1), ('{"sky": "rain"}', 0)],
+)
+def test_function_is_a_call_or_a_result_by_what_it_holds(
+    tmp_path: Path, value: str, calls: int
+) -> None:
+    """Tools disagree on the role `function`: a name with arguments is a call."""
+    turns = [{"from": "human", "value": "Rain?"}, {"from": "function", "value": value}]
+    found = foreign.reading(tmp_path, "sharegpt", changed(SHAREGPT, conversations=turns))
+    assert len(foreign.calls(found)) == calls and found.has_results == (not calls)
+
+
+def test_a_turn_of_calls_that_holds_none_is_a_fault(tmp_path: Path) -> None:
+    """Words where a call is due stay words, and the fault says so."""
+    row = with_turn(SHAREGPT, 1, "conversations", value="I call get_weather")
+    found = foreign.reading(tmp_path, "sharegpt", row)
+    assert foreign.calls(found) == [] and found.faults[0].reason == "false_api_call_format"
+    assert found.faults[0].turn == 2 and "I call get_weather" in foreign.said(found, "assistant")
+
+
+def test_a_call_as_python_writes_it_is_read_and_told(tmp_path: Path) -> None:
+    """Single quotes, True and None are no JSON: the call is read, the row marked."""
+    value = str({"name": "get_weather", "arguments": {"city": "Bern", "days": None}})
+    row = with_turn(SHAREGPT, 1, "conversations", value=value)
+    found = foreign.reading(tmp_path, "sharegpt", row)
+    assert foreign.calls(found) == [("get_weather", {"city": "Bern", "days": None})]
+    assert "calls: text that is written as Python, not as JSON" in found.unmapped
+
+
+def test_words_and_the_call_after_them_are_one_turn(tmp_path: Path) -> None:
+    """Our record keeps an assistant's words with the call that follows them."""
+    turns = SHAREGPT["conversations"]
+    row = changed(
+        SHAREGPT, conversations=[turns[0], {"from": "gpt", "value": "I look."}, *turns[1:]]
+    )
+    found = foreign.reading(tmp_path, "sharegpt", row)
+    assert foreign.said(found, "assistant") == ["I look.", foreign.REPLY]
+    assert foreign.findings(found) == []
+
+
+def test_the_better_answer_of_a_preference_is_read(tmp_path: Path) -> None:
+    """`chosen` continues the conversation; `rejected` is named and left out."""
+    turns = SHAREGPT["conversations"]
+    row = changed(
+        SHAREGPT, conversations=turns[:3], chosen=turns[3], rejected={"from": "gpt", "value": "No."}
+    )
+    found = foreign.reading(tmp_path, "sharegpt", row)
+    assert foreign.said(found, "assistant") == [foreign.REPLY] and "rejected" in found.unmapped[0]
+
+
+def test_unknown_roles_and_unread_tools_are_faults(tmp_path: Path) -> None:
+    """A turn that nobody can place, and tools that no one can read, are told."""
+    row = with_turn(SHAREGPT, 3, "conversations", **{"from": "narrator"})
+    faults = foreign.reading(tmp_path, "sharegpt", changed(row, tools="get_weather(city)")).faults
+    assert [f.reason for f in faults] == ["illegal_schema", "malformed_dialogue"]
+    assert "narrator" in faults[1].detail
+
+
+@pytest.mark.parametrize("row", [{"a": 1}, {"conversations": "x"}, {"conversations": [1]}])
+def test_a_row_without_turns_is_refused(tmp_path: Path, row: object) -> None:
+    """Nothing vanishes: the row comes back with a reason."""
+    found = foreign.reading(tmp_path, "sharegpt", row)
+    assert found.dialogue is None and found.raw == row and found.faults
+
+
+def test_rows_of_a_json_list_are_read_one_by_one(tmp_path: Path) -> None:
+    """LLaMA-Factory's own files are one JSON list."""
+    file = tmp_path / "data.json"
+    file.write_text(json.dumps([SHAREGPT, SHAREGPT], indent=2))
+    found = list(foreign.reader("sharegpt")(file))
+    assert [foreign.findings(r) for r in found] == [[], []]

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import toys
+from curating import fallen, in_split, kept, row, sift
+
+from toolloom.pipeline.curation.balance import balance, is_wanted, value
+from toolloom.schemas import (
+    Ability,
+    Dimension,
+    Intention,
+    Reason,
+    RecipeError,
+    Sample,
+    Scenario,
+    Split,
+)
+
+
+def kinds(**counts: int) -> list[Sample]:
+    """Rows of train by ability."""
+    return [
+        row(f"{ability}-{n}", f"Wish {n} of {ability}", ability=Ability(ability))
+        for ability, count in counts.items()
+        for n in range(count)
+    ]
+
+
+ONLY_TRAIN = {"validation": 0, "test_instruction": 0, "test_tool": 0, "test_category": 0}
+
+
+def test_a_value_has_at_most_some_times_the_median(tmp_path: Path) -> None:
+    """What is over goes, with the counts; rarer values lose nothing."""
+    rows = kinds(call=20, retrieve_call=5, plan_retrieve_call=2)
+    plan = {"balance": {"ability": 2}}
+    found = sift(balance, rows, tmp_path, curation=plan, splits=ONLY_TRAIN)
+    left = Counter(name.partition("-")[0] for name in kept(found))
+    assert left == {"call": 10, "retrieve_call": 5, "plan_retrieve_call": 2}
+    finding = next(iter(fallen(found).values()))
+    assert finding.reason is Reason.OVERREPRESENTED
+    assert finding.detail == (
+        "train has 20 rows of ability «call», and 5 of the median one: 10 stay."
+    )
+
+
+def test_order_does_not_decide_what_goes(tmp_path: Path) -> None:
+    """The same rows stay, however they come."""
+    rows = kinds(call=20, retrieve_call=5, plan_retrieve_call=2)
+    again = random.Random(1).sample(rows, len(rows))
+    plan = {"balance": {"ability": 1.5}}
+    stays = [
+        sorted(kept(sift(balance, each, tmp_path, curation=plan, splits=ONLY_TRAIN)))
+        for each in (rows, again)
+    ]
+    assert stays[0] == stays[1] != []
+
+
+def test_each_split_is_balanced_on_its_own(tmp_path: Path) -> None:
+    """A value that is rare in a test and frequent in train goes in train only."""
+    rows = [in_split(Split.TRAIN, f"t{n}", f"Wish {n}") for n in range(4)]
+    rows += [in_split(Split.VALIDATION, f"v{n}", f"Other wish {n}") for n in range(2)]
+    found = sift(balance, rows, tmp_path, curation={"balance": {"scenario": 1}})
+    assert len(kept(found)) == 6
+
+
+def test_several_dimensions_take_one_after_the_other(tmp_path: Path) -> None:
+    """A row that has gone for one is not counted for the next."""
+    rows = kinds(call=8, retrieve_call=2)
+    plan = {"balance": {"scenario": 1, "ability": 1}}
+    found = sift(balance, rows, tmp_path, curation=plan, splits=ONLY_TRAIN)
+    assert Counter(name.partition("-")[0] for name in kept(found)) == {
+        "call": 5,
+        "retrieve_call": 2,
+    }
+
+
+def test_what_a_row_counts_as() -> None:
+    """Its first call's category; no calls where none can be made."""
+    apis = toys.api("sea"), toys.api("air")
+    intent = tuple(Intention(api=api.id, arguments={}) for api in reversed(apis))
+    need = toys.query(pool=apis, intent=intent).model_dump(mode="json")
+    assert [value(need, each) for each in Dimension] == ["call", "single", "air", "2"]
+    unserved = {**need, "scenario": Scenario.IRRELEVANCE.value}
+    assert value(unserved, Dimension.CALLS) == "0"
+    assert value({**need, "intent": []}, Dimension.CATEGORY) == ""
+
+
+@pytest.mark.parametrize("factor", [0.5, float("nan"), float("inf")])
+def test_a_factor_leaves_the_median(factor: float) -> None:
+    """Less than the median would drop what is not frequent."""
+    with pytest.raises(RecipeError, match="1 or more"):
+        toys.recipe(curation={"balance": {"ability": factor}})
+
+
+def test_it_is_a_stage_only_if_it_is_wanted() -> None:
+    """Without dimensions there is nothing to balance."""
+    assert not is_wanted(toys.recipe())
+    assert is_wanted(toys.recipe(curation={"balance": {"calls": 2}}))

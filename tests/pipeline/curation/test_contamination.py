@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toys
+from curating import fallen, kept, row, sift
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolloom.pipeline.curation.callforms import fits, plain_call, says
+from toolloom.pipeline.curation.contamination import decontaminate, finding, read
+from toolloom.pipeline.curation.index import Match
+from toolloom.pipeline.curation.report import pairs
+from toolloom.schemas import FunctionCall, JsonObject, Reason, Sample, ToolCall
+
+TEXT = (
+    "Please find me a quiet room with a desk near the old station "
+    "for three nights from Monday, and tell me what it costs."
+)
+QUESTION = {"id": "room_1", "question": [[{"role": "user", "content": TEXT}]], "function": []}
+
+
+def benchmark(folder: Path, *rows: JsonObject, name: str = "bench.jsonl") -> dict[str, Any]:
+    """The part of a recipe that names a benchmark of these rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("".join(f"{json.dumps(each)}\n" for each in rows))
+    return {"against": [str(folder / name)]}
+
+
+def calling(name: str, *calls: tuple[str, JsonObject], text: str = "") -> Sample:
+    """A row that makes these calls."""
+    sample = row(name, text or f"A wish of its own, {name}")
+    made = tuple(
+        ToolCall(id=f"c{n}", function=FunctionCall(name=called, arguments=arguments))
+        for n, (called, arguments) in enumerate(calls)
+    )
+    messages = list(sample.dialogue.messages)
+    messages[1] = messages[1].model_copy(update={"tool_calls": made})
+    dialogue = sample.dialogue.model_copy(update={"messages": tuple(messages)})
+    return sample.model_copy(update={"dialogue": dialogue})
+
+
+def test_thirteen_words_in_a_row_are_contamination(tmp_path: Path) -> None:
+    """However they are written; twelve are none. The pair is shown with file, row and words."""
+    words = TEXT.split()
+    rows = [
+        row("all", TEXT.upper()),
+        row("part", f"Well now: {' '.join(words[3:16])} if you can"),
+        row("less", f"Well now: {' '.join(words[3:15])} if you can"),
+        row("other", "Find me a noisy room without a desk far from the new station."),
+    ]
+    found = sift(decontaminate, rows, tmp_path, curation=benchmark(tmp_path / "b", QUESTION))
+    assert kept(found) == ["less", "other"]
+    seen = fallen(found)["part"]
+    assert (seen.check, seen.reason) == ("overlap_words", Reason.CONTAMINATED)
+    match = read(seen.check, seen.detail)
+    assert (match.benchmark, match.place) == ("bench.jsonl", "bench.jsonl:1 room_1")
+    assert match.match == "a quiet room with a desk near the old station for three nights"
+    assert (match.row, match.theirs) == (rows[1].dialogue.query.text, TEXT)
+
+
+def test_a_short_text_counts_as_a_whole(tmp_path: Path) -> None:
+    """Equal words, four at least of which two mean something, in the first turn or in all."""
+    said = [{"role": "User", "text": t} for t in ("Can you tell me my balance?", "Yes, please.")]
+    rows = [
+        row("same", "can you tell me my balance"),
+        row("more", "Can you tell me my balance now?"),
+        row("yes", "Yes, please!"),
+    ]
+    found = sift(decontaminate, rows, tmp_path, curation=benchmark(tmp_path / "b", *said))
+    assert kept(found) == ["more", "yes"]
+    assert fallen(found)["same"].check == "overlap_text"
+
+
+def test_a_call_with_values_of_its_own_is_contamination(tmp_path: Path) -> None:
+    """Names and values are compared however they are written."""
+    gold = {"id": "x_1", "ground_truth": [{"music.play": {"artist": ["Björk"], "minutes": [20]}}]}
+    rows = [
+        calling("same", ("music_play", {"minutes": "20", "artist": "bjork"})),
+        calling("less", ("music_play", {"artist": "Björk"})),
+        calling("other", ("music_play", {"artist": "Björk", "minutes": 25})),
+        calling("elsewhere", ("radio_play", {"artist": "Björk", "minutes": 20})),
+    ]
+    found = sift(decontaminate, rows, tmp_path, curation=benchmark(tmp_path / "b", gold))
+    assert kept(found) == ["less", "other", "elsewhere"]
+    match = read("overlap_calls", fallen(found)["same"].detail)
+    assert match.row == 'music_play(minutes="20", artist="bjork")'
+    assert match.theirs == 'music.play(artist=["Björk"], minutes=[20])'
+
+
+def test_a_call_that_says_little_does_not_count_alone(tmp_path: Path) -> None:
+    """No arguments, a small number, one name: anybody makes such a call."""
+    gold = [
+        {"ground_truth": [{"now": {}}]},
+        {"ground_truth": [{"factorial": {"number": [5]}}]},
+        {"ground_truth": [{"capital": {"country": ["Brazil"]}}]},
+        {"ground_truth": [{"on": {"light": [True], "level": [3]}}]},
+    ]
+    rows = [
+        calling("a", ("now", {})),
+        calling("b", ("factorial", {"number": 5})),
+        calling("c", ("capital", {"country": "Brazil"})),
+        calling("d", ("on", {"light": True, "level": 3})),
+    ]
+    found = sift(decontaminate, rows, tmp_path, curation=benchmark(tmp_path / "b", *gold))
+    assert kept(found) == ["a", "b", "c", "d"]
+
+
+def test_calls_that_say_little_count_as_a_whole_answer(tmp_path: Path) -> None:
+    """All calls of a row, if they are all calls of a gold answer and say enough together."""
+    gold = {"ground_truth": [{"capital": {"of": ["Brazil"]}}, {"capital": {"of": ["Peru"]}}]}
+    brazil, peru = ("capital", {"of": "Brazil"}), ("capital", {"of": "Peru"})
+    rows = [
+        calling("both", peru, brazil),
+        calling("one", brazil),
+        calling("more", brazil, peru, ("capital", {"of": "Chile"})),
+    ]
+    found = sift(decontaminate, rows, tmp_path, curation=benchmark(tmp_path / "b", gold))
+    assert kept(found) == ["one", "more"]
+
+
+def test_rows_can_be_flagged(tmp_path: Path) -> None:
+    """They stay, with all that was found; the others keep their bytes."""
+    plan = {**benchmark(tmp_path / "b", QUESTION), "contaminated": "flag"}
+    rows = [row("a", TEXT), row("b", "Is it cold in Rome?")]
+    found = sift(decontaminate, rows, tmp_path, curation=plan)
+    assert kept(found) == ["a", "b"]
+    lines = (tmp_path / "rows.jsonl").read_bytes().splitlines(keepends=True)
+    assert found[1] == lines[1]
+    assert isinstance(found[0], bytes)
+    flagged = Sample.model_validate_json(found[0])
+    assert [flag.check for flag in flagged.flags] == ["overlap_words"]
+    assert flagged.model_copy(update={"flags": ()}) == rows[0]
+
+
+def test_pairs_are_told_for_dropped_and_flagged_rows(tmp_path: Path) -> None:
+    """Row, split, benchmark, place and both texts, to be published."""
+    plan, splits = benchmark(tmp_path / "b", QUESTION), toys.recipe().splits
+    for contaminated in ("drop", "flag"):
+        chosen = {**plan, "contaminated": contaminated}
+        (found,) = sift(decontaminate, [row("a", TEXT)], tmp_path, curation=chosen)
+        made = json.loads(found) if isinstance(found, bytes) else found.model_dump(mode="json")
+        (pair,) = pairs([made], splits)
+        assert (pair["id"], pair["split"], pair["check"]) == ("a", "train", "words")
+        assert pair["dropped"] == (contaminated == "drop")
+        assert (pair["benchmark"], pair["place"]) == ("bench.jsonl", "bench.jsonl:1 room_1")
+        assert (pair["row"], pair["theirs"]) == (TEXT, TEXT)
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Malformed lines and calls are counted in a warning; the others are looked for."""
+    truth = {"ground_truth": [["sort('a.txt')"]]}
+    plan = benchmark(tmp_path / "b", QUESTION, truth)
+    with (tmp_path / "b" / "bench.jsonl").open("a") as file:
+        file.write('{"id": \n[[[\n')
+    with caplog.at_level(logging.INFO, logger="toolloom"):
+        found = sift(decontaminate, [row("a", TEXT)], tmp_path, curation=plan)
+    assert kept(found) == []
+    assert "2 rows or files and 1 calls could not be read" in caplog.text
+    assert caplog.records[-1].levelno == logging.WARNING
+
+
+@given(st.lists(st.text(), min_size=5, max_size=5))
+def test_a_finding_is_read_back(texts: list[str]) -> None:
+    """Whatever the texts hold, the detail tells them exactly."""
+    match = Match("words", *texts)
+    seen = finding(match)
+    assert read(seen.check, seen.detail) == match
+
+
+def test_a_value_says_something_or_nothing() -> None:
+    """True, false, empty and single digits say nothing; four words say enough."""
+    assert [says(v) for v in (True, None, "", "no?", 7, "-3", 12, "Rome", 0.5)] == [0] * 3 + [
+        1,
+        0,
+        0,
+        1,
+        1,
+        1,
+    ]
+    assert says("to be or not") == 2
+    assert says({"a": ["Rome", "Bern"], "b": {"c": 3}}) == 2
+
+
+def test_calls_are_equal_however_they_are_written() -> None:
+    """Punctuation in names, types of numbers, case, empty arguments."""
+    one = plain_call("Hotel.book_room", {"guestName": "Åsa", "nights": 3, "note": ""})
+    assert one == plain_call("hotel_bookRoom", {"nights": "3.0", "guest_name": "asa"})
+    assert one != plain_call("hotel_bookRoom", {"nights": -3, "guest_name": "asa"})
+
+
+def test_right_values_are_lists() -> None:
+    """Each argument is one of its right values; what may be left out has an empty one."""
+    right = {"a": [1, 2], "b": ["", "x"], "c": [{"d": ["u", "v"], "e": ["", 5]}]}
+    assert fits({"a": 2, "c": {"d": "V"}}, right)
+    assert fits({"a": 1, "b": "X", "c": {"d": "u", "e": 5.0}}, right)
+    assert not fits({"a": 3, "c": {"d": "u"}}, right)
+    assert not fits({"a": 1}, right)
+    assert not fits({"a": 1, "c": {"d": "u"}, "z": 1}, right)
+    assert fits({"l": [1, 2]}, {"l": [[1, 2], [3]]})

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from curating import fallen, in_split, kept, row, sift
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from toolloom.pipeline.curation.duplicates import deduplicate
+from toolloom.pipeline.curation.rows import folded
+from toolloom.pipeline.curation.shingles import jaccard, text_parts
+from toolloom.schemas import Ability, Intention, Reason, Rejected, Sample, Split
+
+LONG = "Could you look up the weather in the old harbour town where my brother lives, please"
+
+
+def similarity(one: str, other: str) -> float:
+    return jaccard(*(set(text_parts(folded(text)).tolist()) for text in (one, other)))
+
+
+def test_equal_words_are_one_row(tmp_path: Path) -> None:
+    """Case, accents, punctuation and spaces do not make another instruction."""
+    rows = [row("a", "Is it cold in Zürich?"), row("b", "is it COLD in  Zurich"), row("c", "Why?")]
+    found = sift(deduplicate, rows, tmp_path)
+    assert kept(found) == ["a", "c"]
+    assert fallen(found)["b"].reason is Reason.EXACT_DUPLICATE
+    assert fallen(found)["b"].detail == "The user says the same as in a."
+
+
+def test_nearly_equal_words_are_one_row(tmp_path: Path) -> None:
+    """A word more is a near duplicate, and the row and the likeness are told."""
+    found = sift(deduplicate, [row("a", LONG), row("b", f"{LONG} today")], tmp_path)
+    assert kept(found) == ["a"]
+    assert fallen(found)["b"].reason is Reason.NEAR_DUPLICATE
+    assert "nearly the same as in a (similarity 0.9" in fallen(found)["b"].detail
+
+
+def test_near_misses_stay(tmp_path: Path) -> None:
+    """Rows that share a pattern but say other things are no duplicates."""
+    other = LONG.replace("the old harbour town", "that village by the lake")
+    rows = [
+        row("a", LONG),
+        row("b", other),
+        row("c", "Weather in Rome?"),
+        row("d", "Weather, Bern"),
+    ]
+    assert similarity(LONG, other) > 0.5
+    assert kept(sift(deduplicate, rows, tmp_path)) == ["a", "b", "c", "d"]
+
+
+def test_all_that_the_user_says_counts(tmp_path: Path) -> None:
+    """Two dialogues that begin alike and go on differently are two rows."""
+    one, other = row("a", "Is it cold?"), row("b", "Is it cold?")
+    turn = other.dialogue.messages[0].model_copy(update={"content": "And how is it in Rome?"})
+    dialogue = other.dialogue.model_copy(update={"messages": (*other.dialogue.messages, turn)})
+    rows = [one, other.model_copy(update={"dialogue": dialogue})]
+    assert kept(sift(deduplicate, rows, tmp_path)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("split", [Split.VALIDATION, Split.TEST_INSTRUCTION])
+def test_rows_of_tests_stay_before_rows_of_train(split: Split, tmp_path: Path) -> None:
+    """A row of train that says what a row of a test or of validation says goes, wherever it is."""
+    rows = [in_split(Split.TRAIN, "a", LONG), in_split(split, "b", f"{LONG} today")]
+    found = sift(deduplicate, rows, tmp_path)
+    assert kept(found) == ["b"]
+    assert "in b" in fallen(found)["a"].detail
+
+
+def test_rows_that_make_the_same_calls_are_few(tmp_path: Path) -> None:
+    """At most `same_calls` rows of one ability and scenario make the same calls."""
+    asks = ["Rain in Rome?", "Umbrella or not", "I fly south tomorrow", "How are the skies there"]
+    rows = [row(f"q{n}", text, "Rome") for n, text in enumerate(asks)]
+    other = row("other", "Shall I take a coat to Rome", "Rome", ability=Ability.RETRIEVE_CALL)
+    found = sift(deduplicate, [*rows, other], tmp_path, curation={"same_calls": 2})
+    assert kept(found) == ["q0", "q1", "other"]
+    assert fallen(found)["q2"].reason is Reason.EXACT_DUPLICATE
+    assert fallen(found)["q3"].detail == "2 rows make the same calls already, such as q0."
+
+
+def test_calls_are_nearly_the_same_if_few_of_many_values_differ(tmp_path: Path) -> None:
+    """One of ten values is little; one of two is another call."""
+
+    def calling(name: str, values: int, last: str) -> Sample:
+        arguments = {f"k{n}": n for n in range(values - 1)} | {"last": last}
+        asked = {"wide": values}
+        intent = (Intention(api="weather/station/current", arguments={**arguments, **asked}),)
+        return row(name, f"Another wish, number {name * 9}", intent=intent)
+
+    rows = [
+        calling("a", 12, "x"),
+        calling("b", 12, "y"),
+        calling("c", 2, "x"),
+        calling("d", 2, "y"),
+    ]
+    found = sift(deduplicate, rows, tmp_path, curation={"same_calls": 1})
+    assert kept(found) == ["a", "c", "d"]
+    assert fallen(found)["b"].reason is Reason.NEAR_DUPLICATE
+    assert fallen(found)["b"].detail.startswith("1 row makes nearly the same calls already, such")
+
+
+def test_rows_without_calls_are_not_alike_for_that(tmp_path: Path) -> None:
+    """Any number of rows may ask for nothing that can be called."""
+    asks = ["Hello there", "What a day it is", "Good evening to you", "Thanks for everything"]
+    rows = [row(f"q{n}", text, intent=()) for n, text in enumerate(asks)]
+    assert len(kept(sift(deduplicate, rows, tmp_path, curation={"same_calls": 1}))) == 4
+
+
+def test_rows_of_published_splits_are_known(tmp_path: Path) -> None:
+    """A row that repeats one of a split that is kept goes, and the version is named."""
+    need = row("old", LONG, "Rome").dialogue.query.model_dump(mode="json")
+    known = [{k: need[k] for k in ("id", "text", "ability", "scenario", "intent")}]
+    again = {"version": "toy/1.0.0", "content": "c", "split": "train"}
+    rows = [row("a", f"{LONG} now"), row("b", "Rain in Rome?", "Rome")]
+    plan = {"same_calls": 1}
+    found = sift(deduplicate, rows, tmp_path, known, curation=plan, regenerate=again)
+    assert kept(found) == []
+    assert "as in old in toy/1.0.0 (" in fallen(found)["a"].detail
+    assert fallen(found)["b"].detail.endswith("already, such as old in toy/1.0.0.")
+
+
+def test_a_threshold_of_one_finds_equal_rows_only(tmp_path: Path) -> None:
+    """Then nothing is near."""
+    rows = [row("a", LONG), row("b", f"{LONG} today"), row("c", LONG.upper())]
+    assert kept(sift(deduplicate, rows, tmp_path, curation={"near": 1})) == ["a", "b"]
+
+
+def test_kept_lines_are_the_same_bytes(tmp_path: Path) -> None:
+    """What stays is copied; what goes is there whole."""
+    rows = [row("a", LONG), row("b", LONG)]
+    found = sift(deduplicate, rows, tmp_path)
+    assert found[0] == (tmp_path / "rows.jsonl").read_bytes().splitlines(keepends=True)[0]
+    assert isinstance(found[1], Rejected)
+    assert Sample.model_validate(found[1].record) == rows[1]
+    assert (found[1].agent, found[1].stage) == ("", "curated")
+
+
+WORDS = [f"{a}{b}" for a in ("ta", "ro", "mi", "ku", "le") for b in ("n", "so", "rit", "va")]
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 10**6), near=st.sampled_from([0.6, 0.8, 0.9]))
+def test_no_two_rows_that_stay_are_alike(seed: int, near: float, tmp_path: Path) -> None:
+    """Each row that goes is as like the named one as is said, and that one stays."""
+    rng = random.Random(seed)
+    bases = [rng.choices(WORDS, k=12) for _ in range(4)]
+    texts = {}
+    for number in range(24):
+        words = list(rng.choice(bases))
+        for _ in range(rng.randrange(3)):
+            words[rng.randrange(12)] = rng.choice(WORDS)
+        texts[f"q{number}"] = " ".join(words)
+    rows = [row(name, text) for name, text in texts.items()]
+    found = sift(deduplicate, rows, tmp_path, curation={"near": near})
+    left = kept(found)
+    pairs = [(a, b) for a in left for b in left if a < b]
+    assert all(similarity(texts[a], texts[b]) < near for a, b in pairs)
+    for name, finding in fallen(found).items():
+        other = finding.detail.split(" in ")[1].split()[0].strip(".")
+        assert other in left
+        assert similarity(texts[name], texts[other]) >= near

@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toys
+
+from toolloom.pipeline.curation.report import contamination
+from toolloom.pipeline.estimate import estimate
+from toolloom.pipeline.job import legs, shards_in_flight
+from toolloom.pipeline.report import count
+from toolloom.pipeline.runner import preview, run
+from toolloom.pipeline.stage import Sifted, Sifting, Stage
+from toolloom.pipeline.stages import STAGES
+from toolloom.pipeline.store import PlannedStage, RunFolder, StageMark
+from toolloom.pipeline.watch import Watch
+from toolloom.schemas import Query, Recipe, RecipeError, Record, Rejected, Sample
+
+SIFTS = tuple(stage for stage in STAGES if stage.sift)
+# The toys' words differ in a number only, and each makes one of five calls.
+CURATED = (*toys.STAGES, *SIFTS)
+PLAN = {"near": 1, "same_calls": 1}
+
+
+def folder_of(outputs: Path, recipe: Recipe) -> RunFolder:
+    return RunFolder(outputs / "runs" / recipe.run_id)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = (p for p in folder.rglob("*") if p.suffix in {".jsonl", ".json"})
+    return {str(p.relative_to(folder)): p.read_bytes() for p in found}
+
+
+def test_the_stages_after_tested() -> None:
+    """Duplicates first, then benchmarks, then balance; none asks an agent."""
+    assert [(s.name, s.agent) for s in STAGES[4:]] == [
+        ("tested", "tester"),
+        ("deduplicated", ""),
+        ("decontaminated", ""),
+        ("balanced", ""),
+    ]
+    assert shards_in_flight(toys.recipe(), SIFTS) == 2
+
+
+def test_a_stage_that_sifts_is_a_leg_of_its_own() -> None:
+    """It begins when all before it is there, and the next begins after it."""
+    found = [[stage.name for stage in leg] for leg in legs(CURATED, lambda stage: False)]
+    assert found[1:] == [["queries", "tested"], *([stage.name] for stage in SIFTS)]
+
+
+async def test_a_run_curates_its_rows(tmp_path: Path) -> None:
+    """What is tested ends in one of two files of a stage, whose marker holds counts and hashes;
+    stages that the recipe does not want are not planned."""
+    recipe, told = toys.recipe(curation=PLAN), list[tuple[str, int]]()
+
+    async def note(stage: str, shard: int, work: Any) -> Any:
+        told.append((stage, shard))
+        return await work()
+
+    counts = (await run(recipe, outputs=tmp_path, stages=CURATED, run_shard=note)).counts
+    assert [s.name for s in counts.stages] == ["domains", "queries", "tested", "deduplicated"]
+    assert counts.stages[2].accepted == counts.stages[3].accepted + counts.stages[3].rejected
+    assert counts.accepted == counts.stages[3].accepted < 17
+    assert set(counts.stages[3].reasons) == {"exact_duplicate"}
+    assert [shard for shard in told if shard[0] == "deduplicated"] == [("deduplicated", 0)]
+    stage = folder_of(tmp_path, recipe).stage("deduplicated")
+    assert stage.mark and stage.mark.shards == ()
+    assert not (stage.path / "shards").exists()
+    tested = folder_of(tmp_path, recipe).stage("tested").path / "accepted.jsonl"
+    kept = set((stage.path / "accepted.jsonl").read_bytes().splitlines())
+    assert kept < set(tested.read_bytes().splitlines())
+    assert all(Rejected.model_validate(row).agent == "" for row in stage.objects("rejected"))
+
+
+async def test_shards_do_not_matter(tmp_path: Path) -> None:
+    """Rows in shards of other sizes are curated alike, to the byte."""
+    made = []
+    for size in (1, 4, 64):
+        recipe = toys.recipe(curation=PLAN, shard_size=size)
+        await run(recipe, outputs=tmp_path / str(size), stages=CURATED)
+        made.append(files(folder_of(tmp_path / str(size), recipe).stage("deduplicated").path))
+    assert made[0] == made[1] == made[2]
+
+
+async def test_a_finished_stage_is_not_sifted_again(tmp_path: Path) -> None:
+    """A stage that was removed is made again with the same bytes; a marked one is left alone."""
+    recipe = toys.recipe(curation={**PLAN, "balance": {"ability": 1}})
+    await run(recipe, outputs=tmp_path, stages=CURATED)
+    whole = files(tmp_path)
+    for path in folder_of(tmp_path, recipe).stage("balanced").path.iterdir():
+        path.unlink()
+
+    def fails(given: Sifting) -> Iterator[Sifted]:
+        raise AssertionError("sifted again")
+
+    idle = [dataclasses.replace(s, sift=fails) if s.name == "deduplicated" else s for s in CURATED]
+    await run(recipe, outputs=tmp_path, stages=idle)
+    assert files(tmp_path) == whole
+
+
+async def test_a_missing_benchmark_is_told_at_the_start(tmp_path: Path) -> None:
+    """Before anything is drawn; a run that is finished does not look for it."""
+    bench = tmp_path / "bench.jsonl"
+    bench.write_text('{"text": "Nothing that anybody says"}\n')
+    recipe = toys.recipe(curation={**PLAN, "against": [str(bench)]})
+    gone = toys.recipe(curation={"against": [str(tmp_path / "gone")]})
+    with pytest.raises(RecipeError, match=r"curation\.against"):
+        await run(gone, outputs=tmp_path, stages=CURATED)
+    assert not (folder_of(tmp_path, gone).path / "plan.json").exists()
+    done = await run(recipe, outputs=tmp_path, stages=CURATED)
+    bench.unlink()
+    assert (await run(recipe, outputs=tmp_path, stages=CURATED)).counts == done.counts
+
+
+async def test_a_run_tells_its_contamination(tmp_path: Path) -> None:
+    """Dropped rows with the benchmark's; a run without the stage tells nothing."""
+    bench = tmp_path / "bench.jsonl"
+    bench.write_text('{"id": "b1", "text": "what is the weather in Zurich (7)"}\n')
+    recipe = toys.recipe(curation={"near": 1, "same_calls": 9, "against": [str(bench)]})
+    counts = (await run(recipe, outputs=tmp_path, stages=CURATED)).counts
+    assert counts.stages[-1].reasons == {"contaminated": 1}
+    (pair,) = contamination(folder_of(tmp_path, recipe))
+    assert (pair["id"], pair["check"], pair["place"]) == ("q7", "text", "bench.jsonl:1 b1")
+    plain = toys.recipe(curation=PLAN)
+    await run(plain, outputs=tmp_path, stages=CURATED)
+    assert list(contamination(folder_of(tmp_path, plain))) == []
+
+
+async def test_previews_and_forecasts_have_the_stages(tmp_path: Path) -> None:
+    """A preview is curated; a forecast lets all rows pass, as a few say nothing of many."""
+    seen = await preview(toys.recipe(curation=PLAN), 9, stages=CURATED)
+    assert {"deduplicated"} <= {row.stage for row in seen.rejected}
+    told = await estimate(toys.recipe(), 6, outputs=tmp_path, stages=CURATED)
+    tested, sifted = told.stages[-2:]
+    assert (sifted.name, sifted.records, sifted.accepted) == (
+        "deduplicated",
+        tested.accepted,
+        tested.accepted,
+    )
+    assert told.unseen == ()
+
+
+class Quiet(Watch):
+    def tell(self) -> None: ...
+
+
+def test_what_asks_no_model_holds_up_no_forecast() -> None:
+    """The time that is left counts requests; a stage that sifts needs none."""
+    watch = Quiet()
+    watch.planned(toys.recipe(), CURATED)
+    assert [stage.requests_left() for stage in watch.figures()][-3:] == [0, 0, 0]
+    mark = StageMark(accepted=3, rejected=1, shards=(), accepted_sha256="", rejected_sha256="")
+    watch.shard_done("deduplicated", 0, mark, 4, fresh=True)
+    watch.stage_done("deduplicated", mark)
+    assert watch.stages["deduplicated"].done == 4
+
+
+async def test_a_run_under_way_shows_what_is_tested(tmp_path: Path) -> None:
+    """Until rows are curated, those that are tested count."""
+    recipe = toys.recipe(curation=PLAN)
+    await run(recipe, outputs=tmp_path, stages=toys.STAGES)
+    folder = folder_of(tmp_path, recipe)
+    folder.open(recipe, [PlannedStage.of(stage) for stage in (*toys.STAGES, SIFTS[0])])
+    assert count(folder).accepted == sum(1 for _ in folder.accepted()) == 17
+    await run(recipe, outputs=tmp_path, stages=CURATED)
+    assert count(folder).accepted == sum(1 for _ in folder.accepted()) < 17
+
+
+def draw(recipe: Recipe, _: Iterable[Record]) -> Iterator[Query]:
+    yield from map(toys.query, range(40))
+
+
+async def test_a_cancelled_run_ends_its_thread(tmp_path: Path) -> None:
+    """Who stops a run waits for one row at most, and nothing half written stays."""
+    begun, seen = asyncio.Event(), list[int]()
+    loop = asyncio.get_running_loop()
+
+    def slow(given: Sifting) -> Iterator[Sifted]:
+        for number, line in enumerate(given.rows):
+            loop.call_soon_threadsafe(begun.set)
+            seen.append(number)
+            time.sleep(0.05)
+            yield line
+
+    stages = (toys.DOMAINS, toys.QUERIES, toys.TESTED, Stage("s", "", Sample, Sample, sift=slow))
+    work = asyncio.create_task(run(toys.recipe(), outputs=tmp_path, stages=stages))
+    await begun.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert len(seen) < 10
+    assert list(folder_of(tmp_path, toys.recipe()).stage("s").path.iterdir()) == []
+
+
+KILLED = """
+import asyncio, sys, time
+from pathlib import Path
+import toys
+from toolloom.pipeline.curation.duplicates import deduplicate
+from toolloom.pipeline.runner import run
+from toolloom.pipeline.stage import Stage
+from toolloom.schemas import Sample
+def slow(given):
+    for each in deduplicate(given):
+        if len(sys.argv) > 2:
+            Path(sys.argv[2]).touch()
+            time.sleep(0.5)
+        yield each
+stages = (*toys.STAGES, Stage("deduplicated", "", Sample, Sample, sift=slow))
+recipe = toys.recipe(curation={"near": 1, "same_calls": 1})
+asyncio.run(run(recipe, outputs=Path(sys.argv[1]), stages=stages))
+"""
+
+
+def start(*arguments: Path) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join([str(Path(toys.__file__).parent), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.Popen([sys.executable, "-c", KILLED, *arguments], env=environment)
+
+
+def test_a_killed_stage_is_made_again(tmp_path: Path) -> None:
+    """After kill -9 in its middle there is no marker, and the next run ends with equal bytes."""
+    broken, whole, sign = tmp_path / "broken", tmp_path / "whole", tmp_path / "sign"
+    process = start(broken, sign)
+    while not sign.exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    recipe = toys.recipe(curation={"near": 1, "same_calls": 1})
+    stage = folder_of(broken, recipe).stage("deduplicated")
+    assert stage.mark is None and not (stage.path / "accepted.jsonl").exists()
+    for outputs in (broken, whole):
+        assert start(outputs).wait() == 0
+    assert files(broken) == files(whole)

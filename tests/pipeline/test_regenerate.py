@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toys
+
+from toolloom.pipeline.regenerate import plan_regeneration
+from toolloom.pipeline.runner import Made, make_dataset, run
+from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.versions import Version, find_version, versions
+from toolloom.schemas import (
+    Domain,
+    EndpointDown,
+    Need,
+    NothingFound,
+    PublishError,
+    Query,
+    Reason,
+    Recipe,
+    Split,
+    StoreError,
+    ToolloomError,
+    parse_recipe,
+)
+
+PLAN = {"unseen": ["c1", "c2/t0"], "seen": ["c2", "c3", "c4", "c5"]}
+
+
+class Maker:
+    """The toy stages, which note what they work on, and may stop or reject less."""
+
+    def __init__(self, dies_after: int | None = None, rejects: bool = True) -> None:
+        self.asked: list[str] = []
+        self._left = dies_after
+        self._rejects = rejects
+        domains, apis, queries, tested = toys.SPLIT_STAGES
+        self.stages: tuple[Stage, ...] = (
+            domains,
+            replace(apis, work=self._apis),
+            replace(queries, work=self._word),
+            replace(tested, work=self._test),
+        )
+
+    async def _apis(self, domain: Domain, context: Context) -> Outcome:
+        self.asked.append(domain.category)
+        return await toys.make_apis(domain, context)
+
+    async def _word(self, need: Need, context: Context) -> Outcome:
+        self.asked.append(need.id)
+        return await toys.word_needs(need, context)
+
+    async def _test(self, query: Query, context: Context) -> Outcome:
+        if self._left is not None:
+            if not self._left:
+                raise EndpointDown("nobody answers")
+            self._left -= 1
+        return await toys.test_needs(query, context) if self._rejects else accepted(query)
+
+
+def accepted(query: Query) -> Outcome:
+    return Outcome((toys.sample(query),))
+
+
+def recipe(**changes: Any) -> Recipe:
+    fields = {"apis": {"domains": 6}, "queries": {"count": 60, "distractors": 1}, "splits": PLAN}
+    return toys.recipe(**{**fields, **changes})
+
+
+async def make(outputs: Path, of: Recipe | None = None, maker: Maker | None = None) -> Made:
+    return await make_dataset(of or recipe(), outputs=outputs, stages=(maker or Maker()).stages)
+
+
+def plan(outputs: Path, split: str = "test_tool", **changes: Any) -> Recipe:
+    return plan_regeneration(outputs, "toy", split, **changes)
+
+
+def hashes(version: Version, without: str) -> dict[str, str]:
+    """Hashes of the Parquet files of all splits but one, as they are on the disk."""
+    return {
+        f"{config}/{split}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest()
+        for config in ("sft", "samples", "rejected", "apis")
+        for split in version.splits(config)
+        if split != without or config == "apis"
+        for path in version.files(config, split)
+    }
+
+
+def ids(version: Version, split: str, config: str = "samples") -> list[str]:
+    return [row["id"] for row in version.rows(config, split)]
+
+
+def of(made: Made) -> Version:
+    assert made.published
+    return made.published.version
+
+
+@pytest.mark.parametrize("split", list(Split))
+async def test_one_split_is_new_and_the_others_keep_their_bytes(
+    tmp_path: Path, split: Split
+) -> None:
+    """And only the split's own queries are worked on: no domain, no API, no other query."""
+    first, maker = of(await make(tmp_path)), Maker()
+    second = of(await make(tmp_path, plan(tmp_path, split), maker))
+    assert maker.asked
+    assert all(name.startswith(f"{split}-1-") for name in maker.asked)
+    assert hashes(second, split) == hashes(first, split)
+    old, new = ids(first, split), ids(second, split)
+    assert len(new) == len(old) > 0
+    assert {name.rpartition("-")[0] for name in new} == {f"{split}-1"}
+    assert second.manifest["regenerated"] == split
+    assert second.manifest["parent"]["version"] == first.number
+    third = of(await make(tmp_path, plan(tmp_path, split), Maker()))
+    assert {name.rpartition("-")[0] for name in ids(third, split)} == {f"{split}-2"}
+
+
+async def test_a_recipe_changes_models_and_queries_but_not_the_plan(tmp_path: Path) -> None:
+    """The dataset's name, plan and APIs stay, and the seed is the next or the one that is told."""
+    first = of(await make(tmp_path))
+    other = recipe(name="other", seed=40, queries={"count": 120}, splits={"train": 1})
+    made = plan(tmp_path, recipe=other)
+    assert (made.name, made.seed, made.queries.count) == ("toy", 1, 120)
+    assert made.splits == recipe().splits
+    second = of(await make(tmp_path, made))
+    assert len(ids(second, "test_tool")) > 1.5 * len(ids(first, "test_tool"))
+    assert hashes(second, "test_tool") == hashes(first, "test_tool")
+    assert plan(tmp_path, recipe=other, seed=9).seed == 9
+
+
+async def test_rejected_queries_are_tried_again(tmp_path: Path) -> None:
+    """Rows stay; what fell is asked again under new ids; what falls again is rejected anew."""
+    first = of(await make(tmp_path))
+    fallen = ids(first, "train", "rejected")
+    maker = Maker()
+    second = of(await make(tmp_path, plan(tmp_path, "train", only_rejected=True), maker))
+    assert maker.asked == [f"train-1-{n:06d}" for n in range(len(fallen))]
+    assert ids(second, "train")[: len(ids(first, "train"))] == ids(first, "train")
+    assert ids(second, "train", "rejected") == ["train-1-000001", "train-1-000006"][: len(fallen)]
+    assert len(ids(second, "train")) + len(ids(second, "train", "rejected")) == len(
+        ids(first, "train")
+    ) + len(fallen)
+    assert hashes(second, "train") == hashes(first, "train")
+    needs = {json.dumps(n.model_dump(mode="json")["intent"]) for n in samples(second, "train")}
+    again = [json.loads(r["record"]) for r in first.rows("rejected", "train")]
+    intents = [json.dumps(r["dialogue"]["query"]["intent"]) for r in again]
+    assert sum(intent in needs for intent in intents) >= len(intents) - 2
+    with_seed = Maker(rejects=False)
+    third = of(await make(tmp_path, plan(tmp_path, "train", only_rejected=True, seed=1), with_seed))
+    assert min(with_seed.asked) == f"train-1-{len(fallen):06d}"
+    assert len(ids(third, "train")) == len(set(ids(third, "train")))
+    with pytest.raises(NothingFound, match="no query of train was rejected"):
+        plan(tmp_path, "train", only_rejected=True)
+
+
+def samples(version: Version, split: str) -> Sequence[Query]:
+    return [sample.dialogue.query for sample in version.samples(split)]
+
+
+async def test_the_rows_that_stay_are_known_to_the_run(tmp_path: Path) -> None:
+    """For the search for duplicates: of other splits, and of the split if its rows stay."""
+    first = of(await make(tmp_path))
+    for only_rejected in (False, True):
+        made = await make(
+            tmp_path, plan(tmp_path, version="1.0.0", only_rejected=only_rejected, seed=5)
+        )
+        known = [
+            json.loads(line)
+            for line in (Path(made.summary.path) / "known.jsonl").read_text().splitlines()
+        ]
+        kept = [s for s in first.splits("samples") if only_rejected or s != "test_tool"]
+        assert {row["id"] for row in known} == {name for s in kept for name in ids(first, s)}
+        assert set(known[0]) == {"id", "text", "ability", "scenario", "intent"}
+        assert set(known[0]["intent"][0]) == {"api", "arguments", "references"}
+
+
+async def test_a_regeneration_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    """The same plan is the same run: nothing is made twice, and the bytes are those of an
+    unbroken one."""
+    for name in ("broken", "whole"):
+        await make(tmp_path / name)
+    for after in (1, 3):
+        with pytest.raises(EndpointDown):
+            await make(tmp_path / "broken", plan(tmp_path / "broken"), Maker(dies_after=after))
+    assert len(versions(tmp_path / "broken" / "datasets" / "toy")) == 1
+    one, two = [
+        of(await make(tmp_path / name, plan(tmp_path / name))) for name in ("broken", "whole")
+    ]
+    assert (one.path / "SHA256SUMS").read_bytes() == (two.path / "SHA256SUMS").read_bytes()
+    again = await make(tmp_path / "broken", plan(tmp_path / "broken", version="1.0.0", seed=1))
+    assert again.published
+    assert not again.published.fresh
+
+
+async def test_two_at_once_make_two_versions(tmp_path: Path) -> None:
+    """Of different splits; the same one twice is one run, on which one process works."""
+    first = of(await make(tmp_path))
+    plans = [plan(tmp_path, split) for split in ("test_tool", "validation")]
+    made = await asyncio.gather(*(make(tmp_path, each) for each in plans))
+    assert len({of(each).number for each in made}) == 2
+    for each, split in zip(made, ("test_tool", "validation"), strict=True):
+        assert hashes(of(each), split) == hashes(first, split)
+    twice = await asyncio.gather(
+        *(make(tmp_path, plans[0].model_copy(update={"seed": 8})) for _ in range(2)),
+        return_exceptions=True,
+    )
+    assert sorted(type(each).__name__ for each in twice) == ["Made", "StoreError"]
+
+
+async def test_nothing_accepted_makes_no_version(tmp_path: Path) -> None:
+    """The dataset stays as it was."""
+    await make(tmp_path)
+    maker = Maker()
+
+    async def refuse(query: Query, context: Context) -> Outcome:
+        return Outcome((), (toys.rejected(query, "tested", Reason.UNHELPFUL_ANSWER),))
+
+    stages = (*maker.stages[:-1], replace(maker.stages[-1], work=refuse))
+    made = await make_dataset(plan(tmp_path), outputs=tmp_path, stages=stages)
+    assert made.published is None
+    assert [v.number for v in versions(tmp_path / "datasets" / "toy")] == ["1.0.0"]
+
+
+async def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    """A dataset, a version, a split, a version of another content, one in another folder."""
+    with pytest.raises(NothingFound, match="There is no dataset 'toy'"):
+        plan(tmp_path)
+    first = of(await make(tmp_path))
+    with pytest.raises(NothingFound, match=r"no split 'tset'.*train, validation, test_instr"):
+        plan(tmp_path, "tset")
+    with pytest.raises(NothingFound, match="no split 'apis'"):
+        plan(tmp_path, "apis")
+    with pytest.raises(NothingFound, match=r"toy/3.0.0.*There are: toy/1.0.0"):
+        plan(tmp_path, version="3.0.0")
+    made = plan(tmp_path)
+    assert made.regenerate
+    wrong = made.regenerate.model_copy(update={"content": "0" * 64})
+    with pytest.raises(PublishError, match="its content is another"):
+        await run(made.model_copy(update={"regenerate": wrong}), outputs=tmp_path)
+    with pytest.raises(PublishError, match="Copy it there"):
+        plan_regeneration(tmp_path / "elsewhere", str(first.path), "train")
+    older = tmp_path / "datasets" / "toy" / "1.0.0" / "manifest.json"
+    older.write_text(json.dumps({"name": "toy", "version": "v1"}))
+    with pytest.raises(StoreError, match="an older toolloom"):
+        plan(tmp_path)
+
+
+async def test_a_recipe_that_draws_nothing_for_the_split_is_refused(tmp_path: Path) -> None:
+    """Three queries leave none to a split with a tenth of the rows."""
+    await make(tmp_path)
+    few = plan(tmp_path, "test_instruction", recipe=recipe(queries={"count": 3}))
+    with pytest.raises(
+        ToolloomError, match=r"draws none for the split test_instruction.*queries.count"
+    ):
+        await make(tmp_path, few)
+
+
+async def test_a_published_recipe_is_enough(tmp_path: Path) -> None:
+    """Only the login of an address is missing in it, which `recipe` can bring."""
+    model = {"base_url": "http://me:secret@127.0.0.1:9/v1", "model": "m"}
+    version = of(await make(tmp_path, recipe(model=model)))
+    assert plan(tmp_path).model.base_url == "http://127.0.0.1:9/v1"
+    whole = parse_recipe({**recipe(model=model).model_dump(mode="json")}, "a recipe")
+    assert plan(tmp_path, recipe=whole).model.base_url == model["base_url"]
+    assert find_version(tmp_path, "toy").path == version.path
