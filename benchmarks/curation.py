@@ -127,7 +127,7 @@ def measure(count: int) -> None:
         def lines() -> Iterator[bytes]:
             for number, (text, of) in enumerate(texts(count, rng)):
                 if of is not None:
-                    parts = [set(text_parts(folded(t)).tolist()) for t in (text, last[of])]
+                    parts = [text_parts(folded(t)) for t in (text, last[of])]
                     planted[f"q{number}", f"q{of}"] = jaccard(*parts)
                 last[number] = text
                 last.pop(number - 60_000, None)

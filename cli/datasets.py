@@ -89,7 +89,7 @@ def regenerate(
             )
         else:
             made = run_here(planned, outputs, watch, cache)
-    end(made, outputs)
+    end(made, outputs, f" Another --seed than {planned.seed} asks anew.")
 
 
 def versions(name: Name, outputs: Outputs = HERE) -> None:

@@ -176,7 +176,7 @@ def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -
     return stopping.run(work(flows))
 
 
-def end(made: Made, outputs: Path) -> None:
+def end(made: Made, outputs: Path, advice: str = "") -> None:
     """Print what a run came to. Ends with exit code 1 if nothing was accepted."""
     from toolloom.pipeline import screen
 
@@ -184,7 +184,7 @@ def end(made: Made, outputs: Path) -> None:
     if made.published is None:
         where = "" if outputs == HERE else f" --outputs {outputs}"
         command = f"toolloom rejected {made.summary.run}{where}"
-        complain(f"Nothing was accepted. `{command}` shows why.")
+        complain(f"Nothing was accepted. `{command}` shows why.{advice}")
         raise typer.Exit(NOTHING_ACCEPTED)
     state = "New version" if made.published.fresh else "Published before, unchanged"
     say("", f"{state}: {made.published.label}. Load it with:", "")

@@ -12,6 +12,7 @@ import yaml
 
 from toolloom.pipeline.plots import plots
 from toolloom.pipeline.report import API_BANK, Counts, StageCount, dollars, percent
+from toolloom.pipeline.screen import safe
 from toolloom.pipeline.tables import CONFIGS
 from toolloom.pipeline.tallies import added
 from toolloom.schemas import JsonObject
@@ -86,8 +87,8 @@ def table(head: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def cell(value: Any) -> str:
-    """One line of Markdown without HTML, links or table bars."""
-    text = " ".join(str(value).split())
+    """One line of Markdown without HTML, links, table bars, or what a terminal obeys."""
+    text = safe(" ".join(str(value).split()))
     for character in "\\|<>[]":
         text = text.replace(character, f"\\{character}")
     return text
@@ -109,9 +110,21 @@ def _header(manifest: JsonObject) -> JsonObject:
         "size_categories": [next((s for n, s in SIZES if rows < n), "n>10M")],
         "configs": [
             _config(name, splits, _cache_version(manifest), place == 0)
-            for place, (name, splits) in enumerate(manifest["configs"].items())
+            for place, (name, splits) in enumerate(_loadable(manifest))
         ],
     }
+
+
+def _loadable(manifest: JsonObject) -> list[tuple[str, JsonObject]]:
+    """The configs with those of their splits that have files.
+
+    One config without any in the header, and `datasets` loads none of the others either.
+    """
+    found = []
+    for name, splits in manifest["configs"].items():
+        if full := {split: made for split, made in splits.items() if made["files"]}:
+            found.append((name, full))
+    return found
 
 
 def _cache_version(manifest: JsonObject) -> str:
@@ -124,11 +137,7 @@ def _cache_version(manifest: JsonObject) -> str:
 
 
 def _config(name: str, splits: JsonObject, version: str, default: bool) -> JsonObject:
-    files = [
-        {"split": split, "path": f"{name}/{split}-*.parquet"}
-        for split, made in splits.items()
-        if made["files"]
-    ]
+    files = [{"split": split, "path": f"{name}/{split}-*.parquet"} for split in splits]
     made: JsonObject = {"config_name": name, "version": version, "data_files": files}
     return {**made, "default": True} if default else made
 
@@ -147,7 +156,7 @@ def _loading(manifest: JsonObject) -> str:
     lines = [
         f'{name} = load_dataset("<this folder or repository>", "{name}", split="{split}")'
         f"  # {made['rows']:,} rows"
-        for name, splits in manifest["configs"].items()
+        for name, splits in _loadable(manifest)
         for split, made in list(splits.items())[:1]
     ]
     code = "\n".join(["from datasets import load_dataset", "", *lines])

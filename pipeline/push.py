@@ -217,9 +217,7 @@ class _Push:
         return name if isinstance(name, str) else None
 
     def _load_line(self) -> str:
-        configs = self.version.manifest["configs"]
-        config = next(iter(configs))
-        split = next(iter(configs[config]))
+        config, split = self.version.first
         return (
             f'datasets.load_dataset("{self.repo}", "{config}", split="{split}", '
             f'revision="{self.version.number}")'

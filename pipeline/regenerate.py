@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolloom.pipeline.curation.rows import instruction
 from toolloom.pipeline.jsonl import read_records, record_line, to_line, write_lines
 from toolloom.pipeline.publish import TRIED_AGAIN
 from toolloom.pipeline.stage import Stage
@@ -154,13 +155,15 @@ class Basis:
             if split == self.wanted.split and not self.wanted.only_rejected:
                 continue
             for row in self.version.rows("samples", split):
-                query = self.version.parsed(row, "dialogue")["query"]
+                dialogue = self.version.parsed(row, "dialogue")
+                query = dialogue["query"]
                 intent = [
                     {name: i[name] for name in ("api", "arguments", "references")}
                     for i in query["intent"]
                 ]
-                told = {name: query[name] for name in ("id", "text", "ability", "scenario")}
-                yield to_line({**told, "intent": intent})
+                told = {name: query[name] for name in ("id", "ability", "scenario")}
+                said = instruction({"dialogue": dialogue})
+                yield to_line({**told, "text": said, "intent": intent})
 
     def _needs(self) -> Iterator[bytes]:
         """The needs that are tried again, under new ids: other ids have other answers."""

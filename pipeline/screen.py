@@ -78,7 +78,7 @@ def counts_view(counts: Counts) -> RenderableType:
             parts.append(_tallies(title, tallies))
     if counts.coverage:
         parts.append(_coverage_view(counts.coverage))
-    rows = [(s.name, s.agent, s.use) for s in counts.stages]
+    rows = [(s.name, s.agent, s.use) for s in counts.stages if not s.sifts]
     parts.append(use_grid([*rows, ("in all", "", counts.use)], counts.priced))
     parts.append(text(_in_words(counts)))
     return Group(*(line for part in parts for line in (part, text(""))))
@@ -154,9 +154,10 @@ def rejected_view(row: JsonObject, verbatim: bool = False) -> RenderableType:
     `verbatim`: the endpoint's whole responses in place of the model's text in them.
     """
     need = need_of(row["record"])
+    agent = f" ({row['agent']})" if row["agent"] else ""
     parts: list[RenderableType] = [
         _title(row["id"], need),
-        text(f"rejected by {row['stage']} ({row['agent']}): {row['reason']}", "red"),
+        text(f"rejected by {row['stage']}{agent}: {row['reason']}", "red"),
         text(row["detail"]),
         *(text("  " + _finding(finding)) for finding in row["findings"]),
         _record_view(row["record"], need),

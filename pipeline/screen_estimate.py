@@ -45,7 +45,10 @@ def _rows(forecast: Forecast) -> str:
     if counts.priced and forecast.expected.accepted:
         each = forecast.expected.use.cost / forecast.expected.accepted
         words += f", at {dollars(each)} for each (API-Bank's agents: ${API_BANK:g})"
-    return f"{words}.{lacking(counts.unpriced if counts.priced else ())}"
+    words += f".{lacking(counts.unpriced if counts.priced else ())}"
+    if all(stage.agent for stage in forecast.stages):
+        return words
+    return f"{words} What curation will take of them a sample does not tell."
 
 
 def _unseen(forecast: Forecast) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
@@ -392,12 +393,17 @@ def read_rows(path: Path, size: int = 64) -> Iterator[JsonObject]:
             objects = [f.name for f in file.schema_arrow if _holds_json(f.type)]
             for batch in file.iter_batches(size):
                 for row in cast(Iterable[JsonObject], batch.to_pylist()):
-                    yield {**row, **{name: list(map(json.loads, row[name])) for name in objects}}
+                    yield {**row, **{name: _decoded(row[name]) for name in objects}}
     except FileNotFoundError as error:
         raise explain(path, error, "read") from error
     except (OSError, pa.ArrowException, ValueError) as error:
         why = str(error).partition("\n")[0][:200]
         raise StoreError(f"{path}: is damaged ({why}).") from error
+
+
+def _decoded(texts: list[str | None] | None) -> list[Any] | None:
+    """JSON of a column. Tables of others have nulls in it."""
+    return texts and [None if text is None else json.loads(text) for text in texts]
 
 
 def _holds_json(kind: pa.DataType) -> bool:
@@ -415,7 +421,9 @@ def load_file(path: Path) -> Iterator[Iterable[JsonObject]]:
     kind = "parquet" if path.suffix == ".parquet" else "json"
     with TemporaryDirectory() as folder:
         try:
-            loaded = load_dataset(kind, data_files=str(path), split="train", cache_dir=folder)
+            loaded = load_dataset(
+                kind, data_files=escape(str(path)), split="train", cache_dir=folder
+            )
         except Exception as error:
             why = str(error.__cause__ or error).partition("\n")[0][:200]
             told = f"`datasets` does not load it ({type(error).__name__}: {why})"

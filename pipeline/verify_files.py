@@ -252,7 +252,9 @@ def read_table(files: Files, name: str, findings: Findings, size: int = 64) -> I
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(files.root / name, arrow_extensions_enabled=False) as file:
+        # Without pre_buffer: with it the whole file is in memory at once.
+        path = files.root / name
+        with pq.ParquetFile(path, arrow_extensions_enabled=False, pre_buffer=False) as file:
             for batch in file.iter_batches(size):
                 yield from batch.to_pylist()
     except (OSError, pa.ArrowException, ValueError) as error:

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from os.path import isfile
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -80,11 +81,18 @@ class Version:
             raise StoreError(f"{where} is damaged (no JSON in `{name}`).") from error
 
     @property
+    def first(self) -> tuple[str, str]:
+        """The first config and split with rows to load. Raises StoreError if none has any."""
+        for config, splits in self.told("configs").items():
+            for split, made in splits.items():
+                if made["files"]:
+                    return config, split
+        raise StoreError(f"{self.path / 'manifest.json'}: is damaged (no config has files).")
+
+    @property
     def load_line(self) -> str:
         """Python that loads it, whatever the working directory."""
-        configs = self.manifest["configs"]
-        config = next(iter(configs))
-        split = next(iter(configs[config]))
+        config, split = self.first
         where = json.dumps(str(self.path.resolve()), ensure_ascii=False)
         return f'datasets.load_dataset({where}, "{config}", split="{split}")'
 
@@ -97,9 +105,9 @@ def open_version(path: Path) -> Version:
     except OSError as error:
         raise explain(where, error, "read") from error
     except ValueError as error:
-        raise StoreError(f"{where}: is damaged ({error}).") from error
+        raise _damaged(where, str(error)) from error
     if not isinstance(manifest, dict):
-        raise StoreError(f"{where}: is damaged (not a JSON object).")
+        raise _damaged(where, "not a JSON object")
     layout = manifest.get("layout", 1)
     if layout != LAYOUT:
         age = "a newer" if isinstance(layout, int) and layout > LAYOUT else "an older"
@@ -109,8 +117,23 @@ def open_version(path: Path) -> Version:
             f"{advice}"
         )
     if lacking := [key for key in ("name", "version", "configs", "content") if key not in manifest]:
-        raise StoreError(f"{where}: is damaged (no `{lacking[0]}`).")
+        raise _damaged(where, f"no `{lacking[0]}`")
+    configs = manifest["configs"]
+    splits = configs.values() if isinstance(configs, dict) else [None]
+    if not all(isinstance(each, dict) and all(map(_names_files, each.values())) for each in splits):
+        raise _damaged(where, "its `configs` do not name files by split")
     return Version(path, manifest)
+
+
+def _names_files(told: Any) -> bool:
+    return isinstance(told, dict) and isinstance(told.get("files"), dict)
+
+
+def _damaged(where: Path, why: str) -> StoreError:
+    return StoreError(
+        f"{where}: is damaged ({why}). Bring the file back, or move the folder "
+        f"{where.parent} out of its dataset."
+    )
 
 
 def numbered(path: Path) -> Number | None:
@@ -144,7 +167,7 @@ def find_version(outputs: Path, name: str) -> Version:
 
     Raises NothingFound that lists what there is.
     """
-    if "\0" not in name and (Path(name) / "manifest.json").is_file():
+    if isfile(Path(name) / "manifest.json"):  # and not a method, which raises at odd names
         return open_version(Path(name).resolve())
     root = outputs / "datasets"
     dataset, _, wanted = name.rstrip("/").partition("/")

@@ -24,7 +24,7 @@ model: {base_url: "%s", model: fake, concurrency: 8}
 apis: {categories: [Finance, Health, Weather], domains: 9, per_domain: 2}
 queries: {count: 60}
 splits: {test_category: 0.5, unseen: [Weather]}
-tester: {votes: 1}
+tester: {votes: 3}
 shard_size: 4
 """
 KILLS = 8
@@ -121,12 +121,12 @@ def test_a_regeneration_killed_again_and_again_ends_like_an_unbroken_one(
     shutil.copytree(outputs, whole, symlinks=True)
     command = [*TOOLLOOM, *REGENERATE, "-o", outputs]
     while kills < KILLS:
-        before, more = server.answered(), dice.randrange(20)
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        with subprocess.Popen(command, **quiet) as process:
+        before, more = server.answered(), dice.randrange(12)
+        quiet = subprocess.DEVNULL
+        with subprocess.Popen(command, stdout=quiet, stderr=quiet) as process:
             while process.poll() is None and server.answered() < before + more:
                 time.sleep(0.002)
-            time.sleep(dice.uniform(0, 0.05 if more else 2))
+            time.sleep(dice.uniform(0, 0.05 if more else 1))
             process.kill()
         assert process.returncode == -signal.SIGKILL, "the split is too small for so many kills"
         kills += 1

@@ -1,9 +1,6 @@
 """API-Bank: annotated dialogues, a file each, and the training rows made of them.
 
-Of the APIs a file or folder knows what its searches found and its rows describe. Calls were
-written as text, so a number in quotes is a number where the API takes one. ToolSearcher is our
-API Search. A description tells the fields of what an API puts out, but the annotated outputs are
-often a field's bare value, so outputs are not held to it.
+Of the APIs a file or folder knows what its searches found and its rows describe.
 """
 
 from __future__ import annotations
@@ -15,24 +12,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.audit.reading import Reading, Script, Toolbox, dialogue, fault, refused
+from toolloom.pipeline.audit.bank_dialogue import BankDialogue, described, is_described, name_of
+from toolloom.pipeline.audit.reading import Reading, refused
 from toolloom.pipeline.audit.rows import Row, files, rows
+from toolloom.pipeline.audit.values import excess
 from toolloom.pipeline.callformat import CallTextError, parse
 from toolloom.pipeline.checks.flow import shown
-from toolloom.pipeline.checks.grounding import same
-from toolloom.pipeline.importers.api_bank import typed
 from toolloom.pipeline.importers.bank_rows import SEARCH
-from toolloom.pipeline.importers.intake import line, text
-from toolloom.schemas import API_SEARCH, Ability, Finding, JsonObject, Reason
+from toolloom.pipeline.importers.intake import text
+from toolloom.schemas import JsonObject, Reason
 
 _TURN = re.compile(r"^\s*(User|AI|API-Request|API-Response)\s*:", re.MULTILINE)
+_ASKED = re.compile(r"\s*Generate (?:API Request|AI Response):\s*\Z")
 _ANSWERED = re.compile(r"\)\s*\]?\s*->")
 _NOW = re.compile(r"current time is (\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)", re.IGNORECASE)
-_OUTPUTS = "tools: output_parameters, since annotated outputs are often a field's bare value"
-_UNDESCRIBED = "an API without a description: its calls are not held to a schema"
-_KINDS: dict[str, Any] = {
-    "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict,
-}  # fmt: skip
 _LONGEST = 1_000_000  # letters of a training row, turns of a dialogue
 _MOST = 5_000
 
@@ -52,26 +45,10 @@ def _descriptions(found: list[Path]) -> dict[str, JsonObject]:
         for row in rows(file):
             value = row.value if isinstance(row.value, dict) else {}
             result = value.get("result")
-            if value.get("api_name") == SEARCH and isinstance(result, dict):
-                for one in _listed(result.get("output")):
-                    known.setdefault(line(one.get("name")), one)
+            if value.get("api_name") == SEARCH and not excess(value) and isinstance(result, dict):
+                for one in described(result.get("output")):
+                    known.setdefault(name_of(one), one)
     return known
-
-
-def _listed(output: Any) -> list[JsonObject]:
-    return [one for one in (output if isinstance(output, list) else [output]) if _described(one)]
-
-
-def _described(one: Any) -> bool:
-    return isinstance(one, dict) and isinstance(_inputs(one), dict) and bool(_name(one))
-
-
-def _name(one: JsonObject) -> str:
-    return line(one.get("name")) or line(one.get("apiCode"))
-
-
-def _inputs(one: JsonObject) -> Any:
-    return one.get("input_parameters", one.get("parameters"))
 
 
 def _file(file: Path, known: dict[str, JsonObject]) -> Iterator[Reading]:
@@ -79,6 +56,8 @@ def _file(file: Path, known: dict[str, JsonObject]) -> Iterator[Reading]:
     turns, faulty = list[Row](), None
     for row in rows(file):
         value = row.value if isinstance(row.value, dict) else {}
+        if why := excess(value):
+            row, value = Row(row.place, fault=why), {}
         if "role" in value and len(turns) < _MOST:
             turns.append(row)
         elif "input" in value or "instruction" in value:
@@ -91,143 +70,7 @@ def _file(file: Path, known: dict[str, JsonObject]) -> Iterator[Reading]:
         why = f"{faulty.place}: {faulty.fault or 'no turn of a dialogue'}"
         yield refused(Row(file.name, [t.value for t in turns]), why)
     elif turns:
-        yield _Dialogue(file.name, known).read([turn.value for turn in turns])
-
-
-class _Dialogue:
-    """One dialogue on its way into our record."""
-
-    def __init__(self, place: str, known: dict[str, JsonObject]) -> None:
-        self._place = place
-        self._known = known
-        self.tools = Toolbox("api-bank")
-        self.script = Script()
-        self.faults: list[Finding] = []
-        self.unmapped: dict[str, None] = {}
-        self._searches = False
-        self._listed = False  # the row itself describes its APIs
-        self._answered = self._called = 0
-
-    def read(self, turns: list[JsonObject]) -> Reading:
-        """A dialogue of turns with the roles User, AI and API."""
-        for turn in turns:
-            role = turn.get("role")
-            if role == "User":
-                self.script.user(turn.get("text"))
-            elif role == "AI":
-                self.script.assistant(turn.get("text"))
-            elif role == "API":
-                self._turn(turn)
-            else:
-                self.fault(f"a turn of the role {shown(role)}")
-        return self.reading(turns)
-
-    def fault(self, detail: str, reason: Reason = Reason.MALFORMED_DIALOGUE) -> None:
-        self.faults.append(fault(reason, detail, len(self.script.messages()) - 1))
-
-    def _turn(self, turn: JsonObject) -> None:
-        name, given, result = turn.get("api_name"), turn.get("param_dict"), turn.get("result")
-        if not isinstance(name, str) or not name.strip():
-            self.fault("a call without a name", Reason.FALSE_API_CALL_FORMAT)
-            return
-        if not isinstance(result, dict):
-            self.call(name, given)
-            return
-        echo = result.get("input")
-        if isinstance(echo, dict) and isinstance(given, dict) and not _echoes(echo, given):
-            self.fault(f"{name}: the result is of another call, with {shown(echo)}")
-        if result.get("api_name", name) != name:
-            self.fault(f"{name}: the result is of {shown(result['api_name'])}")
-        error = result.get("exception")
-        self.call(name, given, (result.get("output"), None if error is None else str(error)))
-
-    def call(self, name: str, given: Any, result: tuple[Any, str | None] | None = None) -> None:
-        """A call, and what it gave."""
-        self._called += 1
-        if name == SEARCH:
-            self._searches = True
-            called, arguments = API_SEARCH.function, given
-        else:
-            self._offer(name, given)
-            called, arguments = self.tools.called(name), self._typed(name, given)
-        (made,) = self.script.assistant("", [(called, arguments)])
-        if result is not None:
-            self._answered += 1
-            output, error = result
-            if called == API_SEARCH.function and isinstance(output, dict):
-                output = [output]  # a search that found one API
-            self.script.result(made, output, error)
-
-    def _offer(self, name: str, given: Any) -> None:
-        """The API of a call. Of one nobody describes only what the call shows is known."""
-        if self.tools.api(name):
-            return
-        if name in self._known:
-            self.describe(self._known[name])
-        elif not self._listed and not (self._known and self._searches):
-            self.unmapped[_UNDESCRIBED] = None
-            names = given if isinstance(given, dict) else {}
-            self.tools.add(name, "", {"type": "object", "properties": {k: {} for k in names}})
-
-    def offer(self, one: JsonObject) -> None:
-        """An API that the row describes: what it does not describe is not on offer."""
-        self._listed = True
-        self.describe(one)
-
-    def describe(self, one: JsonObject) -> None:
-        """Offer an API by its description; all its parameters are needed, but optional ones."""
-        inputs = _inputs(one)
-        optional = {k for k, v in inputs.items() if "optional" in str(v).lower()}
-        parameters = {
-            "type": "object",
-            "properties": {k: typed(v) for k, v in inputs.items()},
-            "required": [k for k in inputs if k not in optional],
-        }
-        self.tools.add(_name(one), one.get("description"), parameters)
-        if one.get("output_parameters") or one.get("response"):
-            self.unmapped[_OUTPUTS] = None
-
-    def _typed(self, name: str, given: Any) -> Any:
-        """Arguments with text read as the type the API takes, where it reads as one."""
-        api = self.tools.api(name)
-        if not isinstance(given, dict) or api is None:
-            return given
-        return {k: _as_type(v, api.properties.get(k, {}).get("type")) for k, v in given.items()}
-
-    def reading(self, raw: Any, now: dt.datetime | None = None) -> Reading:
-        messages = self.script.messages()
-        ability = Ability.RETRIEVE_CALL if self._searches else Ability.CALL
-        made = dialogue(self._place, messages, self.tools.pool, ability=ability, now=now)
-        return Reading(
-            self._place,
-            raw,
-            made,
-            (*self.unmapped, *self.tools.unmapped),
-            tuple(self.faults),
-            has_results=bool(self._called) and self._answered == self._called,
-            has_reply=messages[-1].role == "assistant" and not messages[-1].tool_calls,
-            has_now=now is not None,
-        )
-
-
-def _echoes(echo: JsonObject, given: JsonObject) -> bool:
-    return echo.keys() == given.keys() and all(same(echo[k], given[k]) for k in given)
-
-
-def _as_type(value: Any, kind: Any) -> Any:
-    if not isinstance(value, str) or kind not in {
-        "integer",
-        "number",
-        "boolean",
-        "array",
-        "object",
-    }:
-        return value
-    try:
-        read = json.loads(value.lower() if kind == "boolean" else value)
-    except (ValueError, RecursionError):
-        return value
-    return read if isinstance(read, _KINDS[kind]) else value
+        yield BankDialogue(file.name, known).read([turn.value for turn in turns])
 
 
 def _training(row: Row, value: JsonObject, known: dict[str, JsonObject]) -> Reading:
@@ -236,10 +79,10 @@ def _training(row: Row, value: JsonObject, known: dict[str, JsonObject]) -> Read
     output = text(value.get("output")) or text(value.get("expected_output"))
     if len(asked) > _LONGEST or not output.strip():
         return refused(row, "it is too long" if output.strip() else "it has no `output`")
-    made = _Dialogue(row.place, known)
-    for described in asked.splitlines():
-        one = _object(described)
-        if _described(one):
+    made = BankDialogue(row.place, known)
+    for written in asked.splitlines():
+        one = _object(written)
+        if is_described(one):
             made.offer(one)
     story = text(value.get("input")) if _TURN.search(text(value.get("input"))) else asked
     for role, words in _turns(story):
@@ -260,12 +103,13 @@ def _object(written: str) -> Any:
 def _turns(story: str) -> Iterator[tuple[str, str]]:
     """Roles and words of a dialogue that is written as text."""
     marks = list(_TURN.finditer(story))
-    for mark, following in zip(marks, [*marks[1:], None], strict=True):
-        words = story[mark.end() : following.start() if following else len(story)].strip()
-        yield mark[1], words.removesuffix("Generate API Request:").strip()
+    ends = [mark.start() for mark in marks[1:]] + [len(story)]
+    for mark, end in zip(marks, ends, strict=False):
+        words = story[mark.end() : end].strip()
+        yield mark[1], _ASKED.sub("", words).strip()
 
 
-def _tell(made: _Dialogue, role: str, words: str) -> None:
+def _tell(made: BankDialogue, role: str, words: str) -> None:
     if role == "User":
         made.script.user(words)
     elif role == "AI":
@@ -275,7 +119,7 @@ def _tell(made: _Dialogue, role: str, words: str) -> None:
         _request(made, words)
 
 
-def _request(made: _Dialogue, words: str) -> None:
+def _request(made: BankDialogue, words: str) -> None:
     """`[Name(key='value')]`, with its answer after `->` where there is one."""
     arrow = _ANSWERED.search(words)
     asked = words[: arrow.start()] + ")]" if arrow else words

@@ -179,4 +179,7 @@ def audit(
 
 def dumped(value: Any, indent: int | None = None) -> str:
     """JSON of a report or a flagged row; what JSON does not have (dates of Parquet) as text."""
-    return writable(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
+    try:
+        return writable(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
+    except (ValueError, RecursionError):  # a row no JSON can be made of again
+        return dumped({**value, "row": None})

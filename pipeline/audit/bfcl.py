@@ -15,6 +15,7 @@ from typing import Any
 
 from toolloom.pipeline.audit.reading import Reading, Script, Toolbox, dialogue, fault, refused
 from toolloom.pipeline.audit.rows import Row, files, rows
+from toolloom.pipeline.audit.values import excess
 from toolloom.pipeline.checks.flow import shown
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
 from toolloom.schemas import Api, Finding, JsonObject, Reason
@@ -71,6 +72,8 @@ def _row(row: Row, gold: dict[str, Row] | None) -> Reading:
     value = row.value
     if row.fault:
         return refused(row)
+    if why := excess(value):
+        return refused(row, why)
     if not isinstance(value, dict) or "question" not in value:
         return refused(row, "it is no question of BFCL: it has no `question`")
     if "function" not in value:
@@ -124,7 +127,9 @@ def _said(question: Any, script: Script) -> bool:
     }
     for message in question:
         role = message.get("role") if isinstance(message, dict) else None
-        if role not in told or not isinstance(message.get("content"), str):
+        if not isinstance(role, str) or role not in told:
+            return False
+        if not isinstance(message.get("content"), str):
             return False
         told[role](message["content"])
     return True
@@ -147,7 +152,7 @@ def _plain_types(schema: Any) -> Any:
 def _gold(answer: Row, tools: Toolbox, script: Script) -> Iterator[Finding]:
     """Adds the gold calls to the script; what is wrong with the answer itself."""
     value = answer.value if isinstance(answer.value, dict) else {}
-    truth = value.get("ground_truth")
+    truth = None if excess(value) else value.get("ground_truth")
     if answer.fault or not isinstance(truth, list):
         why = answer.fault or "its gold answer has no list `ground_truth`"
         yield fault(Reason.MALFORMED_DIALOGUE, why)
@@ -200,10 +205,12 @@ def _values(values: Any, schema: Any) -> Iterator[Any]:
 def _opened(value: Any, schema: JsonObject) -> Any:
     """A value whose dicts hold lists of allowed values, with the first of each."""
     if isinstance(value, dict):
-        known = schema.get("properties") or {}
+        known = schema.get("properties")
+        known = known if isinstance(known, dict) else {}
         return {k: told[0] for k, v in value.items() if (told := list(_values(v, known.get(k))))}
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        return [_opened(item, schema.get("items") or {}) for item in value]
+        items = schema.get("items")
+        return [_opened(item, items if isinstance(items, dict) else {}) for item in value]
     return value
 
 

@@ -131,7 +131,8 @@ class Conversation:
         schemas = (inner.get(key) for key in ("parameters", "input_schema", "inputSchema"))
         parameters, _ = opened(next((s for s in schemas if s is not None), None))
         properties = parameters.get("properties") if isinstance(parameters, dict) else None
-        if inner.get("name") == API_SEARCH.function and [*(properties or ())] == ["keywords"]:
+        searched = isinstance(properties, dict) and [*properties] == ["keywords"]
+        if searched and inner.get("name") == API_SEARCH.function:
             self._searches = True
             return
         returns = inner.get("returns", inner.get("output_schema"))

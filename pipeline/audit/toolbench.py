@@ -262,7 +262,8 @@ def _parameters(schema: JsonObject) -> JsonObject:
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict):
         return schema
-    needed = required if isinstance(required, list) else []
+    listed = required if isinstance(required, list) else []
+    needed = {name for name in listed if isinstance(name, str)}
     made = {}
     for name, about in properties.items():
         example = about.get("example_value") if isinstance(about, dict) else None

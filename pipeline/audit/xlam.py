@@ -81,7 +81,8 @@ def _tool(taken: Conversation, tool: Any) -> Any:
 def _parameter(taken: Conversation, about: JsonObject) -> tuple[JsonObject, bool]:
     """The schema of a parameter, and whether it must be given."""
     given = about.get("type")
-    written = given[:_LONGEST_TYPE].strip() if isinstance(given, str) else ""
+    # Runs of space are one: what `_OPTIONAL` takes on them grows with their square and more.
+    written = " ".join(given[:_LONGEST_TYPE].split()) if isinstance(given, str) else ""
     bare = _OPTIONAL.sub("", written).strip()
     optional = bare != written
     made = {**_schema(taken, bare), "description": about.get("description", "")}

@@ -75,7 +75,8 @@ def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         code, start = found.group(), found.start()
         sized = _SIZED.fullmatch(code) or not re.search(r"[^\W\d]", code)
         if not sized and not any(a <= start < b for a, b in days):
-            held = exact(code, evidence.all_text) or said(code, evidence.all_text)
+            held = any(exact(code, text) for text in evidence.texts)  # to be quick
+            held = held or exact(code, evidence.all_text) or said(code, evidence.all_text)
             yield "code", start, found.end(), held
     for found in QUOTED.finditer(text):
         quoted = next(g for g in found.groups() if g)
@@ -102,7 +103,8 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         elif not held and not place.absolute:
             period = re.search(r"week|month|year|today|tonight|now|this", phrase, re.IGNORECASE)
             told = [number_held(q, phrase, evidence) for q in inside]
-            held = all(told) if inside else bool(period) or stem(phrase.lower()) in evidence.stems
+            root = {stem(phrase.lower())}
+            held = all(told) if inside else bool(period) or evidence.holds_any(root)
         yield "date", place.start, place.end, held
     for moment in timed(text):
         held = bool(moment.times & evidence.times)
@@ -175,7 +177,7 @@ def _name_held(folded: str, raw: str, evidence: Evidence) -> bool:
     if folded in STOP or folded in _COMMON or folded in WEEKDAYS:
         return True
     parts = {stem(folded), stem(folded.removesuffix("s"))}
-    if parts & evidence.stems or any(d.month == MONTHS.get(folded) for d in evidence.days):
+    if evidence.holds_any(parts) or any(d.month == MONTHS.get(folded) for d in evidence.days):
         return True
     return (bool(forms(folded)) and said(raw, evidence.all_text)) or _is_initials(raw, evidence)
 

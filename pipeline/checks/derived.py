@@ -10,6 +10,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 from toolloom.pipeline.checks.grounding import close
 from toolloom.pipeline.checks.numbers import Quantity, quantities
@@ -50,8 +52,10 @@ for _names, _ratios in {
     "mile miles mi mph": (1.609344, 1609.344, 5280, 0.44704),
     "km kms kilometer kilometers kilometre kilometres": (1000, 0.621371),
     "m meter meters metre metres": (100, 1000, 0.001, 3.28084),
-    "cm centimeter centimeters centimetre centimetres": (0.01, 10, 1 / 2.54),
+    "cm centimeter centimeters centimetre centimetres": (0.01, 10, 1 / 2.54, 1e-4, 1e-6),
     "mm millimeter millimeters": (0.1, 0.001),
+    "cubic cc": (1e-3, 1e-6, 1e-9, 1000, 35.3147, 0.0283168),
+    "square sq": (1e-4, 1e-6, 1e6, 10.7639, 0.092903),
     "kg kgs kilogram kilograms kilo kilos": (1000, 2.20462),
     "g gram grams": (0.001,),
     "mg milligram milligrams": (0.001,),
@@ -76,6 +80,7 @@ _PREFIXES |= dict.fromkeys("µμu", 1e-6)
 _DEGREES = frozenset(["degree", "degrees", "celsius", "fahrenheit", "c", "f", "k", "kelvin"])
 _FEET = re.compile(r"(\d+)\s?(?:ft|feet|foot|')\s?(?:and\s)?(\d+)", re.IGNORECASE)
 _BOUND = re.compile(r"\b(?:less|fewer|more|greater|over|under|above|below|after|before)(?: than)? ")
+_AND_SO_ON = re.compile(r"\band so (?:on|forth)\b|\betc\b|\.\.\.|…", re.IGNORECASE)
 _NEAR = 0.006  # relative: people round what they convert
 
 
@@ -104,6 +109,17 @@ def sequences(text: str) -> list[float]:
     """The figures of a text one after the other, to find a list of them in it."""
     flat = unicodedata.normalize("NFKC", text)
     return [float(f.group()) for f in _FIGURE.finditer(flat) if len(f.group()) <= _LONGEST]
+
+
+def computed(values: list[Any], text: str) -> bool:
+    """Are these numbers a series that a person would work out, not copy from the text?"""
+    if len(values) < 3:
+        return False
+    steps = [b - a for a, b in pairwise(values)]
+    ratios = [b / a for a, b in pairwise(values) if a]
+    even = all(close(step, steps[0]) for step in steps) and bool(steps[0])
+    growing = len(ratios) == len(steps) and all(close(r, ratios[0]) for r in ratios)
+    return even or (growing and ratios[0] != 1) or bool(_AND_SO_ON.search(text))
 
 
 def implied(text: str) -> Iterator[float]:

@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from toolloom.pipeline.checks.dates import dates
 from toolloom.pipeline.checks.flow import made, said_before
 from toolloom.pipeline.checks.grounding import leaves
 from toolloom.pipeline.checks.numbers import quantities
-from toolloom.pipeline.checks.text import plain, spaced, stem, words
+from toolloom.pipeline.checks.text import plain, spaced, stems_of
 from toolloom.pipeline.checks.times import spans_of_time, times
 from toolloom.schemas import Api, Dialogue
 
@@ -51,6 +52,7 @@ class Evidence:
     values: tuple[Any, ...]
     names: tuple[str, ...]
     now: dt.datetime
+    pool: tuple[Api, ...] = ()
 
     @cached_property
     def numbers(self) -> frozenset[float]:
@@ -75,11 +77,14 @@ class Evidence:
 
     @cached_property
     def all_text(self) -> str:
-        return "\n".join((*self.texts, *self.names))
+        told = (w for api in self.pool for w in _words_of(api))
+        return "\n".join((*self.texts, *self.names, *told))
 
-    @cached_property
-    def stems(self) -> frozenset[str]:
-        return frozenset(stem(w.folded) for w in words(self.all_text))
+    def holds_any(self, stems: set[str]) -> bool:
+        """Is one of these the stem of a word? What was said and observed is looked at first."""
+        told = (w for api in self.pool for w in _words_of(api))
+        texts = chain(self.texts, self.names, told)
+        return any(not stems.isdisjoint(stems_of(text)) for text in texts)
 
 
 def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
@@ -92,9 +97,9 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     texts = [*said_before(dialogue, place), *errors, *(v for v in found if isinstance(v, str))]
     numbers = [v for v in found if isinstance(v, int | float) and not isinstance(v, bool)]
     names = [w for response in seen for w in _keys(response)]
-    names += [w for api in dialogue.query.pool for w in _words_of(api)]
     values = (*numbers, *sizes, len(calls))
-    return Evidence(tuple(texts), values, tuple(names), dialogue.query.now)
+    query = dialogue.query
+    return Evidence(tuple(texts), values, tuple(names), query.now, query.pool)
 
 
 def _lists(value: Any) -> Iterator[list[Any]]:

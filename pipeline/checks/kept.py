@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolloom.pipeline.checks.dates import dated, dates, only_date
-from toolloom.pipeline.checks.derived import combined, converted, figures, sequences
+from toolloom.pipeline.checks.derived import combined, computed, converted, figures, sequences
 from toolloom.pipeline.checks.flow import Found, Made, made, shown
 from toolloom.pipeline.checks.grounding import close, fixed
 from toolloom.pipeline.checks.heard import NO_DATE, Heard, Used, heard_before, is_number
@@ -46,15 +46,15 @@ def kept_values(dialogue: Dialogue) -> Iterator[Found]:
                 detail = f"{call.name}: {name}={shown(value)}: {shown(other)} was said"
                 yield Reason.UNGROUNDED_ARGUMENT, call.place, detail
                 continue
-            for leaf, known in _leaves(value, schema):
+            for leaf, known in _leaves(value, schema, heard.user):
                 if fault := _replaces(leaf, name, call, known, heard, used):
                     detail = f"{call.name}: {name}={shown(value)}: {fault}"
                     yield Reason.UNGROUNDED_ARGUMENT, call.place, detail
                     break
 
 
-def _leaves(value: Any, schema: Any) -> Iterator[tuple[Any, JsonObject]]:
-    """Every leaf of an argument with its schema."""
+def _leaves(value: Any, schema: Any, text: str) -> Iterator[tuple[Any, JsonObject]]:
+    """Every leaf of an argument with its schema, but for lists of numbers that were worked out."""
     stack = [(value, schema)]
     while stack:
         item, known = stack.pop()
@@ -64,6 +64,8 @@ def _leaves(value: Any, schema: Any) -> Iterator[tuple[Any, JsonObject]]:
             inner = inner if isinstance(inner, dict) else {}
             stack += [(part, inner.get(key)) for key, part in reversed(item.items())]
         elif isinstance(item, list):
+            if all(map(is_number, item)) and computed(item, text):
+                continue
             stack += [(part, known.get("items")) for part in reversed(item)]
         else:
             yield item, known

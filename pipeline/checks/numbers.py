@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from toolloom.pipeline.checks.text import Word, first_word, plain, words
+from toolloom.pipeline.checks.text import Word, first_word, lowered, plain, words
 
 _SMALL = {
     word: number
@@ -69,6 +69,7 @@ _DIGITS = re.compile(
 )
 _STARTS = frozenset([*_SMALL, *_TENS, *ORDINALS, *_IMPLIED, "half"])
 _AFTER_A = _BARE_SCALES | {"quarter", "half"}
+_HALF = re.compile(r"\s(?:and|&)\sa\shalf\b", re.IGNORECASE)
 _LONGEST = 40  # digits of a number worth reading; longer ones are codes or bombs
 
 
@@ -106,6 +107,9 @@ def quantities(text: str) -> tuple[Quantity, ...]:
 
 
 def _from_digits(text: str) -> Iterator[Quantity]:
+    small = lowered(text)
+    half_said = small is None or "half" in small
+    sign_said = small is None or "minus" in small or "negative" in small
     for found in _DIGITS.finditer(text):
         digits = _canonical(found["num"])
         if len(digits) > _LONGEST:
@@ -115,9 +119,10 @@ def _from_digits(text: str) -> Iterator[Quantity]:
         scale = _SCALES.get(suffix, 1)
         if found["under"] and int(found["under"]):
             number = number / int(found["under"])
-        half = re.match(r"\s(?:and|&)\sa\shalf\b", text[found.end() :], re.IGNORECASE)
+        half = half_said and _HALF.match(text, found.end())
         number = (number + (0.5 if half else 0)) * scale
-        signed = -number if found["sign"] == "-" or _negated(text[: found.start()]) else number
+        negated = sign_said and _negated(text[: found.start()])
+        signed = -number if found["sign"] == "-" or negated else number
         unit = suffix or first_word(text[found.end() : found.end() + 24])
         yield Quantity(
             value=_whole(signed),

@@ -10,12 +10,15 @@ _DEPTH = 24
 _NODES = 20_000
 _LETTERS = 100_000
 _HALF = re.compile(r"[\ud800-\udfff]")  # of a surrogate pair
+_SMALL = 2**53
 _LEAVES = (bool, int, float)
 _DIGITS = 300  # more make no float; from 4,300 Python refuses to print an integer
 
 
 def oddity(value: Any) -> str | None:
     """What makes a value no plain JSON of bearable depth and size, or None. Never recurses."""
+    if type(value) is str and value.isascii() and len(value) <= _LETTERS:
+        return None
     return None if _is_plain(value) else _fault(value)
 
 
@@ -42,6 +45,8 @@ def _is_plain(value: Any) -> bool:
                 below += item.values()
             elif kind is list:
                 below += item
+            elif kind is int and -_SMALL < item < _SMALL:
+                continue
             elif item is not None and (kind not in _LEAVES or _odd_leaf(item)):
                 return False
         nodes += len(below)

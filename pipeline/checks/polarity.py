@@ -32,6 +32,13 @@ _POLES = tuple(
     (frozenset(map(stem, yes.split())), frozenset(map(stem, no.split())))
     for yes, no in (line.split("|") for line in _PAIRS.strip().splitlines())
 )
+# The first pair that a stem is in, and its side.
+_SIDES = {
+    name: (place, side)
+    for place, pair in reversed(list(enumerate(_POLES)))
+    for side, names in reversed(list(enumerate(pair)))
+    for name in names
+}
 _DENIAL = frozenset(
     """
     no not never without neither nor cannot out isn't aren't wasn't weren't
@@ -84,11 +91,11 @@ def _pole(value: str) -> tuple[bool, tuple[frozenset[str], frozenset[str]]] | No
     if not 0 < len(found) <= 2:
         return None
     negated = any(w.folded in _DENIAL for w in found)
-    for pair in _POLES:
-        for side, names in enumerate(pair):
-            if any(stem(w.folded) in names for w in found):
-                return (side == 0) != negated, pair
-    return None
+    known = [_SIDES[root] for w in found if (root := stem(w.folded)) in _SIDES]
+    if not known:
+        return None
+    place, side = min(known)
+    return (side == 0) != negated, _POLES[place]
 
 
 def is_status(leaf: Any) -> bool:

@@ -11,6 +11,7 @@ from toolloom.pipeline.checks.flow import Found, observations, replies, shown
 from toolloom.pipeline.checks.plain import oddity
 from toolloom.schemas import Dialogue, Message, Reason
 
+_SCHEMAS = (dict, bool)
 _LONGEST = 8_000  # letters of a user's or assistant's message
 _CALL_LIKE = re.compile(
     r"<\|?/?(?:tool_call|function_call|functioncall|tool_response|python_tag)"
@@ -57,7 +58,7 @@ def _is_schema(schema: object) -> bool:
     properties, required = schema.get("properties", {}), schema.get("required", [])
     return (
         isinstance(properties, dict)
-        and all(isinstance(p, dict | bool) for p in properties.values())
+        and all(isinstance(p, _SCHEMAS) for p in properties.values())
         and isinstance(required, list)
         and all(isinstance(name, str) for name in required)
     )

@@ -100,6 +100,12 @@ def holds(small: str, digit: bool, hints: Iterable[str]) -> bool:
     return False
 
 
+@lru_cache(maxsize=16384)
+def stems_of(text: str) -> frozenset[str]:
+    """The stems of a text's words."""
+    return frozenset([stem(_folded(word)) for word in _WORD.findall(text)])
+
+
 def spaced(value: str) -> str:
     """An identifier as words: `round_trip`, `roundTrip` and `round-trip` as «round trip»."""
     return _CAMEL.sub(" ", value.replace("_", " "))
@@ -126,6 +132,8 @@ def clauses(text: str) -> list[tuple[Word, ...]]:
 def runs(value: str, text: str) -> Iterator[tuple[int, int]]:
     """Where the letters and digits of `value` stand as whole words, however spaced or joined."""
     needle = "".join(w.folded for w in words(value))
+    if needle not in _letters(text):
+        return
     found = words(text)
     capitals = value.isupper() and needle in STOP  # US and IT are not «us» and «it»
     for first, start in enumerate(found):
@@ -138,6 +146,11 @@ def runs(value: str, text: str) -> Iterator[tuple[int, int]]:
                 yield start.start, last.end
             if not needle.startswith(joined) or len(joined) >= len(needle):
                 break
+
+
+@lru_cache(maxsize=4096)
+def _letters(text: str) -> str:
+    return "".join(w.folded for w in words(text))
 
 
 def literal(value: str, text: str) -> bool:

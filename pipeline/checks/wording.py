@@ -103,11 +103,12 @@ def _faults(text: str, swapped: re.Pattern[str] | None, role: str) -> Iterator[s
 
 def _looped(text: str) -> str | None:
     """A sentence said twice over, or a run of words said three times."""
-    parts = sentences(text)
-    whole = Counter(fold(s) for s in parts if len(words(s)) > 3) if len(parts) > 1 else {}
-    for sentence, times in whole.items():
-        if times > 1:
-            return sentence
+    parts = list(map(fold, sentences(text)))
+    if len(set(parts)) < len(parts):
+        whole = Counter(fold(s) for s in sentences(text) if len(words(s)) > 3)
+        for sentence, times in whole.items():
+            if times > 1:
+                return sentence
     found = [w.folded for w in words(text)]
     runs = list(zip(*(found[i:] for i in range(_GRAM)), strict=False))
     if len(runs) - len(set(runs)) < _LOOP - 1:

@@ -8,8 +8,7 @@ alike, and the row that is named in its place is there.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -18,13 +17,20 @@ from numpy.typing import NDArray
 from toolloom.pipeline.curation.lsh import BANDS, Buckets, bands, slots_in_band
 from toolloom.pipeline.curation.rows import call_signature, folded, instruction, query, reject
 from toolloom.pipeline.curation.shelf import Shelf
-from toolloom.pipeline.curation.shingles import Parts, call_parts, hashed, jaccard, text_parts
+from toolloom.pipeline.curation.shingles import (
+    Parts,
+    call_parts,
+    hashed,
+    jaccard,
+    named_parts,
+    text_parts,
+)
 from toolloom.pipeline.splits import split_of
 from toolloom.pipeline.stage import Sifted, Sifting
 from toolloom.schemas import CurationPlan, Finding, JsonObject, Reason, Split
 
 AT_ONCE = 2000  # rows whose digests are made together
-REMEMBERED = 512  # rows whose parts are kept from one comparison to the next
+NAME, TEXT, CALLS = range(3)  # what is noted of a row
 KNOWN, HELD_OUT, TRAINED_ON = range(3)  # the order in which rows are taken
 KEPT, SAME_TEXT, LIKE_TEXT, SAME_CALLS, LIKE_CALLS = range(5)
 
@@ -53,8 +59,6 @@ class Book:
         self.turns = np.zeros(count, np.uint8)
         self._texts, self._calls = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
         self._shelf = Shelf(given.scratch)
-        self._text_of = lru_cache(REMEMBERED)(lambda row: set(self._text(row).tolist()))
-        self._calls_of = lru_cache(REMEMBERED)(lambda row: set(self._call(row).tolist()))
 
     def read(self) -> None:
         for _, row in self._given.known.objects():
@@ -66,51 +70,51 @@ class Book:
             self._put(need["id"], HELD_OUT if held_out else TRAINED_ON, instruction(row), need)
 
     def _put(self, name: str, turn: int, text: str, need: JsonObject) -> None:
-        number = len(self._shelf)
+        number = len(self._shelf) // 3
         plain, made = folded(text), call_signature(need)
         parts = call_parts(need)
         if not need["intent"]:  # rows that make no call are not alike for that
-            made, parts = name, np.array([hashed(name)], np.uint64)
+            made, parts = name, named_parts([name])
         self.turns[number] = turn
         self._texts[number], self._calls[number] = hashed(plain), hashed(made)
-        self._shelf.put([name, plain, parts.tolist()])
+        for note in (name.encode("utf-8", "surrogatepass"), text_parts(plain), parts):
+            self._shelf.put(bytes(note))
 
     def texts(self) -> Buckets:
         """Where rows meet by their words."""
-        return self._buckets(self._texts, self._text)
+        return self._buckets(self._texts, TEXT)
 
     def calls(self) -> Buckets:
         """Where rows meet by their calls."""
-        return self._buckets(self._calls, self._call)
+        return self._buckets(self._calls, CALLS)
 
-    def _buckets(self, hashes: NDArray[np.uint64], parts: Callable[[int], Parts]) -> Buckets:
+    def _buckets(self, hashes: NDArray[np.uint64], note: int) -> Buckets:
         near, count = self._given.recipe.curation.near, len(hashes)
         keys = np.zeros((BANDS if near < 1 else 0, count), np.uint32)
         for start in range(0, count if near < 1 else 0, AT_ONCE):
             self._given.rows.check()
             some = range(start, min(start + AT_ONCE, count))
-            keys[:, start : some.stop] = bands(list(map(parts, some)), slots_in_band(near))
+            keys[:, start : some.stop] = bands(
+                [self._parts(row, note) for row in some], slots_in_band(near)
+            )
         return Buckets(hashes, keys)
 
-    def _text(self, row: int) -> Parts:
-        return text_parts(self._shelf.get(row)[1])
-
-    def _call(self, row: int) -> Parts:
-        return np.array(self._shelf.get(row)[2], np.uint64)
+    def _parts(self, row: int, note: int) -> Parts:
+        return np.frombuffer(self._shelf.get(3 * row + note), np.uint32)
 
     def id_of(self, row: int) -> str:
-        return str(self._shelf.get(row)[0])
+        return self._shelf.get(3 * row + NAME).decode("utf-8", "surrogatepass")
 
     def likeness(self, one: int, other: int) -> tuple[float, bool]:
         """How alike the words of two rows are, and whether they are equal."""
         if self._texts[one] == self._texts[other]:
             return 1.0, True
-        return jaccard(self._text_of(one), self._text_of(other)), False
+        return jaccard(self._parts(one, TEXT), self._parts(other, TEXT)), False
 
     def likeness_of_calls(self, one: int, other: int) -> tuple[float, bool]:
         if self._calls[one] == self._calls[other]:
             return 1.0, True
-        return jaccard(self._calls_of(one), self._calls_of(other)), False
+        return jaccard(self._parts(one, CALLS), self._parts(other, CALLS)), False
 
     def close(self) -> None:
         self._shelf.close()

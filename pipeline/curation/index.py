@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -64,14 +65,14 @@ class Index:
         if not len(hashes) and short == {None}:
             return
         number = len(self._shelf)
-        self._shelf.put([benchmark, place, text])
+        self._note(benchmark, place, text)
         self._runs.add(hashes.tolist(), number)
         self._wholes.add([each for each in short if each is not None], number)
         self.texts += 1
 
     def _add_calls(self, benchmark: str, item: Item) -> None:
         number = len(self._shelf)
-        self._shelf.put([benchmark, item.place, "; ".join(map(_written, item.calls))])
+        self._note(benchmark, item.place, "; ".join(map(_written, item.calls)))
         self.calls += len(item.calls)
         if len(item.calls) > 1:
             self._size[number] = len(item.calls)
@@ -80,6 +81,13 @@ class Index:
                 self._open[plain_name(gold.name)].append((gold, number))
             else:
                 self._calls.add([hashed(plain_call(gold.name, gold.arguments))], number)
+
+    def _note(self, *texts: str) -> None:
+        self._shelf.put(json.dumps(texts).encode())
+
+    def _noted(self, number: int) -> tuple[str, str, str]:
+        benchmark, place, text = json.loads(self._shelf.get(number))
+        return benchmark, place, text
 
     def close(self) -> None:
         """Make ready for look-ups; nothing is added any more."""
@@ -95,13 +103,13 @@ class Index:
         for turn in turns:
             found = words(turn)
             if hit := self._runs.first(runs(found)):
-                benchmark, place, theirs = self._shelf.get(hit[1])
+                benchmark, place, theirs = self._noted(hit[1])
                 if match := shared(found, hit[0], words(theirs)):
                     return _match("words", benchmark, place, match, turn, theirs)
         for text in ("\n".join(turns), *turns[:1]):
             found = words(text)
             for number in self._wholes.all(whole(found) or 0)[:1]:
-                benchmark, place, theirs = self._shelf.get(number)
+                benchmark, place, theirs = self._noted(number)
                 return _match("text", benchmark, place, " ".join(found), text, theirs)
         return None
 
@@ -127,7 +135,7 @@ class Index:
         return found | {number for gold, number in golds if fits(arguments, gold.arguments)}
 
     def _matched(self, made: Sequence[tuple[str, JsonObject]], number: int) -> Match:
-        benchmark, place, theirs = self._shelf.get(number)
+        benchmark, place, theirs = self._noted(number)
         match = "; ".join(plain_call(*call) for call in made)
         return _match("calls", benchmark, place, match, "; ".join(_each(made)), theirs)
 

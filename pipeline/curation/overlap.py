@@ -15,7 +15,7 @@ import numpy as np
 
 from toolloom.pipeline.checks.text import STOP
 from toolloom.pipeline.curation.rows import folded
-from toolloom.pipeline.curation.shingles import Parts, hashed, mixed
+from toolloom.pipeline.curation.shingles import Long, hashed, mixed
 
 IN_A_ROW = 13  # words
 SHORTEST = 4  # words of a text that counts as a whole
@@ -29,7 +29,7 @@ def words(text: str) -> list[str]:
     return _WORD.findall(folded(text))
 
 
-def runs(found: Sequence[str]) -> Parts:
+def runs(found: Sequence[str]) -> Long:
     """A hash for each run of thirteen words."""
     count = len(found) - IN_A_ROW + 1
     if count < 1:
@@ -77,7 +77,7 @@ class Table:
         self.hashes, self.numbers = ordered, numbers[order]
         self._hashes, self._numbers = array("Q"), array("I")
 
-    def first(self, wanted: Parts) -> tuple[int, int] | None:
+    def first(self, wanted: Long) -> tuple[int, int] | None:
         """Place and number of the first hash that is here."""
         if not len(wanted) or not len(self.hashes):
             return None

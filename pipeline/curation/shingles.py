@@ -2,7 +2,7 @@
 
 An instruction is the set of its runs of five letters, which needs no words and so serves every
 language. Calls are the set of what they say: each function, and each argument with its value. Both
-are 64-bit hashes that are the same on every machine.
+are sorted hashes, each once, that are the same on every machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from toolloom.pipeline.curation.rows import folded
 from toolloom.schemas import JsonObject
 
-Parts: TypeAlias = NDArray[np.uint64]
+Parts: TypeAlias = NDArray[np.uint32]
+Long: TypeAlias = NDArray[np.uint64]
 
 LETTERS = 5
 SEED = 1
@@ -26,16 +27,20 @@ _DEPTH = 20
 
 
 def text_parts(text: str) -> Parts:
-    """Hashes of the runs of five letters of a folded text, with repeats, or of a shorter text."""
+    """The runs of five letters of a folded text; a shorter text as a whole."""
     letters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4").astype(np.uint64)
     runs = max(1, len(letters) - LETTERS + 1)
     found = np.zeros(runs, np.uint64)
     for place in range(min(LETTERS, len(letters))):
         found = found * np.uint64(0x100000001B3) + letters[place : place + runs]
-    return mixed(found)
+    return _narrowed(mixed(found))
 
 
-def mixed(values: Parts) -> Parts:
+def _narrowed(values: Long) -> Parts:
+    return np.unique((values >> np.uint64(32)).astype(np.uint32))
+
+
+def mixed(values: Long) -> Long:
     """splitmix64's last steps: every bit of a value depends on all of its bits before."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -46,7 +51,11 @@ def call_parts(need: JsonObject) -> Parts:
     """What the calls of a need say. Those of another ability or scenario share nothing with it."""
     kind = f"{need['ability']} {need['scenario']}"
     said = sorted({f"{kind}\0{part}" for part in _calls(need["intent"])})
-    return np.array([hashed(part) for part in said] or [hashed(kind)], np.uint64)
+    return named_parts(said or [kind])
+
+
+def named_parts(names: Iterable[str]) -> Parts:
+    return _narrowed(np.array([hashed(name) for name in names], np.uint64))
 
 
 def _calls(intent: Iterable[JsonObject]) -> Iterator[str]:
@@ -86,9 +95,9 @@ def hashed(text: str) -> int:
     return int.from_bytes(found.digest(), "little")
 
 
-def jaccard(one: set[int], other: set[int]) -> float:
+def jaccard(one: Parts, other: Parts) -> float:
     """How alike two sets are: what they share, of all that is in either."""
-    shared = len(one & other)
+    shared = len(np.intersect1d(one, other, assume_unique=True))
     return shared / (len(one) + len(other) - shared)
 
 
@@ -98,5 +107,7 @@ def digests(sets: Sequence[Parts], slots: int) -> NDArray[np.uint32]:
 
     ends = np.zeros(len(sets) + 1, np.uint64)
     np.cumsum([len(parts) for parts in sets], out=ends[1:])
-    matrix = RMinHash.digest_matrix_from_flat_token_hashes(np.concatenate(sets), ends, slots, SEED)
+    matrix = RMinHash.digest_matrix_from_flat_token_hashes(
+        np.concatenate(sets).astype(np.uint64), ends, slots, SEED
+    )
     return np.array(matrix.to_rows(), np.uint32)

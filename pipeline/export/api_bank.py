@@ -69,20 +69,24 @@ def _described(api: Api) -> JsonObject:
     return {
         "name": api.function,
         "description": api.description,
-        "input_parameters": _fields(api.properties),
+        "input_parameters": _fields(api.properties, {*api.properties} - {*api.required}),
         "output_parameters": _fields(api.fields),
     }
 
 
-def _fields(properties: dict[str, JsonObject]) -> JsonObject:
+def _fields(
+    properties: dict[str, JsonObject], optional: set[str] | frozenset[str] = frozenset()
+) -> JsonObject:
+    """API-Bank has no list of what is required; what may be left out says so in its words."""
     return {
-        name: {"type": kind_of(schema), "description": _about(schema)}
+        name: {"type": kind_of(schema), "description": _about(schema, name in optional)}
         for name, schema in properties.items()
     }
 
 
-def _about(schema: Any) -> str:
-    return text_of(schema.get("description", "")) if isinstance(schema, dict) else ""
+def _about(schema: Any, optional: bool) -> str:
+    told = text_of(schema.get("description", "")) if isinstance(schema, dict) else ""
+    return f"{told} Optional.".lstrip() if optional else told
 
 
 def _row(sample: Sample, lines: Sequence[str], message: Message) -> JsonObject:

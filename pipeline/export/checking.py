@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ SHAPES: dict[str, tuple[Shaped, ...]] = {
 
 def read(path: Path) -> Iterator[Any]:
     """The rows of Parquet, JSON lines or a JSON array. Raises ToolloomError."""
-    if not path.is_file():
+    if not isfile(path):  # and not its method, which raises at odd names
         raise NothingFound(f"{path}: there is no such file.")
     try:
         with path.open("rb") as file:

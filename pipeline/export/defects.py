@@ -65,6 +65,12 @@ def _values(call: ToolCall) -> JsonObject:
     return json.loads(json.dumps(found)) if isinstance(found, dict) else {}
 
 
+def _schemas(api: Api | None) -> dict[str, JsonObject]:
+    """Schema of each argument; of one whose schema is just `true`, an empty one."""
+    found = api.properties if api else {}
+    return {name: schema if isinstance(schema, dict) else {} for name, schema in found.items()}
+
+
 def no_call(turn: Turn, chance: Random) -> Message | None:
     """The dialogue's last answer, before anything was called: facts out of nowhere."""
     last = turn.sample.dialogue.messages[-1]
@@ -145,7 +151,7 @@ def outside_enum(turn: Turn, chance: Random) -> Message | None:
     values = _values(call)
     listed = [
         name
-        for name, schema in (api.properties if api else {}).items()
+        for name, schema in _schemas(api).items()
         if name in values and isinstance(schema.get("enum"), list)
     ]
     if not listed:
@@ -161,7 +167,7 @@ def unsaid_value(turn: Turn, chance: Random) -> Message | None:
     values = _values(call)
     free = [
         name
-        for name, schema in (api.properties if api else {}).items()
+        for name, schema in _schemas(api).items()
         if name in values and "enum" not in schema and "const" not in schema
     ]
     free = [name for name in free if _unsaid(values[name], chance) is not None]

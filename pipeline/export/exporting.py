@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from os.path import isfile
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from toolloom.pipeline.export.files import Opened
 from toolloom.pipeline.export.format import Arguments, Exported, File, Format, Place, Unfit
 from toolloom.pipeline.jsonl import to_text
 from toolloom.pipeline.tables import reads_back
+from toolloom.pipeline.versions import numbered
 from toolloom.schemas import ExportError, JsonObject, NothingFound, Sample
 
 SUFFIXES = {".jsonl": "jsonl", ".json": "json", ".parquet": "parquet"}
@@ -95,6 +97,7 @@ def export(
     paths = _paths(format_, into, splits)
     single = into.suffix in SUFFIXES
     folder = (into.parent if single else into).resolve()
+    _check_place(into, folder)
     report = Report(format_, Place(source.name, (), str(folder)))
     with Opened() as opened:
         for each in splits:
@@ -112,6 +115,16 @@ def export(
             opened.text(into / name, text)
             report.notes.append(into / name)
     return report
+
+
+def _check_place(into: Path, folder: Path) -> None:
+    """Raises ExportError if it is in a version of a dataset, which never changes."""
+    for above in (folder, *folder.parents):
+        if numbered(above) and isfile(above / "manifest.json"):
+            raise ExportError(
+                f"--into {into}: lies in a version of a dataset, and versions never change. "
+                "Name a place outside of it."
+            )
 
 
 def _paths(format_: Format, into: Path, splits: Sequence[str]) -> dict[tuple[str, str], Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -130,12 +131,12 @@ class Opened(AbstractContextManager["Opened"]):
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._sinks: dict[Path, Sink] = {}
+        self._files: list[BinaryIO] = []
         self.rows: dict[Path, int] = {}
 
     def write(self, path: Path, file: File, row: JsonObject) -> None:
         if path not in self._sinks:
-            opened = self._stack.enter_context(replacing(path))
-            self._sinks[path] = _sink(opened, file)
+            self._sinks[path] = _sink(self._open(path), file)
             self._stack.callback(self._close, path)
             self.rows[path] = 0
         self._sinks[path].write(row)
@@ -143,7 +144,11 @@ class Opened(AbstractContextManager["Opened"]):
 
     def text(self, path: Path, text: str) -> None:
         """A further file, whole."""
-        self._stack.enter_context(replacing(path)).write(text.encode())
+        self._open(path).write(text.encode())
+
+    def _open(self, path: Path) -> BinaryIO:
+        self._files.append(self._stack.enter_context(replacing(path)))
+        return self._files[-1]
 
     def _close(self, path: Path) -> None:
         sink = self._sinks.pop(path, None)
@@ -164,6 +169,9 @@ class Opened(AbstractContextManager["Opened"]):
         with self._stack:  # which takes what goes wrong here, too
             for path in list(self._sinks):
                 self._close(path)
+            for file in self._files:  # if the disk is full, before any has taken its name
+                file.flush()
+                os.fsync(file.fileno())
         return None
 
 

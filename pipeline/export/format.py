@@ -17,12 +17,15 @@ from toolloom.schemas import (
     Observation,
     Sample,
     ToolCall,
+    digest,
 )
 
 Arguments: TypeAlias = Literal["object", "string"]
 Kind: TypeAlias = Literal["jsonl", "json", "parquet"]
 # How a column of Parquet is stored. `objects`: a list of JSON values, each with keys of its own.
 Column: TypeAlias = Literal["text", "objects", "turns", "calling turns", "tools", "reward", "extra"]
+
+DIGITS = 15  # of a number of ours: 64 bits hold it with two more
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,16 @@ def turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
 
 
 def number_of(sample: Sample) -> int:
-    """All digits of its id, which are its seed and number: unique in a split."""
-    return int("".join(re.findall(r"[0-9]+", sample.id))[:15] or 0)
+    """All digits of its id, which are its seed and number: unique in a split.
+
+    Of a seed with more digits than a column of integers has room for, some of its hash.
+    """
+    digits = re.findall(r"[0-9]+", sample.id)
+    if sum(map(len, digits)) > DIGITS:
+        number = digits[-1][-9:]
+        seed = int(digest(digits[:-1], 16), 16) % 10 ** (DIGITS - len(number))
+        digits = [str(seed), number]
+    return int("".join(digits) or 0)
 
 
 def system_of(sample: Sample) -> str:

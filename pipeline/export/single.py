@@ -156,7 +156,8 @@ def _allowed(call: JsonObject, api: Api | None) -> JsonObject:
     allowed = {name: [_leaf(value)] for name, value in call["arguments"].items()}
     for name, schema in api.properties.items() if api else ():
         required = api is not None and name in api.required
-        if name not in allowed and not required and "default" in schema:
+        optional = not required and isinstance(schema, dict)  # one may be just `true`
+        if name not in allowed and optional and "default" in schema:
             allowed[name] = [_leaf(schema["default"]), ""]
     return {call["name"]: allowed}
 

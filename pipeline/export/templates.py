@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from importlib.util import find_spec
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ def _named(name: str, known: dict[str, Path]) -> Iterator[ChatTemplate]:
         yield from (_read(one, known[one]) for one in usual)
     elif name in known:
         yield _read(name, known[name])
-    elif "\0" not in name and Path(name).is_file():
+    elif isfile(name):
         yield _read(Path(name).name, Path(name))
     else:
         there = f"TRL ships: {', '.join(known)}." if known else "TRL, which ships some, is missing."

@@ -139,6 +139,27 @@ def test_numbers_that_datasets_cannot_hold_are_only_in_samples(
     assert kept["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"number": value}
 
 
+def test_a_version_whose_rows_are_all_left_out_of_sft_loads(tmp_path: Path) -> None:
+    """One config without files in the header, and `datasets` would load none of them."""
+    made = published(tmp_path, toys.sample(arguments={"city": "Zürich", "n": 2**80}))
+    assert made.manifest["configs"]["sft"]["train"]["rows"] == 0
+    assert len(load(made, "samples", tmp_path)) == 1
+    assert '"samples", split="train"' in made.load_line
+    card = (made.path / "README.md").read_text()
+    assert '"samples", split="train")  # 1 rows' in card
+    assert '"sft", split=' not in card
+
+
+@pytest.mark.parametrize("configs", [[], {"sft": []}, {"sft": {"train": {"rows": 1}}}])
+def test_a_manifest_without_its_files_is_damaged(tmp_path: Path, configs: Any) -> None:
+    """Whoever opens it is told so, and what to do."""
+    made = published(tmp_path, toys.sample())
+    manifest = {**made.manifest, "configs": configs}
+    (made.path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(StoreError, match="is damaged .* Bring the file back"):
+        find_version(tmp_path, "toy")
+
+
 def test_a_sample_can_be_rebuilt(tmp_path: Path) -> None:
     """The samples config holds the whole record."""
     sample = toys.sample()
@@ -218,6 +239,7 @@ def test_text_cannot_break_out_of_the_card() -> None:
     assert "\n" not in cell(evil)
     assert table(("x",), [(evil,)]).count("\n") == 2
     assert "\\<script\\>" in cell(evil)
+    assert "\x1b" not in cell("\x1b[2J") and "\u202e" not in cell("\u202etxt")
 
 
 def test_passwords_in_addresses_are_not_published() -> None:
@@ -318,7 +340,7 @@ def test_a_dataset_is_found_by_what_people_type(tmp_path: Path, name: str) -> No
     assert find_version(tmp_path, name.format(outputs=tmp_path)).label == "toy/1.0.0"
 
 
-@pytest.mark.parametrize("name", ["tox", "toy/1.0.1", "", "../datasets/toy", "a\x00b"])
+@pytest.mark.parametrize("name", ["tox", "toy/1.0.1", "", "../datasets/toy", "a\x00b", "a" * 5_000])
 def test_a_dataset_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
     """The error lists what there is."""
     published(tmp_path, toys.sample())

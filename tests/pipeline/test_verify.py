@@ -20,7 +20,7 @@ from toolloom.llm.fake import FakeServer
 from toolloom.pipeline.card import card
 from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.runner import make_dataset
-from toolloom.pipeline.tables import CONFIGS, Tables
+from toolloom.pipeline.tables import CONFIGS, SFT, Tables, encoded, sft_row
 from toolloom.pipeline.verify import place_of, verify
 from toolloom.pipeline.verify_report import MOST, Fault, Findings, Kind, Report
 from toolloom.schemas import Ability, NothingFound, StoreError, parse_recipe
@@ -321,8 +321,7 @@ def test_an_argument_changed_everywhere_is_found_by_the_checks(version: Path) ->
     at = next(i for i, m in enumerate(dialogue["messages"]) if m["tool_calls"])
     dialogue["messages"][at]["tool_calls"][0]["function"]["arguments"] = {"city": "Atlantis"}
     samples[place]["dialogue"] = json.dumps(dialogue, ensure_ascii=False, separators=(",", ":"))
-    kept = {k: v for k, v in dialogue["messages"][at].items() if v and k != "execution"}
-    training[place]["messages"][at] = json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+    training[place] = encoded(SFT, sft_row({"dialogue": dialogue}))
     write_rows(version, "samples", "train", samples)
     write_rows(version, "sft", "train", training)
     fix(version)

@@ -122,6 +122,12 @@ CALL = '{"name": "f", "arguments": {}}'
 NAMELESS = {"function": {"name": "f"}}
 HALF = '{"' * 1_000
 BROKEN = {"function": {"name": "f", "arguments": HALF}}
+SEARCH = {"name": "api_search", "parameters": {"properties": 5}}
+SPACED = {"name": "f", "parameters": {f"p{n}": {"type": f"a{' ' * 197}b"} for n in range(50)}}
+MANY = {
+    "properties": {f"p{n}": {"example_value": 1} for n in range(40_000)},
+    "required": [f"q{n}" for n in range(40_000)],
+}
 COSTLY = [
     {"conversations": [{"from": "human", "value": "<tool_call>" * 200_000}] * 3},
     {"conversations": [{"from": "gpt", "value": "<tool_call>{'" * 50_000 + "</tool_call>"}] * 3},
@@ -151,6 +157,14 @@ COSTLY = [
     {"query": "x", "answers": "{'a': " * 10_000, "tools": [{"parameters": {"a": "List[" * 5_000}}]},
     {"query": "x", "answers": [], "tools": [{"name": "f", "parameters": {"a": " " * 500_000}}]},
     {"answer_generation": {"train_messages": [[{"role": "user", "content": nested(500)}]]}},
+    {"messages": [{"role": "user", "content": "x"}], "tools": [SEARCH]},
+    {"query": "x", "answers": [], "tools": [SPACED] * 20},
+    {
+        "answer_generation": {
+            "function": [{"name": "f", "parameters": MANY}],
+            "train_messages": [[{"role": "user", "content": "x"}]],
+        }
+    },
 ]
 
 

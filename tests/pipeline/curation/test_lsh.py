@@ -17,16 +17,16 @@ def call(api: str = "a/b/c", **arguments: object) -> JsonObject:
 
 
 def alike(one: JsonObject, other: JsonObject) -> float:
-    return jaccard(*(set(call_parts(each).tolist()) for each in (one, other)))
+    return jaccard(*(call_parts(each) for each in (one, other)))
 
 
 def test_hashes_are_the_same_everywhere() -> None:
     """Runs of letters, digests and bands do not depend on process or machine: these are fixed."""
     parts = text_parts("is it cold in zurich")
-    assert [int(p) for p in parts[:2]] == [int(p) for p in text_parts("is it c")[:2]]
-    assert int(parts.sum()) == 7665061839143021507
-    assert digests([parts], 4).tolist() == [[1344168825, 4437534, 773599732, 38033971]]
-    assert bands([parts], 2)[:2, 0].tolist() == [893207908, 3521906536]
+    assert set(text_parts("is it c").tolist()) < set(parts.tolist())
+    assert int(parts.sum()) == 40439366939
+    assert digests([parts], 4).tolist() == [[79533675, 64384553, 216058425, 131072582]]
+    assert bands([parts], 2)[:2, 0].tolist() == [3546954473, 2489259201]
 
 
 def test_short_texts_have_one_part() -> None:

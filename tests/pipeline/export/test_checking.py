@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from toolloom.pipeline.export.checking import Checked, check, detect
 from toolloom.pipeline.export.exporting import export
 from toolloom.pipeline.export.formats import NAMES, format_named
 from toolloom.pipeline.export.templates import choose
-from toolloom.pipeline.tables import SFT, Tables, encoded, training_row
+from toolloom.pipeline.tables import SFT, Tables, encoded, read_rows, training_row
 from toolloom.schemas import ExportError, NothingFound, Sample
 
 
@@ -258,3 +260,32 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
             detect(path)
     with pytest.raises(ExportError, match="no rows"):
         detect(lines(tmp_path / "empty.jsonl"))
+
+
+def test_the_table_of_another_may_hold_nulls(tmp_path: Path) -> None:
+    """A column of JSON that is null is read as null, and judged as any other value."""
+    texts = pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}", None]))
+    offsets = pa.array([0, 2, 2], pa.int32())
+    tools = pa.ListArray.from_arrays(offsets, texts, mask=pa.array([False, True]))
+    said = [{"role": "user", "content": "x"}]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"messages": [said, said], "tools": tools}), path)
+    assert [row["tools"] for row in read_rows(path)] == [[{}, None], None]
+    assert check(path, "trl", []).wrong == 2
+
+
+def test_a_files_name_is_no_pattern(tmp_path: Path) -> None:
+    """`datasets` would load `ab.jsonl` for `a*.jsonl`, or find nothing for `a[1].jsonl`."""
+    row = {"messages": [{"role": "user", "content": "x"}]}
+    (tmp_path / "ab.jsonl").write_text("1")
+    for name in ("a*.jsonl", "a[1].jsonl"):
+        (tmp_path / name).write_text(json.dumps(row))
+        assert check(tmp_path / name, "trl", []).loaded == ""
+
+
+def test_a_name_that_no_file_can_have_is_told() -> None:
+    """However long it is, the error is one that says so."""
+    with pytest.raises(NothingFound, match="no such file"):
+        detect(Path("a" * 5_000))
+    with pytest.raises(NothingFound, match="no such file"):
+        choose(["a" * 5_000])

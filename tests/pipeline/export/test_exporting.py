@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import tracemalloc
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.export.exporting import ROUNDED, choose_arguments, export
+from toolloom.pipeline.export.files import Opened
+from toolloom.pipeline.export.format import File
 from toolloom.pipeline.export.formats import FORMATS, NAMES, format_named
 from toolloom.pipeline.tables import read_rows
 from toolloom.schemas import ExportError, NothingFound, Sample, StoreError
@@ -197,3 +200,26 @@ def test_json_arrays_are_arrays(shop: Shop, tmp_path: Path) -> None:
     for name in ("xlam", "api-bank", "toolllama"):
         report = export(shop, format_named(name), tmp_path / name, split="train")
         assert len(json.loads((tmp_path / name / "train.json").read_text())) == report.rows
+
+
+def test_a_full_disk_leaves_no_file_of_an_export(tmp_path: Path) -> None:
+    """What is still in memory is written before any file takes its name."""
+    kept = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, kept[1]))
+        with pytest.raises(StoreError, match="Make room"), Opened() as opened:
+            opened.write(tmp_path / "long.jsonl", File("", "jsonl"), {"a": "x" * 3_000})
+            opened.write(tmp_path / "short.jsonl", File("", "jsonl"), {"a": "x"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, kept)
+    assert files(tmp_path) == {}
+
+
+@pytest.mark.parametrize("into", ["1.0.0", "1.0.0/sft", "1.0.0/mine.jsonl"])
+def test_a_version_is_no_place_for_an_export(into: str, shop: Shop, tmp_path: Path) -> None:
+    """Versions never change: a folder or file within one is refused."""
+    (tmp_path / "1.0.0").mkdir()
+    (tmp_path / "1.0.0" / "manifest.json").write_text("{}")
+    with pytest.raises(ExportError, match="versions never change"):
+        export(shop, format_named("openai"), tmp_path / into, split="train")
+    assert [*files(tmp_path)] == ["1.0.0/manifest.json"]

@@ -86,3 +86,16 @@ def test_pairs_are_the_same_each_time(samples: dict[str, Sample]) -> None:
     again = [trl_dpo(samples[kind], "object") for kind in KINDS]
     assert again == [trl_dpo(samples[kind], "object") for kind in KINDS]
     assert len({row["defect"] for one in again for _, row in one.rows}) > 3
+
+
+def test_a_parameter_may_have_a_schema_that_is_just_true(samples: dict[str, Sample]) -> None:
+    """JSON Schema has `true` for a schema: every defect takes it for one that says nothing."""
+    dialogue = samples["single"].dialogue
+    weather, *others = dialogue.query.pool
+    loose = weather.model_copy(update={"parameters": {"properties": {"city": True}}})
+    query = dialogue.query.model_copy(update={"pool": (loose, *others)})
+    sample = samples["single"].model_copy(
+        update={"dialogue": dialogue.model_copy(update={"query": query})}
+    )
+    for defect in DEFECTS:
+        defect.spoil(Turn(sample, 2), Random(1))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.export.format import Unfit
+from toolloom.pipeline.export.format import Unfit, number_of
 from toolloom.pipeline.export.single import _allowed, _dialect, bfcl, xlam
 from toolloom.pipeline.importers import bfcl as reader
 from toolloom.pipeline.importers.ledger import Ledger
@@ -158,3 +158,27 @@ def test_bfcl_functions_import_again(samples: dict[str, Sample], tmp_path: Any) 
     assert [(api.function, api.parameters) for api in apis] == [
         (api.function, api.parameters) for api in samples["single"].dialogue.query.pool
     ]
+
+
+@pytest.mark.parametrize("seed", ["7", "1700000000", str(2**63)])
+def test_samples_have_numbers_of_their_own(seed: str, samples: dict[str, Sample]) -> None:
+    """Whatever the length of the seed: BFCL pairs questions with answers by them."""
+    sample = samples["single"]
+    found = set()
+    for number in range(30):
+        query = sample.dialogue.query.model_copy(update={"id": f"train-{seed}-{number:06d}"})
+        dialogue = sample.dialogue.model_copy(update={"query": query})
+        found.add(number_of(sample.model_copy(update={"dialogue": dialogue})))
+    assert len(found) == 30
+    assert max(found) < 10**15
+
+
+def test_a_parameter_may_have_a_schema_that_is_just_true(samples: dict[str, Sample]) -> None:
+    """JSON Schema has `true` for a schema; it has no default that could be left out."""
+    api = (
+        samples["single"]
+        .dialogue.query.pool[0]
+        .model_copy(update={"parameters": {"properties": {"city": True}}})
+    )
+    call = {"name": api.function, "arguments": {}}
+    assert _allowed(call, api) == {api.function: {}}

@@ -131,7 +131,7 @@ def test_api_bank_has_a_row_for_each_request_and_reply(samples: dict[str, Sample
     described = (
         '{"name": "current_weather", "description": "Current weather of a city.", '
         '"input_parameters": {"city": {"type": "str", "description": "Name of the city."}, '
-        '"unit": {"type": "str", "description": ""}}, '
+        '"unit": {"type": "str", "description": "Optional."}}, '
         '"output_parameters": {"degrees": {"type": "float", "description": ""}}}\n'
         '{"name": "find_trains", "description": "Trains to a city.", '
         '"input_parameters": {"city": {"type": "str", "description": ""}, '

@@ -54,7 +54,7 @@ def pool(categories: int, tools: int = 3) -> list[Api]:
 
 
 def recipe(count: int = 120, seed: int = 0, **changes: Any) -> Recipe:
-    fields = {"queries": {"count": count, "distractors": 3}, "seed": seed}
+    fields = {"queries": {"count": count, "distractors": 3}, "seed": seed, "splits": {}}
     return toys.recipe(**{**fields, **changes})
 
 
