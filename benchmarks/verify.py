@@ -91,7 +91,10 @@ def fields(**kinds: str) -> dict[str, Any]:
 def apis(topic: int) -> tuple[Api, Api]:
     """Two APIs: the second takes what the first finds."""
     thing = word(topic)
-    common: dict[str, Any] = {"category": CATEGORIES[topic % len(CATEGORIES)], "tool": f"{thing}_desk"}
+    common: dict[str, Any] = {
+        "category": CATEGORIES[topic % len(CATEGORIES)],
+        "tool": f"{thing}_desk",
+    }
     find = Api(
         **common,
         name="find",

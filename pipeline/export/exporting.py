@@ -99,7 +99,7 @@ def export(
     folder = (into.parent if single else into).resolve()
     _check_place(into, folder)
     report = Report(format_, Place(source.name, (), str(folder)))
-    with Opened() as opened:
+    with Opened(folder) as opened:
         for each in splits:
             before = report.held
             for sample in source.samples(each):

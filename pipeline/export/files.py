@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
@@ -125,10 +127,26 @@ def _array(values: list[Any], column: Column, kind: pa.DataType) -> pa.Array:
     return pa.ListArray.from_arrays(texts.offsets, inner, type=kind)
 
 
-class Opened(AbstractContextManager["Opened"]):
-    """The files of an export. They take their names together, when all are whole."""
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait for another export to this folder: both would write the same unfinished files.
 
-    def __init__(self) -> None:
+    Where folders cannot be locked, as on some network disks, nothing is waited for.
+    """
+    with ExitStack() as held:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            place = os.open(folder, os.O_RDONLY)
+            held.callback(os.close, place)
+            fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+
+
+class Opened(AbstractContextManager["Opened"]):
+    """The files of an export to a folder. They take their names together, when all are whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._stack = ExitStack()
         self._sinks: dict[Path, Sink] = {}
         self._files: list[BinaryIO] = []
@@ -147,6 +165,8 @@ class Opened(AbstractContextManager["Opened"]):
         self._open(path).write(text.encode())
 
     def _open(self, path: Path) -> BinaryIO:
+        if not self._files:
+            self._stack.enter_context(_alone(self._folder))
         self._files.append(self._stack.enter_context(replacing(path)))
         return self._files[-1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
@@ -207,12 +208,25 @@ def test_a_full_disk_leaves_no_file_of_an_export(tmp_path: Path) -> None:
     kept = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, kept[1]))
-        with pytest.raises(StoreError, match="Make room"), Opened() as opened:
+        with pytest.raises(StoreError, match="Make room"), Opened(tmp_path) as opened:
             opened.write(tmp_path / "long.jsonl", File("", "jsonl"), {"a": "x" * 3_000})
             opened.write(tmp_path / "short.jsonl", File("", "jsonl"), {"a": "x"})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, kept)
     assert files(tmp_path) == {}
+
+
+def test_two_exports_to_a_folder_follow_each_other(tmp_path: Path) -> None:
+    """They would write the same unfinished files: the folder is locked while one does."""
+    other = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with Opened(tmp_path) as opened:
+            opened.write(tmp_path / "a.jsonl", File("", "jsonl"), {})
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(other)
 
 
 @pytest.mark.parametrize("into", ["1.0.0", "1.0.0/sft", "1.0.0/mine.jsonl"])
