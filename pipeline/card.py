@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
+from toolloom.pipeline.configs import CONFIGS
 from toolloom.pipeline.plots import plots
 from toolloom.pipeline.report import API_BANK, Counts, StageCount, dollars, percent
 from toolloom.pipeline.screen import safe
-from toolloom.pipeline.tables import CONFIGS
 from toolloom.pipeline.tallies import added
 from toolloom.schemas import JsonObject
 
@@ -67,6 +67,8 @@ def card(manifest: JsonObject) -> str:
         "## What was rejected",
         table(("Reason", "Records"), added(manifest["splits"].values(), "reasons").items())
         or "Nothing.",
+        "## Contamination" if manifest.get("contamination") else "",
+        _contamination(manifest.get("contamination")),
         "## APIs",
         _apis(manifest),
         "## Limits",
@@ -255,6 +257,20 @@ def _row(stage: StageCount, priced: bool) -> list[Any]:
     tokens = [use.prompt_tokens, percent(use.cached_share), use.completion_tokens]
     done = [stage.name, stage.agent, stage.accepted, stage.rejected, use.requests]
     return [*done, *tokens, *([dollars(use.cost)] if priced else [])]
+
+
+def _contamination(told: JsonObject | None) -> str:
+    """What curation found of benchmarks in accepted rows."""
+    if not told:
+        return ""
+    head = ("Row", "Benchmark", "Where", "What matches", "Row's words", "Benchmark's words")
+    keys = ("id", "benchmark", "place", "match", "row", "theirs")
+    rows = [[str(pair[key])[:200] for key in keys] for pair in told["examples"]]
+    return (
+        f"{told['dropped']:,} overlaps with benchmarks were dropped with their rows, "
+        f"{told['flagged']:,} are flagged and stay. `contamination.jsonl` has every pair; the "
+        f"first are:\n\n{table(head, rows)}"
+    )
 
 
 def _apis(manifest: JsonObject) -> str:

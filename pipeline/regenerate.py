@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolloom.pipeline.contents import TRIED_AGAIN
 from toolloom.pipeline.curation.rows import instruction
 from toolloom.pipeline.jsonl import read_records, record_line, to_line, write_lines
-from toolloom.pipeline.publish import TRIED_AGAIN
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store import RunFolder, Use
 from toolloom.pipeline.tallies import need_of

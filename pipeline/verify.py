@@ -17,9 +17,9 @@ import yaml
 
 from toolloom.pipeline.card import card
 from toolloom.pipeline.checks import CHECKS
+from toolloom.pipeline.configs import APIS, SAMPLES, SFT
 from toolloom.pipeline.publish import code_hash
 from toolloom.pipeline.report import Counts
-from toolloom.pipeline.tables import APIS, SAMPLES, SFT
 from toolloom.pipeline.tallies import RowCounts
 from toolloom.pipeline.verify_files import CARD, MANIFEST, SUMS, Files, Told, look, look_at_tables
 from toolloom.pipeline.verify_report import Findings, Kind, Report

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from toolloom.pipeline.configs import CONFIGS, Config
 from toolloom.pipeline.jsonl import explain
-from toolloom.pipeline.tables import CONFIGS, Config, schema_of
+from toolloom.pipeline.tables import schema_of
 from toolloom.pipeline.verify_report import Findings, Kind
 from toolloom.pipeline.versions import LAYOUT, open_version
 from toolloom.schemas import JsonObject, Split, SplitPlan

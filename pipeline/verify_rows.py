@@ -11,21 +11,20 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.jsonl import to_text
-from toolloom.pipeline.splits import api_id, needed, shown, split_of, stray, zone
-from toolloom.pipeline.tables import (
+from toolloom.pipeline.configs import (
     APIS,
     REJECTED,
     SAMPLES,
     SFT,
     api_row,
-    delicate,
     encoded,
-    reads_back,
     rejected_row,
     samples_row,
     sft_row,
 )
+from toolloom.pipeline.jsonl import to_text
+from toolloom.pipeline.splits import api_id, needed, shown, split_of, stray, zone
+from toolloom.pipeline.tables import delicate, reads_back
 from toolloom.pipeline.tallies import RowCounts, need_of, sources
 from toolloom.pipeline.verify_files import Files, Told, read_table
 from toolloom.pipeline.verify_report import Findings, Kind

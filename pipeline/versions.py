@@ -17,12 +17,16 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from pydantic import ValidationError
+
 from toolloom.pipeline.jsonl import explain
 from toolloom.pipeline.tables import read_rows
 from toolloom.schemas import JsonObject, NothingFound, Sample, Split, StoreError
 
 LAYOUT = 2  # raised when files, columns or the manifest change so that older readers fail
 PARTS = ("dialogue", "verdict", "flags", "provenance")  # of a Sample, in the config `samples`
+
+_TABLE = re.compile(r"[a-z0-9_]+/[a-z0-9_]+-\d{5,}-of-\d{5,}\.parquet")
 
 Number: TypeAlias = tuple[int, int, int]
 
@@ -64,7 +68,15 @@ class Version:
         """The samples of a split, or of all splits, one at a time."""
         for each in [split] if split else self.splits("samples"):
             for row in self.rows("samples", each):
-                yield Sample.model_validate({key: json.loads(row[key]) for key in PARTS})
+                yield self._sample(row)
+
+    def _sample(self, row: JsonObject) -> Sample:
+        try:
+            return Sample.model_validate({key: self.parsed(row, key) for key in PARTS})
+        except ValidationError as error:
+            first = error.errors()[0]
+            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise StoreError(f"{self.path}: the row {row.get('id')} is damaged ({why}).") from error
 
     def told(self, key: str) -> Any:
         """What the manifest tells under a key. Raises StoreError if it tells nothing."""
@@ -126,7 +138,9 @@ def open_version(path: Path) -> Version:
 
 
 def _names_files(told: Any) -> bool:
-    return isinstance(told, dict) and isinstance(told.get("files"), dict)
+    """Whether files are named, all of them in the version: a manifest may be foreign."""
+    files = told.get("files") if isinstance(told, dict) else None
+    return isinstance(files, dict) and all(map(_TABLE.fullmatch, files))
 
 
 def _damaged(where: Path, why: str) -> StoreError:

@@ -10,7 +10,8 @@ import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline.tables import SAMPLES, Tables, samples_row
+from toolloom.pipeline.configs import SAMPLES, samples_row
+from toolloom.pipeline.tables import Tables
 from toolloom.pipeline.versions import LAYOUT
 
 

@@ -8,6 +8,7 @@ import pytest
 import toys
 from rich.console import Console
 
+from toolloom.pipeline.configs import SAMPLES, samples_row
 from toolloom.pipeline.diff import Diff, compare, summed
 from toolloom.pipeline.jsonl import record_line
 from toolloom.pipeline.publish import publish
@@ -15,7 +16,7 @@ from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.runner import make_dataset
 from toolloom.pipeline.screen_versions import diff_view, versions_view
 from toolloom.pipeline.store import PlannedStage, RunFolder, Use
-from toolloom.pipeline.tables import SAMPLES, Tables, samples_row
+from toolloom.pipeline.tables import Tables
 from toolloom.pipeline.versions import Version, versions
 from toolloom.schemas import Reason, Sample, StoreError
 

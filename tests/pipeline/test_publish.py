@@ -13,12 +13,14 @@ import yaml
 from toolloom.pipeline import tables
 from toolloom.pipeline.card import card as made_card
 from toolloom.pipeline.card import cell, table
-from toolloom.pipeline.jsonl import record_line
+from toolloom.pipeline.configs import SFT, chat_message, encoded, training_row
+from toolloom.pipeline.jsonl import read_objects, record_line
 from toolloom.pipeline.publish import Published, publish
 from toolloom.pipeline.runner import make_dataset
 from toolloom.pipeline.splits import split_of_need
+from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store import PlannedStage, RunFolder, Use
-from toolloom.pipeline.tables import SFT, chat_message, encoded, reads_back, training_row
+from toolloom.pipeline.tables import reads_back
 from toolloom.pipeline.versions import find_version
 from toolloom.schemas import (
     Ability,
@@ -459,3 +461,33 @@ def test_the_card_is_made_of_the_manifest(tmp_path: Path) -> None:
     made = published(tmp_path, toys.sample())
     manifest = json.loads((made.path / "manifest.json").read_bytes())
     assert made_card(manifest) == (made.path / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["../other/x.parquet", "/etc/passwd", "samples/train.parquet"])
+def test_a_manifest_names_no_file_elsewhere(tmp_path: Path, name: str) -> None:
+    """Versions are copied between machines: a path that leads out of one is never followed."""
+    made = published(tmp_path, toys.sample())
+    files = made.manifest["configs"]["samples"]["train"]["files"]
+    files[name] = files.pop(next(iter(files)))
+    (made.path / "manifest.json").write_text(json.dumps(made.manifest))
+    with pytest.raises(StoreError, match="do not name files by split"):
+        find_version(tmp_path, "toy")
+
+
+@pytest.mark.parametrize("action", ["drop", "flag"])
+async def test_overlaps_with_benchmarks_are_on_the_card(tmp_path: Path, action: str) -> None:
+    """The matching pairs are in a file of their own, and the first of them on the card."""
+    benchmark = tmp_path / "bench.jsonl"
+    benchmark.write_text(json.dumps({"question": "what is the weather in ZÜRICH (4)"}) + "\n")
+    plan = {"against": [str(benchmark)], "contaminated": action}
+    decontaminated = next(stage for stage in STAGES if stage.name == "decontaminated")
+    made = await make_dataset(
+        toys.recipe(curation=plan), outputs=tmp_path, stages=(*toys.STAGES, decontaminated)
+    )
+    assert made.published
+    version = made.published.version
+    [pair] = read_objects(version.path / "contamination.jsonl")
+    assert (pair["id"], pair["dropped"]) == ("q4", action == "drop")
+    assert version.manifest["contamination"]["examples"] == [pair]
+    assert "| q4 | " in (version.path / "README.md").read_text()
+    assert len(list(version.samples())) == (16 if action == "drop" else 17)

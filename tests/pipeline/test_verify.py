@@ -18,9 +18,10 @@ from typer.testing import CliRunner, Result
 from toolloom.cli import app
 from toolloom.llm.fake import FakeServer
 from toolloom.pipeline.card import card
+from toolloom.pipeline.configs import CONFIGS, SFT, encoded, sft_row
 from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.runner import make_dataset
-from toolloom.pipeline.tables import CONFIGS, SFT, Tables, encoded, sft_row
+from toolloom.pipeline.tables import Tables
 from toolloom.pipeline.verify import place_of, verify
 from toolloom.pipeline.verify_report import MOST, Fault, Findings, Kind, Report
 from toolloom.schemas import Ability, NothingFound, StoreError, parse_recipe

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from toolloom.pipeline.configs import SFT, encoded, training_row
 from toolloom.pipeline.export.checking import Checked, check, detect
 from toolloom.pipeline.export.exporting import export
 from toolloom.pipeline.export.formats import NAMES, format_named
 from toolloom.pipeline.export.templates import choose
-from toolloom.pipeline.tables import SFT, Tables, encoded, read_rows, training_row
+from toolloom.pipeline.tables import Tables, read_rows
 from toolloom.schemas import ExportError, NothingFound, Sample
 
 
