@@ -9,7 +9,7 @@ run: install  ## install, then make a dataset with the embedded model
 	$(BIN)/toolloom run $(RECIPE)
 
 test: install lint  ## install, then format, lint, types and tests
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist loadfile
 
 install: .venv/.installed
 

@@ -180,7 +180,7 @@ class Part:
     def _old_pairs(self) -> Iterator[JsonObject]:
         """The parent's pairs of rows and benchmarks, but for those of rows that go."""
         wanted = self._wanted
-        if self.parent.manifest["contamination"]:
+        if self.parent.manifest.get("contamination"):
             for pair in read_objects(self.parent.path / PAIRS):
                 if wanted.only_rejected or pair["split"] != wanted.split:
                     yield pair

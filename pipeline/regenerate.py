@@ -20,7 +20,7 @@ from toolloom.pipeline.jsonl import read_records, record_line, to_line, write_li
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store import RunFolder, Use
 from toolloom.pipeline.tallies import need_of
-from toolloom.pipeline.versions import Version, find_version
+from toolloom.pipeline.versions import Version, find_version, open_version
 from toolloom.schemas import (
     Api,
     JsonObject,
@@ -34,6 +34,7 @@ from toolloom.schemas import (
     StoreError,
     parse_recipe,
 )
+from toolloom.schemas.recipe import public_recipe
 
 QUERIES = "queries"  # the first stage that is done anew
 
@@ -54,7 +55,9 @@ def plan_regeneration(
     is the latest one, without `seed` the one after that of the run that made the split. Raises
     NothingFound for a dataset, version or split that is not there, and if nothing was rejected.
     """
-    found = find_version(outputs, f"{dataset}/{version.rpartition('/')[2]}" if version else dataset)
+    found = find_version(outputs, dataset)
+    if version:
+        found = find_version(outputs, f"{found.name}/{version.rpartition('/')[2]}")
     _check(found, outputs, split)
     if only_rejected and not any(True for _ in _fallen(found, split)):
         raise NothingFound(
@@ -75,15 +78,40 @@ def plan_regeneration(
         "splits": SplitPlan.model_validate(found.told("plan")),
         "regenerate": wanted,
     }
-    return base.model_copy(update=changes)
+    planned = base.model_copy(update=changes)
+    return planned if only_rejected else _carried_out(planned, found) or planned
+
+
+def _carried_out(planned: Recipe, version: Version) -> Recipe | None:
+    """The plan that made this version, if it is this one with the version it began with.
+
+    With a seed of one's own the same command names the same plan, also when it is carried out.
+    """
+    assert planned.regenerate
+    split = planned.regenerate.split
+    made = version.told("runs")[version.told("splits")[split]["runs"][-1]]["recipe"]
+    if version.manifest.get("regenerated") != split or not made.get("regenerate"):
+        return None
+    before = Regeneration.model_validate(made["regenerate"])
+    parent = version.path.parent / before.version.rpartition("/")[2]
+    if not (parent / "manifest.json").is_file() or _content(parent) != before.content:
+        return None  # it could not be shown
+    same = planned.model_copy(update={"regenerate": before})
+    return same if public_recipe(same) == made else None
+
+
+def _content(path: Path) -> str:
+    return str(open_version(path).manifest["content"])
 
 
 def _check(version: Version, outputs: Path, split: str) -> None:
     splits = [name for name in version.told("splits") if name in set(Split)]
     if split not in splits:
-        raise NothingFound(
-            f"{version.label} has no split {split!r}. There are: {', '.join(splits)}."
-        )
+        advice = f"There are: {', '.join(splits)}."
+        if split in set(Split):
+            advice += " Its run drew no queries for it: run the recipe with more of them, or with "
+            advice += "APIs of more tools and categories."
+        raise NothingFound(f"{version.label} has no split {split!r}. {advice}")
     home = outputs / "datasets" / version.name
     if version.path.resolve().parent != home.resolve():
         raise PublishError(

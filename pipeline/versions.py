@@ -185,12 +185,13 @@ def find_version(outputs: Path, name: str) -> Version:
         return open_version(Path(name).resolve())
     root = outputs / "datasets"
     dataset, _, wanted = name.rstrip("/").partition("/")
-    if dataset in {path.name for path in root.glob("*")}:
-        known = numbers(root / dataset)
-        for number in reversed(known):
-            if wanted in ("", "latest", dotted(number)):
-                return open_version(root / dataset / dotted(number))
-    raise NothingFound(f"There is no dataset {name!r} in {root}. {_known(root)}")
+    there = dataset in {path.name for path in root.glob("*")}
+    known = numbers(root / dataset) if there else []
+    for number in reversed(known):
+        if wanted in ("", "latest", dotted(number)):
+            return open_version(root / dataset / dotted(number))
+    what = f"version {wanted!r} of {dataset!r}" if wanted and known else f"dataset {name!r}"
+    raise NothingFound(f"There is no {what} in {root}. {_known(root)}")
 
 
 def _known(root: Path) -> str:

@@ -152,7 +152,9 @@ def test_every_command_and_option_is_in_the_readme() -> None:
     """The table of commands names each command with all of its options, and no other."""
     text = block(README.read_text(encoding="utf-8"), "commands")
     commands = dict(flattened(typer.main.get_command(app).commands))  # type: ignore[attr-defined]
-    lines = re.findall(r"^\| `toolloom ([a-z]+(?:-[a-z]+)?(?: [a-z]+)?)(.*?)` \|", text, re.MULTILINE)
+    lines = re.findall(
+        r"^\| `toolloom ([a-z]+(?:-[a-z]+)?(?: [a-z]+)?)(.*?)` \|", text, re.MULTILINE
+    )
     documented = {
         (name, option)
         for name, rest in lines

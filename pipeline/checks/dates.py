@@ -69,6 +69,10 @@ _ORDINAL_DAYS = ORDINALS | {
 _NAMES = "|".join(sorted(MONTHS, key=len, reverse=True))
 _DAYS = "|".join(sorted(WEEKDAYS, key=len, reverse=True))
 _ORD = "|".join(sorted(_ORDINAL_DAYS, key=len, reverse=True))
+_AFTER_DAY = (
+    r"(?:of|at|in|and|or|to|until|till|for|from|through|if|by|on|as|but|please|when|then|with|is|"
+    r"was|would|will|instead)\b"
+)
 _DAY = rf"(?:\d{{1,2}}(?:st|nd|rd|th)?|(?:{_ORD}))(?!\d)"
 _TO = r"\s?(?:to|and|through|thru|until|till|or|-|,|&)\s?(?:the\s)?"
 _YEAR = r"(?:,?\s(?:of\s|in\s)?(?P<year>\d{4})\b)?"
@@ -256,7 +260,15 @@ _PATTERNS: tuple[tuple[re.Pattern[str], _Read, bool], ...] = tuple(
             _period,
             False,
         ),
-        (rf"\b(?:the|on|to|until)\s(?P<day>{_DAY}(?<=st|nd|rd|th))\b", _of_month, False),
+        (
+            # An ordinal in words before a noun counts things: «the first name» is no day.
+            (
+                r"\b(?:the|on|to|until)\s(?P<day>\d{1,2}(?:st|nd|rd|th)|"
+                rf"(?:{_ORD})(?!\s(?!{_AFTER_DAY})[a-z]))\b"
+            ),
+            _of_month,
+            False,
+        ),
         (rf"\b(?P<name>{'|'.join(_HOLIDAYS)})\b{_YEAR}", _holiday, True),
     )
 )
@@ -276,6 +288,7 @@ _HINTS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (1, ("", *_ORDINAL_SAID)),
     (1, tuple({name[:8] for name in _HOLIDAYS})),
 )
+_ANY_HINT = re.compile("|".join([r"\d", *{h for _, hints in _HINTS for h in hints if h}]))
 _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 
 
@@ -283,18 +296,23 @@ _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
     """Every place in the text that says a date, in order; longer ones before their parts."""
     flat = plain(text)
+    small = lowered(flat)
+    if small is not None and not _ANY_HINT.search(small):
+        return ()
     found = [
         Dated(m.start(), m.end(), frozenset(days), absolute)
-        for pattern, read, absolute in _promising(flat)
+        for pattern, read, absolute in _promising(flat, small)
         for m in pattern.finditer(flat)
         if (days := list(read(m, today))) and not _is_common(m)
     ]
     return tuple(sorted(found, key=lambda d: (d.start, -d.end)))
 
 
-def _promising(flat: str) -> Iterator[tuple[re.Pattern[str], _Read, bool]]:
+def _promising(
+    flat: str, small: str | None
+) -> Iterator[tuple[re.Pattern[str], _Read, bool]]:
     """The patterns that may match: each is slow to find out that it does not."""
-    small, digit, place = lowered(flat), bool(_DIGIT.search(flat)), 0
+    digit, place = bool(_DIGIT.search(flat)), 0
     for count, hints in _HINTS:
         if small is None or holds(small, digit, hints):
             yield from _PATTERNS[place : place + count]
@@ -336,13 +354,13 @@ def only_date(value: str, today: dt.date) -> frozenset[dt.date]:
     )
 
 
-def numbers_outside(text: str, today: dt.date) -> list[float]:
+@lru_cache(maxsize=4096)
+def numbers_outside(text: str, today: dt.date) -> tuple[float, ...]:
     """Readings of the numbers that are not a part of a calendar date or of a clock time."""
+    found = quantities(text)
+    if not found:
+        return ()
     taken = [(d.start, d.end) for d in dated(text, today) if d.absolute]
     taken += [(t.start, t.end) for t in timed(text) if t.sure]
-    return [
-        reading
-        for q in quantities(text)
-        if not any(a <= q.start < b for a, b in taken)
-        for reading in q.readings()
-    ]
+    outside = [q for q in found if not any([a <= q.start < b for a, b in taken])]
+    return tuple([reading for q in outside for reading in q.readings()])

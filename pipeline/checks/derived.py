@@ -9,7 +9,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -101,7 +100,7 @@ def told(text: str) -> tuple[Quantity, ...]:
     for quantity in quantities(text):
         pair = re.fullmatch(r"(\d+),(\d{1,2})", text[quantity.start : quantity.end].strip())
         values = pair.groups() if pair else ()
-        found += [replace(quantity, value=int(v), decimals=0) for v in values] or [quantity]
+        found += [quantity._replace(value=int(v), decimals=0) for v in values] or [quantity]
     return tuple(found)
 
 

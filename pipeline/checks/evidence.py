@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
 from toolloom.pipeline.checks.dates import dates
-from toolloom.pipeline.checks.flow import made, said_before
+from toolloom.pipeline.checks.flow import kept, made, said_before
 from toolloom.pipeline.checks.grounding import leaves
 from toolloom.pipeline.checks.numbers import quantities
 from toolloom.pipeline.checks.text import plain, spaced, stems_of
@@ -123,7 +123,8 @@ def _parts(value: Any) -> Iterator[Any]:
             stack.extend(part.values() if isinstance(part, dict) else part)
 
 
-def _words_of(api: Api) -> Iterable[str]:
+@kept
+def _words_of(api: Api) -> tuple[str, ...]:
     schemas = [s for s in (*api.properties.values(), *api.fields.values()) if isinstance(s, dict)]
     told = [s["description"] for s in schemas if isinstance(s.get("description"), str)]
     return (

@@ -16,7 +16,8 @@ from toolloom.schemas import API_SEARCH, Api, Dialogue, JsonObject, Message, Obs
 Found: TypeAlias = tuple[Reason, int | None, str]
 """Reason, index of the message, and what is wrong."""
 Check: TypeAlias = Callable[[Dialogue], Iterator[Found]]
-T = TypeVar("T")
+T, U = TypeVar("T"), TypeVar("U")
+_KEPT = 512  # of which a view is kept
 
 
 def once(view: Callable[[Dialogue], T]) -> Callable[[Dialogue], T]:
@@ -30,6 +31,22 @@ def once(view: Callable[[Dialogue], T]) -> Callable[[Dialogue], T]:
         if known is None or known[0] is not dialogue:
             last = known = (dialogue, view(dialogue))
         return known[1]
+
+    return seen
+
+
+def kept(view: Callable[[U], T]) -> Callable[[U], T]:
+    """A view of an API, or of its schema, is made once while it is among the last few hundred."""
+    known: dict[int, tuple[U, T]] = {}
+
+    @wraps(view)
+    def seen(of: U) -> T:
+        found = known.get(id(of))
+        if found is None or found[0] is not of:
+            if len(known) >= _KEPT:
+                known.clear()
+            known[id(of)] = found = (of, view(of))
+        return found[1]
 
     return seen
 

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from toolloom.pipeline.checks.dates import dates, numbers_outside, only_date
@@ -13,7 +14,7 @@ from toolloom.pipeline.checks.numbers import quantities
 from toolloom.pipeline.checks.phrases import is_code, said
 from toolloom.pipeline.checks.plain import oddity
 from toolloom.pipeline.checks.spans import spans
-from toolloom.pipeline.checks.text import STOP, content, exact, fold, spaced, stem, words
+from toolloom.pipeline.checks.text import STOP, content, exact, fold, letters, spaced, stem, words
 from toolloom.pipeline.checks.times import moments, only_time, seconds_in, spans_of_time, times
 from toolloom.schemas import JsonObject
 
@@ -91,15 +92,20 @@ def _properties(schema: JsonObject) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _about(schema: JsonObject, stemmed: bool = True) -> list[str]:
-    """The words of a schema's title and description, or their stems."""
-    texts = [spaced(schema[k]) for k in ("title", "description") if isinstance(schema.get(k), str)]
-    found = [w.folded for t in texts for w in words(t)]
-    return [stem(w) for w in found] if stemmed else found
+def _about(schema: JsonObject) -> tuple[frozenset[str], frozenset[int]]:
+    """Of the words of a schema's title and description: the stems, and units of time in seconds."""
+    texts = (schema.get("title"), schema.get("description"))
+    return _told_by(*(text if isinstance(text, str) else "" for text in texts))
+
+
+@lru_cache(maxsize=8192)
+def _told_by(title: str, description: str) -> tuple[frozenset[str], frozenset[int]]:
+    found = [w.folded for text in (title, description) for w in words(spaced(text))]
+    return frozenset(map(stem, found)), frozenset(map(seconds_in, found)) - {0}
 
 
 def _flag_said(text: str, value: bool, schema: JsonObject) -> bool:
-    wanted = {w for w in _about(schema) if w not in STOP} - _GENERIC
+    wanted = _about(schema)[0] - STOP - _GENERIC
     found = words(text)
     places = [i for i, w in enumerate(found) if stem(w.folded) in wanted]
     denied = [any(w.folded in _NO for w in found[max(0, i - 4) : i]) for i in places]
@@ -109,19 +115,20 @@ def _flag_said(text: str, value: bool, schema: JsonObject) -> bool:
 
 
 def _number_said(text: str, value: float, schema: JsonObject, today: dt.date) -> bool:
-    about = set(_about(schema))
+    about, units = _about(schema)
     if about & _CALENDAR:
         said_numbers = [r for q in quantities(text) for r in q.readings()]
     else:
         said_numbers = numbers_outside(text, today)
-    units = {seconds_in(w) for w in _about(schema, stemmed=False)} - {0}
-    lengths = [s / unit for s in spans_of_time(text) for unit in units]
+    if value in said_numbers:
+        return True
+    lengths = [s / unit for s in spans_of_time(text) for unit in units] if units else []
     if value == 1 and re.search(r"\ban? ", text.lower()) and _counted(text, about):
         return True
     return any(close(value, n) for n in (*said_numbers, *lengths))
 
 
-def _counted(text: str, about: set[str]) -> bool:
+def _counted(text: str, about: frozenset[str]) -> bool:
     """«a ticket» is one ticket, where tickets are what the schema counts."""
     found = words(text)
     return any(
@@ -140,6 +147,15 @@ def close(a: float, b: float) -> bool:
 
 
 def _string_said(text: str, value: str, schema: JsonObject, now: dt.datetime) -> bool:
+    found = _told(text, value, now)
+    if found is None:
+        return _is_choice(schema) and _abbreviated(value, text, schema)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _told(text: str, value: str, now: dt.datetime) -> bool | None:
+    """Does the text say this string? None: it does not, unless as a choice cut short."""
     if not value.strip():
         return False
     if exact(value, text):
@@ -162,7 +178,7 @@ def _string_said(text: str, value: str, schema: JsonObject, now: dt.datetime) ->
     if re.fullmatch(r"[$€£]?\d{1,4}(?:[.,]\d+)?\s?%?", value) and not value.startswith("0"):
         wanted = {r for q in quantities(value) for r in q.readings()}
         return any(close(a, b) for a in wanted for b in numbers_outside(text, today))
-    return said(value, text) or (_is_choice(schema) and _abbreviated(value, text, schema))
+    return said(value, text) or None
 
 
 def _minutes(text: str, now: dt.datetime) -> set[dt.datetime]:
@@ -229,14 +245,12 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, int | float) and isinstance(b, int | float):
         return close(a, b)
     if isinstance(a, str) and isinstance(b, str):
-        return a == b or (_letters(a) == _letters(b) and bool(_letters(a)))
+        return a == b or (letters(a) == letters(b) and bool(letters(a)))
     if isinstance(a, str) and isinstance(b, int | float):
-        return any(q.start == 0 and q.end == len(a) and close(q.value, b) for q in quantities(a))
+        found = quantities(a)
+        whole = bool(found) and found[0].start == 0 and found[0].end == len(a)
+        return whole and close(found[0].value, b)
     return same(b, a) if isinstance(a, int | float) and isinstance(b, str) else a is b
-
-
-def _letters(text: str) -> str:
-    return "".join(w.folded for w in words(text))
 
 
 def leaves(value: Any) -> Iterator[Any]:

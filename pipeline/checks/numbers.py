@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from toolloom.pipeline.checks.text import Word, first_word, lowered, plain, words
 
@@ -58,6 +58,7 @@ _IMPLIED = {
     "both": 2, "couple": 2, "pair": 2, "triple": 3, "thrice": 3,
 }  # fmt: skip
 
+_DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(
     r"(?<![\w.,])(?<![^\W\d_]-)(?P<sign>(?<![\d)])[-+])?(?:[$€£¥₹₩#~]\s?)?"
     r"(?P<num>\d{1,3}(?:[,' \u00a0\u202f]\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+,\d+|\d+,\d{1,2}"
@@ -68,13 +69,13 @@ _DIGITS = re.compile(
     re.IGNORECASE,
 )
 _STARTS = frozenset([*_SMALL, *_TENS, *ORDINALS, *_IMPLIED, "half"])
+_BEGINNINGS = _STARTS | {"a", "an"}
 _AFTER_A = _BARE_SCALES | {"quarter", "half"}
 _HALF = re.compile(r"\s(?:and|&)\sa\shalf\b", re.IGNORECASE)
 _LONGEST = 40  # digits of a number worth reading; longer ones are codes or bombs
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(NamedTuple):
     """A number in a text. `scale` is what its mantissa was multiplied by, for rounding."""
 
     value: float
@@ -88,6 +89,8 @@ class Quantity:
 
     def readings(self) -> tuple[float, ...]:
         """The values it may stand for: «25%» is 25 and 0.25, «5m» five metres or millions."""
+        if not self.percent and self.unit != "m":
+            return (self.value,)
         found = [self.value]
         if self.percent:
             found.append(self.value / 100)
@@ -100,9 +103,12 @@ class Quantity:
 def quantities(text: str) -> tuple[Quantity, ...]:
     """Every number a text says, in order of place."""
     flat = plain(text)
-    digits = list(_from_digits(flat))
+    digits = list(_from_digits(flat)) if _DIGIT.search(flat) else []
+    spelled = list(_from_words(flat))
+    if not spelled:
+        return tuple(digits)
     taken = {i for q in digits for i in range(q.start, q.end)}
-    spelled = [q for q in _from_words(flat) if q.start not in taken]
+    spelled = [q for q in spelled if q.start not in taken]
     return tuple(sorted([*digits, *spelled], key=lambda q: q.start))
 
 
@@ -155,6 +161,8 @@ def _whole(number: float) -> float:
 
 def _from_words(text: str) -> Iterator[Quantity]:
     found = words(text)
+    if _BEGINNINGS.isdisjoint([w.folded for w in found]):
+        return
     place = 0
     while place < len(found):
         if not _may_start(found, place):

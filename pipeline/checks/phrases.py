@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from rapidfuzz import fuzz
 
@@ -64,13 +63,8 @@ def _initials(value: str, text: str) -> bool:
     return any(w.raw == initials for w in words(text))
 
 
-@lru_cache(maxsize=65536)
-def same_word(value: str, word: str) -> bool:
-    """Two folded words, but for inflection, an alias or a slip of the pen in a long word."""
-    if value == word or stem(value) == stem(word) or word in unit_forms(value):
-        return True
-    if len(word) > 3 and word in forms(value):
-        return True
+def _is_slip(value: str, word: str) -> bool:
+    """A slip of the pen in a long word."""
     alike = len(value) > 7 and len(word) > 7 and value[0] == word[0]
     return alike and fuzz.ratio(value, word) >= 93
 
@@ -96,11 +90,22 @@ def _gathered(value: str, sentence: str) -> bool:
 
 
 def _places(wanted: Word, found: tuple[Word, ...], sentence: str) -> list[int]:
+    """Where the wanted word stands, but for inflection, an alias or a slip of the pen."""
     if wanted.raw[0].isdigit():
         values = {r for q in quantities(wanted.raw) for r in q.readings()}
         starts = {q.start for q in quantities(sentence) if values & set(q.readings())}
         return [i for i, w in enumerate(found) if w.start in starts or w.folded == wanted.folded]
-    return [i for i, w in enumerate(found) if same_word(wanted.folded, w.folded)]
+    value = wanted.folded
+    root, units, others, long = stem(value), unit_forms(value), forms(value), len(value) > 7
+    return [
+        place
+        for place, (_, word, _, _) in enumerate(found)
+        if word == value
+        or stem(word) == root
+        or word in units
+        or (word in others and len(word) > 3)
+        or (long and _is_slip(value, word))
+    ]
 
 
 def _is_name(value: str) -> bool:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from toolloom.pipeline.callformat import CallTextError, parse
-from toolloom.pipeline.checks.flow import Found, observations, replies, shown
+from toolloom.pipeline.checks.flow import Found, kept, observations, replies, shown
 from toolloom.pipeline.checks.plain import oddity
-from toolloom.schemas import Dialogue, Message, Reason
+from toolloom.schemas import Api, Dialogue, Message, Reason
 
 _SCHEMAS = (dict, bool)
 _LONGEST = 8_000  # letters of a user's or assistant's message
@@ -31,9 +31,8 @@ def plain_values(dialogue: Dialogue) -> Iterator[Found]:
     """Every value and schema is plain JSON of bearable size: the other checks rely on it."""
     query = dialogue.query
     for api in (*query.pool, *([query.outside] if query.outside else [])):
-        for schema in (api.parameters, api.returns):
-            if (fault := oddity(schema)) or not _is_schema(schema):
-                yield Reason.ILLEGAL_SCHEMA, None, f"{api.id}: {fault or 'not an object schema'}"
+        for fault in _odd_schemas(api):
+            yield Reason.ILLEGAL_SCHEMA, None, fault
     for intention in query.intent:
         if fault := oddity(intention.arguments):
             yield Reason.MALFORMED_DIALOGUE, None, f"intent for {intention.api}: {fault}"
@@ -47,6 +46,13 @@ def plain_values(dialogue: Dialogue) -> Iterator[Found]:
     for place, message in enumerate(dialogue.messages):
         if fault := _odd_content(dialogue, place, message):
             yield Reason.MALFORMED_DIALOGUE, place, f"{message.role} message: {fault}"
+
+
+@kept
+def _odd_schemas(api: Api) -> list[str]:
+    told = ((oddity(schema), schema) for schema in (api.parameters, api.returns))
+    faults = [fault or "not an object schema" for fault, s in told if fault or not _is_schema(s)]
+    return [f"{api.id}: {fault}" for fault in faults]
 
 
 def _is_schema(schema: object) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, partial
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import snowballstemmer
 
@@ -33,6 +33,11 @@ _CLAUSE_END = re.compile(r"[.,!?;:()\[\]{}\"“”\n]+(?=\s|$|[\"“(])|[(\"“]
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_SPACES = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _FOLDS = re.compile("[\u0130\u0131\u017f\u212a]")  # İ ı ſ and the sign for Kelvin
+# Words of small letters, and figures, that no rule of the stemmer touches: see its endings.
+_ROOT = re.compile(
+    r"[a-z]+(?<![eilsy])(?<!ed)(?<!ic)(?<!ing)(?<!ism)(?<!ion)(?<![eo]r)(?<![ae]nt)(?<!ist)"
+    r"|[0-9.,:]+"
+)
 _PLAIN = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-"})
 
 
@@ -47,6 +52,9 @@ class Word(NamedTuple):
     @property
     def capital(self) -> bool:
         return self.raw[:1].isupper()
+
+
+_word: Callable[[Iterable[Any]], Word] = partial(tuple.__new__, Word)  # as _make, but quick
 
 
 def plain(text: str) -> str:
@@ -66,7 +74,8 @@ def fold(text: str) -> str:
 @lru_cache(maxsize=4096)
 def words(text: str) -> tuple[Word, ...]:
     """The words of a text in order; digits and letters part («10km» is two words)."""
-    return tuple(Word(raw := m[0], _folded(raw), *m.span()) for m in _WORD.finditer(text))
+    found = [(raw := m[0], _folded(raw), *m.span()) for m in _WORD.finditer(text)]
+    return tuple(map(_word, found))
 
 
 def first_word(text: str) -> str:
@@ -83,6 +92,8 @@ def _folded(word: str) -> str:
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """Snowball's English stem of a folded word. A new stemmer each time: they hold state."""
+    if _ROOT.fullmatch(word):
+        return word
     return str(snowballstemmer.stemmer("english").stemWord(word))
 
 
@@ -106,6 +117,7 @@ def stems_of(text: str) -> frozenset[str]:
     return frozenset([stem(_folded(word)) for word in _WORD.findall(text)])
 
 
+@lru_cache(maxsize=8192)
 def spaced(value: str) -> str:
     """An identifier as words: `round_trip`, `roundTrip` and `round-trip` as «round trip»."""
     return _CAMEL.sub(" ", value.replace("_", " "))
@@ -131,8 +143,8 @@ def clauses(text: str) -> list[tuple[Word, ...]]:
 
 def runs(value: str, text: str) -> Iterator[tuple[int, int]]:
     """Where the letters and digits of `value` stand as whole words, however spaced or joined."""
-    needle = "".join(w.folded for w in words(value))
-    if needle not in _letters(text):
+    needle = letters(value)
+    if needle not in letters(text):
         return
     found = words(text)
     capitals = value.isupper() and needle in STOP  # US and IT are not «us» and «it»
@@ -149,8 +161,9 @@ def runs(value: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 @lru_cache(maxsize=4096)
-def _letters(text: str) -> str:
-    return "".join(w.folded for w in words(text))
+def letters(text: str) -> str:
+    """The letters and digits of a text's words, folded, and nothing between them."""
+    return "".join([w.folded for w in words(text)])
 
 
 def literal(value: str, text: str) -> bool:

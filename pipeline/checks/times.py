@@ -65,6 +65,7 @@ _HINTS: tuple[tuple[str, ...], ...] = (
 )
 _NAMED = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0), "lunchtime": (12, 0)}
 _NAMED_PATTERN = re.compile(rf"\b(?:{'|'.join(_NAMED)})\b", re.IGNORECASE)
+_ANY_HINT = re.compile("|".join([r"\d", *_HOURS, *_NAMED]))
 _SECONDS = {
     "second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "h": 3600,
     "day": 86400, "week": 604800, "night": 86400,
@@ -94,10 +95,13 @@ class Timed(NamedTuple):
 def timed(text: str) -> tuple[Timed, ...]:
     """Every place in the text that says a time of day, in order."""
     flat = plain(text)
+    small = lowered(flat)
+    if small is not None and not _ANY_HINT.search(small):
+        return ()
     loose = {_PATTERNS[4], _PATTERNS[-2]}
     found = [
         Timed(m.start(), m.end(), frozenset(times), pattern not in loose)
-        for pattern in _promising(flat)
+        for pattern in _promising(flat, small)
         for m in pattern.finditer(flat)
         if (times := list(_read(m)))
     ]
@@ -108,9 +112,9 @@ def timed(text: str) -> tuple[Timed, ...]:
     return tuple(sorted([*found, *named], key=lambda t: (t.start, -t.end)))
 
 
-def _promising(flat: str) -> Iterator[re.Pattern[str]]:
+def _promising(flat: str, small: str | None) -> Iterator[re.Pattern[str]]:
     """The patterns that may match: each is slow to find out that it does not."""
-    small, digit = lowered(flat), bool(_DIGIT.search(flat))
+    digit = bool(_DIGIT.search(flat))
     if small is not None and not digit and not holds(small, digit, _HOURS):
         return
     for pattern, hints in zip(_PATTERNS, _HINTS, strict=True):
@@ -181,6 +185,9 @@ def seconds_in(unit: str) -> int:
 def spans_of_time(text: str) -> tuple[float, ...]:
     """Lengths of time in seconds: of each number with a unit, and of «2 hours 30 minutes»."""
     found = [(q, seconds_in(q.unit)) for q in quantities(text)]
+    small = lowered(text)
+    if small is not None and "hour" not in small and not any([unit for _, unit in found]):
+        return ()
     single = [q.value * unit for q, unit in found if unit]
     joined = [
         a.value * unit_a + b.value * unit_b

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from rapidfuzz import fuzz
 
-from toolloom.pipeline.checks.flow import Found, replies, said_before, shown
-from toolloom.pipeline.checks.text import fold, plain, sentences, words
-from toolloom.schemas import Dialogue, Reason
+from toolloom.pipeline.checks.flow import Found, kept, replies, said_before, shown
+from toolloom.pipeline.checks.text import fold, lowered, plain, sentences, words
+from toolloom.schemas import Api, Dialogue, Reason
 
 _REMNANT = re.compile(
     r"\{\{?\s*[A-Za-z_][\w .-]{0,40}\s*\}\}?|<[A-Za-z_][\w .-]{0,40}>|\$\{\w+\}"
@@ -40,17 +40,15 @@ _AS_USER = re.compile(
     r"|check|search|help|send|set|create|schedule|order|translate|convert))\b",
     re.IGNORECASE,
 )
+# Without these letters the expressions above match nothing, and take long to find that out.
+_REMNANT_SIGN = re.compile(r"\{|<|\[|%\(|___|XXX|TODO|Lorem")
+_LEAK_SIGN = re.compile(r":|as an? |the (?:user|assistant) ")
 _LOOP, _GRAM = 3, 4  # a run of four words said three times over is a loop
 
 
 def natural_requests(dialogue: Dialogue) -> Iterator[Found]:
     """Users speak as users: no remnants, leaks, loops, technical names or assistant's phrases."""
-    names = {
-        name
-        for api in dialogue.query.pool
-        for name in (api.function, *api.properties)
-        if "_" in name
-    }
+    names = {name for api in dialogue.query.pool for name in _technical(api)}
     for place, message in enumerate(dialogue.messages):
         text = message.content or ""
         if message.role != "user":
@@ -59,6 +57,11 @@ def natural_requests(dialogue: Dialogue) -> Iterator[Found]:
             yield Reason.UNNATURAL_QUERY, place, fault
         for name in sorted(n for n in names if n in text and _stands(n, text)):
             yield Reason.UNNATURAL_QUERY, place, f"says the technical name {shown(name)}"
+
+
+@kept
+def _technical(api: Api) -> list[str]:
+    return [name for name in (api.function, *api.properties) if "_" in name]
 
 
 def _stands(name: str, text: str) -> bool:
@@ -91,9 +94,10 @@ def odd_reply(text: str) -> str | None:
 
 def _faults(text: str, swapped: re.Pattern[str] | None, role: str) -> Iterator[str]:
     flat = plain(text)
-    if found := _REMNANT.search(flat):
+    small = lowered(flat)
+    if _REMNANT_SIGN.search(flat) and (found := _REMNANT.search(flat)):
         yield f"holds the template remnant {shown(found.group())}"
-    if found := _LEAK.search(flat):
+    if (small is None or _LEAK_SIGN.search(small)) and (found := _LEAK.search(flat)):
         yield f"holds words of the prompt: {shown(found.group().strip())}"
     if swapped and (found := swapped.search(flat)):
         yield f"{role}: {shown(found.group())}"
@@ -110,6 +114,8 @@ def _looped(text: str) -> str | None:
             if times > 1:
                 return sentence
     found = [w.folded for w in words(text)]
+    if len(found) - len(set(found)) < _GRAM * (_LOOP - 1) - (_GRAM - 1):
+        return None
     runs = list(zip(*(found[i:] for i in range(_GRAM)), strict=False))
     if len(runs) - len(set(runs)) < _LOOP - 1:
         return None

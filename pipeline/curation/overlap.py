@@ -20,8 +20,9 @@ from toolloom.pipeline.curation.shingles import Long, hashed, mixed
 IN_A_ROW = 13  # words
 SHORTEST = 4  # words of a text that counts as a whole
 _MOST = 1000  # numbers of one hash that are looked at
-_UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+_UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff"
+_MARKS = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u3099\u309a"  # of those
+_WORD = re.compile(rf"[{_UNSPACED}][{_MARKS}]*|[^\s{_UNSPACED}]+")
 
 
 def words(text: str) -> list[str]:

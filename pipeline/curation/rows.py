@@ -11,6 +11,11 @@ from toolloom.pipeline.splits import signature
 from toolloom.schemas import API_SEARCH, Finding, JsonObject, Rejected
 
 _GAP = re.compile(r"[\W_]+")
+# Accents and vowel points, which people leave out at will: Latin, Greek, Cyrillic, Hebrew, Arabic.
+_ACCENT = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e4\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f]"
+)
 
 
 def query(row: JsonObject) -> JsonObject:
@@ -46,10 +51,16 @@ def call_signature(need: JsonObject) -> str:
 
 def folded(text: str) -> str:
     """Case, accents, punctuation and spaces made equal; the text itself if nothing is left."""
-    if not text.isascii():
-        spread = unicodedata.normalize("NFKD", text)
-        text = "".join(c for c in spread if not unicodedata.combining(c))
-    return _GAP.sub(" ", text.casefold()).strip() or text
+    if text.isascii():
+        return _GAP.sub(" ", text.casefold()).strip() or text
+    spread = _ACCENT.sub("", unicodedata.normalize("NFKD", text)).casefold()
+    plain = "".join(c if c.isalnum() or _is_vowel(c) else " " for c in spread)
+    return " ".join(plain.split()) or text
+
+
+def _is_vowel(letter: str) -> bool:
+    """Marks that are letters to their readers, as in Hindi or Thai; `isalnum` knows only bases."""
+    return unicodedata.category(letter).startswith("M")
 
 
 def reject(row: JsonObject, stage: str, findings: Iterable[Finding]) -> Rejected:

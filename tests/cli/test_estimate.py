@@ -38,7 +38,7 @@ def test_a_forecast_is_printed_and_written(home: Path) -> None:
     assert ran.exit_code == 0, ran.output
     told = json.loads((home / "told.json").read_text())
     assert [s["name"] for s in told["stages"]] == [
-        line.split()[0] for line in ran.stdout.splitlines()[2:7]
+        line.split()[0] for line in ran.stdout.splitlines()[2:8]
     ]
     assert f"{told['expected']['use']['prompt_tokens']:,}" in ran.stdout
     assert "From a sample of 3 queries" in ran.stdout

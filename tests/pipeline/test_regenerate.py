@@ -197,6 +197,17 @@ async def test_a_regeneration_that_was_stopped_goes_on(tmp_path: Path) -> None:
     assert not again.published.fresh
 
 
+async def test_a_plan_that_was_carried_out_is_only_shown(tmp_path: Path) -> None:
+    """The same command with a seed of one's own makes no second version with the same rows."""
+    await make(tmp_path)
+    made = of(await make(tmp_path, plan(tmp_path, seed=11)))
+    maker = Maker()
+    again = of(await make(tmp_path, plan(tmp_path, seed=11), maker))
+    assert (again.label, maker.asked) == (made.label, [])
+    assert of(await make(tmp_path, plan(tmp_path))).label != made.label
+    assert of(await make(tmp_path, plan(tmp_path, "train", seed=11))).label != made.label
+
+
 async def test_two_at_once_make_two_versions(tmp_path: Path) -> None:
     """Of different splits; the same one twice is one run, on which one process works."""
     first = of(await make(tmp_path))
@@ -235,7 +246,7 @@ async def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         plan(tmp_path, "tset")
     with pytest.raises(NothingFound, match="no split 'apis'"):
         plan(tmp_path, "apis")
-    with pytest.raises(NothingFound, match=r"toy/3.0.0.*There are: toy/1.0.0"):
+    with pytest.raises(NothingFound, match=r"version .3.0.0..*There are: toy/1.0.0"):
         plan(tmp_path, version="3.0.0")
     made = plan(tmp_path)
     assert made.regenerate

@@ -344,6 +344,33 @@ def test_an_unseen_distractor_is_found(version: Path) -> None:
     assert fault.row == rows[0]["id"] and tool["id"] in fault.detail
 
 
+def test_an_api_that_a_row_shows_otherwise_is_found(version: Path) -> None:
+    """A tool that `apis` describes in other words is an edited row, in `sft` and `samples` alike."""
+    samples, training = rows_of(version, "samples", "train"), rows_of(version, "sft", "train")
+
+    def poison(query: Row) -> None:
+        query["pool"][0]["description"] = "Sends all that is said to a stranger."
+
+    samples[0] = with_query(samples[0], poison)
+    parts = ("dialogue", "verdict", "flags", "provenance")
+    training[0] = encoded(SFT, sft_row({part: json.loads(samples[0][part]) for part in parts}))
+    write_rows(version, "samples", "train", samples)
+    write_rows(version, "sft", "train", training)
+    fix(version)
+    faults = found(verify(version), Kind.RECORD)
+    assert [(f.row, "otherwise" in f.detail) for f in faults] == [(samples[0]["id"], True)]
+
+
+def test_rows_without_their_apis_are_found(version: Path) -> None:
+    """A version whose config `apis` was taken out everywhere shows APIs nobody knows."""
+    shutil.rmtree(version / "apis")
+    manifest = read_manifest(version)
+    del manifest["configs"]["apis"]
+    manifest["apis"] |= {"count": 0, "sources": []}
+    fix(version, manifest)
+    assert found(verify(version), Kind.SPLIT)
+
+
 def test_a_record_that_is_none_is_found(version: Path) -> None:
     """Columns that hold no record, or another's, are named with their row."""
     rows = rows_of(version, "samples", "train")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.pipeline.checks import grounded, mentions, spans
+from toolloom.pipeline.checks.dates import dates
 from toolloom.pipeline.checks.grounding import fixed, same
 
 NOW = dt.datetime(2026, 11, 21, 10, 0)  # a Saturday
@@ -292,3 +293,19 @@ def test_every_span_is_said_by_its_text(text: str) -> None:
     for schema in (S, I, F, D, T):
         for value in spans(text, schema, NOW):
             assert mentions(text, value, schema, NOW), (schema, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("Her first name is the first name on the list.", None),
+        ("It was the third attempt.", None),
+        ("Please book the first.", 1),
+        ("until the third, please", 3),
+        ("from the third to the 5th", 5),
+    ],
+)
+def test_an_ordinal_before_a_noun_is_no_day(text: str, day: int | None) -> None:
+    """«The first name» counts names; «the first» alone is a day."""
+    found = {one.day for one in dates(text, dt.datetime(2026, 5, 17, 11))}
+    assert day in found if day else not found

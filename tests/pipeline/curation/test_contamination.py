@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from toolloom.pipeline.curation.callforms import fits, plain_call, says
 from toolloom.pipeline.curation.contamination import decontaminate, finding, read
 from toolloom.pipeline.curation.index import Match
+from toolloom.pipeline.curation.overlap import words
 from toolloom.pipeline.curation.report import pairs
 from toolloom.schemas import FunctionCall, JsonObject, Reason, Sample, ToolCall
 
@@ -61,6 +62,12 @@ def test_thirteen_words_in_a_row_are_contamination(tmp_path: Path) -> None:
     assert (match.benchmark, match.place) == ("bench.jsonl", "bench.jsonl:1 room_1")
     assert match.match == "a quiet room with a desk near the old station for three nights"
     assert (match.row, match.theirs) == (rows[1].dialogue.query.text, TEXT)
+
+
+def test_marks_do_not_part_words() -> None:
+    """A word of Hindi is one word, and a letter of Thai or Japanese one with its marks."""
+    assert words("दिल्ली में मौसम कैसा है?") == ["दिल्ली", "में", "मौसम", "कैसा", "है"]
+    assert [len(words(text)) for text in ("バス", "กี่", "날씨 알려줘")] == [2, 1, 2]
 
 
 def test_a_short_text_counts_as_a_whole(tmp_path: Path) -> None:

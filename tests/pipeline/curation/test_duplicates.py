@@ -29,6 +29,21 @@ def test_equal_words_are_one_row(tmp_path: Path) -> None:
     assert fallen(found)["b"].detail == "The user says the same as in a."
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("दिल की दवा", "दाल की दवा"),
+        ("バスはどこ", "ハスはどこ"),
+        ("ไก่ กี่ ตัว", "ไข่ กี่ ตัว"),
+        ("ปา", "ป้า"),
+    ],
+)
+def test_marks_that_are_letters_make_another_row(one: str, other: str, tmp_path: Path) -> None:
+    """Vowels and tones of Hindi, Thai and Japanese are marks in Unicode, and not left out."""
+    assert kept(sift(deduplicate, [row("a", one), row("b", other)], tmp_path)) == ["a", "b"]
+    assert folded("שָׁלוֹם Ёлка مُحَمَّد") == folded("שלום Елка محمد")
+
+
 def test_nearly_equal_words_are_one_row(tmp_path: Path) -> None:
     """A word more is a near duplicate, and the row and the likeness are told."""
     found = sift(deduplicate, [row("a", LONG), row("b", f"{LONG} today")], tmp_path)
