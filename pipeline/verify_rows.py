@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import marshal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,7 +41,6 @@ from toolloom.schemas import (
 )
 
 BEFORE_QUERIES = "apis"  # the split of `rejected` for what fell before there were queries
-_SHARED = 512  # APIs that are kept for the next samples
 _REJECTED_PARTS = ("findings", "record", "provenance")
 # What hostile JSON raises on its way into a record; pydantic's own error is a ValueError.
 _UNFIT = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
@@ -72,33 +70,6 @@ def _small(name: str) -> int:
     return int.from_bytes(hashed.digest(), "big")
 
 
-class Pools:
-    """Makes records of samples; the same APIs, which many have on offer, are one object each."""
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, Api] = {}
-
-    def sample(self, raw: JsonObject) -> Sample:
-        """Raises what `Sample.model_validate` raises."""
-        try:
-            query = raw["dialogue"]["query"]
-            pool = tuple(map(self._api, query["pool"]))
-            return Sample.model_validate(
-                {**raw, "dialogue": {**raw["dialogue"], "query": {**query, "pool": pool}}}
-            )
-        except _UNFIT:
-            return Sample.model_validate(raw)
-
-    def _api(self, raw: JsonObject) -> Api:
-        key = marshal.dumps(raw, 2)  # told apart are 1, 1.0 and true, and the order of names
-        api = self._known.get(key)
-        if api is None:
-            if len(self._known) >= _SHARED:
-                self._known.clear()
-            api = self._known[key] = Api.model_validate(raw)
-        return api
-
-
 @dataclass
 class Rows:
     """What was read of a version's rows."""
@@ -117,7 +88,6 @@ class Rows:
     api_texts: Ids = field(default_factory=Ids)  # whole APIs, as rows show them
     api_values: Ids = field(default_factory=Ids)  # and whatever the order and number of fields
     ids: Ids = field(default_factory=Ids)
-    pools: Pools = field(default_factory=Pools)
 
     @property
     def whole(self) -> bool:
@@ -208,7 +178,7 @@ def _sample(rows: Rows, file: str, row: JsonObject) -> JsonObject | None:
     findings, name = rows.findings, row.get("id")
     try:
         raw = {key: _parsed(row[key]) for key in PARTS}
-        sample = rows.pools.sample(raw)
+        sample = Sample.model_validate(raw)
         query = raw["dialogue"]["query"]
         same = all(_is_text_of(row[key], raw[key]) for key in PARTS)
         same = same and all(query[key] == row[key] for key in ("id", "ability", "scenario"))

@@ -35,10 +35,11 @@ def report_view(report: Report) -> RenderableType:
 
 def _head(report: Report) -> str:
     share = 100 * report.flagged / report.rows if report.rows else 0
-    told = f"{report.flagged:,} ({share:.1f} %) have findings" if report.flagged else "none has any"
+    number = f"{report.flagged:,} of the rows ({share:.1f} %)" if report.flagged else "No row"
+    told = f"{number} {'have findings' if report.flagged > 1 else 'has a finding'}"
     return (
         f"{report.source} as {report.format}: {report.rows:,} rows, {report.dialogues:,} of them "
-        f"dialogues, with {report.calls:,} calls. Of the rows {told}."
+        f"dialogues, with {report.calls:,} calls. {told}."
     )
 
 

@@ -20,6 +20,8 @@ from toolloom.pipeline.checks.times import seconds_in, timed
 _LISTED = re.compile(r"^\s*(?:#+\s*)?\d{1,2}[.)]\s", re.MULTILINE)
 _LABEL = re.compile(r"^[\s*#•-]*[^:.\n]{1,40}:", re.MULTILINE)
 _MARKUP = re.compile(r"(?<!\w)[*_`#]+(?=\w)|(?<=[\w.:])[*_`]+(?!\w)")
+# Without one of these the expressions for them match nothing, and take long to find that out.
+_ADDRESS_SIGN, _QUOTATION = re.compile(r"[@#]|://"), re.compile(r"[\"'«]")
 _SIZED = re.compile(r"\d+(?:[.,]\d+)*-?[a-z]+(?:-[a-z]+)*", re.IGNORECASE)
 _HEDGE = re.compile(
     r"(?:about|around|approximately|roughly|nearly|almost|over|under|some|~)\s*[$€£]?$",
@@ -68,7 +70,7 @@ def unfounded(reply: str, evidence: Evidence, names: bool = True) -> Iterator[Cl
 def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bool]]:
     """Addresses, codes and quotations, with whether the evidence has them."""
     days = [(d.start, d.end) for d in dated(text, evidence.now.date())]
-    for found in ADDRESS.finditer(text):
+    for found in ADDRESS.finditer(text) if _ADDRESS_SIGN.search(text) else ():
         address = found.group().rstrip(".,;:!?)")
         yield "address", found.start(), found.end(), address.lower() in evidence.all_text.lower()
     for found in CODE.finditer(text):
@@ -78,7 +80,7 @@ def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
             held = any(exact(code, text) for text in evidence.texts)  # to be quick
             held = held or exact(code, evidence.all_text) or said(code, evidence.all_text)
             yield "code", start, found.end(), held
-    for found in QUOTED.finditer(text):
+    for found in QUOTED.finditer(text) if _QUOTATION.search(text) else ():
         quoted = next(g for g in found.groups() if g)
         yield (
             "quotation",

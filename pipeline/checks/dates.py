@@ -308,9 +308,7 @@ def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
     return tuple(sorted(found, key=lambda d: (d.start, -d.end)))
 
 
-def _promising(
-    flat: str, small: str | None
-) -> Iterator[tuple[re.Pattern[str], _Read, bool]]:
+def _promising(flat: str, small: str | None) -> Iterator[tuple[re.Pattern[str], _Read, bool]]:
     """The patterns that may match: each is slow to find out that it does not."""
     digit, place = bool(_DIGIT.search(flat)), 0
     for count, hints in _HINTS:
@@ -362,5 +360,5 @@ def numbers_outside(text: str, today: dt.date) -> tuple[float, ...]:
         return ()
     taken = [(d.start, d.end) for d in dated(text, today) if d.absolute]
     taken += [(t.start, t.end) for t in timed(text) if t.sure]
-    outside = [q for q in found if not any([a <= q.start < b for a, b in taken])]
+    outside = [q for q in found if not (taken and any(a <= q.start < b for a, b in taken))]
     return tuple([reading for q in outside for reading in q.readings()])

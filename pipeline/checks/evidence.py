@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from toolloom.pipeline.checks.dates import dates
-from toolloom.pipeline.checks.flow import kept, made, said_before
+from toolloom.pipeline.checks.flow import made, said_before
 from toolloom.pipeline.checks.grounding import leaves
 from toolloom.pipeline.checks.numbers import quantities
 from toolloom.pipeline.checks.text import plain, spaced, stems_of
@@ -77,14 +77,19 @@ class Evidence:
 
     @cached_property
     def all_text(self) -> str:
-        told = (w for api in self.pool for w in _words_of(api))
-        return "\n".join((*self.texts, *self.names, *told))
+        return "\n".join((*self.texts, *self.names, *self.told))
+
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        """What the APIs' documentation tells."""
+        return tuple([w for api in self.pool for w in _words_of(api)])
 
     def holds_any(self, stems: set[str]) -> bool:
         """Is one of these the stem of a word? What was said and observed is looked at first."""
-        told = (w for api in self.pool for w in _words_of(api))
-        texts = chain(self.texts, self.names, told)
-        return any(not stems.isdisjoint(stems_of(text)) for text in texts)
+        for text in chain(self.texts, self.names):
+            if not stems.isdisjoint(stems_of(text)):
+                return True
+        return any(not stems.isdisjoint(stems_of(text)) for text in self.told)
 
 
 def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
@@ -123,7 +128,6 @@ def _parts(value: Any) -> Iterator[Any]:
             stack.extend(part.values() if isinstance(part, dict) else part)
 
 
-@kept
 def _words_of(api: Api) -> tuple[str, ...]:
     schemas = [s for s in (*api.properties.values(), *api.fields.values()) if isinstance(s, dict)]
     told = [s["description"] for s in schemas if isinstance(s.get("description"), str)]

@@ -16,8 +16,7 @@ from toolloom.schemas import API_SEARCH, Api, Dialogue, JsonObject, Message, Obs
 Found: TypeAlias = tuple[Reason, int | None, str]
 """Reason, index of the message, and what is wrong."""
 Check: TypeAlias = Callable[[Dialogue], Iterator[Found]]
-T, U = TypeVar("T"), TypeVar("U")
-_KEPT = 512  # of which a view is kept
+T = TypeVar("T")
 
 
 def once(view: Callable[[Dialogue], T]) -> Callable[[Dialogue], T]:
@@ -31,22 +30,6 @@ def once(view: Callable[[Dialogue], T]) -> Callable[[Dialogue], T]:
         if known is None or known[0] is not dialogue:
             last = known = (dialogue, view(dialogue))
         return known[1]
-
-    return seen
-
-
-def kept(view: Callable[[U], T]) -> Callable[[U], T]:
-    """A view of an API, or of its schema, is made once while it is among the last few hundred."""
-    known: dict[int, tuple[U, T]] = {}
-
-    @wraps(view)
-    def seen(of: U) -> T:
-        found = known.get(id(of))
-        if found is None or found[0] is not of:
-            if len(known) >= _KEPT:
-                known.clear()
-            known[id(of)] = found = (of, view(of))
-        return found[1]
 
     return seen
 
@@ -95,15 +78,16 @@ def observation_of(message: Message) -> Observation | None:
 
 
 @once
-def _requests(dialogue: Dialogue) -> tuple[list[int], list[str]]:
-    """The indices and texts of the user's messages."""
+def _requests(dialogue: Dialogue) -> tuple[list[int], list[str], int]:
+    """The indices and texts of the user's messages, and how many answer a question."""
     said = [(i, m.content or "") for i, m in enumerate(dialogue.messages) if m.role == "user"]
-    return [i for i, _ in said], [text for _, text in said]
+    answers = max(0, len(said) - dialogue.query.turns)
+    return [i for i, _ in said], [text for _, text in said], answers
 
 
 def said_before(dialogue: Dialogue, place: int) -> list[str]:
     """What the user said before a message."""
-    places, texts = _requests(dialogue)
+    places, texts, _ = _requests(dialogue)
     return texts[: bisect_left(places, place)]
 
 
@@ -112,8 +96,7 @@ def asked(dialogue: Dialogue, place: int) -> int:
 
     The answers to a clarifying question belong to turn 0 and follow the first user message.
     """
-    places, _ = _requests(dialogue)
-    answers = max(0, len(places) - dialogue.query.turns)
+    places, _, answers = _requests(dialogue)
     return max(0, bisect_left(places, place) - 1 - answers)
 
 

@@ -117,7 +117,7 @@ def _flag_said(text: str, value: bool, schema: JsonObject) -> bool:
 def _number_said(text: str, value: float, schema: JsonObject, today: dt.date) -> bool:
     about, units = _about(schema)
     if about & _CALENDAR:
-        said_numbers = [r for q in quantities(text) for r in q.readings()]
+        said_numbers = tuple([r for q in quantities(text) for r in q.readings()])
     else:
         said_numbers = numbers_outside(text, today)
     if value in said_numbers:

@@ -144,7 +144,7 @@ def _from_digits(text: str) -> Iterator[Quantity]:
 
 def _canonical(digits: str) -> str:
     """Digits with a point, whatever separators they came with."""
-    if digits.isdecimal():
+    if digits.replace(".", "").isdecimal():
         return digits
     if re.fullmatch(r"\d+,\d{1,2}|\d{1,3}(?:\.\d{3})+,\d+", digits):
         return digits.replace(".", "").replace(",", ".")

@@ -15,7 +15,7 @@ from jsonschema.exceptions import SchemaError
 from jsonschema.validators import extend
 from referencing import Registry
 
-from toolloom.pipeline.checks.flow import kept, shown
+from toolloom.pipeline.checks.flow import shown
 from toolloom.pipeline.checks.simple import fits, is_simple
 from toolloom.schemas import JsonObject, canonical
 
@@ -25,7 +25,6 @@ _PATTERN, _SUBJECT, _REPEATS = 200, 400, 3
 _OPEN = re.compile(r"[*+]|\{\d*,\d*\}|\{\d{3,}\}")
 _FORMATS = FormatChecker(("date", "email", "uri", "ipv4", "ipv6", "uuid", "hostname", "duration"))
 _CHEAP_FORMATS = frozenset(["date", "time", "date-time", "email"])
-_is_simple = kept(is_simple)
 
 
 class UncheckableSchema(Exception):
@@ -59,7 +58,7 @@ def _is_time(value: object) -> bool:
 
 def violations(schema: JsonObject, value: Any) -> list[Violation]:
     """The first few faults of a value. Raises UncheckableSchema; never fetches a reference."""
-    if _is_simple(schema) and fits(schema, value, _is_format):
+    if is_simple(schema) and fits(schema, value, _is_format):
         return []
     text = canonical(schema)
     try:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from toolloom.pipeline.callformat import CallTextError, parse
-from toolloom.pipeline.checks.flow import Found, kept, observations, replies, shown
+from toolloom.pipeline.checks.flow import Found, observations, replies, shown
 from toolloom.pipeline.checks.plain import oddity
-from toolloom.schemas import Api, Dialogue, Message, Reason
+from toolloom.schemas import Dialogue, Message, Reason
 
 _SCHEMAS = (dict, bool)
 _LONGEST = 8_000  # letters of a user's or assistant's message
@@ -30,13 +30,16 @@ _MARK = re.compile(
 def plain_values(dialogue: Dialogue) -> Iterator[Found]:
     """Every value and schema is plain JSON of bearable size: the other checks rely on it."""
     query = dialogue.query
+    known = {api.id for api in (*query.pool, *([query.outside] if query.outside else []))}
+    if _are_plain(dialogue) and known.issuperset([i.api for i in query.intent]):
+        return
     for api in (*query.pool, *([query.outside] if query.outside else [])):
-        for fault in _odd_schemas(api):
-            yield Reason.ILLEGAL_SCHEMA, None, fault
+        for schema in (api.parameters, api.returns):
+            if (fault := oddity(schema)) or not _is_schema(schema):
+                yield Reason.ILLEGAL_SCHEMA, None, f"{api.id}: {fault or 'not an object schema'}"
     for intention in query.intent:
         if fault := oddity(intention.arguments):
             yield Reason.MALFORMED_DIALOGUE, None, f"intent for {intention.api}: {fault}"
-    known = {api.id for api in (*query.pool, *([query.outside] if query.outside else []))}
     for missing in sorted({i.api for i in query.intent} - known):
         yield Reason.MALFORMED_DIALOGUE, None, f"the intent asks for {missing}, not in the pool"
     for place, call in dialogue.calls():
@@ -48,11 +51,19 @@ def plain_values(dialogue: Dialogue) -> Iterator[Found]:
             yield Reason.MALFORMED_DIALOGUE, place, f"{message.role} message: {fault}"
 
 
-@kept
-def _odd_schemas(api: Api) -> list[str]:
-    told = ((oddity(schema), schema) for schema in (api.parameters, api.returns))
-    faults = [fault or "not an object schema" for fault, s in told if fault or not _is_schema(s)]
-    return [f"{api.id}: {fault}" for fault in faults]
+def _are_plain(dialogue: Dialogue) -> bool:
+    """All of them at once: nearly every dialogue has nothing odd in it."""
+    query, seen = dialogue.query, observations(dialogue).values()
+    apis = (*query.pool, *([query.outside] if query.outside else []))
+    schemas = [schema for api in apis for schema in (api.parameters, api.returns)]
+    values = [
+        schemas,
+        [intention.arguments for intention in query.intent],
+        [call.function.arguments for _, call in dialogue.calls()],
+        [m.content for m in dialogue.messages if m.role != "tool"],
+        [[o.response, o.error] for o in seen if o],
+    ]
+    return None not in seen and oddity(values) is None and all(map(_is_schema, schemas))
 
 
 def _is_schema(schema: object) -> bool:

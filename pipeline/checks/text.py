@@ -129,9 +129,10 @@ def content(text: str) -> list[str]:
     return [stem(w) for w in found if w not in STOP] or [stem(w) for w in found]
 
 
-def sentences(text: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def sentences(text: str) -> tuple[str, ...]:
     """The sentences of a text, without empty ones."""
-    return [s.strip() for s in _SENTENCE_END.split(text) if s and s.strip()]
+    return tuple([s.strip() for s in _SENTENCE_END.split(text) if s and s.strip()])
 
 
 def clauses(text: str) -> list[tuple[Word, ...]]:
@@ -182,6 +183,7 @@ def alone(text: str, start: int, end: int) -> bool:
 
 def exact(value: str, text: str) -> bool:
     """Like `literal`, but for codes: not as a part of a longer code («A12» in «A12-9»)."""
-    if any(alone(text, start, end) for start, end in runs(value, text)):
-        return True
+    for start, end in runs(value, text):
+        if alone(text, start, end):
+            return True
     return not words(value) and bool(value.strip()) and value in text

@@ -186,7 +186,7 @@ def spans_of_time(text: str) -> tuple[float, ...]:
     """Lengths of time in seconds: of each number with a unit, and of «2 hours 30 minutes»."""
     found = [(q, seconds_in(q.unit)) for q in quantities(text)]
     small = lowered(text)
-    if small is not None and "hour" not in small and not any([unit for _, unit in found]):
+    if small is not None and "hour" not in small and not any(unit for _, unit in found):
         return ()
     single = [q.value * unit for q, unit in found if unit]
     joined = [

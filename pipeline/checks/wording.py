@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from rapidfuzz import fuzz
 
-from toolloom.pipeline.checks.flow import Found, kept, replies, said_before, shown
+from toolloom.pipeline.checks.flow import Found, replies, said_before, shown
 from toolloom.pipeline.checks.text import fold, lowered, plain, sentences, words
-from toolloom.schemas import Api, Dialogue, Reason
+from toolloom.schemas import Dialogue, Reason
 
 _REMNANT = re.compile(
     r"\{\{?\s*[A-Za-z_][\w .-]{0,40}\s*\}\}?|<[A-Za-z_][\w .-]{0,40}>|\$\{\w+\}"
@@ -48,7 +48,12 @@ _LOOP, _GRAM = 3, 4  # a run of four words said three times over is a loop
 
 def natural_requests(dialogue: Dialogue) -> Iterator[Found]:
     """Users speak as users: no remnants, leaks, loops, technical names or assistant's phrases."""
-    names = {name for api in dialogue.query.pool for name in _technical(api)}
+    names = {
+        name
+        for api in dialogue.query.pool
+        for name in (api.function, *api.properties)
+        if "_" in name
+    }
     for place, message in enumerate(dialogue.messages):
         text = message.content or ""
         if message.role != "user":
@@ -57,11 +62,6 @@ def natural_requests(dialogue: Dialogue) -> Iterator[Found]:
             yield Reason.UNNATURAL_QUERY, place, fault
         for name in sorted(n for n in names if n in text and _stands(n, text)):
             yield Reason.UNNATURAL_QUERY, place, f"says the technical name {shown(name)}"
-
-
-@kept
-def _technical(api: Api) -> list[str]:
-    return [name for name in (api.function, *api.properties) if "_" in name]
 
 
 def _stands(name: str, text: str) -> bool:

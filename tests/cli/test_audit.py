@@ -49,7 +49,7 @@ def test_good_data_ends_with_0(home: Path) -> None:
     """And the report says that nothing was found."""
     ran = call("good.jsonl", "--format", "bfcl")
     assert ran.exit_code == 0, ran.output
-    assert "2 rows, 2 of them dialogues, with 2 calls. Of the rows none has any." in ran.stdout
+    assert "2 rows, 2 of them dialogues, with 2 calls. No row has a finding." in ran.stdout
 
 
 def test_findings_end_with_1_and_are_shown_and_written(home: Path) -> None:
