@@ -1,10 +1,10 @@
 """Verifying on one core, against hashing and reading the same files and nothing else.
 
-    python benchmarks/verify.py --rows 10000 100000 [--outputs FOLDER]
+    python benchmarks/verify.py --rows 10000 100000 [--small] [--outputs FOLDER]
 
 A version of so many dialogues of about 6 kB is published: three kinds of them, each with words and
 values of its own (of 5,000 cities, 20,000 hosts, and an API for every two rows), so that no cache
-holds the answers.
+holds the answers. With `--small` they are single calls with two APIs, of about 3 kB.
 Each way is a process of its own on one core:
 
 - `verify` is `toolloom verify`: hashes, tables, every record, all certain checks, training rows,
@@ -153,14 +153,14 @@ class Talk:
             self.messages.append(message)
 
 
-def sample(number: int, topics: int) -> Sample:
-    """One of three kinds of dialogue, with values of this number."""
+def sample(number: int, topics: int, small: bool = False) -> Sample:
+    """One of three kinds of dialogue, with values of this number; small ones are single calls."""
     ways = (single, parallel, chain)
     drawn = [apis((number + step * 7) % topics) for step in range(3)]
     find, book = drawn[0]
-    pool = (find, book, *drawn[1], drawn[2][0])
+    pool = (find, book) if small else (find, book, *drawn[1], drawn[2][0])
     talk = Talk(number)
-    kind = number % len(ways)
+    kind = 0 if small else number % len(ways)
     ability, scenario, intent = ways[kind](talk, number, find, book)
     query = Query(
         id=f"row-7-{number:06d}",
@@ -242,11 +242,11 @@ def chain(talk: Talk, number: int, find: Api, book: Api) -> Any:
     return Ability.PLAN_RETRIEVE_CALL, Scenario.SEQUENTIAL, intent
 
 
-def prepare(outputs: Path, rows: int) -> tuple[Path, float]:
+def prepare(outputs: Path, rows: int, small: bool = False) -> tuple[Path, float]:
     """Publish a version of so many rows; its folder and the bytes of a row."""
     recipe, topics = parse_recipe(RECIPE, "the benchmark"), max(50, rows // 4)
     for number in range(30):
-        if faults := inspect(sample(number, topics).dialogue):
+        if faults := inspect(sample(number, topics, small).dialogue):
             raise SystemExit(f"row {number}: {faults}")
     folder = RunFolder(outputs / "runs" / recipe.run_id)
     names = {"apis": ("api", "Api"), "tested": ("tester", "Sample")}
@@ -257,15 +257,15 @@ def prepare(outputs: Path, rows: int) -> tuple[Path, float]:
     )
     pools.finish(1, Api, None)
     stage = folder.stage("tested")
-    stage.write_shard(0, lines(rows, topics), (), Use())
+    stage.write_shard(0, lines(rows, topics, small), (), Use())
     stage.finish(1, Sample, None)
     size = (stage.path / "accepted.jsonl").stat().st_size / rows
     return publish(folder, outputs).path, size
 
 
-def lines(rows: int, topics: int) -> Iterator[bytes]:
+def lines(rows: int, topics: int, small: bool = False) -> Iterator[bytes]:
     for number in range(rows):
-        yield record_line(sample(number, topics))
+        yield record_line(sample(number, topics, small))
 
 
 def read(path: Path) -> int:
@@ -304,6 +304,7 @@ def measure(way: str, path: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--small", action="store_true", help="Single calls with two APIs.")
     parser.add_argument("--outputs", type=Path, help="Where versions are made, and kept.")
     parser.add_argument("--measure", nargs=2, metavar=("WAY", "FOLDER"), help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -312,11 +313,11 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as temporary:
         for rows in args.rows:
-            told(rows, args.outputs or Path(temporary))
+            told(rows, args.outputs or Path(temporary), args.small)
 
 
-def told(rows: int, folder: Path) -> None:
-    path, size = prepare(folder / f"{rows}", rows)
+def told(rows: int, folder: Path, small: bool) -> None:
+    path, size = prepare(folder / f"{rows}", rows, small)
     print(f"{rows:,} rows of {size:,.0f} bytes", flush=True)
     taken = {}
     for way in ("read", "verify"):

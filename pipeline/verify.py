@@ -31,7 +31,7 @@ from toolloom.pipeline.verify_rows import (
     verify_samples,
 )
 from toolloom.pipeline.versions import LAYOUT, change, dotted, find_version, numbered, numbers
-from toolloom.schemas import JsonObject, NothingFound, Split
+from toolloom.schemas import JsonObject, NothingFound, Split, canonical
 
 # What a manifest that was tampered with raises: anything may be missing or of another type.
 _UNFIT = (
@@ -68,6 +68,7 @@ def verify(path: Path, progress: Progress | None = None) -> Report:
         rows = _read(files, files.told, findings, progress)
         _figures(files.told, rows, findings)
         _runs(files.told, findings)
+        _makers(files.told, rows, findings)
         _card(files, files.manifest, findings)
         _lineage(files, files.told, files.manifest, findings)
     told = files.told
@@ -158,6 +159,19 @@ def _runs(told: Told, findings: Findings) -> None:
                 if found != figure:
                     detail = f"run {name} made {figure} {what}, its splits have {found}"
                     findings.add(Kind.FIGURE, MANIFEST, detail)
+
+
+def _makers(told: Told, rows: Rows, findings: Findings) -> None:
+    """The agents, models and prompts that rows name are those of the runs."""
+    listed = (run.get("agents") for run in told.runs.values())
+    agents = [a for each in listed if isinstance(each, list) for a in each if isinstance(a, dict)]
+    names = ("stage", "agent", "model", "prompts")
+    known = {canonical([agent.get(name) for name in names]) for agent in agents}
+    for maker in sorted(rows.makers):
+        if canonical(list(maker)) not in known:
+            stage, agent, model, _ = maker
+            detail = f"rows name {agent} of {stage} with the model {model!r}, and no run does"
+            findings.add(Kind.FIGURE, MANIFEST, detail)
 
 
 def _card(files: Files, manifest: JsonObject, findings: Findings) -> None:

@@ -22,6 +22,7 @@ from toolloom.pipeline.configs import (
     samples_row,
     sft_row,
 )
+from toolloom.pipeline.contents import Maker, makers
 from toolloom.pipeline.jsonl import to_text
 from toolloom.pipeline.splits import api_id, needed, shown, split_of, stray, zone
 from toolloom.pipeline.tables import delicate, reads_back
@@ -83,6 +84,7 @@ class Rows:
     left_out: dict[str, int] = field(default_factory=dict)
     broken: set[tuple[str, str]] = field(default_factory=set)  # config and split, not all read
     inspected: int = 0
+    makers: set[Maker] = field(default_factory=set)  # who made the samples
     seen_categories: set[str] = field(default_factory=set)
     api_ids: Ids = field(default_factory=Ids)
     api_texts: Ids = field(default_factory=Ids)  # whole APIs, as rows show them
@@ -168,6 +170,7 @@ def verify_samples(rows: Rows, split: str) -> None:
             _in_split(rows, split, file, raw)
             training.hold_against(raw, file)
             rows.count(split).add(raw)
+            rows.makers |= makers(raw)
         else:
             training.skip(str(row.get("id")))
     training.finish()

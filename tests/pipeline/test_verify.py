@@ -265,6 +265,17 @@ def test_a_row_that_a_forger_removed_everywhere_is_found(version: Path) -> None:
     assert any("run " in f.detail for f in found(report, Kind.FIGURE))
 
 
+def test_a_model_that_a_forger_renamed_is_found(version: Path) -> None:
+    """Rows name who made them, and so must the runs."""
+    manifest = read_manifest(version)
+    for run in manifest["runs"].values():
+        for agent in run["agents"]:
+            agent["model"] = "a-better-one"
+    fix(version, manifest)
+    faults = found(verify(version), Kind.FIGURE)
+    assert any("no run does" in fault.detail for fault in faults)
+
+
 def test_a_moved_row_is_found(version: Path) -> None:
     """A row in a split that is not that of its calls is named, whatever the hashes say."""
     for config in ("samples", "sft"):
