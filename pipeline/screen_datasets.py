@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from toolloom.pipeline.report import Counts
-from toolloom.pipeline.screen import grid, use_grid
+from toolloom.pipeline.screen import grid, text, use_grid
 from toolloom.pipeline.tallies import added
 from toolloom.pipeline.versions import Version
 
@@ -30,10 +30,10 @@ def version_view(version: Version) -> RenderableType:
     if reasons := added(manifest["splits"].values(), "reasons"):
         parts.append(grid(("rejected because", "records"), list(reasons.items())))
     for name, run in manifest["runs"].items():
-        counts = Counts.model_validate(run["counts"])
-        asked = [(s.name, s.agent, s.use) for s in counts.stages]
-        parts.append(Text(f"Run {name}", "bold"))
-        parts.append(use_grid([*asked, ("in all", "", counts.use)], counts.priced))
+        made = Counts.model_validate(run["counts"])
+        asked = [(s.name, s.agent, s.use) for s in made.stages if not s.sifts]
+        parts.append(text(f"Run {name}", "bold"))
+        parts.append(use_grid([*asked, ("in all", "", made.use)], made.priced))
     accepted, several = (
         sum(told[n] for told in splits.values()) for n in ("rows", "several_turns")
     )
