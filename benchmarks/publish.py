@@ -197,7 +197,9 @@ def one_way(way: str, outputs: Path) -> None:
     WAYS[way](outputs)
     wall = time.monotonic() - started
     used = resource.getrusage(resource.RUSAGE_SELF)
-    cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    # Not ru_maxrss: a process inherits it from the one that started it.
+    status = Path("/proc/self/status").read_text()
+    cpu, peak = used.ru_utime + used.ru_stime, int(status.partition("VmHWM:")[2].split()[0]) / 1024
     print(json.dumps({"wall": wall, "cpu": cpu, "mb": peak}))
 
 

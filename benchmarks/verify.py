@@ -21,7 +21,6 @@ import datetime as dt
 import gc
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -292,7 +291,9 @@ def measure(way: str, path: Path) -> dict[str, Any]:
         findings = sum(report.counts.values())
     else:
         read(path)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # Not ru_maxrss: a process inherits it from the one that started it.
+    status = Path("/proc/self/status").read_text()
+    peak = int(status.partition("VmHWM:")[2].split()[0]) / 1024
     return {
         "wall": time.perf_counter() - started,
         "cpu": time.process_time() - cpu,
