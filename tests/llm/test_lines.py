@@ -199,13 +199,14 @@ async def test_a_request_that_always_fails_is_refused_alone(gateway, at, plain, 
 
 async def test_concurrency_follows_the_endpoint(gateway, at, plain):
     """An endpoint with fewer places than asked for is found out: soon few are refused."""
-    async with FakeServer(places=8, latency=0.02, retry_after=0.02) as server:
+    async with FakeServer(places=8, latency=0.05, retry_after=0.05) as server:
         model = gateway.model(at(server, tries=50, concurrency=64))
         await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(200)))
         first = server.failed
         await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(200, 600)))
         assert server.answered == 600
-        assert server.failed - first < 200
+        # With 64 at once all the time, seven of eight would be refused: 2,800.
+        assert server.failed - first < 400
 
 
 async def test_answers_under_way_are_kept_when_a_run_ends_early(cache, at, plain):
