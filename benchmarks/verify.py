@@ -1,6 +1,6 @@
 """Verifying on one core, against hashing and reading the same files and nothing else.
 
-    python benchmarks/verify.py --rows 10000 100000 [--small] [--outputs FOLDER]
+    python benchmarks/verify.py --rows 10000 100000 [--small] [--apis N] [--outputs FOLDER]
 
 A version of so many dialogues of about 6 kB is published: three kinds of them, each with words and
 values of its own (of 5,000 cities, 20,000 hosts, and an API for every two rows), so that no cache
@@ -241,9 +241,11 @@ def chain(talk: Talk, number: int, find: Api, book: Api) -> Any:
     return Ability.PLAN_RETRIEVE_CALL, Scenario.SEQUENTIAL, intent
 
 
-def prepare(outputs: Path, rows: int, small: bool = False) -> tuple[Path, float]:
+def prepare(
+    outputs: Path, rows: int, small: bool = False, apis_in_all: int = 0
+) -> tuple[Path, float]:
     """Publish a version of so many rows; its folder and the bytes of a row."""
-    recipe, topics = parse_recipe(RECIPE, "the benchmark"), max(50, rows // 4)
+    recipe, topics = parse_recipe(RECIPE, "the benchmark"), max(50, apis_in_all // 2 or rows // 4)
     for number in range(30):
         if faults := inspect(sample(number, topics, small).dialogue):
             raise SystemExit(f"row {number}: {faults}")
@@ -306,6 +308,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--small", action="store_true", help="Single calls with two APIs.")
+    parser.add_argument("--apis", type=int, default=0, help="As many APIs, however many rows.")
     parser.add_argument("--outputs", type=Path, help="Where versions are made, and kept.")
     parser.add_argument("--measure", nargs=2, metavar=("WAY", "FOLDER"), help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -314,11 +317,11 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as temporary:
         for rows in args.rows:
-            told(rows, args.outputs or Path(temporary), args.small)
+            told(rows, args.outputs or Path(temporary), args.small, args.apis)
 
 
-def told(rows: int, folder: Path, small: bool) -> None:
-    path, size = prepare(folder / f"{rows}", rows, small)
+def told(rows: int, folder: Path, small: bool, apis_in_all: int) -> None:
+    path, size = prepare(folder / f"{rows}", rows, small, apis_in_all)
     print(f"{rows:,} rows of {size:,.0f} bytes", flush=True)
     taken = {}
     for way in ("read", "verify"):

@@ -74,7 +74,8 @@ def import_(
     """
     from toolloom.pipeline.pool.folder import open_pool
     from toolloom.pipeline.pool.importing import import_into, server
-    from toolloom.pipeline.screen_apis import Ticking
+    from toolloom.pipeline.screen_apis import Count
+    from toolloom.pipeline.ticking import Ticking
     from toolloom.schemas import ApiSource, Format, NothingFound
 
     known("--format", form, [name for name in get_args(Format) if name != "mcp"])
@@ -85,10 +86,11 @@ def import_(
     if not given:
         raise NothingFound("There is nothing to import: name a SOURCE, or a server with --mcp.")
     pool = open_pool(outputs, into)
-    with Ticking(console_on(sys.stderr)) as ticking:
+    count = Count()
+    with Ticking(console_on(sys.stderr), count.line):
         marks = {"category": category, "collection": collection}
         marked = [source.model_copy(update=marks) for source in given]
-        outcomes = import_into(pool, marked, outputs, ticking.seen)
+        outcomes = import_into(pool, marked, outputs, count.seen)
     _tell(outcomes, pool, report)
 
 

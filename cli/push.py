@@ -33,7 +33,8 @@ def push(
     """
     from toolloom.pipeline import push as pushing
     from toolloom.pipeline.parcel import Load
-    from toolloom.pipeline.screen_push import Ticking, pushed_lines
+    from toolloom.pipeline.screen_push import pushed_lines, sent_line
+    from toolloom.pipeline.ticking import Ticking
     from toolloom.pipeline.versions import find_version
 
     # Otherwise it asks the Hub, beside all else, by which programs it may be run.
@@ -42,7 +43,7 @@ def push(
     token = pushing.login()
     logs.SECRETS.learn([token])
     load = Load()
-    with Ticking(console_on(sys.stderr), load):
+    with Ticking(console_on(sys.stderr), lambda seconds: sent_line(load, seconds)):
         pushed = pushing.push(found, repo, token, public=public, load=load)
     for line in pushed_lines(found, pushed):
         say(line)

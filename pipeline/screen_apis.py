@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.text import Text
+from rich.console import Group, RenderableType
 
 from toolloom.pipeline.pool.counts import PoolCounts
 from toolloom.pipeline.pool.importing import Failed
@@ -19,7 +16,6 @@ from toolloom.schemas import Api, ImportReport, JsonObject
 
 SHOWN = 10  # lines of a kind; the file has all
 WIDEST = 72  # characters of a description in a table
-SECONDS_BETWEEN_LINES = 3.0
 KINDS = ("renamed", "cut", "unresolved", "skipped", "notes")
 WORDS = ("source", "format", "version")
 COLUMNS = (*WORDS, "read", "imported", "replaced", "examples", *KINDS[:4], "seconds")
@@ -194,31 +190,16 @@ def rules_view(rules: Iterable[Rule], counted: Filtered) -> RenderableType:
     return grid(("rule", "APIs", "what it leaves out"), rows)
 
 
-class Ticking:
-    """Now and then a line that says how far an import is, on standard error."""
+class Count:
+    """How many APIs of which source an import has seen."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self) -> None:
         self._now = ("", 0)
-        self._began = time.monotonic()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._tell, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-        self._thread.join()
 
     def seen(self, source: str, number: int) -> None:
         """Told by the import, for each API."""
         self._now = (source, number)
 
-    def _tell(self) -> None:
-        while not self._over.wait(SECONDS_BETWEEN_LINES):
-            source, number = self._now
-            seconds = time.monotonic() - self._began
-            line: Text = text(f"{source}: {number:,} APIs so far, {seconds:.0f} s")
-            self._console.print(line, soft_wrap=True)
+    def line(self, seconds: float) -> str:
+        source, number = self._now
+        return f"{source}: {number:,} APIs so far, {seconds:.0f} s"

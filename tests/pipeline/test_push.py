@@ -19,7 +19,8 @@ from hub import TOKEN, Blob, Hub
 from toolloom.pipeline import push as pushing
 from toolloom.pipeline.parcel import Load
 from toolloom.pipeline.push import Pushed
-from toolloom.pipeline.screen_push import SECONDS_BETWEEN_LINES, pushed_lines
+from toolloom.pipeline.screen_push import pushed_lines
+from toolloom.pipeline.ticking import SECONDS_BETWEEN_LINES
 from toolloom.pipeline.versions import find_version
 from toolloom.schemas import PushError, StoreError
 
