@@ -33,6 +33,17 @@ from toolloom.schemas.errors import (
     ToolloomError,
 )
 from toolloom.schemas.importing import ImportReport
+from toolloom.schemas.instruction import (
+    FINISH,
+    Granularity,
+    Instruction,
+    Metric,
+    Rating,
+    RewritePlan,
+    Seed,
+    Step,
+    Tags,
+)
 from toolloom.schemas.money import Budget, Price, Prices
 from toolloom.schemas.provenance import Provenance
 from toolloom.schemas.query import (
@@ -52,11 +63,23 @@ from toolloom.schemas.recipe import (
     load_recipe,
     parse_recipe,
 )
-from toolloom.schemas.splits import Regeneration, Split, SplitPlan
+from toolloom.schemas.splits import Extension, Regeneration, Split, SplitPlan
+from toolloom.schemas.template import (
+    CLOSE,
+    OPEN,
+    Choice,
+    Expansion,
+    ExpansionPlan,
+    Template,
+    marker,
+)
 from toolloom.schemas.verdict import Finding, Reason, Rejected, Sample, Verdict, Vote
 
 __all__ = [
     "API_SEARCH",
+    "CLOSE",
+    "FINISH",
+    "OPEN",
     "Ability",
     "AgentName",
     "Api",
@@ -64,6 +87,7 @@ __all__ = [
     "Brief",
     "Budget",
     "BudgetReached",
+    "Choice",
     "CurationPlan",
     "Dialogue",
     "Dimension",
@@ -73,18 +97,24 @@ __all__ = [
     "EndpointDown",
     "EndpointError",
     "Execution",
+    "Expansion",
+    "ExpansionPlan",
     "ExportError",
+    "Extension",
     "Failure",
     "Fault",
     "Finding",
     "Format",
     "FunctionCall",
+    "Granularity",
     "ImportFailed",
     "ImportReport",
+    "Instruction",
     "Intention",
     "JsonObject",
     "Level",
     "Message",
+    "Metric",
     "ModelMissing",
     "Need",
     "NothingFound",
@@ -95,6 +125,7 @@ __all__ = [
     "PublishError",
     "PushError",
     "Query",
+    "Rating",
     "Reason",
     "Recipe",
     "RecipeError",
@@ -105,13 +136,18 @@ __all__ = [
     "Replica",
     "RequestRefused",
     "Retry",
+    "RewritePlan",
     "Sample",
     "Scenario",
     "SearchPlan",
+    "Seed",
     "Source",
     "Split",
     "SplitPlan",
+    "Step",
     "StoreError",
+    "Tags",
+    "Template",
     "TemplateError",
     "ToolCall",
     "ToolloomError",
@@ -120,6 +156,7 @@ __all__ = [
     "canonical",
     "digest",
     "load_recipe",
+    "marker",
     "parse_recipe",
     "seed_for",
 ]

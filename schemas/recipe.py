@@ -17,12 +17,14 @@ from toolloom.schemas.base import JsonObject, Record, digest
 from toolloom.schemas.curation import CurationPlan
 from toolloom.schemas.endpoint import EXECUTION, Endpoint, public
 from toolloom.schemas.errors import RecipeError
+from toolloom.schemas.instruction import RewritePlan
 from toolloom.schemas.money import Budget, Prices
 from toolloom.schemas.query import Ability, Level, Scenario
-from toolloom.schemas.splits import Regeneration, SplitPlan
+from toolloom.schemas.splits import Extension, Regeneration, SplitPlan
+from toolloom.schemas.template import ExpansionPlan
 
 LOGIN = re.compile(r"//[^/\s]*@")  # user and password of an address
-AgentName: TypeAlias = Literal["domain", "api", "query", "simulator", "tester"]
+AgentName: TypeAlias = Literal["domain", "api", "query", "simulator", "tester", "rewriter"]
 
 
 class ApiPlan(Record):
@@ -153,8 +155,18 @@ class Recipe(Record):
         default_factory=CurationPlan, description="What is sorted out of accepted rows."
     )
     splits: SplitPlan = Field(default_factory=SplitPlan, description="How rows are split.")
+    expand: ExpansionPlan | None = Field(
+        default=None, description="Whether and how templates are expanded into more rows."
+    )
+    rewrite: RewritePlan | None = Field(
+        default=None, description="Whether and how instructions are rewritten at five levels."
+    )
     regenerate: Regeneration | None = Field(
         default=None, description="The version and split to make anew; `toolloom regenerate`."
+    )
+    extend: Extension | None = Field(
+        default=None,
+        description="The version to add to; `toolloom expand` and `toolloom rewrite`.",
     )
     shard_size: int = Field(default=64, ge=1, le=10_000, description="Records in a shard.")
     prices: Prices = Field(
@@ -202,6 +214,9 @@ class Recipe(Record):
     def identity(self) -> JsonObject:
         """What decides the records: the recipe without how, how fast and for how much it is run."""
         dumped: JsonObject = self.model_dump(mode="json", exclude={"budget"})
+        for name in ("expand", "rewrite", "extend"):  # what is not asked for changes no id
+            if dumped[name] is None:
+                del dumped[name]
         found = (dumped["model"], *dumped["agents"].values(), dumped["search"]["embeddings"] or {})
         for endpoint in found:
             for name in EXECUTION & set(endpoint):

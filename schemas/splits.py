@@ -78,3 +78,10 @@ class Regeneration(Record):
     only_rejected: bool = Field(
         default=False, description="Keep its rows, and try the queries that were rejected again."
     )
+
+
+class Extension(Record):
+    """The version that a run adds rows to; written by `toolloom expand` and `toolloom rewrite`."""
+
+    version: str = Field(default="", description="The version, such as `weather/1.2.0`; or none.")
+    content: str = Field(default="", description="The hash of its content, from its manifest.")

@@ -49,6 +49,21 @@ class Reason(StrEnum):
     EXACT_DUPLICATE = "exact_duplicate"
     CONTAMINATED = "contaminated"
     OVERREPRESENTED = "overrepresented"
+    # Why a sample, or a value of it, is no template.
+    AMBIGUOUS_VALUE = "ambiguous_value"
+    NOTHING_TO_VARY = "nothing_to_vary"
+    EXECUTED_RESULT = "executed_result"
+    COMBINATION_HELD_OUT = "combination_held_out"
+    # What is wrong with an instruction at one granularity.
+    NO_STATEMENT = "no_statement"
+    STATEMENT_NOT_CONTAINED = "statement_not_contained"
+    SAYS_TOO_MUCH = "says_too_much"
+    TAG_NOT_NAMED = "tag_not_named"
+    FINER_LEVEL_NAMED = "finer_level_named"
+    LEVELS_ALIKE = "levels_alike"
+    OFF_PATH = "off_path"
+    INVENTED_VALUE = "invented_value"
+    POORLY_RATED = "poorly_rated"
 
 
 class Finding(Record):
