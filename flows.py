@@ -1,13 +1,14 @@
-"""Prefect around the whole job: a flow for a dataset, one for a split, a task for each shard.
+"""Prefect around the whole job: flows for a dataset, a split and additions, a task for a shard.
 
 Any Prefect server or worker can run it, as `flows.py:make_dataset`:
 
     prefect deploy flows.py:make_dataset --name nightly --pool my-pool --cron "0 2 * * *" \\
         --param recipe=/data/recipe.yaml --param outputs=/data/outputs
 
-`flows.py:regenerate` makes one split of a version anew. `toolloom run` and `toolloom regenerate`
-call them in their own process. The tasks neither retry nor cache: the runner goes on
-where it stopped, and requests are tried again in `toolloom.llm`, the one place that does.
+`flows.py:regenerate` makes one split of a version anew; `flows.py:expand` and `flows.py:rewrite`
+add to a version. The commands of `toolloom` call them in their own process. The tasks neither
+retry nor cache: the runner goes on where it stopped, and requests are tried again in
+`toolloom.llm`, the one place that does.
 """
 
 from __future__ import annotations
@@ -29,10 +30,18 @@ from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
 from toolloom.pipeline import job, runner
+from toolloom.pipeline.extend import plan_extension
 from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store import Mark
-from toolloom.schemas import Recipe, ToolloomError, load_recipe, parse_recipe
+from toolloom.schemas import (
+    ExpansionPlan,
+    Recipe,
+    RewritePlan,
+    ToolloomError,
+    load_recipe,
+    parse_recipe,
+)
 
 Work = Callable[[], Awaitable[Mark]]
 
@@ -70,14 +79,7 @@ async def make_dataset(
 
     A server keeps the parameters: addresses with passwords belong into a file.
     """
-    return await runner.make_dataset(
-        read_recipe(recipe, seed),
-        outputs=Path(outputs),
-        stages=runner.STAGES.get(),
-        progress=runner.PROGRESS.get(),
-        run_shard=run_shard,
-        cache=runner.CACHE.get(),
-    )
+    return await _make(read_recipe(recipe, seed), outputs)
 
 
 @flow(name="regenerate", flow_run_name="{dataset}-{split}", retries=0, persist_result=False)
@@ -104,6 +106,60 @@ async def regenerate(
         recipe=None if recipe is None else read_recipe(recipe),
         only_rejected=only_rejected,
     )
+    return await _make(planned, outputs)
+
+
+@flow(name="expand", flow_run_name="{dataset}-expand", retries=0, persist_result=False)
+async def expand(
+    dataset: str,
+    outputs: str = "outputs",
+    plan: dict[str, Any] | None = None,
+    version: str | None = None,
+    seed: int | None = None,
+    recipe: str | dict[str, Any] | None = None,
+) -> runner.Made:
+    """Add rows of templates to a dataset's version, which makes its next version.
+
+    `plan`: the fields of a recipe's section `expand`. Without a version it is the latest, without
+    a seed or a recipe those of its last run.
+    """
+    planned = plan_extension(
+        Path(outputs),
+        dataset,
+        expand=ExpansionPlan.model_validate(plan or {}),
+        version=version,
+        seed=seed,
+        recipe=None if recipe is None else read_recipe(recipe),
+    )
+    return await _make(planned, outputs)
+
+
+@flow(name="rewrite", flow_run_name="{dataset}-rewrite", retries=0, persist_result=False)
+async def rewrite(
+    dataset: str,
+    outputs: str = "outputs",
+    plan: dict[str, Any] | None = None,
+    version: str | None = None,
+    seed: int | None = None,
+    recipe: str | dict[str, Any] | None = None,
+) -> runner.Made:
+    """Rewrite the requests of a dataset's version at five granularities, in its next version.
+
+    `plan`: the fields of a recipe's section `rewrite`; the others as for `expand`.
+    """
+    planned = plan_extension(
+        Path(outputs),
+        dataset,
+        rewrite=RewritePlan.model_validate(plan or {}),
+        version=version,
+        seed=seed,
+        recipe=None if recipe is None else read_recipe(recipe),
+    )
+    return await _make(planned, outputs)
+
+
+async def _make(planned: Recipe, outputs: str) -> runner.Made:
+    """Carry out a plan, with what lies beside a flow's parameters."""
     return await runner.make_dataset(
         planned,
         outputs=Path(outputs),
@@ -151,6 +207,19 @@ async def start_again(
     """Run the flow `regenerate` in this process. Raises ToolloomError as `run_here` does."""
     await _reach(progress, stages, cache)
     made: runner.Made = await regenerate(**parameters)
+    return made
+
+
+async def start_adding(
+    command: str,
+    parameters: dict[str, Any],
+    progress: job.Progress | None = None,
+    stages: Sequence[Stage] | None = None,
+    cache: str | None = None,
+) -> runner.Made:
+    """Run the flow `expand` or `rewrite` in this process. Raises ToolloomError as `run_here`."""
+    await _reach(progress, stages, cache)
+    made: runner.Made = await {"expand": expand, "rewrite": rewrite}[command](**parameters)
     return made
 
 

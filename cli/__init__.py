@@ -13,7 +13,20 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from toolloom.cli import apis, audit, cache, datasets, estimate, exports, logs, push, runs, verify
+from toolloom.cli import (
+    apis,
+    audit,
+    cache,
+    complexity,
+    datasets,
+    estimate,
+    expansion,
+    exports,
+    logs,
+    push,
+    runs,
+    verify,
+)
 from toolloom.cli.console import BUG, MISTAKE, complain
 from toolloom.cli.stopping import stoppable
 
@@ -82,10 +95,13 @@ app.command()(push.push)
 app.command()(datasets.versions)
 app.command()(datasets.diff)
 app.command()(datasets.regenerate)
+app.add_typer(expansion.app, name="expand")
+app.command()(expansion.rewrite)
 app.command()(verify.verify)
 app.command()(exports.export)
 app.command()(exports.check_export)
 app.command()(audit.audit)
+app.command()(complexity.complexity)
 app.add_typer(apis.app, name="apis")
 app.add_typer(cache.app, name="cache")
 

@@ -34,6 +34,10 @@ def export(
     split: Annotated[
         str | None, typer.Option(metavar="SPLIT", help="Only this split; else all of them.")
     ] = None,
+    shots: Annotated[
+        int | None,
+        typer.Option(min=0, help="Demonstrations in a prompt, where a form has some; else 3."),
+    ] = None,
     into: Annotated[
         Path | None,
         typer.Option(
@@ -46,7 +50,8 @@ def export(
     """Write a dataset in a trainer's form, and say what that form cannot hold.
 
     Formats: `trl`, `trl-dpo`, `llamafactory`, `axolotl`, `verl`, `openai`, `hermes`, `xlam`,
-    `bfcl`, `api-bank`, `toolllama`. Exit code 1 if no sample has a place in it.
+    `bfcl`, `api-bank`, `toolllama`, `few-shot`, `all-shot`. Exit code 1 if no sample has a place
+    in it.
 
     Examples: `toolloom export shop --format trl`,
     `toolloom export shop/1.0.0 --format openai --split train --into shop.jsonl`
@@ -59,7 +64,7 @@ def export(
     known("--format", format_, NAMES)
     version = find_version(outputs, name)
     place = into or outputs / "exports" / version.name / version.number / format_
-    report = write(version, format_named(format_), place, FORMS.get(arguments), split)
+    report = write(version, format_named(format_), place, FORMS.get(arguments), split, shots)
     say(report_view(report), "")
     say(
         f"{version.label} as {format_}: {report.held:,} of {report.samples:,} samples "

@@ -59,7 +59,7 @@ def validate(recipe: RecipePath) -> None:
     from toolloom.pipeline.catalogue import category
     from toolloom.pipeline.curation import benchmarks
     from toolloom.pipeline.pool.sources import described
-    from toolloom.pipeline.screen import recipe_view
+    from toolloom.pipeline.screen_recipe import recipe_view
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe)
@@ -67,6 +67,11 @@ def validate(recipe: RecipePath) -> None:
         category(name)
     sources = [described(source) for source in chosen.apis.sources]
     benchmarks.check(chosen)
+    if chosen.expand or chosen.rewrite:
+        from toolloom.pipeline.stages_beside import check_seeds, check_templates
+
+        check_templates(chosen)
+        check_seeds(chosen)
     say(*recipe_view(chosen))
     count = _compile_prompts()
     say("", *sources, f"The recipe is valid, and so are the {count} prompt templates.")
@@ -93,6 +98,8 @@ def preview(
         say(screen.rejected_view(row.model_dump(mode="json")), "")
     for sample in seen.samples:
         say(screen.sample_view(sample), "")
+    for told in seen.instructions:
+        say(screen.instruction_view(told))
     say(f"{len(seen.samples)} accepted (shown last), {len(seen.rejected)} rejected.")
     if not seen.samples:
         raise typer.Exit(NOTHING_ACCEPTED)
@@ -179,8 +186,10 @@ def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -
 def end(made: Made, outputs: Path, advice: str = "") -> None:
     """Print what a run came to. Ends with exit code 1 if nothing was accepted."""
     from toolloom.pipeline import screen
+    from toolloom.pipeline.store import RunFolder
 
     say(screen.summary_view(made.summary))
+    _tell_templates(RunFolder(Path(made.summary.path)))
     if made.published is None:
         where = "" if outputs == HERE else f" --outputs {outputs}"
         command = f"toolloom rejected {made.summary.run}{where}"
@@ -189,6 +198,16 @@ def end(made: Made, outputs: Path, advice: str = "") -> None:
     state = "New version" if made.published.fresh else "Published before, unchanged"
     say("", f"{state}: {made.published.label}. Load it with:", "")
     say("import datasets", made.published.load_line)
+
+
+def _tell_templates(run: RunFolder) -> None:
+    """Print what templates cover and yield, if the run makes any."""
+    if "templates" not in {stage.name for stage in run.plan}:
+        return
+    from toolloom.pipeline.expansion.coverage import coverage_of, coverage_view
+
+    if coverage := coverage_of(run):
+        say("", coverage_view(coverage))
 
 
 def show(
@@ -220,6 +239,7 @@ def show(
         samples = found.samples()
     else:
         say(f"Run {found.id}", "", screen.counts_view(count(found)))
+        _tell_templates(found)
         samples = map(Sample.model_validate, found.accepted())
     for sample in islice(samples, n):
         say(screen.sample_view(sample), "")

@@ -1,4 +1,4 @@
-"""Plays the five agents from the words of our own prompts, without a model.
+"""Plays the agents from the words of our own prompts, without a model.
 
 An actor for trying recipes and testing the machinery, not a source of training data: its
 domains, APIs and sentences come from one small vocabulary. It reads nothing but the request, as
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from toolloom.llm import actor_rewriting
 from toolloom.llm.invent import invent
 from toolloom.schemas import JsonObject, digest
 
@@ -309,4 +310,8 @@ PARTS: dict[str, Callable[[str, JsonObject, random.Random], Any]] = {
     "You play the user": speak,
     "You test training data": vote,
     "A tester has rejected": validate,
+    "You find the part of a request": actor_rewriting.choose_situation,
+    "You finish a person's request": actor_rewriting.finish_request,
+    "You continue what a person says": actor_rewriting.continue_request,
+    "You rate what people say": actor_rewriting.rate,
 }

@@ -6,16 +6,19 @@ It is made of the manifest alone, so that it can be made again and compared.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import yaml
 
+from toolloom.pipeline.card_grown import expansion_parts, instruction_parts
+from toolloom.pipeline.card_runs import run_parts
 from toolloom.pipeline.configs import CONFIGS
+from toolloom.pipeline.instruction_counts import instructions_of
+from toolloom.pipeline.markdown import cell, table
 from toolloom.pipeline.plots import plots
-from toolloom.pipeline.report import API_BANK, Counts, StageCount, dollars, percent
-from toolloom.pipeline.screen import safe
 from toolloom.pipeline.tallies import added
 from toolloom.schemas import JsonObject
+
+__all__ = ["card", "cell", "table"]
 
 SIZES = (
     (1_000, "n<1K"),
@@ -44,7 +47,7 @@ def card(manifest: JsonObject) -> str:
         f"---\n{header}---",
         f"# {manifest['name']} {manifest['version']}",
         cell(recipe["description"]) or "Training data for language models that use tools.",
-        _what(splits),
+        _what(splits, manifest),
         "## Load it",
         _loading(manifest),
         "## Splits",
@@ -61,9 +64,11 @@ def card(manifest: JsonObject) -> str:
                 ("Observations", "observations"),
             )
         ),
+        *expansion_parts(manifest),
+        *instruction_parts(manifest),
         "## How it was made",
         _origin(manifest),
-        *_runs(manifest),
+        *run_parts(manifest),
         "## What was rejected",
         table(("Reason", "Records"), added(manifest["splits"].values(), "reasons").items())
         or "Nothing.",
@@ -79,23 +84,6 @@ def card(manifest: JsonObject) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def table(head: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
-    """A Markdown table; empty without rows. Cells are data and cannot break out of it."""
-    names = list(head)
-    lines = [names, ["---"] * len(names), *rows]
-    if len(lines) == 2:
-        return ""
-    return "\n".join("| " + " | ".join(cell(v) for v in line) + " |" for line in lines)
-
-
-def cell(value: Any) -> str:
-    """One line of Markdown without HTML, links, table bars, or what a terminal obeys."""
-    text = safe(" ".join(str(value).split()))
-    for character in "\\|<>[]":
-        text = text.replace(character, f"\\{character}")
-    return text
-
-
 def _first_run(manifest: JsonObject) -> JsonObject:
     """The run that made the APIs: its recipe says what the dataset is for."""
     found: JsonObject = manifest["runs"][manifest["apis"]["run"]]
@@ -103,7 +91,9 @@ def _first_run(manifest: JsonObject) -> JsonObject:
 
 
 def _header(manifest: JsonObject) -> JsonObject:
-    rows = sum(told["rows"] for told in manifest["splits"].values())
+    dialogues = sum(told["rows"] for told in manifest["splits"].values())
+    counted = instructions_of(manifest)
+    rows = dialogues or (counted.levels.total() if counted else 0)
     return {
         "pretty_name": manifest["name"],
         "license": "unknown",  # the terms of the models and APIs it was made with decide
@@ -144,7 +134,14 @@ def _config(name: str, splits: JsonObject, version: str, default: bool) -> JsonO
     return {**made, "default": True} if default else made
 
 
-def _what(splits: list[JsonObject]) -> str:
+def _what(splits: list[JsonObject], manifest: JsonObject) -> str:
+    counted = instructions_of(manifest)
+    if not splits and counted:
+        return (
+            f"{counted.levels.total():,} instructions at five granularities, each with the "
+            "solution path that serves it, checked without a model; what did not pass is in the "
+            "config `rejected` with its reason and the model's raw responses."
+        )
     rows, several = (sum(told[name] for told in splits) for name in ("rows", "several_turns"))
     return (
         f"{rows:,} dialogues, {several:,} of them with several user turns. "
@@ -162,9 +159,11 @@ def _loading(manifest: JsonObject) -> str:
         for split, made in list(splits.items())[:1]
     ]
     code = "\n".join(["from datasets import load_dataset", "", *lines])
-    notes = [
-        "`sft` holds JSON columns, which need `datasets` 4.7 or newer; all other configs are text."
-    ]
+    objects = [n for n in ("sft", "planning") if n in dict(_loadable(manifest))]
+    named = " and ".join(f"`{name}`" for name in objects)
+    hold = "hold" if len(objects) > 1 else "holds"
+    need = "JSON columns, which need `datasets` 4.7 or newer; all other configs are text."
+    notes = [f"{named} {hold} {need}"] if objects else []
     if left := sum(made["left_out"] for made in manifest["configs"].get("sft", {}).values()):
         notes.append(
             f"{left:,} dialogues with numbers that `datasets` cannot hold exactly are left out of "
@@ -175,8 +174,13 @@ def _loading(manifest: JsonObject) -> str:
 
 
 def _splits(manifest: JsonObject) -> str:
+    found: JsonObject = (manifest.get("instructions") or {"splits": {}})["splits"]
+    also = {n: sum(each["levels"].values()) for n, each in found.items()}
     rows = [
-        (name, TESTS[name], told["rows"], told["rejected"], told["apis"], " ".join(told["runs"]))
+        (
+            *(name, TESTS[name], told["rows"], *([also.get(name, 0)] if also else [])),
+            *(told["rejected"], told["apis"], " ".join(told["runs"])),
+        )
         for name, told in manifest["splits"].items()
     ]
     plan = manifest["plan"]
@@ -187,7 +191,8 @@ def _splits(manifest: JsonObject) -> str:
         f"splits a dialogue is (weights: {weights}): no API of an unseen split is in another, not "
         "even as a distractor, and a larger dataset keeps every row in its split."
     )
-    head = ("Split", "What it holds", "Dialogues", "Rejected", "APIs", "Run")
+    more = ["Instructions"] if also else []
+    head = ("Split", "What it holds", "Dialogues", *more, "Rejected", "APIs", "Run")
     return f"{intro}\n\n{table(head, rows)}"
 
 
@@ -205,8 +210,10 @@ def _tallies(title: str, name: str, manifest: JsonObject) -> str:
 def _origin(manifest: JsonObject) -> str:
     made = f"By toolloom {manifest['toolloom']} (code {manifest['code'][:12]})."
     if before := manifest["parent"]:
-        split = manifest["regenerated"]
+        split, extended = manifest["regenerated"], manifest.get("extended")
         how = f"with the split `{split}` made anew" if split else "with all splits made anew"
+        if extended:
+            how = f"and has all of its rows, with {_added(extended['rows'])} more"
         made += f" It follows version {before['version']}, {how}."
     return (
         f"{made} `manifest.json` holds the recipe and the counts of each run, and the hashes of "
@@ -214,49 +221,10 @@ def _origin(manifest: JsonObject) -> str:
     )
 
 
-def _runs(manifest: JsonObject) -> Iterable[str]:
-    for name, run in manifest["runs"].items():
-        counts = Counts.model_validate(run["counts"])
-        yield f"### Run `{name}`, seed {run['seed']}"
-        yield _spending(counts)
-        yield _asked(counts)
-        yield table(
-            ("Stage", "Agent", "Model", "Prompts (hashes)"),
-            [(a["stage"], a["agent"], a["model"], " ".join(a["prompts"])) for a in run["agents"]],
-        )
-
-
-def _spending(counts: Counts) -> str:
-    """What the models were sent, and what that cost where prices are known."""
-    use, each = counts.use, counts.cost_of_one
-    told = (
-        f"Models were sent {use.prompt_tokens:,} tokens, {percent(use.cached_share)} of them "
-        f"cached by the endpoint, and wrote {use.completion_tokens:,}."
-    )
-    if each is None:
-        return told
-    lacking = ", ".join(map(cell, counts.unpriced))
-    return (
-        f"{told} That cost {dollars(use.cost)}{f', without {lacking}' if lacking else ''}: "
-        f"{dollars(each)} for each accepted dialogue (API-Bank's agents: ${API_BANK:g})."
-    )
-
-
-def _asked(counts: Counts) -> str:
-    """A row for each stage; a column of costs where prices are known."""
-    head = [
-        *("Stage", "Agent", "Accepted", "Rejected", "Requests"),
-        *("Sent", "Cached", "Received"),
-    ]
-    priced = counts.priced
-    return table([*head, *(["Cost"] if priced else [])], [_row(s, priced) for s in counts.stages])
-
-
-def _row(stage: StageCount, priced: bool) -> list[Any]:
-    use = stage.use
-    tokens = [use.prompt_tokens, percent(use.cached_share), use.completion_tokens]
-    done = [stage.name, stage.agent, stage.accepted, stage.rejected, use.requests]
-    return [*done, *tokens, *([dollars(use.cost)] if priced else [])]
+def _added(rows: JsonObject) -> str:
+    """What was added, by config."""
+    named = ((c, sum(splits.values())) for c, splits in rows.items() if c != "sft")
+    return ", ".join(f"{count:,} in `{config}`" for config, count in named if count)
 
 
 def _contamination(told: JsonObject | None) -> str:
@@ -277,6 +245,8 @@ def _apis(manifest: JsonObject) -> str:
     """Where they come from, with the licence of each source."""
     apis = manifest["apis"]
     seen = {split: made["rows"] for split, made in manifest["configs"].get("apis", {}).items()}
+    if not seen:
+        return "None of its own: the instructions name those of their source."
     parts = ", ".join(f"{rows:,} in `{split}`" for split, rows in seen.items())
     intro = (
         f"{apis['count']:,} APIs: {parts}. The config `apis` has each with its source and licence."
@@ -296,14 +266,20 @@ def _limits(manifest: JsonObject, splits: list[JsonObject]) -> str:
     runs = [run["recipe"] for run in manifest["runs"].values()]
     languages = sorted({language for recipe in runs for language in recipe["languages"]})
     models = sorted({a["model"] for run in manifest["runs"].values() for a in run["agents"]} - {""})
-    played = added(splits, "observations")
+    played = added(splits, "observations") if splits else {}
     real = played.get("executed", 0)
     lines = [
         f"Words are written by {', '.join(map(cell, models)) or 'no model'}, in "
         f"{', '.join(map(cell, languages))}: their errors and manners are in it. The checks of "
         "words are made for English.",
-        f"{real:,} of {sum(played.values()):,} observations come from APIs that were really "
-        "executed; the others were played, and are no facts about the world.",
+        *(
+            [
+                f"{real:,} of {sum(played.values()):,} observations come from APIs that were "
+                "really executed; the others were played, and are no facts about the world."
+            ]
+            if played
+            else []
+        ),
         "Checks find what contradicts a schema, the user or an observation. They do not show "
         "that a request is interesting, nor that an answer is the best one.",
         "People, places and accounts are invented; a likeness is chance.",

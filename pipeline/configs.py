@@ -63,6 +63,42 @@ SAMPLES = Config(
         "provenance": Column("text", "JSON: the tester's share in the record."),
     },
 )
+INSTRUCTIONS = Config(
+    "instructions",
+    "what users may say at five granularities, each with the solution path that serves it",
+    {
+        "id": Column("text", "Id of the sample and the level."),
+        "sample": Column("text", "Id of the sample, or of the ToolBench query."),
+        "level": Column(
+            "text", "`statement`, `category`, `tool`, `api` or `hybrid`: from little to all."
+        ),
+        "instruction": Column("text", "What the user says."),
+        "category_tags": Column("texts", "The category of each call of the path, in order."),
+        "tool_tags": Column("texts", "The tool of each call."),
+        "api_tags": Column("texts", "The API of each call, by its own name."),
+        "spoken": Column("texts", "The tags of its level as the instruction says them, in order."),
+        "path": Column("texts", "The functions that are called, in order, then `Finish`."),
+        "ratings": Column(
+            "text",
+            "JSON: votes on plausibility, conciseness, relevance and realness, each 1 to 3.",
+        ),
+        "source": Column("text", "`sample` or `toolbench`."),
+        "licence": Column("text", "SPDX identifier, where known."),
+        "record": Column("text", "JSON: the whole record."),
+    },
+)
+PLANNING = Config(
+    "planning",
+    "the instructions as trainers take them, for the tasks that come before any call",
+    {
+        "id": Column("text", "Id of the instruction and the task."),
+        "task": Column(
+            "text", "`tag_extraction`, which tags it asks for, or `path_planning`, which calls."
+        ),
+        "level": Column("text", "The instruction's level."),
+        "messages": Column("objects", "Chat messages; the last one is learnt."),
+    },
+)
 REJECTED = Config(
     "rejected",
     "what did not pass a stage, and why; the split `apis` holds what fell before any query",
@@ -97,7 +133,7 @@ APIS = Config(
         "record": Column("text", "JSON: the whole record."),
     },
 )
-CONFIGS = (SFT, SAMPLES, REJECTED, APIS)
+CONFIGS = (SFT, SAMPLES, INSTRUCTIONS, PLANNING, REJECTED, APIS)
 
 
 def training_row(sample: Sample) -> JsonObject:
@@ -147,6 +183,22 @@ def samples_row(sample: JsonObject) -> JsonObject:
         **{key: to_text(sample[key]) for key in ("dialogue", "verdict", "provenance")},
         "flags": to_text(sample.get("flags", [])),
     }
+
+
+def instruction_row(instruction: JsonObject) -> JsonObject:
+    tags = instruction["tags"]
+    return {
+        **{key: instruction[key] for key in ("id", "sample", "level")},
+        "instruction": instruction["text"],
+        **{f"{one}_tags": tags[many] for one, many in _TAGS},
+        **{key: instruction[key] for key in ("spoken", "path")},
+        "ratings": to_text(instruction["ratings"]),
+        **{key: instruction[key] for key in ("source", "licence")},
+        "record": to_text(instruction),
+    }
+
+
+_TAGS = (("category", "categories"), ("tool", "tools"), ("api", "apis"))
 
 
 def rejected_row(record: JsonObject) -> JsonObject:

@@ -51,6 +51,9 @@ class Diff(Record):
     before: str
     after: str
     rows: tuple[SplitDiff, ...]
+    instructions: tuple[SplitDiff, ...] = Field(
+        default=(), description="The same of instructions: by id, text, tags, path and ratings."
+    )
     figures: dict[str, dict[str, dict[str, Pair]]] = Field(
         description="By split, by dimension, by value: rows before and after; `reasons` counts "
         "rejected records."
@@ -71,6 +74,7 @@ def compare(before: Version, after: Version, *, keep: int = 1) -> Diff:
         before=before.label,
         after=after.label,
         rows=tuple(rows),
+        instructions=tuple(_instructions(before, after)),
         figures=_figures(before.told("splits"), after.told("splits")),
         examples=examples.found(),
     )
@@ -132,6 +136,34 @@ def _compared(before: Version, after: Version, split: str, examples: _Examples) 
         removed=len(old),
         added=len(fresh),
     )
+
+
+def _instructions(before: Version, after: Version) -> Iterator[SplitDiff]:
+    """The instructions of each split that has any, by id."""
+    for split in Split:
+        old, new = (_told(version, split) for version in (before, after))
+        if not old and not new:
+            continue
+        both = [name for name in old if name in new]
+        same = sum(old[name] == new[name] for name in both)
+        yield SplitDiff(
+            split=split,
+            before=len(old),
+            after=len(new),
+            same=same,
+            changed=len(both) - same,
+            removed=len(old) - len(both),
+            added=len(new) - len(both),
+        )
+
+
+def _told(version: Version, split: str) -> dict[bytes, bytes]:
+    """A hash of what each instruction tells, by a hash of its id; not who made it."""
+    names = ("instruction", "category_tags", "tool_tags", "api_tags", "path", "ratings")
+    return {
+        _hash(row["id"]): _hash(canonical([row[name] for name in names]))
+        for row in version.rows("instructions", split)
+    }
 
 
 def _pair_up(old: dict[bytes, bytes], fresh: dict[bytes, bytes]) -> int:

@@ -14,10 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.llm.cache import address
-from toolloom.pipeline.forecast import Forecast, Sample, Took, forecast, kind_of
+from toolloom.pipeline.forecast import (
+    OF_ROWS,
+    Forecast,
+    Gathered,
+    Sample,
+    Took,
+    forecast,
+    kind_of,
+)
 from toolloom.pipeline.job import Progress, use_of
 from toolloom.pipeline.runner import run, standard_stages
-from toolloom.pipeline.stage import Context, Outcome, Stage, planned
+from toolloom.pipeline.stage import Context, Outcome, Sifting, Stage, planned
 from toolloom.pipeline.store import RunFolder, Use
 from toolloom.schemas import Brief, BudgetReached, Domain, Need, Recipe, Record
 
@@ -40,6 +48,7 @@ async def estimate(
     """
     chosen = planned(standard_stages() if stages is None else stages, recipe)
     took: dict[str, list[Took]] = {stage.name: [] for stage in chosen}
+    gathered = {stage.name: Gathered() for stage in chosen if stage.gather}
     small = _direct(_shrunk(recipe, n))
     with tempfile.TemporaryDirectory(prefix="toolloom-estimate-") as name:
         try:
@@ -47,19 +56,27 @@ async def estimate(
                 small,
                 outputs=Path(name),
                 cache=str(address(outputs, cache)),
-                stages=[_watched(stage, recipe, took[stage.name]) for stage in chosen],
+                stages=[
+                    _counted(_watched(stage, recipe, took[stage.name]), gathered, n)
+                    for stage in chosen
+                ],
                 progress=progress,
             )
         except BudgetReached as error:
             raise BudgetReached(f"The sample alone is too much. {error}") from error
-        sample = Sample(took, _kept(RunFolder(Path(summary.path)), took))
+        sample = Sample(took, _kept(RunFolder(Path(summary.path)), took), gathered)
     return forecast(recipe, chosen, sample, small.queries.count, summary)
 
 
 def _shrunk(recipe: Recipe, n: int) -> Recipe:
     """The recipe with the queries of a sample; its domains are still those of the run."""
-    queries = recipe.queries.model_copy(update={"count": min(n, recipe.queries.count)})
-    return recipe.model_copy(update={"queries": queries, "regenerate": None})
+    changes = {
+        "queries": recipe.queries.model_copy(update={"count": min(n, recipe.queries.count)}),
+        "expand": recipe.expand and recipe.expand.model_copy(update={"rows": n}),
+        "regenerate": None,
+        "extend": None,
+    }
+    return recipe.model_copy(update=changes)
 
 
 def _direct(recipe: Recipe) -> Recipe:
@@ -90,6 +107,27 @@ def _watched(stage: Stage, recipe: Recipe, took: list[Took]) -> Stage:
     # How many records a draw of fewer makes is for nobody to expect.
     expects = stage.expects if stage.reads is Need else None
     return dataclasses.replace(stage, work=work, draw=draw if stage.draw else None, expects=expects)
+
+
+def _counted(stage: Stage, gathered: Mapping[str, Gathered], most: int) -> Stage:
+    """The stage, if it gathers, with a note of what that is, and no more of it than `most`.
+
+    What comes of the sample's own rows is little enough.
+    """
+    gather = stage.gather
+    if gather is None:
+        return stage
+    note = gathered[stage.name]
+
+    def some(given: Sifting) -> Iterator[Record]:
+        note.rows, note.apis = given.rows.count, given.earlier("apis").count
+        for record in gather(given):
+            kind = kind_of(record)
+            note.kinds[kind] += 1
+            if kind.of in OF_ROWS or note.others() <= most:
+                yield record
+
+    return dataclasses.replace(stage, gather=some)
 
 
 def _priced(use: Use, recipe: Recipe, stage: Stage) -> Use:

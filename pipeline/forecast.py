@@ -14,12 +14,14 @@ from toolloom.pipeline.report import Summary
 from toolloom.pipeline.sampling.drawing import counted
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store import Use
-from toolloom.schemas import ApiSource, Budget, Domain, Recipe, Record
+from toolloom.schemas import ApiSource, Budget, Domain, Expansion, Recipe, Record, Seed
 
 REDRAWN = 400  # times the sample is drawn anew from itself, for the range
 OUTSIDE = 0.025  # of them below the range, and as many above it
 ENOUGH = 4  # records of a kind to go by; with fewer, those like it count too
 MEASURES = tuple(Use.model_fields)
+TOOLBENCH = "ToolBench"  # seeds of the rewriter that are no rows of the run
+OF_ROWS = ("Template", "Rejected", "Seed")  # what a stage that gathers makes of each row
 
 
 class Kind(NamedTuple):
@@ -89,8 +91,36 @@ def kind_of(record: Any) -> Kind:
     while inner is not None and not hasattr(inner, "ability"):
         inner = getattr(inner, "query", None) or getattr(inner, "dialogue", None)
     if inner is None:
-        return Kind(type(record).__name__)
+        foreign = isinstance(record, Seed) and record.source == "toolbench"
+        return Kind(TOOLBENCH if foreign else type(record).__name__)
     return Kind(ability=str(inner.ability), scenario=str(inner.scenario))
+
+
+@dataclass
+class Gathered:
+    """What a stage gathered in a sample: from so many rows and APIs, records of these kinds."""
+
+    rows: int = 0
+    apis: int = 0
+    kinds: Counter[Kind] = field(default_factory=Counter)
+
+    def others(self) -> int:
+        """Records that come of no row."""
+        return sum(number for kind, number in self.kinds.items() if kind.of not in OF_ROWS)
+
+    def whole(self, rows: float, apis: float) -> dict[Kind, float]:
+        """What it will gather from the rows and APIs of a whole run."""
+        needs = sum(number for kind, number in self.kinds.items() if not kind.of)
+        more = rows / self.rows if self.rows else 0.0
+        left = self._lacking(needs, rows, apis) / needs if needs else 0.0
+        factors = {TOOLBENCH: 1.0, "": left}
+        return {kind: n * factors.get(kind.of, more) for kind, n in self.kinds.items()}
+
+    def _lacking(self, needs: int, rows: float, apis: float) -> float:
+        """APIs of the whole run that no row calls, if each row calls any of them as likely."""
+        if not (self.rows and self.apis and apis):
+            return apis
+        return float(apis * min(1.0, needs / self.apis) ** (rows / apis * self.apis / self.rows))
 
 
 @dataclass(frozen=True)
@@ -99,6 +129,7 @@ class Sample:
 
     took: Mapping[str, Sequence[Took]]
     kept: Mapping[str, float]
+    gathered: Mapping[str, Gathered] = field(default_factory=dict)
 
     def redrawn(self, rng: random.Random) -> Sample:
         """As many records, drawn from these with replacement; sources are all there anyway."""
@@ -107,7 +138,7 @@ class Sample:
             given = [t for t in took if t.kind.of == ApiSource.__name__]
             others = [t for t in took if t.kind.of != ApiSource.__name__]
             drawn[name] = [*given, *rng.choices(others, k=len(others))] if others else given
-        return Sample(drawn, self.kept)
+        return Sample(drawn, self.kept, self.gathered)
 
     def like(self, stage: str, kind: Kind) -> Sequence[Took]:
         """Records of the kind, if there are enough; else also those like it."""
@@ -156,24 +187,49 @@ def _use(sums: Mapping[str, float]) -> Use:
 def flows(recipe: Recipe, stages: Sequence[Stage], sample: Sample) -> list[Flow]:
     """Send the whole run's records through the stages: what is accepted enters the next.
 
-    Stages that sift let everything pass here.
+    Stages that sift let everything pass here, and templates get all the rows they are to have.
     """
-    found: list[Flow] = []
-    entering: Mapping[Kind, float] = {}
+    found: dict[str, Flow] = {}
+    rows: Mapping[Kind, float] = {}  # what the last stage that is not beside accepted, or draws
+    before = 0.0
     for stage in stages:
-        if stage.draw:
-            entering = _drawn(stage, recipe, found[-1].accepted if found else 0.0)
-        if stage.sift:  # what a few rows have in common says nothing of many
-            total = sum(entering.values())
-            found.append(Flow(total, total))
+        if stage.beside:
+            found[stage.name] = _beside(stage, recipe, sample, before, found)
             continue
-        flow, going_on = Flow(), defaultdict[Kind, float](float)
-        for kind, number in entering.items():
-            like = sample.like(stage.name, kind)
-            going_on[kind] += flow.add(number, like, sample.kept.get(stage.name, 1.0))
-        found.append(flow)
-        entering = going_on
-    return found
+        if stage.draw:
+            rows = _drawn(stage, recipe, before)
+        flow = Flow()
+        if stage.sift:  # what a few rows have in common says nothing of many
+            flow = Flow(sum(rows.values()), sum(rows.values()))
+        else:
+            rows = _sent(flow, rows, stage, sample)
+        found[stage.name], before = flow, flow.accepted
+    return list(found.values())
+
+
+def _sent(
+    flow: Flow, entering: Mapping[Kind, float], stage: Stage, sample: Sample
+) -> Mapping[Kind, float]:
+    """Send records through a stage; what it accepts of each kind."""
+    going_on = defaultdict[Kind, float](float)
+    for kind, number in entering.items():
+        like = sample.like(stage.name, kind)
+        going_on[kind] += flow.add(number, like, sample.kept.get(stage.name, 1.0))
+    return going_on
+
+
+def _beside(
+    stage: Stage, recipe: Recipe, sample: Sample, rows: float, found: Mapping[str, Flow]
+) -> Flow:
+    """A stage whose records stand beside the rows."""
+    if stage.sift:
+        templates = found["templates"].accepted if "templates" in found else 0.0
+        most = float(recipe.expand.rows) if recipe.expand and templates else 0.0
+        return Flow(templates, most)
+    flow, apis = Flow(), found["apis"].accepted if "apis" in found else 0.0
+    gathered = sample.gathered.get(stage.name, Gathered())
+    _sent(flow, gathered.whole(rows, apis), stage, sample)
+    return flow
 
 
 def _drawn(stage: Stage, recipe: Recipe, before: float) -> Mapping[Kind, float]:
@@ -193,9 +249,9 @@ def forecast(
     """The whole run, and a range: what comes of the sample's records drawn anew, many times."""
     found = flows(recipe, stages, sample)
     rng = random.Random(recipe.seed)
-    again = [_sums(flows(recipe, stages, sample.redrawn(rng))) for _ in range(REDRAWN)]
+    again = [_sums(stages, flows(recipe, stages, sample.redrawn(rng))) for _ in range(REDRAWN)]
     low, high = _edge(again, OUTSIDE), _edge(again, 1 - OUTSIDE)
-    totals = _total(_sums(found)), _total(low), _total(high)
+    totals = _total(_sums(stages, found)), _total(low), _total(high)
     return Forecast(
         run=recipe.run_id,
         stages=tuple(map(_stage, stages, found)),
@@ -212,14 +268,17 @@ def forecast(
 def _unseen(stages: Sequence[Stage], found: Sequence[Flow], sample: Sample) -> Iterator[str]:
     """Stages without a record in the sample, unless they have none in the run either."""
     for stage, flow in zip(stages, found, strict=True):
-        nothing = stage.sift or (stage.draw is not None and not flow.entering)
+        nothing = stage.sift or (stage.draws and not flow.entering)
         if not sample.took[stage.name] and not nothing:
             yield stage.name
 
 
-def _sums(through: Sequence[Flow]) -> dict[str, float]:
+def _sums(stages: Sequence[Stage], through: Sequence[Flow]) -> dict[str, float]:
+    """What all stages take; as accepted the rows: of the last stage, and those of templates."""
     summed = {m: sum(flow.sums[m] for flow in through) for m in MEASURES}
-    return {**summed, "accepted": through[-1].accepted}
+    main = [flow for stage, flow in zip(stages, through, strict=True) if not stage.beside]
+    expanded = [f.accepted for s, f in zip(stages, through, strict=True) if s.writes is Expansion]
+    return {**summed, "accepted": main[-1].accepted + sum(expanded)}
 
 
 def _edge(sums: Sequence[Mapping[str, float]], place: float) -> dict[str, float]:

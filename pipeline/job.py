@@ -3,9 +3,9 @@
 Stages are taken in legs. A leg begins where a stage needs all of what came before it (it draws,
 or the stage before it settled) and reaches as far as records stream: a shard goes through the
 leg's stages without waiting for other shards, and a record without waiting for others of its
-shard. A stage that sifts is a leg of its own, and all its rows are one shard. A stage's input
-always comes off the disk or as if it did, so that a run that went on after a kill sees what an
-unbroken one sees.
+shard. A stage that sifts is a leg of its own, and all its rows are one shard. What stands beside
+the rows ends a leg, as the next stage reads what came before it. A stage's input always comes off
+the disk or as if it did, so that a run that went on after a kill sees what an unbroken one sees.
 """
 
 from __future__ import annotations
@@ -21,8 +21,16 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from toolloom.llm.gateway import Stats
 from toolloom.llm.log import WORK, Work
-from toolloom.pipeline.jsonl import Stopped, record_line
-from toolloom.pipeline.stage import Context, Outcome, Sifted, Sifting, Stage
+from toolloom.pipeline.jsonl import Rows, Stopped, record_line
+from toolloom.pipeline.stage import (
+    Context,
+    Outcome,
+    Sifted,
+    Sifting,
+    Stage,
+    main_before,
+    nothing_of,
+)
 from toolloom.pipeline.store import Mark, RunFolder, StageFolder, StageMark, Use, batches
 from toolloom.schemas import Recipe, Record
 
@@ -70,13 +78,18 @@ def legs(stages: Sequence[Stage], finished: Callable[[Stage], bool]) -> Iterator
     """The unfinished stages, in groups through which a shard can go on its own."""
     leg: list[Stage] = []
     for stage in stages:
-        if leg and (finished(stage) or stage.draw or stage.sift or leg[-1].settle or leg[-1].sift):
+        if leg and (finished(stage) or stage.draws or stage.sift or _ends(leg[-1])):
             yield leg
             leg = []
         if not finished(stage):
             leg.append(stage)
     if leg:
         yield leg
+
+
+def _ends(stage: Stage) -> bool:
+    """Whether a stage is complete before the next one begins, whatever that one is."""
+    return bool(stage.settle or stage.sift or stage.beside)
 
 
 def shards_in_flight(recipe: Recipe, stages: Iterable[Stage]) -> int:
@@ -140,15 +153,12 @@ class Job:
 
     async def _sift(self, stage: Stage, sift: Callable[[Sifting], Iterator[Sifted]]) -> None:
         """A stage that sifts: all rows at once, in a thread that ends when nobody waits for it."""
-        before, stop = self.stages[self.stages.index(stage) - 1], Event()
-        files, earlier = self._files(stage), self._files(before).accepted(stop)
+        stop, files = Event(), self._files(stage)
+        given = self._given(stage, stop)
         made: list[StageMark] = []
 
         async def work() -> Mark:
             WORK.set(Work(self.folder.id, stage.name))
-            given = Sifting(
-                self.context.recipe, stage.name, earlier, self.folder.known(stop), files.path
-            )
             thread = asyncio.create_task(asyncio.to_thread(files.sift, sift(given)))
             try:
                 made.append(await asyncio.shield(thread))
@@ -161,8 +171,25 @@ class Job:
             return made[0]
 
         mark = await self.run_shard(stage.name, 0, work)
-        self.progress.shard_done(stage.name, 0, mark, earlier.count, fresh=True)
+        self.progress.shard_done(stage.name, 0, mark, given.rows.count, fresh=True)
         self.progress.stage_done(stage.name, mark)
+
+    def _given(self, stage: Stage, stop: Event) -> Sifting:
+        """What a stage that sifts or gathers may read."""
+        names = {each.name for each in self.stages[: self.stages.index(stage)]}
+        before = main_before(self.stages, stage)
+
+        def earlier(name: str) -> Rows:
+            return self.folder.stage(name).accepted(stop) if name in names else nothing_of(name)
+
+        return Sifting(
+            self.context.recipe,
+            stage.name,
+            earlier(before.name) if before else nothing_of(""),
+            self.folder.known(stop),
+            self._files(stage).path,
+            earlier,
+        )
 
     async def _run_leg(self, leg: list[Stage]) -> int:
         """Carry all shards through a leg; how many there were."""
@@ -180,8 +207,9 @@ class Job:
 
     def _shards(self, stage: Stage) -> Iterator[list[Any]]:
         """The input of a leg's first stage."""
-        place, size = self.stages.index(stage), self.context.recipe.shard_size
-        before = self.stages[place - 1] if place else None
+        size, before = self.context.recipe.shard_size, main_before(self.stages, stage)
+        if stage.gather:
+            return batches(stage.gather(self._given(stage, Event())), size)
         if stage.draw:
             earlier = self._files(before).records(before.writes) if before else iter(())
             return batches(stage.draw(self.context.recipe, earlier), size)

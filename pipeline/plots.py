@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolloom.pipeline.instruction_counts import LEVELS, instructions_of
 from toolloom.pipeline.jsonl import replacing
 from toolloom.pipeline.tallies import added
 from toolloom.schemas import JsonObject
@@ -32,17 +33,29 @@ def plots(manifest: JsonObject) -> Iterator[Plot]:
     splits = manifest["splits"]
     told = [one for one in splits.values() if one["rows"]]
     names = [name for name, one in splits.items() if one["rows"]]
-    yield Plot(
-        "splits",
-        "Dialogues by split",
-        names,
-        [one["rows"] for one in told],
-        [one["rejected"] for one in told],
-        ("accepted", "rejected"),
-    )
-    for name, title in (("scenarios", "Scenario"), ("calls", "Number of calls")):
+    if told:
+        yield Plot(
+            "splits",
+            "Dialogues by split",
+            names,
+            [one["rows"] for one in told],
+            [one["rejected"] for one in told],
+            ("accepted", "rejected"),
+        )
+    for name, title in (("scenarios", "Scenario"), ("calls", "Number of calls")) if told else ():
         counts = added(told, name)
         yield Plot(name, f"Dialogues by {title.lower()}", [*counts], [*counts.values()])
+    if counted := instructions_of(manifest):
+        levels = [level for level in LEVELS if level in counted.levels or level in counted.rejected]
+        fallen = [counted.rejected[x].total() if x in counted.rejected else 0 for x in levels]
+        yield Plot(
+            "levels",
+            "Instructions by level",
+            levels,
+            [counted.levels[level] for level in levels],
+            fallen,
+            ("accepted", "rejected"),
+        )
     if reasons := added(splits.values(), "reasons"):
         yield Plot("reasons", "Rejected because", [*reasons], [*reasons.values()], color=_BAD)
 

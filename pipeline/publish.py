@@ -17,6 +17,7 @@ from pathlib import Path
 
 from toolloom.pipeline.card import card
 from toolloom.pipeline.contents import Part, Whole
+from toolloom.pipeline.contents_grown import Grown
 from toolloom.pipeline.jsonl import explain, locked, write_lines
 from toolloom.pipeline.store import RunFolder
 from toolloom.pipeline.versions import (
@@ -29,7 +30,16 @@ from toolloom.pipeline.versions import (
     numbers,
     open_version,
 )
-from toolloom.schemas import JsonObject, PublishError, Regeneration, StoreError, digest
+from toolloom.schemas import (
+    Expansion,
+    Extension,
+    Instruction,
+    JsonObject,
+    PublishError,
+    Regeneration,
+    StoreError,
+    digest,
+)
 from toolloom.schemas.recipe import public_fields
 
 
@@ -60,12 +70,15 @@ class Published:
 def publish(run: RunFolder, outputs: Path) -> Published:
     """Make a version of a finished run, or find the one it made. Raises PublishError.
 
-    A run that regenerates a split makes the version that follows from the one it names.
+    A run that regenerates a split, or adds rows, makes the version that follows from the one it
+    names.
     """
     _check(run)
-    regenerated = run.recipe.regenerate
+    regenerated, extended = run.recipe.regenerate, run.recipe.extend
     if regenerated is not None:
         return publish_split(run, _parent(regenerated, outputs), outputs)
+    if extended is not None and extended.version:
+        return publish_more(run, _parent(extended, outputs), outputs)
     folder = outputs / "datasets" / run.recipe.name
     with locked(folder):
         return _make(folder, _content(run), lambda: latest(folder), Whole(run))
@@ -83,26 +96,43 @@ def publish_split(run: RunFolder, parent: Version, outputs: Path) -> Published:
         return _make(folder, content, lambda: parent, Part(run, parent))
 
 
-def _parent(wanted: Regeneration, outputs: Path) -> Version:
+def publish_more(run: RunFolder, parent: Version, outputs: Path) -> Published:
+    """Make the version that has all of `parent` and what `run` adds to it. Raises PublishError."""
+    _check(run)
+    folder = outputs / "datasets" / parent.name
+    content = digest([_content(run), parent.manifest["content"]], 64)
+    with locked(folder):
+        return _make(folder, content, lambda: parent, Grown(run, parent))
+
+
+def _parent(wanted: Regeneration | Extension, outputs: Path) -> Version:
     parent = find_version(outputs, wanted.version)
     if parent.manifest["content"] != wanted.content:
+        again = "Regenerate the split from" if isinstance(wanted, Regeneration) else "Add to"
         raise PublishError(
             f"{parent.path}: is not the version that this run was made for "
-            f"({wanted.version} with the content {wanted.content[:12]}…). Regenerate the split "
-            "from the version that is there."
+            f"({wanted.version} with the content {wanted.content[:12]}…). {again} the version that "
+            "is there."
         )
     return parent
 
 
 def _check(run: RunFolder) -> None:
-    marks = [run.stage(stage.name).mark for stage in run.plan]
-    if not marks or None in marks:
+    marks = {stage.name: run.stage(stage.name).mark for stage in run.plan}
+    if not marks or None in marks.values():
         raise PublishError(f"{run.id} is not finished; run its recipe again to go on.")
-    if not (last := marks[-1]) or not last.accepted:
+    if not any(mark.accepted for name in _published(run) if (mark := marks[name])):
         raise PublishError(
             f"{run.id} accepted nothing, so there is nothing to publish. "
             f"`toolloom rejected {run.id}` shows why."
         )
+
+
+def _published(run: RunFolder) -> list[str]:
+    """The stages whose accepted records are rows of the version."""
+    beside = [s.name for s in run.plan if s.writes in (Expansion.__name__, Instruction.__name__)]
+    rows = [stage.name for stage in run.plan if not stage.beside]
+    return beside if run.adds else [*rows[-1:], *beside]
 
 
 def _content(run: RunFolder) -> str:
@@ -114,7 +144,7 @@ def _content(run: RunFolder) -> str:
 
 
 def _make(
-    folder: Path, content: str, parent: Callable[[], Version | None], source: Whole | Part
+    folder: Path, content: str, parent: Callable[[], Version | None], source: Whole | Part | Grown
 ) -> Published:
     """The version with this content, found or built; the lock is held."""
     for number in reversed(numbers(folder)):
@@ -148,7 +178,9 @@ def _point(folder: Path) -> None:
         raise explain(link, error, "written") from error
 
 
-def _build(folder: Path, content: str, parent: Version | None, source: Whole | Part) -> Version:
+def _build(
+    folder: Path, content: str, parent: Version | None, source: Whole | Part | Grown
+) -> Version:
     building = folder / ".building"  # the lock is held: nobody else builds here
     try:
         shutil.rmtree(building, ignore_errors=True)

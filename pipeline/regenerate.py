@@ -23,6 +23,7 @@ from toolloom.pipeline.tallies import need_of
 from toolloom.pipeline.versions import Version, find_version, open_version
 from toolloom.schemas import (
     Api,
+    ExpansionPlan,
     JsonObject,
     Need,
     NothingFound,
@@ -64,7 +65,7 @@ def plan_regeneration(
             f"{found.label}: no query of {split} was rejected, so there is none to try again. "
             "Without --only-rejected the whole split is made anew."
         )
-    made = found.told("runs")[found.told("splits")[split]["runs"][-1]]
+    made = _maker(found, split)
     base = recipe or parse_recipe(made["recipe"], f"{found.path / 'manifest.json'}: the recipe")
     wanted = Regeneration(
         version=found.label,
@@ -77,9 +78,35 @@ def plan_regeneration(
         "seed": made["seed"] + 1 if seed is None else seed,
         "splits": SplitPlan.model_validate(found.told("plan")),
         "regenerate": wanted,
+        "extend": None,
+        "expand": None if only_rejected else _for_split(base, Split(split)),
+        # Seeds of its own belong to no split that is made anew.
+        "rewrite": base.rewrite and base.rewrite.model_copy(update={"seeds": ()}),
     }
     planned = base.model_copy(update=changes)
     return planned if only_rejected else _carried_out(planned, found) or planned
+
+
+def _for_split(recipe: Recipe, split: Split) -> ExpansionPlan | None:
+    """How the templates of one split are expanded, if they are: into its part of the rows."""
+    plan, weight = recipe.expand, recipe.splits.weight
+    if plan is None or split not in plan.splits:
+        return None
+    whole = sum(map(weight, plan.splits))
+    rows = round(plan.rows * weight(split) / whole) if whole else plan.rows
+    return plan.model_copy(update={"splits": (split,), "rows": max(1, rows)})
+
+
+def _maker(version: Version, split: str) -> JsonObject:
+    """What the manifest tells of the run that made a split, and did not just add to it.
+
+    A dataset that began with nothing was added to by all its runs.
+    """
+    runs: list[JsonObject] = [
+        version.told("runs")[name] for name in version.told("splits")[split]["runs"]
+    ]
+    made = [run for run in runs if not run["recipe"].get("extend")]
+    return (made or runs)[-1]
 
 
 def _carried_out(planned: Recipe, version: Version) -> Recipe | None:
@@ -89,7 +116,7 @@ def _carried_out(planned: Recipe, version: Version) -> Recipe | None:
     """
     assert planned.regenerate
     split = planned.regenerate.split
-    made = version.told("runs")[version.told("splits")[split]["runs"][-1]]["recipe"]
+    made = _maker(version, split)["recipe"]
     if version.manifest.get("regenerated") != split or not made.get("regenerate"):
         return None
     before = Regeneration.model_validate(made["regenerate"])
@@ -112,6 +139,11 @@ def _check(version: Version, outputs: Path, split: str) -> None:
             advice += " Its run drew no queries for it: run the recipe with more of them, or with "
             advice += "APIs of more tools and categories."
         raise NothingFound(f"{version.label} has no split {split!r}. {advice}")
+    check_home(version, outputs)
+
+
+def check_home(version: Version, outputs: Path) -> None:
+    """Raises PublishError for a version that is not where its next one will be."""
     home = outputs / "datasets" / version.name
     if version.path.resolve().parent != home.resolve():
         raise PublishError(
@@ -156,6 +188,10 @@ class Basis:
 
         return tuple(again(stage) if stage.name == QUERIES else stage for stage in stages)
 
+    def gives(self, stage: Stage) -> bool:
+        """Whether all rows of a stage are published already: no stage that runs has such rows."""
+        return False
+
     def prepare(self, folder: RunFolder, stages: Sequence[Stage]) -> None:
         """Write what the run begins with, as far as it is not there; the run is locked.
 
@@ -183,15 +219,7 @@ class Basis:
             if split == self.wanted.split and not self.wanted.only_rejected:
                 continue
             for row in self.version.rows("samples", split):
-                dialogue = self.version.parsed(row, "dialogue")
-                query = dialogue["query"]
-                intent = [
-                    {name: i[name] for name in ("api", "arguments", "references")}
-                    for i in query["intent"]
-                ]
-                told = {name: query[name] for name in ("id", "ability", "scenario")}
-                said = instruction({"dialogue": dialogue})
-                yield to_line({**told, "text": said, "intent": intent})
+                yield known_line(self.version, row)
 
     def _needs(self) -> Iterator[bytes]:
         """The needs that are tried again, under new ids: other ids have other answers."""
@@ -204,6 +232,16 @@ class Basis:
         first = 1 + max((int(number) for number in taken if number.isdigit()), default=-1)
         for number, need in enumerate(_fallen(self.version, split), first):
             yield record_line(_again(need, f"{begin}{number:06d}", self.version))
+
+
+def known_line(version: Version, row: JsonObject) -> bytes:
+    """A row of `samples` as the stages that compare rows know it."""
+    dialogue = version.parsed(row, "dialogue")
+    query = dialogue["query"]
+    names = ("api", "arguments", "references")
+    intent = [{name: one[name] for name in names} for one in query["intent"]]
+    told = {name: query[name] for name in ("id", "ability", "scenario")}
+    return to_line({**told, "text": instruction({"dialogue": dialogue}), "intent": intent})
 
 
 def _fallen(version: Version, split: str) -> Iterator[JsonObject]:

@@ -5,20 +5,29 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, cast
 
 from pydantic import Field
 
 from toolloom.pipeline.coverage import Coverage, Covered
-from toolloom.pipeline.store import PlannedStage, RunFolder, Use
+from toolloom.pipeline.store import PlannedStage, RunFolder, StageFolder, Use, unfolded
 from toolloom.pipeline.tallies import RowCounts, need_of
-from toolloom.schemas import AgentName, JsonObject, Recipe, Record
+from toolloom.schemas import (
+    AgentName,
+    Expansion,
+    Granularity,
+    Instruction,
+    JsonObject,
+    Recipe,
+    Record,
+)
 
 API_BANK = 0.1  # US dollars for a dialogue of API-Bank's five agents, as its authors report
 
 
 class StageCount(Record):
-    """How many records a stage accepted and rejected."""
+    """How many records a stage accepted and rejected; of templates their rows."""
 
     name: str
     agent: str = ""
@@ -26,6 +35,8 @@ class StageCount(Record):
     rejected: int
     finished: bool
     sifts: bool = Field(default=False, description="It only compares rows with each other.")
+    beside: bool = Field(default=False, description="Its records stand beside the rows.")
+    given: bool = Field(default=False, description="Its records were published before the run.")
     reasons: dict[str, int] = Field(description="Rejected records by reason, most first.")
     use: Use
 
@@ -46,6 +57,13 @@ class Counts(Record):
     categories: dict[str, int] = Field(description="Accepted dialogues by category of their APIs.")
     apis: int = Field(description="APIs that accepted dialogues need, each counted once.")
     several_turns: int = Field(description="Accepted dialogues with more than one user turn.")
+    expanded: int = Field(default=0, description="Accepted dialogues that are rows of templates.")
+    templates: int = Field(default=0, description="Templates that have rows.")
+    instructions: int = Field(default=0, description="Accepted instructions.")
+    rewritten: int = Field(default=0, description="Requests that have accepted instructions.")
+    levels: dict[str, Tally] = Field(
+        default_factory=dict, description="Instructions by how much they tell."
+    )
     use: Use
     priced: bool = Field(default=False, description="Whether the recipe has prices.")
     unpriced: tuple[str, ...] = Field(
@@ -56,13 +74,24 @@ class Counts(Record):
     )
 
     @property
-    def accepted(self) -> int:
-        """What the last stage accepted: the rows of the dataset.
+    def samples(self) -> int:
+        """What the last stage accepted, of those whose records do not stand beside the rows.
 
-        Before the end, of the stages that sift the last that is finished counts.
+        Before the end, of the stages that sift the last that is finished counts. Of a run that
+        adds to a version there are none.
         """
-        known = [s.accepted for s in self.stages if s.finished or not s.sifts]
-        return known[-1] if known else 0
+        rows = [s for s in self.stages if not s.beside and (s.finished or not s.sifts)]
+        return rows[-1].accepted if rows and not rows[-1].given else 0
+
+    @property
+    def accepted(self) -> int:
+        """The rows that the run makes: samples, and rows of templates."""
+        return self.samples + self.expanded
+
+    @property
+    def made(self) -> int:
+        """All that the run adds to its dataset: dialogues and instructions."""
+        return self.accepted + self.instructions
 
     @property
     def rejected(self) -> int:
@@ -111,8 +140,9 @@ def count(folder: RunFolder, accepted: RowCounts | None = None) -> Counts:
     plan = folder.plan
     stages = tuple(_count_stage(folder, stage) for stage in plan)
     recipe = folder.recipe
-    seen = accepted or RowCounts.of(folder.accepted())
-    fallen = Counter(_kinds(row["record"] for row in folder.rejected()))
+    seen = accepted or RowCounts.of(() if folder.adds else folder.samples())
+    beside = _beside(folder, None if accepted else seen)
+    fallen = Counter(_kinds(_fallen(folder, plan)))
     tallies = _tally(seen, fallen)
     return Counts(
         stages=stages,
@@ -121,6 +151,7 @@ def count(folder: RunFolder, accepted: RowCounts | None = None) -> Counts:
         categories=dict(sorted(seen.counts["categories"].items())),
         apis=len(seen.apis),
         several_turns=seen.several_turns,
+        **beside,
         use=sum((stage.use for stage in stages), Use()),
         priced=bool(recipe.identity["prices"]),
         unpriced=_unpriced(recipe, stages),
@@ -128,9 +159,55 @@ def count(folder: RunFolder, accepted: RowCounts | None = None) -> Counts:
     )
 
 
+def _fallen(folder: RunFolder, plan: Iterable[PlannedStage]) -> Iterator[JsonObject]:
+    """What fell on its way to a row; a sample of which no template is made is one all the same."""
+    for stage in plan:
+        if not stage.beside:
+            yield from (r["record"] for r in folder.stage(stage.name).objects("rejected"))
+
+
+def _beside(folder: RunFolder, rows: RowCounts | None) -> dict[str, Any]:
+    """What stands beside the samples, by the names of Counts' fields.
+
+    `rows`: where rows of templates are counted, one for all of a template.
+    """
+    templates: Counter[str] = Counter()
+    for expansion in folder.expansions():
+        templates[expansion.template.id] += len(expansion.rows)
+        if rows and expansion.rows:
+            rows.add(next(unfolded(expansion, 0)), len(expansion.rows))
+    requests: Counter[str] = Counter()
+    levels: Counter[str] = Counter()
+    for instruction in folder.instructions():
+        requests[instruction.sample] += 1
+        levels[instruction.level] += 1
+    return {
+        "expanded": templates.total(),
+        "templates": len(templates),
+        "instructions": requests.total(),
+        "rewritten": len(requests),
+        "levels": _levels(folder, levels),
+    }
+
+
+def _levels(folder: RunFolder, accepted: Counter[str]) -> dict[str, Tally]:
+    """Instructions by level, from little to all; rejected ones too, as far as they have one."""
+    plan = [stage for stage in folder.plan if stage.writes == Instruction.__name__]
+    fallen = chain.from_iterable(folder.stage(s.name).objects("rejected") for s in plan)
+    rejected = Counter(row["record"].get("level") for row in fallen)
+    return {
+        level.value: Tally(accepted=accepted[level], rejected=rejected[level])
+        for level in Granularity
+        if accepted[level] or rejected[level]
+    }
+
+
 def _unpriced(recipe: Recipe, stages: Sequence[StageCount]) -> tuple[str, ...]:
     """Models that were asked without a price. The embedded one costs nothing."""
-    asked = (recipe.endpoint(cast(AgentName, s.agent)) for s in stages if s.use.requests)
+    agents = {s.agent for s in stages if s.use.requests}
+    if "rewriter" in agents:  # the tester rates what it makes
+        agents.add("tester")
+    asked = (recipe.endpoint(cast(AgentName, agent)) for agent in agents)
     return tuple(sorted({e.model for e in asked if not e.local} - set(recipe.prices)))
 
 
@@ -165,12 +242,20 @@ def _count_stage(folder: RunFolder, stage: PlannedStage) -> StageCount:
         name=stage.name,
         agent=stage.agent,
         sifts=stage.sifts,
-        accepted=mark.accepted if mark else sum(1 for _ in files.objects("accepted")),
+        beside=stage.beside,
+        given=stage.given,
+        accepted=_accepted(files, stage),
         rejected=reasons.total(),
         finished=mark is not None,
         reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
         use=mark.use if mark else Use(),
     )
+
+
+def _accepted(files: StageFolder, stage: PlannedStage) -> int:
+    if stage.writes == Expansion.__name__:
+        return sum(len(expansion.rows) for expansion in files.so_far(Expansion))
+    return mark.accepted if (mark := files.mark) else sum(1 for _ in files.objects("accepted"))
 
 
 def _kinds(rows: Iterable[JsonObject]) -> Iterator[tuple[str, str]]:

@@ -9,20 +9,28 @@ from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from toolloom.llm import Gateway
 from toolloom.llm.cache import address
 from toolloom.llm.gateway import Stats
+from toolloom.pipeline.extend import Ground
 from toolloom.pipeline.job import Job, Progress, RunShard, Silent, directly
 from toolloom.pipeline.publish import Published, publish
 from toolloom.pipeline.regenerate import Basis
 from toolloom.pipeline.report import Summary, summarise
 from toolloom.pipeline.stage import Context, Stage, planned, ready
 from toolloom.pipeline.store import PlannedStage, RunFolder
-from toolloom.schemas import Recipe, Rejected, Sample, load_recipe
+from toolloom.schemas import (
+    Granularity,
+    Instruction,
+    Recipe,
+    Rejected,
+    Sample,
+    load_recipe,
+)
 
 T = TypeVar("T")
 
@@ -46,13 +54,13 @@ async def run(
 
     Raises RecipeError at the start if something a stage will need is missing, and EndpointError
     when an endpoint cannot serve the run: what is finished stays, and the same call goes on.
-    A run that is finished opens no gateway, and one that makes a split of a version anew begins
-    with that version's APIs. `cache`: the response cache, if it is not that of `outputs`: a path
-    or a SQLAlchemy URL.
+    A run that is finished opens no gateway. One that makes a split of a version anew begins with
+    that version's APIs, and one that adds to it with its samples too. `cache`: the response
+    cache, if it is not that of `outputs`: a path or a SQLAlchemy URL.
     """
     chosen = planned(standard_stages() if stages is None else stages, recipe)
     folder, started = RunFolder(outputs / "runs" / recipe.run_id), time.monotonic()
-    basis = Basis.of(recipe, outputs)
+    basis = Basis.of(recipe, outputs) or Ground.of(recipe, outputs)
     with folder.locked():
         if basis:
             chosen = basis.stages(folder, chosen)
@@ -60,7 +68,9 @@ async def run(
         unfinished = any(folder.stage(stage.name).mark is None for stage in chosen)
         if unfinished:
             ready(chosen, recipe)
-        folder.open(recipe, [PlannedStage.of(stage) for stage in chosen])
+        folder.open(
+            recipe, [PlannedStage.of(s, basis is not None and basis.gives(s)) for s in chosen]
+        )
         watch = progress or Silent()
         watch.planned(recipe, chosen)
         stats = Stats()
@@ -111,17 +121,18 @@ async def make_dataset(
         progress=progress,
         cache=cache,
     )
-    if not summary.counts.accepted:
+    if not summary.counts.made:
         return Made(summary, None)
     return Made(summary, publish(RunFolder(Path(summary.path)), outputs))
 
 
 @dataclass(frozen=True)
 class Preview:
-    """A few rows of what a recipe makes."""
+    """A few rows of what a recipe makes: samples, rows of templates after them, instructions."""
 
     samples: tuple[Sample, ...]
     rejected: tuple[Rejected, ...]
+    instructions: tuple[Instruction, ...] = ()
 
 
 async def preview(
@@ -131,7 +142,8 @@ async def preview(
     stages: Sequence[Stage] | None = None,
     progress: Progress | None = None,
 ) -> Preview:
-    """Up to `n` samples and all that was rejected on the way, through the same stages.
+    """Up to `n` samples and all that was rejected on the way, through the same stages; as many
+    rows of templates and requests at five granularities, if the recipe asks for them.
 
     Works in a folder of its own that is removed: no run sees it, and it sees no run's answers.
     """
@@ -141,8 +153,12 @@ async def preview(
             shrunk(recipe, n), outputs=outputs, stages=stages, progress=progress, cache=cache
         )
         folder = RunFolder(Path(made.path))
-        samples = map(Sample.model_validate, islice(folder.accepted(), n))
-        return Preview(tuple(samples), tuple(map(Rejected.model_validate, folder.rejected())))
+        rows = chain(islice(folder.samples(), n), islice(folder.expanded(), n))
+        return Preview(
+            tuple(map(Sample.model_validate, rows)),
+            tuple(map(Rejected.model_validate, folder.rejected())),
+            tuple(islice(folder.instructions(), len(Granularity) * n)),
+        )
 
 
 def shrunk(recipe: Recipe, n: int) -> Recipe:
@@ -155,6 +171,10 @@ def shrunk(recipe: Recipe, n: int) -> Recipe:
         "apis": apis.model_copy(update={"domains": domains}),
         "queries": queries.model_copy(update={"count": min(queries.count, 3 * n)}),
         "regenerate": None,
+        "extend": None,
+        # No more of what its few APIs and samples need.
+        "expand": recipe.expand and recipe.expand.model_copy(update={"rows": n, "ask": False}),
+        "rewrite": recipe.rewrite and recipe.rewrite.model_copy(update={"seeds": ()}),
     }
     return recipe.model_copy(update=changes)
 

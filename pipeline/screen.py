@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -17,14 +15,14 @@ from toolloom.pipeline.coverage import Coverage
 from toolloom.pipeline.report import (
     API_BANK,
     Counts,
+    StageCount,
     Summary,
     Tally,
     dollars,
     percent,
 )
 from toolloom.pipeline.tallies import need_of
-from toolloom.schemas import AgentName, ApiSource, JsonObject, Recipe, Sample
-from toolloom.schemas.endpoint import public
+from toolloom.schemas import Instruction, JsonObject, Sample
 
 if TYPE_CHECKING:
     from toolloom.pipeline.store import Use
@@ -65,23 +63,30 @@ def grid(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
 def counts_view(counts: Counts) -> RenderableType:
     """The tables of a run's or dataset's counts."""
-    stages = [
-        (s.name + ("" if s.finished else " (not finished)"), s.accepted, s.rejected)
-        for s in counts.stages
-    ]
+    stages = [(_named(s), s.accepted, s.rejected) for s in counts.stages]
     reasons = [(s.name, why, n) for s in counts.stages for why, n in s.reasons.items()]
     parts: list[RenderableType] = [grid(("stage", "accepted", "rejected"), stages)]
     if reasons:
         parts.append(grid(("stage", "rejected because", "records"), reasons))
-    for title, tallies in (("ability", counts.abilities), ("scenario", counts.scenarios)):
+    for title, tallies in (
+        ("ability", counts.abilities),
+        ("scenario", counts.scenarios),
+        ("level", counts.levels),
+    ):
         if tallies:
             parts.append(_tallies(title, tallies))
     if counts.coverage:
         parts.append(_coverage_view(counts.coverage))
-    rows = [(s.name, s.agent, s.use) for s in counts.stages if not s.sifts]
+    rows = [(s.name, s.agent, s.use) for s in counts.stages if not (s.sifts or s.given)]
     parts.append(use_grid([*rows, ("in all", "", counts.use)], counts.priced))
     parts.append(text(_in_words(counts)))
     return Group(*(line for part in parts for line in (part, text(""))))
+
+
+def _named(stage: StageCount) -> str:
+    if stage.given:
+        return f"{stage.name} (published)"
+    return stage.name if stage.finished else f"{stage.name} (not finished)"
 
 
 def use_grid(rows: Iterable[tuple[str, str, Use]], priced: bool) -> Table:
@@ -116,13 +121,19 @@ def _coverage_view(coverage: Coverage) -> Table:
 
 
 def _in_words(counts: Counts) -> str:
-    words = (
-        f"{counts.accepted:,} dialogues accepted, {counts.several_turns:,} with several user "
-        f"turns, from {len(counts.categories):,} categories and {counts.apis:,} APIs."
-    )
+    words = ""
+    if counts.accepted or not counts.made:
+        words = (
+            f"{counts.accepted:,} dialogues accepted, {counts.several_turns:,} with several user "
+            f"turns, from {len(counts.categories):,} categories and {counts.apis:,} APIs."
+        )
+    if counts.expanded:
+        words += f" {counts.expanded:,} of them are rows of {counts.templates:,} templates."
+    if counts.instructions:
+        words += f" {counts.instructions:,} instructions of {counts.rewritten:,} requests."
     if counts.cost_of_one is not None:
         words += f" {dollars(counts.cost_of_one)} for each (API-Bank's agents: ${API_BANK:g})."
-    return words + lacking(counts.unpriced if counts.priced else ())
+    return words.lstrip() + lacking(counts.unpriced if counts.priced else ())
 
 
 def lacking(models: Sequence[str]) -> str:
@@ -146,6 +157,11 @@ def sample_view(sample: Sample) -> RenderableType:
     """A dialogue as a person reads it."""
     row = sample.model_dump(mode="json")
     return Group(_title(sample.id, need_of(row)), messages_view(row["dialogue"]["messages"]))
+
+
+def instruction_view(instruction: Instruction) -> RenderableType:
+    """A request at one granularity, in a line."""
+    return text(f"{instruction.id}: {instruction.text}")
 
 
 def rejected_view(row: JsonObject, verbatim: bool = False) -> RenderableType:
@@ -191,12 +207,23 @@ def _finding(finding: JsonObject) -> str:
 
 
 def _record_view(record: JsonObject, need: JsonObject) -> RenderableType:
+    if "seed" in record:
+        return _draft_view(record)
     dialogue = record.get("dialogue", record)
     if isinstance(dialogue, dict) and dialogue.get("messages"):
         return messages_view(dialogue["messages"])
     shown = need or record
     hidden = {"provenance", "pool", "id", "ability", "scenario"}
     rest = {k: v for k, v in shown.items() if k not in hidden and v not in (None, "", [], {})}
+    return text(json.dumps(rest, indent=2, ensure_ascii=False), "dim")
+
+
+def _draft_view(record: JsonObject) -> RenderableType:
+    """What became of a request at one granularity, beside the request."""
+    seed = record["seed"]
+    steps = [step.get("function") for step in seed.get("steps", ())]
+    told = {"request": seed.get("hybrid"), "calls": steps, record.get("level"): record.get("text")}
+    rest = {str(k): v for k, v in told.items() if k and v}
     return text(json.dumps(rest, indent=2, ensure_ascii=False), "dim")
 
 
@@ -225,67 +252,3 @@ def _came_about(message: JsonObject) -> str:
     whole = execution["whole_tokens"]
     short = f", compressed from {whole:,} tokens" if whole else ""
     return f" ({execution['kind']}{by}{failure}{short})"
-
-
-def recipe_view(recipe: Recipe) -> list[RenderableType]:
-    """What a recipe amounts to."""
-    from toolloom.pipeline.sampling.drawing import counted  # loads all checks, 2 s
-
-    apis, queries = recipe.apis, recipe.queries
-    head = f"{recipe.name}, run {recipe.run_id}, seed {recipe.seed}, {', '.join(recipe.languages)}"
-    domains = f"{apis.domains:,} domains with {apis.per_domain} APIs each, then "
-    plan = (
-        f"{domains if apis.domains else ''}{queries.count:,} queries with {queries.distractors} "
-        f"distractors, each judged by {recipe.tester.votes or 'no'} votes, in shards of "
-        f"{recipe.shard_size:,}."
-    )
-    about = [recipe.description] if recipe.description else []
-    lines: list[RenderableType] = [head, *about, "", plan, "", *_sources(recipe)]
-    lines += [grid(("agent", "asks", "requests at once"), _agents(recipe))]
-    kinds = counted(recipe)
-    for title, place in (("ability", 0), ("scenario", 1)):
-        sums: Counter[str] = Counter()
-        for kind, number in kinds.items():
-            sums[kind[place]] += number
-        lines += ["", grid((title, "queries"), list(sums.items()))]
-    return [*lines, *_budget(recipe), *_missing_keys(recipe)]
-
-
-def _budget(recipe: Recipe) -> list[str]:
-    """What the run may use, if the recipe says it."""
-    budget = recipe.budget
-    limits = [
-        *([dollars(budget.max_cost)] if budget.max_cost is not None else []),
-        *([f"{budget.max_tokens:,} tokens"] if budget.max_tokens is not None else []),
-        *([f"{budget.max_requests:,} requests"] if budget.max_requests is not None else []),
-    ]
-    return ["", f"The run stops before it passes {' or '.join(limits)}."] if limits else []
-
-
-def _sources(recipe: Recipe) -> list[RenderableType]:
-    rows = [
-        (s.path or s.name or s.mcp.split()[0], "MCP server" if s.mcp else s.format, _executed(s))
-        for s in recipe.apis.sources
-    ]
-    return [grid(("real APIs from", "format", "really executed"), rows), ""] if rows else []
-
-
-def _executed(source: ApiSource) -> str:
-    return ", ".join(source.execute) or "none: played by the model"
-
-
-def _agents(recipe: Recipe) -> list[tuple[str, str, int]]:
-    endpoints = {name: recipe.endpoint(name) for name in get_args(AgentName)}
-    where = {True: "the embedded model's server"}
-    return [
-        (name, f"{e.model} at {where.get(e.local, public(e.base_url))}", e.concurrency)
-        for name, e in endpoints.items()
-    ]
-
-
-def _missing_keys(recipe: Recipe) -> list[str]:
-    endpoints = [recipe.endpoint(name) for name in get_args(AgentName)]
-    wanted = sorted({e.key_env for e in endpoints if not e.local and e.key_env not in os.environ})
-    return [
-        f"Note: {name} is not set; endpoints that ask for a key will refuse." for name in wanted
-    ]

@@ -25,18 +25,20 @@ TITLES = {
 def versions_view(versions: Sequence[Version], latest: str) -> RenderableType:
     """A line for each version."""
     splits = [s for s in Split if any(_rows(version, s) for version in versions)]
+    also = ["instructions"] if any(map(_instructions, versions)) else []
     rows = [
         (
             version.number + (" (latest)" if version.number == latest else ""),
             (version.told("parent") or {}).get("version", ""),
             _made(version),
             *(_rows(version, split) for split in splits),
+            *(_instructions(version) for _ in also),
             sum(told["rejected"] for told in version.told("splits").values()),
             _cost(version),
         )
         for version in versions
     ]
-    return grid(("version", "from", "made by", *splits, "rejected", "cost"), rows)
+    return grid(("version", "from", "made by", *splits, *also, "rejected", "cost"), rows)
 
 
 def _rows(version: Version, split: str) -> int:
@@ -44,18 +46,36 @@ def _rows(version: Version, split: str) -> int:
     return count
 
 
+def _instructions(version: Version) -> int:
+    made = version.manifest["configs"].get("instructions", {})
+    return sum(sheet.get("rows", 0) for sheet in made.values())
+
+
 def _run(version: Version) -> tuple[str, JsonObject]:
     """The run that made what is new in a version."""
     split, runs = version.told("regenerated"), version.told("runs")
+    extended = version.manifest.get("extended")
     name = version.told("splits")[split]["runs"][-1] if split else next(iter(runs))
+    name = extended["run"] if extended else name
     return name, runs[name]
 
 
 def _made(version: Version) -> str:
     split, (name, run) = version.told("regenerated"), _run(version)
+    if extended := version.manifest.get("extended"):
+        return f"{_added(extended['rows'])}, {name}"
     wanted = run["recipe"].get("regenerate") or {}
     rejected = "what was rejected of " if wanted.get("only_rejected") else ""
     return f"{rejected}{split} anew, {name}" if split else name
+
+
+def _added(rows: JsonObject) -> str:
+    """What was added to the version before, such as `100 rows, 20 instructions more`."""
+    counts = ((sum(rows.get(config, {}).values()), what) for config, what in _ADDED)
+    return ", ".join(f"{count:,} {what}" for count, what in counts if count) + " more"
+
+
+_ADDED = (("samples", "rows"), ("instructions", "instructions"))
 
 
 def _cost(version: Version) -> str:
@@ -72,6 +92,10 @@ def diff_view(diff: Diff) -> Iterator[RenderableType]:
     yield grid(
         ("split", *kinds), [(r.split, *(getattr(r, kind) for kind in kinds)) for r in diff.rows]
     )
+    if diff.instructions:
+        yield ""
+        head = ("instructions", *(kind for kind in kinds if kind != "renamed"))
+        yield grid(head, [(r.split, *(getattr(r, k) for k in head[1:])) for r in diff.instructions])
     for name, title in TITLES.items():
         if moved := summed(diff.figures, name):
             yield ""

@@ -54,7 +54,12 @@ def split_of(plan: SplitPlan, need: JsonObject) -> Split:
     for unseen in (Split.TEST_CATEGORY, Split.TEST_TOOL):
         if unseen in zones:
             return unseen
-    place = fraction("calls", signature(need["intent"])) * sum(map(plan.weight, SEEN))
+    return seen_split(plan, signature(need["intent"]))
+
+
+def seen_split(plan: SplitPlan, calls: str) -> Split:
+    """The split of a need of APIs that are seen in training, by the signature of its calls."""
+    place = fraction("calls", calls) * sum(map(plan.weight, SEEN))
     for split in SEEN[1:]:
         place -= plan.weight(split)
         if place < 0:

@@ -16,7 +16,17 @@ if TYPE_CHECKING:  # a run opens them; reading a stage must not load numpy
     from toolloom.pipeline.execution.session import Workshop
     from toolloom.pipeline.retrieval import Finder
 
-__all__ = ["Context", "Outcome", "Sifted", "Sifting", "Stage", "planned", "ready"]
+__all__ = [
+    "Context",
+    "Outcome",
+    "Sifted",
+    "Sifting",
+    "Stage",
+    "main_before",
+    "nothing_of",
+    "planned",
+    "ready",
+]
 
 
 @dataclass(frozen=True)
@@ -42,15 +52,21 @@ class Context:
         return self.gateway.model(self.recipe.endpoint(agent))
 
 
+def nothing_of(stage: str) -> Rows:
+    """What a stage that is not there accepted."""
+    return Rows(Path(stage), 0)
+
+
 @dataclass(frozen=True)
 class Sifting:
-    """What a stage that sifts is given."""
+    """What a stage that sifts or gathers is given."""
 
     recipe: Recipe
     stage: str
-    rows: Rows  # all that the stage before accepted
-    known: Rows  # rows of other splits that are published already: id, text, intent and so on
+    rows: Rows  # all that the last stage before it that is not `beside` accepted
+    known: Rows  # rows that are published already and stay: id, text, intent and so on
     scratch: Path  # a folder for files that need not survive
+    earlier: Callable[[str], Rows] = nothing_of  # what any earlier stage accepted, by its name
 
 
 Sifted: TypeAlias = bytes | Rejected
@@ -72,6 +88,10 @@ class Stage:
     has a `sift`, which reads all rows as often as it wants, in bounded memory, and gives back
     what became of each in order. It begins when the stage before is complete.
 
+    A stage that is `beside` makes records that stand beside the rows and do not replace them: a
+    stage after it reads what the last one that is not `beside` accepted. `gather` is a `draw` that
+    may read as often as it wants, and what any earlier stage accepted.
+
     `when` tells whether a recipe wants the stage. `ready` raises RecipeError if something that
     the stage will need is not there, and is called before the first stage begins.
     """
@@ -87,11 +107,24 @@ class Stage:
     sift: Callable[[Sifting], Iterator[Sifted]] | None = None
     when: Callable[[Recipe], bool] | None = None
     ready: Callable[[Recipe], None] | None = None
+    beside: bool = False
+    gather: Callable[[Sifting], Iterator[Record]] | None = None
+
+    @property
+    def draws(self) -> bool:
+        """Whether it makes its input itself, of all that came before."""
+        return self.draw is not None or self.gather is not None
 
 
 def planned(stages: Iterable[Stage], recipe: Recipe) -> tuple[Stage, ...]:
     """The stages that a recipe wants."""
     return tuple(stage for stage in stages if stage.when is None or stage.when(recipe))
+
+
+def main_before(stages: Sequence[Stage], stage: Stage) -> Stage | None:
+    """The stage whose accepted records are a stage's rows: the last that is not `beside`."""
+    earlier = stages[: [each.name for each in stages].index(stage.name)]
+    return next((each for each in reversed(earlier) if not each.beside), None)
 
 
 def ready(stages: Iterable[Stage], recipe: Recipe) -> None:

@@ -24,6 +24,7 @@ from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.sampling.drawing import draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.executed import check_executed
 from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stages_beside import EXPANDED, REWRITTEN, TEMPLATES
 from toolloom.schemas import (
     API_SEARCH,
     AgentName,
@@ -233,6 +234,8 @@ STAGES: tuple[Stage, ...] = (
     Stage("dialogues", "simulator", Query, Dialogue, play_dialogues),
     Stage("tested", "tester", Dialogue, Sample, test_dialogues),
     Stage("deduplicated", "", Sample, Sample, sift=duplicates.deduplicate),
+    TEMPLATES,
+    EXPANDED,
     Stage(
         "decontaminated",
         "",
@@ -243,4 +246,5 @@ STAGES: tuple[Stage, ...] = (
         ready=benchmarks.check,
     ),
     Stage("balanced", "", Sample, Sample, sift=balance.balance, when=balance.is_wanted),
+    REWRITTEN,
 )

@@ -3,7 +3,7 @@
     <outputs>/cache.sqlite                      every model response, shared by all runs
     <outputs>/runs/<run id>/recipe.yaml         the recipe, every field filled in, no passwords
     <outputs>/runs/<run id>/plan.json           the stages in order
-    <outputs>/runs/<run id>/known.jsonl         rows of other splits, if one split is made anew
+    <outputs>/runs/<run id>/known.jsonl         published rows that stay, if a version is built on
     <outputs>/runs/<run id>/<stage>/shards/00003.{accepted,rejected}.jsonl, 00003.done
     <outputs>/runs/<run id>/<stage>/{accepted,rejected}.jsonl, done.json
 
@@ -13,6 +13,7 @@ again. Shards are joined into the two files of their stage when all of them are 
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -36,6 +37,8 @@ from toolloom.pipeline.jsonl import (
     write_lines,
 )
 from toolloom.schemas import (
+    Expansion,
+    Instruction,
     JsonObject,
     NothingFound,
     Recipe,
@@ -100,14 +103,20 @@ class PlannedStage(Record):
     agent: str
     writes: str
     sifts: bool = Field(default=False, description="It only compares rows with each other.")
+    beside: bool = Field(default=False, description="Its records stand beside the rows.")
+    given: bool = Field(
+        default=False, description="Its records are those of the version that the run adds to."
+    )
 
     @classmethod
-    def of(cls, stage: Stage) -> PlannedStage:
+    def of(cls, stage: Stage, given: bool = False) -> PlannedStage:
         return cls(
             name=stage.name,
             agent=stage.agent,
             writes=stage.writes.__name__,
             sifts=stage.sift is not None,
+            beside=stage.beside,
+            given=given,
         )
 
 
@@ -148,6 +157,10 @@ class StageFolder:
     def records(self, model: type[R]) -> Iterator[R]:
         """What a finished stage accepted."""
         return read_records(self.path / "accepted.jsonl", model)
+
+    def so_far(self, model: type[R]) -> Iterator[R]:
+        """What a stage accepted, of all that is finished so far."""
+        return chain.from_iterable(read_records(f, model) for f in self._files("accepted"))
 
     def objects(self, kind: Kind) -> Iterator[JsonObject]:
         """Accepted or rejected records as plain JSON, of all that is finished so far."""
@@ -259,14 +272,45 @@ class RunFolder:
         write_lines(self.path / "plan.json", map(record_line, plan))
 
     def accepted(self) -> Iterator[JsonObject]:
-        """What the last stage accepted so far; of those that sift, the last that is finished."""
-        for stage in reversed(self.plan):
+        """The rows of the dataset that this run makes: samples, then rows of templates."""
+        return chain(() if self.adds else self.samples(), self.expanded())
+
+    @property
+    def adds(self) -> bool:
+        """Whether the run adds to a version, whose samples it begins with."""
+        return any(stage.given for stage in self.plan)
+
+    def samples(self) -> Iterator[JsonObject]:
+        """What the last stage accepted so far; of those that sift, the last that is finished.
+
+        What stands beside the samples is not there. Of a run that adds to a version they are that
+        version's.
+        """
+        for stage in reversed([each for each in self.plan if not each.beside]):
             if not stage.sifts or self.stage(stage.name).mark:
                 return self.stage(stage.name).objects("accepted")
         return iter(())
 
+    def expanded(self) -> Iterator[JsonObject]:
+        """The rows of templates, made into samples one after the other."""
+        seed = self.recipe.seed
+        return chain.from_iterable(unfolded(each, seed) for each in self.expansions())
+
+    def expansions(self) -> Iterator[Expansion]:
+        """Templates and their rows, as far as they are chosen."""
+        return chain.from_iterable(self._beside(Expansion))
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Requests at five granularities, as far as they are rewritten."""
+        return chain.from_iterable(self._beside(Instruction))
+
+    def _beside(self, model: type[R]) -> Iterator[Iterator[R]]:
+        for stage in self.plan:
+            if stage.beside and stage.writes == model.__name__:
+                yield self.stage(stage.name).so_far(model)
+
     def known(self, stop: Event) -> Rows:
-        """Rows of the dataset's other splits, which those of this run must not repeat."""
+        """Published rows that stay: those of this run must not repeat them."""
         path = self.path / "known.jsonl"
         return Rows(path, sum(1 for _ in read_lines(path)) if path.exists() else 0, stop)
 
@@ -278,6 +322,15 @@ class RunFolder:
     def locked(self) -> AbstractContextManager[None]:
         """Hold the run for this process. Raises StoreError if another one does."""
         return locked(self.path, BUSY)
+
+
+def unfolded(expansion: Expansion, seed: int) -> Iterator[JsonObject]:
+    """The samples that the rows of a template are, as JSON."""
+    from toolloom.pipeline.expansion.mould import Mould  # late: few runs have templates
+
+    mould = Mould(expansion.template)
+    for place, row in enumerate(expansion.rows):
+        yield json.loads(mould.sample_text(row, expansion.sample_id(place), seed))
 
 
 def batches(records: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from glob import escape
+from itertools import repeat
+from operator import is_
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
@@ -33,7 +35,7 @@ ROWS_IN_FILE = 100_000
 # all, half characters. More than 15 digits are a run of 9 digits and dots.
 _LONG = re.compile(r"[\d.]{9}")
 _EXPONENT = re.compile(r"\de[+-]\d")
-_ODD = ("NaN", "Infinity", "\\ud")
+ODD = ("NaN", "Infinity", "\\ud")
 
 
 def reads_back(row: JsonObject) -> bool:
@@ -43,7 +45,7 @@ def reads_back(row: JsonObject) -> bool:
 
 def delicate(text: str) -> bool:
     """Whether JSON holds what ujson might read as something else."""
-    return bool(_LONG.search(text) or _EXPONENT.search(text) or any(odd in text for odd in _ODD))
+    return bool(_LONG.search(text) or _EXPONENT.search(text) or any(odd in text for odd in ODD))
 
 
 def _same_in_ujson(text: str) -> bool:
@@ -62,7 +64,8 @@ class _Sheet:
     config: Config
     folder: Path
     open: ExitStack
-    waiting: list[JsonObject] = field(default_factory=list)
+    waiting: dict[str, list[Any]] = field(default_factory=dict)  # column by column
+    count: int = 0  # rows that wait
     letters: int = 0
     left_out: int = 0
     files: list[int] = field(default_factory=list)  # rows in each
@@ -73,14 +76,37 @@ class _Sheet:
         return schema_of(self.config)
 
     def add(self, row: JsonObject) -> None:
-        self.waiting.append(row)
+        for name in self.config.columns:
+            self.waiting.setdefault(name, []).append(row[name])
+        self.count += 1
         self.letters += sum(map(_length, row.values()))
-        if len(self.waiting) >= ROWS_IN_GROUP or self.letters > LETTERS_IN_GROUP:
+        self._flush_if_full()
+
+    def add_many(self, columns: dict[str, list[Any]]) -> None:
+        """Rows by column, in groups of the same rows as if they came one by one."""
+        start, count = 0, len(columns["id"])
+        while start < count:
+            end = min(count, start + ROWS_IN_GROUP - self.count)
+            part = {name: columns[name][start:end] for name in self.config.columns}
+            letters = sum(map(_letters, part.values()))
+            if self.letters + letters > LETTERS_IN_GROUP:  # the group ends within these
+                for place in range(end - start):
+                    self.add({name: column[place] for name, column in part.items()})
+            else:
+                for name, column in part.items():
+                    self.waiting.setdefault(name, []).extend(column)
+                self.count += end - start
+                self.letters += letters
+                self._flush_if_full()
+            start = end
+
+    def _flush_if_full(self) -> None:
+        if self.count >= ROWS_IN_GROUP or self.letters > LETTERS_IN_GROUP:
             self.flush()
 
     def flush(self) -> None:
         """Write what waits as one group of rows."""
-        if not self.waiting:
+        if not self.count:
             return
         import pyarrow.parquet as pq
 
@@ -91,8 +117,8 @@ class _Sheet:
             self.writer = self.open.enter_context(writer)
             self.files.append(0)
         self.writer.write_table(_table(self.schema, self.waiting))
-        self.files[-1] += len(self.waiting)
-        self.waiting, self.letters = [], 0
+        self.files[-1] += self.count
+        self.waiting, self.count, self.letters = {}, 0, 0
         if self.files[-1] >= ROWS_IN_FILE:
             self.close()
 
@@ -104,6 +130,18 @@ class _Sheet:
 
 def _length(value: Any) -> int:
     return len(value) if isinstance(value, str) else sum(map(len, value))
+
+
+def _letters(column: list[Any]) -> int:
+    """The letters of a column; a value that stands in every row is looked at once."""
+    if column and _is_constant(column):
+        return len(column) * _length(column[0])
+    return sum(map(_length, column))
+
+
+def _is_constant(column: list[Any]) -> bool:
+    """Whether it is one object over and over."""
+    return len(column) > 1 and all(map(is_, column, repeat(column[0])))
 
 
 class Tables:
@@ -124,9 +162,16 @@ class Tables:
         """Add a row, encoded."""
         self._sheet(config, split).add(row)
 
-    def leave_out(self, config: Config, split: str) -> None:
-        """Count a row that the config cannot hold."""
-        self._sheet(config, split).left_out += 1
+    def add_many(self, config: Config, split: str, columns: dict[str, list[Any]]) -> None:
+        """Add rows, encoded, column by column: what `add` would make of them, row by row.
+
+        Quick where a value that is the same in many rows is one object, not many equal ones.
+        """
+        self._sheet(config, split).add_many(columns)
+
+    def leave_out(self, config: Config, split: str, rows: int = 1) -> None:
+        """Count rows that the config cannot hold."""
+        self._sheet(config, split).left_out += rows
 
     def finish(self) -> dict[str, dict[str, JsonObject]]:
         """Close all files and give them the names the Hub expects, which hold how many there are.
@@ -190,10 +235,10 @@ def schema_of(config: Config) -> pa.Schema:
     return pa.schema([(name, plain[column.kind]) for name, column in config.columns.items()])
 
 
-def _table(schema: pa.Schema, rows: list[JsonObject]) -> pa.Table:
+def _table(schema: pa.Schema, columns: dict[str, list[Any]]) -> pa.Table:
     import pyarrow as pa
 
-    arrays = [_array([row[field.name] for row in rows], field.type) for field in schema]
+    arrays = [_array(columns[field.name], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
@@ -201,6 +246,9 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     """pyarrow cannot make lists of JSON itself: they are made of their text."""
     import pyarrow as pa
 
+    if _is_constant(values):
+        one = _array(values[:1], kind)
+        return one.take(pa.repeat(0, len(values)))
     if not pa.types.is_list(kind) or pa.types.is_string(kind.value_type):
         return pa.array(values, type=kind)
     texts = pa.array(values, pa.list_(pa.string()))

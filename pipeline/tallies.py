@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolloom.pipeline.coverage import Covered
-from toolloom.pipeline.splits import api_id, needed
-from toolloom.schemas import JsonObject
+from toolloom.pipeline.splits import api_id, needed, split_of
+from toolloom.schemas import JsonObject, Split, SplitPlan
 
+BEFORE_QUERIES = "apis"  # the split of `rejected` for what fell before there were queries
 MOST_SOURCES = 1_000  # of APIs, that a manifest lists
 
 
@@ -30,23 +31,27 @@ class RowCounts:
             counted.add(row)
         return counted
 
-    def add(self, row: JsonObject) -> None:
-        """Count an accepted row, as JSON; of a run under way it may be any record."""
+    def add(self, row: JsonObject, times: int = 1) -> None:
+        """Count an accepted row, as JSON; of a run under way it may be any record.
+
+        `times`: as many rows differ from it in nothing but values.
+        """
         need, counts = need_of(row), self.counts
-        self.rows += 1
+        self.rows += times
         for kind, name in (("ability", "abilities"), ("scenario", "scenarios")):
             if kind in need:
-                counts[name][need[kind]] += 1
+                counts[name][need[kind]] += times
         self.covered.add(need)
         apis = [api for api in needed(need) if api != need.get("outside")]
         self.apis.update(map(api_id, apis))
-        counts["categories"].update({api["category"] for api in apis})
+        for category in {api["category"] for api in apis}:
+            counts["categories"][category] += times
         messages = row.get("dialogue", row).get("messages", ())
-        self.several_turns += sum([m["role"] == "user" for m in messages]) > 1
-        counts["calls"][str(sum([len(m.get("tool_calls", ())) for m in messages]))] += 1
-        counts["observations"].update(
-            [m["execution"]["kind"] for m in messages if m.get("execution")]
-        )
+        self.several_turns += times * (sum([m["role"] == "user" for m in messages]) > 1)
+        counts["calls"][str(sum([len(m.get("tool_calls", ())) for m in messages]))] += times
+        for message in messages:
+            if message.get("execution"):
+                counts["observations"][message["execution"]["kind"]] += times
 
     def reject(self, reason: str) -> None:
         self.counts["reasons"][reason] += 1
@@ -90,6 +95,13 @@ def added(told: Iterable[JsonObject], name: str) -> dict[str, int]:
     return _ordered(total, name)
 
 
+def with_rejects(told: JsonObject, reasons: Mapping[str, int]) -> JsonObject:
+    """A split's figures with more rejected records, without the runs."""
+    both = Counter(told["reasons"]) + Counter(reasons)
+    found = {name: value for name, value in told.items() if name != "runs"}
+    return {**found, "rejected": both.total(), "reasons": _ordered(both, "reasons")}
+
+
 def sources(apis: Iterable[JsonObject]) -> list[JsonObject]:
     """Where APIs come from: kind, reference, licence and number of APIs, most first."""
     found: Counter[tuple[str, str, str]] = Counter()
@@ -107,3 +119,15 @@ def need_of(row: JsonObject) -> JsonObject:
     while isinstance(inner, dict) and "ability" not in inner:
         inner = inner.get("query", inner.get("dialogue"))
     return inner if isinstance(inner, dict) else {}
+
+
+def place_of_rejected(plan: SplitPlan, record: JsonObject) -> str:
+    """The split of `rejected` that a rejected record's own record belongs into.
+
+    That of its calls; of an instruction that fell the one it says; else `BEFORE_QUERIES`.
+    """
+    need = need_of(record)
+    if "intent" in need:
+        return split_of(plan, need).value
+    split = record.get("split")
+    return split if split in tuple(Split) else BEFORE_QUERIES

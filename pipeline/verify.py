@@ -7,31 +7,25 @@ its splits against their plan, its figures and its card against the data, its pa
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from toolloom.pipeline.card import card
 from toolloom.pipeline.checks import CHECKS
-from toolloom.pipeline.configs import APIS, SAMPLES, SFT
+from toolloom.pipeline.configs import SAMPLES, SFT
 from toolloom.pipeline.publish import code_hash
-from toolloom.pipeline.report import Counts
-from toolloom.pipeline.tallies import RowCounts
+from toolloom.pipeline.verify_figures import verify_figures, verify_runs
 from toolloom.pipeline.verify_files import CARD, MANIFEST, SUMS, Files, Told, look, look_at_tables
+from toolloom.pipeline.verify_instructions import Solutions, verify_instructions
+from toolloom.pipeline.verify_lineage import verify_lineage
+from toolloom.pipeline.verify_reading import Rows
 from toolloom.pipeline.verify_report import Findings, Kind, Report
-from toolloom.pipeline.verify_rows import (
-    BEFORE_QUERIES,
-    Rows,
-    verify_apis,
-    verify_rejected,
-    verify_samples,
-)
-from toolloom.pipeline.versions import LAYOUT, change, dotted, find_version, numbered, numbers
-from toolloom.schemas import JsonObject, NothingFound, Split, canonical
+from toolloom.pipeline.verify_rows import verify_apis, verify_rejected, verify_samples
+from toolloom.pipeline.versions import dotted, find_version, numbers
+from toolloom.schemas import JsonObject, NothingFound, canonical
 
 # What a manifest that was tampered with raises: anything may be missing or of another type.
 _UNFIT = (
@@ -66,11 +60,11 @@ def verify(path: Path, progress: Progress | None = None) -> Report:
     if files.told is not None and files.manifest is not None:
         look_at_tables(files, findings)
         rows = _read(files, files.told, findings, progress)
-        _figures(files.told, rows, findings)
-        _runs(files.told, findings)
+        verify_figures(files, files.told, rows, findings)
+        verify_runs(files.told, findings)
         _makers(files.told, rows, findings)
         _card(files, files.manifest, findings)
-        _lineage(files, files.told, files.manifest, findings)
+        verify_lineage(files, files.told, files.manifest, findings)
     told = files.told
     return Report(
         path=str(path),
@@ -98,67 +92,16 @@ def _read(files: Files, told: Told, findings: Findings, progress: Progress | Non
             progress(done, total)
 
     rows = Rows(files, told, findings, step)
-    verify_apis(rows)
-    for split in told.configs.get(SAMPLES.name, {}):
-        verify_samples(rows, split)
-    for split in told.configs.get(SFT.name, {}):
-        if split not in told.configs.get(SAMPLES.name, {}):
-            findings.add(Kind.TRAINING, MANIFEST, f"`sft` has {split}, `samples` has not")
+    with Solutions(rows) as solutions:
+        verify_apis(rows)
+        for split in told.configs.get(SAMPLES.name, {}):
+            verify_samples(rows, split, solutions.keep)
+        for split in told.configs.get(SFT.name, {}):
+            if split not in told.configs.get(SAMPLES.name, {}):
+                findings.add(Kind.TRAINING, MANIFEST, f"`sft` has {split}, `samples` has not")
+        verify_instructions(rows, solutions)
     verify_rejected(rows)
     return rows
-
-
-def _figures(told: Told, rows: Rows, findings: Findings) -> None:
-    """The manifest's figures of each split are those of the rows."""
-    if not rows.whole:
-        findings.notes.append("Figures were not compared: not all tables could be read.")
-        return
-    for split in sorted({*told.splits, *rows.counted}):
-        if split not in (*Split, BEFORE_QUERIES):
-            findings.add(Kind.FIGURE, MANIFEST, f"there is no split {split}")
-            continue
-        figures = {k: v for k, v in told.splits.get(split, {}).items() if k != "runs"}
-        counted = rows.counted.get(split, RowCounts()).told()
-        for name in {**counted, **figures}:
-            _compare(f"splits.{split}.{name}", figures.get(name), counted.get(name), findings)
-    for config, splits in told.configs.items():
-        for split, sheet in splits.items():
-            left = rows.left_out.get(split, 0) if config == SFT.name else 0
-            _compare(f"configs.{config}.{split}.left_out", sheet.left_out, left, findings)
-
-
-def _compare(name: str, told: Any, counted: Any, findings: Findings) -> None:
-    if told == counted:
-        return
-    if isinstance(told, dict) and isinstance(counted, dict):
-        keys = [k for k in {**counted, **told} if counted.get(k) != told.get(k)] or ["order"]
-        name, told, counted = f"{name}.{keys[0]}", told.get(keys[0]), counted.get(keys[0])
-    detail = f"{name} is {told}, the data have {counted}"
-    findings.add(Kind.FIGURE, MANIFEST, detail)
-
-
-def _runs(told: Told, findings: Findings) -> None:
-    """Each split comes from runs that are told, and has what its run accepted and rejected."""
-    for split, figures in told.splits.items():
-        names = figures.get("runs")
-        if not isinstance(names, list) or not names or set(map(str, names)) - set(told.runs):
-            findings.add(Kind.FIGURE, MANIFEST, f"splits.{split}.runs are not among the runs")
-    for name, run in told.runs.items():
-        try:
-            counts = Counts.model_validate(run.get("counts"))
-        except ValueError:
-            findings.add(Kind.FIGURE, MANIFEST, f"runs.{name}.counts cannot be read")
-            continue
-        whole = told.regenerated is None
-        mine = {split: f for split, f in told.splits.items() if f.get("runs") == [name]}
-        if not whole:  # of the runs before it only a part is left
-            mine = {split: f for split, f in mine.items() if split == told.regenerated}
-        if mine:
-            for what, figure in (("rows", counts.accepted), ("rejected", counts.rejected)):
-                found = sum(f.get(what, 0) for f in mine.values())
-                if found != figure:
-                    detail = f"run {name} made {figure} {what}, its splits have {found}"
-                    findings.add(Kind.FIGURE, MANIFEST, detail)
 
 
 def _makers(told: Told, rows: Rows, findings: Findings) -> None:
@@ -197,63 +140,3 @@ def _card(files: Files, manifest: JsonObject, findings: Findings) -> None:
     )
     line = told.decode("utf-8", "replace")[:200]
     findings.add(Kind.FIGURE, CARD, f"line {place} is not what the manifest makes of it: {line}")
-
-
-def _lineage(files: Files, told: Told, manifest: JsonObject, findings: Findings) -> None:
-    """The parent is the one recorded, and what was not made anew is as it was there."""
-    number = numbered(Path(told.version))
-    if number is None or told.layout != LAYOUT:
-        findings.add(Kind.LINEAGE, MANIFEST, f"{told.version} is no number of a version")
-        return
-    if told.parent is None:
-        if told.regenerated or number[1:] != (0, 0):
-            findings.add(Kind.LINEAGE, MANIFEST, f"{told.version} needs a parent, and has none")
-        return
-    before = numbered(Path(told.parent.version))
-    if before is None or before >= number:
-        detail = f"{told.version} does not come after its parent {told.parent.version}"
-        findings.add(Kind.LINEAGE, MANIFEST, detail)
-        return
-    path = files.root.parent / dotted(before) / MANIFEST
-    if not path.is_file():
-        findings.notes.append(f"The parent version {told.parent.version} is not here.")
-        return
-    raw = path.read_bytes()
-    if hashlib.sha256(raw).hexdigest() != told.parent.sha256:
-        detail = f"the manifest of {told.parent.version} is not the one this version follows"
-        findings.add(Kind.LINEAGE, MANIFEST, detail)
-        return
-    try:
-        parent = json.loads(raw)
-        kind = change(parent, manifest)
-        kept = _kept(parent, told.regenerated)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        findings.add(Kind.LINEAGE, MANIFEST, f"the manifest of {dotted(before)} is damaged")
-        return
-    if not _follows(before, number, kind):
-        detail = f"{told.version} after {told.parent.version}, but the change is {kind}"
-        findings.add(Kind.LINEAGE, MANIFEST, detail)
-    mine = {name: found.sha256 for _, _, name, found in told.tables()}
-    for name, sha256 in kept.items() if told.regenerated else ():
-        if mine.get(name) != sha256:
-            detail = f"is not the file of {told.parent.version}, but only {told.regenerated} is new"
-            findings.add(Kind.LINEAGE, name, detail)
-
-
-def _kept(parent: JsonObject, regenerated: Split | None) -> dict[str, str]:
-    """The hashes of the parent's tables that a regeneration leaves as they are."""
-    return {
-        name: told["sha256"]
-        for config, splits in parent["configs"].items()
-        for split, sheet in splits.items()
-        if split != regenerated or config == APIS.name
-        for name, told in sheet["files"].items()
-    }
-
-
-def _follows(before: tuple[int, int, int], number: tuple[int, int, int], kind: str) -> bool:
-    if kind == "major":
-        return number[0] > before[0] and number[1:] == (0, 0)
-    if kind == "minor":
-        return number[0] == before[0] and number[1] > before[1] and number[2] == 0
-    return number[:2] == before[:2]

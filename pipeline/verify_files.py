@@ -47,6 +47,13 @@ class ToldParent(BaseModel):
     sha256: str
 
 
+class ToldExtension(BaseModel):
+    """What a run added to the parent: rows by config and split."""
+
+    run: str
+    rows: dict[str, dict[str, Count]]
+
+
 class Told(BaseModel):
     """A manifest's shape, as far as verification reads it."""
 
@@ -55,12 +62,15 @@ class Told(BaseModel):
     version: str
     parent: ToldParent | None
     regenerated: Split | None
+    extended: ToldExtension | None = None
     content: str
     toolloom: str
     code: str
     plan: SplitPlan
     runs: dict[str, dict[str, Any]]
     splits: dict[str, dict[str, Any]]
+    expansion: dict[str, dict[str, Any]] | None = None
+    instructions: dict[str, Any] | None = None
     apis: dict[str, Any]
     configs: dict[str, dict[str, ToldSheet]]
     files: dict[str, str]

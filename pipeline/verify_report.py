@@ -31,7 +31,7 @@ ABOUT = {
     Kind.TABLE: "tables that cannot be read, or are not in the layout",
     Kind.RECORD: "rows that hold no valid record",
     Kind.CHECK: "rows in which a certain check finds a fault",
-    Kind.TRAINING: "rows of `sft` that are not made of their sample",
+    Kind.TRAINING: "rows of `sft` or `planning` that are not made of their record",
     Kind.SPLIT: "rows and APIs that are in the wrong split",
     Kind.LINEAGE: "what does not follow from the parent version",
     Kind.FIGURE: "figures that are not those of the data",

@@ -225,15 +225,18 @@ def change(before: JsonObject, after: JsonObject) -> str:
     """What kind of change lies between two manifests: major, minor or patch."""
     if before["layout"] != after["layout"] or before["plan"] != after["plan"]:
         return "major"
-    old, new = (_hashes(manifest) for manifest in (before, after))
-    for split in Split:
-        # A test that comes anew disturbs nobody; one that changes or goes does.
-        if split is not Split.TRAIN and split in old and old[split] != new.get(split):
-            return "major"
-    return "patch" if old == new else "minor"
+    for config in ("samples", "instructions"):
+        old, new = (_hashes(manifest, config) for manifest in (before, after))
+        for split in Split:
+            # A test that comes anew disturbs nobody; one that changes or goes does.
+            if split is not Split.TRAIN and split in old and old[split] != new.get(split):
+                return "major"
+    shown = ("samples", "instructions", "planning")
+    same = all(_hashes(before, config) == _hashes(after, config) for config in shown)
+    return "patch" if same else "minor"
 
 
-def _hashes(manifest: JsonObject) -> dict[str, list[str]]:
+def _hashes(manifest: JsonObject, config: str) -> dict[str, list[str]]:
     """The hashes of the rows of each split."""
-    samples = manifest["configs"].get("samples", {})
-    return {split: [f["sha256"] for f in made["files"].values()] for split, made in samples.items()}
+    made = manifest["configs"].get(config, {})
+    return {split: [f["sha256"] for f in told["files"].values()] for split, told in made.items()}

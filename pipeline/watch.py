@@ -27,6 +27,8 @@ class StageFigures:
     name: str
     expects: Callable[[int], int | None]
     asks: bool = True  # a model
+    beside: bool = False  # what it makes stands beside the rows
+    gathers: bool = False  # how much it makes of them is known when it has
     done: int = 0
     accepted: int = 0
     rejected: int = 0
@@ -43,7 +45,8 @@ class StageFigures:
             return
         coming = before.coming() if before else 0
         self.total = None if coming is None else self.expects(coming)
-        self.sure = before is None or before.finished or self.expects(0) == self.expects(1)
+        known = before is None or before.finished or self.expects(0) == self.expects(1)
+        self.sure = known and not self.gathers
         if self.total is not None:
             self.total = max(self.total, self.done)
 
@@ -119,7 +122,10 @@ class Watch:
         self.on_start()
         self._run, self._priced = recipe.run_id, bool(recipe.prices)
         self.stages = {
-            s.name: StageFigures(s.name, _expecting(s, recipe), bool(s.agent)) for s in stages
+            s.name: StageFigures(
+                s.name, _expecting(s, recipe), bool(s.agent), s.beside, s.gather is not None
+            )
+            for s in stages
         }
 
     def opened(self, stats: Stats) -> None:
@@ -165,7 +171,8 @@ class Watch:
         stages = list(self.stages.values())  # the bars are drawn by another thread
         for stage in stages:
             stage.forecast(before)
-            before = stage
+            if not stage.beside:
+                before = stage
         if self._stats:
             self.speed.sample(self._stats)
         return stages
@@ -210,7 +217,7 @@ class Watch:
 def _expecting(stage: Stage, recipe: Recipe) -> Callable[[int], int | None]:
     """How many records enter a stage, from how many the stage before accepted."""
     if stage.expects is None:
-        return lambda coming: None if stage.draw else coming
+        return lambda coming: None if stage.draws else coming
     return lambda coming: stage.expects(recipe, coming) if stage.expects else None
 
 

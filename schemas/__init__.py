@@ -30,6 +30,7 @@ from toolloom.schemas.errors import (
     RequestRefused,
     StoreError,
     TemplateError,
+    TemplateFileError,
     ToolloomError,
 )
 from toolloom.schemas.importing import ImportReport
@@ -149,6 +150,7 @@ __all__ = [
     "Tags",
     "Template",
     "TemplateError",
+    "TemplateFileError",
     "ToolCall",
     "ToolloomError",
     "Verdict",

@@ -9,6 +9,7 @@ ToolloomError
 │   └── ModelMissing       the endpoint does not know the model
 ├── BudgetReached          the run's budget has no room for another request
 ├── RequestRefused         the endpoint refuses this one request; the record is rejected
+├── TemplateFileError      files of written templates that cannot be read or do not fit their APIs
 ├── ImportFailed           a source of APIs that cannot be read at all
 ├── StoreError             a folder or file that cannot be written or read
 ├── PublishError           a dataset that cannot be made of a run
@@ -58,6 +59,10 @@ class RequestRefused(ToolloomError):
     def __init__(self, message: str, raw: str = "") -> None:
         super().__init__(message)
         self.raw = raw
+
+
+class TemplateFileError(ToolloomError):
+    """Files of written templates that cannot be read, or that do not fit the APIs they call."""
 
 
 class ImportFailed(ToolloomError):

@@ -115,8 +115,11 @@ class RewritePlan(Record):
     seeds: tuple[str, ...] = Field(
         default=(), description="ToolBench solution trees and queries: files or folders."
     )
-    votes: int = Field(
-        default=3, ge=0, le=15, description="Ratings of each instruction: odd, or 0 for none."
+    votes: int | None = Field(
+        default=None,
+        ge=0,
+        le=15,
+        description="Ratings of each instruction: odd, or 0 for none; without it the tester's.",
     )
     coarse: float = Field(
         default=0.5,
@@ -125,10 +128,13 @@ class RewritePlan(Record):
         description="Share of statement and category instructions that are trained on.",
     )
     expanded: bool = Field(default=False, description="Rewrite rows of templates too.")
+    splits: tuple[Split, ...] = Field(
+        default=(), description="The splits that are rewritten; empty: all of them."
+    )
 
     @field_validator("votes")
     @classmethod
-    def _is_odd(cls, value: int) -> int:
+    def _is_odd(cls, value: int | None) -> int | None:
         if value and value % 2 == 0:
             raise ValueError("must be odd, so that there is a median, or 0")
         return value

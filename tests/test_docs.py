@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from typer.testing import CliRunner
 
 from toolloom.cli import app
+from toolloom.pipeline.expansion.written import check_files
 from toolloom.schemas import Reason, Recipe, load_recipe, parse_recipe
 
 ROOT = Path(__file__).parent.parent
@@ -27,6 +28,7 @@ RECIPE_PAGE = ROOT / "docs" / "recipe.md"
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", Any: "anything"}
+TOLD_ELSEWHERE = {"search.embeddings", "regenerate", "extend"}  # as `model`; or by commands
 LIMITS = (
     ("ge", "≥ {}"),
     ("gt", "> {}"),
@@ -99,6 +101,8 @@ def dials(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, 
         yield f"`{path}`", kind + limits_of(field), default_of(field), field.description or ""
         if kind == "section":
             yield from dials(field.annotation, f"{path}.")  # type: ignore[arg-type]
+        elif kind == "section, or none" and path not in TOLD_ELSEWHERE:
+            yield from dials(get_args(field.annotation)[0], f"{path}.")
         elif kind == "list of sections":
             yield from dials(get_args(field.annotation)[0], f"{path}[].")
         elif kind == "mapping of text to section":
@@ -140,9 +144,12 @@ def test_every_reason_code_is_in_the_readme() -> None:
 
 
 def flattened(commands: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Each command by what is typed, such as `apis import`."""
+    """Each command by what is typed, such as `apis import`; a hidden one is typed by its group's
+    name alone."""
     for name, command in commands.items():
-        if inner := getattr(command, "commands", None):
+        if command.hidden:
+            yield before.strip(), command
+        elif inner := getattr(command, "commands", None):
             yield from flattened(inner, f"{before}{name} ")
         else:
             yield f"{before}{name}", command
@@ -186,13 +193,28 @@ def test_every_shipped_recipe_is_valid(path: Path) -> None:
     assert load_recipe(path).name == path.stem.replace("_", "-")
 
 
+def yaml_shown() -> list[str]:
+    """All YAML in the documents."""
+    pages = [README, *sorted((ROOT / "docs").glob("*.md"))]
+    return [part for page in pages for part in fences(page.read_text(encoding="utf-8"), "yaml")]
+
+
 def test_every_recipe_shown_is_valid() -> None:
     """YAML in the documents can be copied."""
-    pages = [README, *sorted((ROOT / "docs").glob("*.md"))]
-    shown = [part for page in pages for part in fences(page.read_text(encoding="utf-8"), "yaml")]
+    recipes = [data for part in yaml_shown() if "templates" not in (data := yaml.safe_load(part))]
+    assert recipes
+    for data in recipes:
+        parse_recipe({"name": "shown", **data}, "a document")
+
+
+def test_every_template_shown_is_valid(tmp_path: Path) -> None:
+    """So can templates: the file is read without a mistake."""
+    shown = [part for part in yaml_shown() if "templates" in yaml.safe_load(part)]
     assert shown
-    for part in shown:
-        parse_recipe({"name": "shown", **yaml.safe_load(part)}, "a document")
+    for number, part in enumerate(shown):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(part, encoding="utf-8")
+        check_files([path])
 
 
 def test_every_python_example_imports_what_exists() -> None:

@@ -14,6 +14,7 @@ import yaml
 SCRIPT = """
 import asyncio, importlib.util, json, sys
 from pathlib import Path
+import beside
 import toys
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.sorting import FlowRunSort, TaskRunSort
@@ -71,9 +72,14 @@ with prefect_test_harness(server_startup_timeout=120):
     again = {"dataset": "parts", "split": "test_category", "outputs": "parts"}
     part = asyncio.run(flows.start_again(again, stages=toys.SPLIT_STAGES))
     none = told(asyncio.run, flows.start_again({**again, "split": "nope"}))
+    stages = (*toys.SPLIT_STAGES, *beside.BESIDE)
+    more = {"dataset": "parts", "outputs": "parts", "plan": {"rows": 3}}
+    levels = {**more, "plan": {"votes": 0}}
+    added = [asyncio.run(flows.start_adding(name, parameters, stages=stages)).published.label
+             for name, parameters in (("expand", more), ("rewrite", levels), ("expand", more))]
     print(json.dumps({
         **kept, "published": str(made.published.path), "error": error,
-        "part": part.published.label, "none": none, "wrong": wrong, "dead": dead, "calls": calls, "run": made.summary.run,
+        "part": part.published.label, "added": added, "none": none, "wrong": wrong, "dead": dead, "calls": calls, "run": made.summary.run,
         "loaded": [loaded.name, sorted(loaded.parameters.properties)],
     }))
 """
@@ -134,6 +140,11 @@ def test_a_split_is_made_anew_in_a_flow(seen: Any) -> None:
     """Its errors come out of the flow as they are."""
     assert seen["part"] == "parts/2.0.0"
     assert seen["none"].startswith("NothingFound: parts/2.0.0 has no split 'nope'")
+
+
+def test_rows_and_instructions_are_added_in_flows(seen: Any) -> None:
+    """Each makes the next version; the same parameters show the one they made."""
+    assert seen["added"] == ["parts/2.1.0", "parts/2.2.0", "parts/2.1.0"]
 
 
 def test_a_wrong_recipe_is_named(seen: Any) -> None:

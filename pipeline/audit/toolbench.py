@@ -44,6 +44,17 @@ def read(path: Path) -> Iterator[Reading]:
     return readings(path, _row)
 
 
+def read_trees(path: Path) -> Iterator[Reading]:
+    """The solution trees alone; every other row is refused unread, for there may be many."""
+    return readings(path, _only_tree)
+
+
+def _only_tree(value: JsonObject, row: Row) -> Reading:
+    if isinstance(value.get("answer_generation"), dict):
+        return _tree(value, row)
+    return refused(row, "it has no `answer_generation`")
+
+
 def _row(value: JsonObject, row: Row) -> Reading:
     if isinstance(value.get("answer_generation"), dict):
         return _tree(value, row)

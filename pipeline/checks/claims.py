@@ -43,6 +43,9 @@ _METRIC = frozenset(
 )
 
 
+_RANGE = re.compile(r"\d{1,2} to \d{1,2}")
+
+
 class Claim(NamedTuple):
     """A claim in a reply that nothing bears out."""
 
@@ -70,13 +73,16 @@ def unfounded(reply: str, evidence: Evidence, names: bool = True) -> Iterator[Cl
 def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bool]]:
     """Addresses, codes and quotations, with whether the evidence has them."""
     days = [(d.start, d.end) for d in dated(text, evidence.now.date())]
+    addresses: list[tuple[int, int]] = []
     for found in ADDRESS.finditer(text) if _ADDRESS_SIGN.search(text) else ():
         address = found.group().rstrip(".,;:!?)")
+        addresses.append(found.span())
         yield "address", found.start(), found.end(), address.lower() in evidence.all_text.lower()
     for found in CODE.finditer(text):
         code, start = found.group(), found.start()
         sized = _SIZED.fullmatch(code) or not re.search(r"[^\W\d]", code)
-        if not sized and not any(a <= start < b for a, b in days):
+        # A code inside a day or an address is judged with it.
+        if not sized and not any(a <= start < b for a, b in (*days, *addresses)):
             held = any(exact(code, text) for text in evidence.texts)  # to be quick
             held = held or exact(code, evidence.all_text) or said(code, evidence.all_text)
             yield "code", start, found.end(), held
@@ -110,6 +116,8 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         yield "date", place.start, place.end, held
     for moment in timed(text):
         held = bool(moment.times & evidence.times)
+        if not held and _RANGE.fullmatch(text[moment.start : moment.end]):
+            continue  # «10 to 19 degrees»: two numbers, judged as such
         if moment.sure or held:
             yield "time", moment.start, moment.end, held
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote_plus
 
 from toolloom.pipeline.checks.dates import dates, numbers_outside, only_date
 from toolloom.pipeline.checks.numbers import quantities
@@ -33,6 +34,7 @@ __all__ = [
 _STAMP = re.compile(
     r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?"
 )
+_ENCODED = re.compile(r"[^\W\d_]+(?:(?:\+|%20)[^\W\d_]+)+")  # palo+alto, as in addresses
 _LENGTH = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 _CALENDAR = frozenset(["year", "month", "day", "date", "hour", "minute", "number", "id", "code"])
 _NO = frozenset(
@@ -158,7 +160,7 @@ def _told(text: str, value: str, now: dt.datetime) -> bool | None:
     """Does the text say this string? None: it does not, unless as a choice cut short."""
     if not value.strip():
         return False
-    if exact(value, text):
+    if exact(value, text) or (_ENCODED.fullmatch(value) and exact(unquote_plus(value), text)):
         return True
     today = now.date()
     stamp, days, hours = _STAMP.fullmatch(value.strip()), only_date(value, today), only_time(value)

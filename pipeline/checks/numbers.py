@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from toolloom.pipeline.checks.text import Word, first_word, lowered, plain, words
 
-_SMALL = {
+SMALL = {
     word: number
     for number, word in enumerate(
         """
@@ -68,7 +68,7 @@ _DIGITS = re.compile(
     r"|/(?P<under>\d{1,3})(?![\d/])|(?=\s?[^\W\d_]{1,4}\b)|(?![\w]))",
     re.IGNORECASE,
 )
-_STARTS = frozenset([*_SMALL, *_TENS, *ORDINALS, *_IMPLIED, "half"])
+_STARTS = frozenset([*SMALL, *_TENS, *ORDINALS, *_IMPLIED, "half"])
 _BEGINNINGS = _STARTS | {"a", "an"}
 _AFTER_A = _BARE_SCALES | {"quarter", "half"}
 _HALF = re.compile(r"\s(?:and|&)\sa\shalf\b", re.IGNORECASE)
@@ -205,13 +205,13 @@ def _spelled(found: tuple[Word, ...]) -> tuple[float, int]:
         if name in {"a", "an"} and not used and names[1:2] and names[1] in _BARE_SCALES:
             current = 1
         elif (
-            name in _SMALL
+            name in SMALL
             and last in {"", "tens", "scale"}
             and (last != "tens" or current % 10 == 0)
         ):
-            if last == "tens" and not 0 < _SMALL[name] < 10:
+            if last == "tens" and not 0 < SMALL[name] < 10:
                 break
-            current, last = current + _SMALL[name], "small"
+            current, last = current + SMALL[name], "small"
         elif name in _TENS and last in {"", "scale"}:
             current, last = current + _TENS[name], "tens"
         elif name in ORDINALS and last in {"", "tens", "scale"}:
@@ -227,7 +227,7 @@ def _spelled(found: tuple[Word, ...]) -> tuple[float, int]:
             name == "and"
             and last == "scale"
             and names[place + 1 : place + 2]
-            and (names[place + 1] in _SMALL or names[place + 1] in _TENS)
+            and (names[place + 1] in SMALL or names[place + 1] in _TENS)
         ):
             continue
         else:

@@ -28,14 +28,14 @@ correct|incorrect
 verified|unverified
 booked reserved scheduled|unbooked
 """
-_POLES = tuple(
+POLES = tuple(
     (frozenset(map(stem, yes.split())), frozenset(map(stem, no.split())))
     for yes, no in (line.split("|") for line in _PAIRS.strip().splitlines())
 )
 # The first pair that a stem is in, and its side.
 _SIDES = {
     name: (place, side)
-    for place, pair in reversed(list(enumerate(_POLES)))
+    for place, pair in reversed(list(enumerate(POLES)))
     for side, names in reversed(list(enumerate(pair)))
     for name in names
 }
@@ -76,7 +76,7 @@ def stated(response: Any, field: str = "") -> Iterator[Stated]:
 def _flag(name: str, value: bool) -> Stated:
     key = [stem(w.folded) for w in words(spaced(name)) if w.folded not in STOP | _GENERIC]
     yes, no = frozenset(key if len(key) == 1 else ()), frozenset[str]()
-    for affirms, denies in _POLES:
+    for affirms, denies in POLES:
         if yes & affirms:
             return Stated(name, value, affirms | yes, denies)
         if yes & denies:  # a field such as `expired`: its own words say yes
@@ -95,7 +95,7 @@ def _pole(value: str) -> tuple[bool, tuple[frozenset[str], frozenset[str]]] | No
     if not known:
         return None
     place, side = min(known)
-    return (side == 0) != negated, _POLES[place]
+    return (side == 0) != negated, POLES[place]
 
 
 def is_status(leaf: Any) -> bool:

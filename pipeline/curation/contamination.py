@@ -31,11 +31,8 @@ def is_wanted(recipe: Recipe) -> bool:
 
 def decontaminate(given: Sifting) -> Iterator[Sifted]:
     """The stage `decontaminated`."""
-    index = Index(given.scratch)
+    index = read_benchmarks(given)
     try:
-        for named in given.recipe.curation.against:
-            _add(named, index, given)
-        index.close()
         drop = given.recipe.curation.contaminated == "drop"
         for line, row in given.rows.objects():
             findings = [finding(match) for match in matches(row, index)]
@@ -48,6 +45,19 @@ def decontaminate(given: Sifting) -> Iterator[Sifted]:
                 yield line
     finally:
         index.discard()
+
+
+def read_benchmarks(given: Sifting) -> Index:
+    """All that the recipe's benchmarks say, to be discarded when it is done with."""
+    index = Index(given.scratch)
+    try:
+        for named in given.recipe.curation.against:
+            _add(named, index, given)
+        index.close()
+    except BaseException:
+        index.discard()
+        raise
+    return index
 
 
 def _add(named: str, index: Index, given: Sifting) -> None:

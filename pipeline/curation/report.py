@@ -11,6 +11,7 @@ from toolloom.pipeline.store import RunFolder
 from toolloom.schemas import JsonObject, Reason, SplitPlan
 
 STAGE = "decontaminated"
+EXPANDED = "expanded"  # rows of templates are held against benchmarks there
 
 
 def contamination(run: RunFolder) -> Iterator[JsonObject]:
@@ -20,10 +21,12 @@ def contamination(run: RunFolder) -> Iterator[JsonObject]:
     both texts as `row` and `theirs`.
     """
     recipe = run.recipe
-    if any(stage.name == STAGE for stage in run.plan):
-        yield from pairs(run.stage(STAGE).objects("rejected"), recipe.splits)
-        if recipe.curation.contaminated == "flag":
-            yield from pairs(run.accepted(), recipe.splits)
+    stages = {stage.name for stage in run.plan if not stage.given}
+    for name in (STAGE, EXPANDED):
+        if name in stages:
+            yield from pairs(run.stage(name).objects("rejected"), recipe.splits)
+    if STAGE in stages and recipe.curation.contaminated == "flag":
+        yield from pairs(run.samples(), recipe.splits)
 
 
 def pairs(rows: Iterable[JsonObject], plan: SplitPlan) -> Iterator[JsonObject]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from toolloom.pipeline.export import shapes, text_shapes
+from toolloom.pipeline.export import goal_shapes, shapes, text_shapes
 from toolloom.pipeline.export.survival import lost
 from toolloom.pipeline.export.templates import ChatTemplate
 from toolloom.pipeline.jsonl import explain
@@ -110,6 +110,8 @@ SHAPES: dict[str, tuple[Shaped, ...]] = {
     "bfcl": (Shaped(text_shapes.BfclRow), Shaped(text_shapes.BfclAnswers)),
     "api-bank": (Shaped(text_shapes.BankRow),),
     "toolllama": (Shaped(text_shapes.LlamaRow),),
+    "few-shot": (Shaped(goal_shapes.FewShotRow, _messages),),
+    "all-shot": (Shaped(goal_shapes.AllShotRow),),
 }
 
 
@@ -157,6 +159,8 @@ def detect(path: Path) -> str:
         ({"query", "answers"}, "xlam"),
         ({"instruction", "output"}, "api-bank"),
         ({"messages", "parallel_tool_calls"}, "openai"),
+        ({"messages", "demonstrations"}, "few-shot"),
+        ({"ids", "segments"}, "all-shot"),
     ):
         if marks <= keys:
             return name

@@ -1,16 +1,24 @@
-"""Write a version of a dataset in a format: one sample at a time, whole files or none."""
+"""Write a version of a dataset in a format: sample by sample, whole files or none."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from os.path import isfile
 from pathlib import Path
-from typing import Protocol
 
 from toolloom.pipeline.export.files import Opened
-from toolloom.pipeline.export.format import Arguments, Exported, File, Format, Place, Unfit
+from toolloom.pipeline.export.format import (
+    Arguments,
+    Exported,
+    File,
+    Format,
+    Place,
+    Source,
+    Unfit,
+    Weaver,
+)
 from toolloom.pipeline.jsonl import to_text
 from toolloom.pipeline.tables import reads_back
 from toolloom.pipeline.versions import numbered
@@ -20,17 +28,6 @@ SUFFIXES = {".jsonl": "jsonl", ".json": "json", ".parquet": "parquet"}
 ROUNDED = "numbers that `datasets` would not give back as they are"
 
 
-class Source(Protocol):
-    """What is exported: a version of a dataset."""
-
-    @property
-    def name(self) -> str: ...
-
-    def splits(self, config: str) -> list[str]: ...
-
-    def samples(self, split: str | None = None) -> Iterable[Sample]: ...
-
-
 @dataclass
 class Report:
     """What an export wrote, and what it could not."""
@@ -38,7 +35,7 @@ class Report:
     format: Format
     place: Place
     samples: int = 0
-    held: int = 0  # samples with at least one row
+    held: int = 0  # samples in at least one row
     files: dict[Path, int] = field(default_factory=dict)  # rows of each
     notes: list[Path] = field(default_factory=list)
     unfit: Counter[str] = field(default_factory=Counter)  # samples without a row, by reason
@@ -71,6 +68,16 @@ def choose_arguments(format_: Format, wanted: Arguments | None) -> Arguments:
     )
 
 
+def choose_shots(format_: Format, wanted: int | None) -> int:
+    """How many demonstrations to show. Raises ExportError where the format shows none."""
+    if wanted is None or format_.shots is not None:
+        return (format_.shots or 0) if wanted is None else wanted
+    raise ExportError(
+        f"--format {format_.name} --shots {wanted}: the format shows no demonstrations. "
+        "Leave out --shots."
+    )
+
+
 def choose_splits(source: Source, wanted: str | None) -> list[str]:
     """The splits to write. Raises NothingFound for one that has no samples."""
     known = source.splits("samples")
@@ -90,23 +97,27 @@ def export(
     into: Path,
     arguments: Arguments | None = None,
     split: str | None = None,
+    shots: int | None = None,
 ) -> Report:
     """Write it to a folder, or to one file. Raises ToolloomError; then nothing is changed."""
-    form = choose_arguments(format_, arguments)
+    form, shown = choose_arguments(format_, arguments), choose_shots(format_, shots)
     splits = choose_splits(source, split)
     paths = _paths(format_, into, splits)
     single = into.suffix in SUFFIXES
     folder = (into.parent if single else into).resolve()
     _check_place(into, folder)
     report = Report(format_, Place(source.name, (), str(folder)))
+    weaver = format_.weaver(source, shown) if format_.weaver else None
     with Opened(folder) as opened:
         for each in splits:
             before = report.held
             for sample in source.samples(each):
-                made = _made(format_, sample, form)
+                made = _made(format_, sample, form, weaver)
                 _count(report, made)
                 for part, row in made.rows:
                     opened.write(paths[each, part], format_.files[part], row)
+            for part, row in weaver.rest() if weaver else ():
+                opened.write(paths[each, part], format_.files[part], row)
             if report.held > before:
                 report.place = replace(report.place, splits=(*report.place.splits, each))
         report.files = dict(sorted(opened.rows.items()))
@@ -154,10 +165,12 @@ def _paths(format_: Format, into: Path, splits: Sequence[str]) -> dict[tuple[str
     return {(splits[0], part): into} if splits else {}
 
 
-def _made(format_: Format, sample: Sample, form: Arguments) -> Exported:
+def _made(
+    format_: Format, sample: Sample, form: Arguments, weaver: Weaver | None = None
+) -> Exported:
     """The rows of a sample; what would not come back as it went in makes none."""
     try:
-        made = format_.rows(sample, form)
+        made = (weaver or format_).rows(sample, form)
     except Unfit as why:
         return Exported(unfit=str(why))
     if all(_comes_back(format_.files[part], row) for part, row in made.rows):
@@ -174,7 +187,7 @@ def _comes_back(file: File, row: JsonObject) -> bool:
 
 def _count(report: Report, made: Exported) -> None:
     report.samples += 1
-    if made.rows:
+    if made.rows or made.waits:
         report.held += 1
         report.lost.update(made.lost)
     else:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from toolloom.pipeline.jsonl import to_text
 from toolloom.schemas import (
@@ -24,6 +24,8 @@ Arguments: TypeAlias = Literal["object", "string"]
 Kind: TypeAlias = Literal["jsonl", "json", "parquet"]
 # How a column of Parquet is stored. `objects`: a list of JSON values, each with keys of its own.
 Column: TypeAlias = Literal["text", "objects", "turns", "calling turns", "tools", "reward", "extra"]
+Rows: TypeAlias = tuple[tuple[str, JsonObject], ...]
+"""Rows, each with the name of its file."""
 
 DIGITS = 15  # of a number of ours: 64 bits hold it with two more
 
@@ -32,9 +34,10 @@ DIGITS = 15  # of a number of ours: 64 bits hold it with two more
 class Exported:
     """What a sample becomes."""
 
-    rows: tuple[tuple[str, JsonObject], ...] = ()  # each with the name of its file
+    rows: Rows = ()
     lost: tuple[str, ...] = ()  # parts of the sample that these rows do not hold
     unfit: str = ""  # why there is no row
+    waits: bool = False  # its row comes later, with that of other samples
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,27 @@ class Place:
     folder: str
 
 
+class Source(Protocol):
+    """What is exported: a version of a dataset."""
+
+    @property
+    def name(self) -> str: ...
+
+    def splits(self, config: str) -> list[str]: ...
+
+    def samples(self, split: str | None = None) -> Iterable[Sample]: ...
+
+
+class Weaver(Protocol):
+    """Makes the rows of an export in which what a sample becomes depends on others."""
+
+    def rows(self, sample: Sample, form: Arguments) -> Exported:
+        """What there is to write now that this sample came. Raises Unfit."""
+
+    def rest(self) -> Rows:
+        """What is left to write at the end of a split."""
+
+
 @dataclass(frozen=True)
 class Format:
     """A form of rows that a trainer, or a benchmark, reads."""
@@ -67,6 +91,9 @@ class Format:
     why: str = ""  # if there is no choice of arguments
     notes: Callable[[Place], dict[str, str]] = lambda place: {}  # further files by name
     hint: str = ""  # how to point the trainer at it; holds {folder}, {dataset}, {split}
+    # Where samples depend on others; `rows` then makes those of a sample that stands alone.
+    weaver: Callable[[Source, int], Weaver] | None = None  # given how many demonstrations to show
+    shots: int | None = None  # demonstrations shown unless told otherwise, if it shows any
 
 
 class Unfit(Exception):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from toolloom.pipeline.export.all_shot import LONGEST, AllShots, all_shot, all_shot_notes
 from toolloom.pipeline.export.api_bank import api_bank
 from toolloom.pipeline.export.chat import axolotl, axolotl_notes, openai, trl, verl
+from toolloom.pipeline.export.few_shot import SHOTS, FewShots, few_shot
 from toolloom.pipeline.export.format import File, Format
 from toolloom.pipeline.export.hermes import hermes
 from toolloom.pipeline.export.llamafactory import dataset_info, llamafactory
@@ -13,6 +15,7 @@ from toolloom.pipeline.export.toolllama import toolllama
 
 _BFCL = ("simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance")
 _IN_TEXT = "the format writes calls as JSON within a text"
+_CALLS = "the format writes calls as [name(key='value')]"
 
 FORMATS: tuple[Format, ...] = (
     Format(
@@ -144,6 +147,29 @@ FORMATS: tuple[Format, ...] = (
         ("object",),
         why=_IN_TEXT,
         hint="--data_path {folder}/{split}.json --conv_template tool-llama-single-round",
+    ),
+    Format(
+        "few-shot",
+        "prompts with the demonstrations most like a goal, answered by calls alone",
+        few_shot,
+        {"sft": File("{split}.jsonl", "jsonl")},
+        ("object",),
+        why=_CALLS,
+        hint="SFTTrainer(train_dataset="
+        'load_dataset("json", data_files="{folder}/{split}.jsonl", split="train"))',
+        weaver=FewShots,
+        shots=SHOTS,
+    ),
+    Format(
+        "all-shot",
+        f"goals of a category in sequences of {LONGEST:,} tokens, with a loss on every call",
+        all_shot,
+        {"sft": File("{split}.jsonl", "jsonl")},
+        ("object",),
+        why=_CALLS,
+        notes=all_shot_notes,
+        hint="The lines of {folder}/axolotl.yaml go into Axolotl's configuration.",
+        weaver=AllShots,
     ),
 )
 NAMES = tuple(one.name for one in FORMATS)

@@ -66,6 +66,21 @@ def test_one_split_goes_to_one_file(outputs: Path, tmp_path: Path) -> None:
     assert "quoted text" in checked.stdout
 
 
+def test_demonstrations_are_as_many_as_asked_for(outputs: Path, tmp_path: Path) -> None:
+    """--shots tells how many; rows that have fewer are counted. Here all make the same calls."""
+    into = tmp_path / "mine.jsonl"
+    for shots, told in ((1, True), (0, False)):
+        done = call(
+            "export", "shop", "--format", "few-shot", "--split", "train", "--shots", shots,
+            "--into", into, "-o", outputs,
+        )  # fmt: skip
+        assert done.exit_code == 0, done.output
+        assert ("as many demonstrations as asked for" in done.output) is told
+    rows = [json.loads(line) for line in into.read_text().splitlines()]
+    assert [row["demonstrations"] for row in rows] == [[], []]
+    assert call("check-export", into, "--template", "qwen3").exit_code == 0
+
+
 def test_a_template_that_was_named_must_render_all(outputs: Path, tmp_path: Path) -> None:
     """Exit code 1 if it does not, and 0 if it has no idea of tools: that is told."""
     into = tmp_path / "mine.parquet"
@@ -111,6 +126,7 @@ def test_wrong_rows_are_told_and_fail(tmp_path: Path) -> None:
         (("export", "shop", "--format", "openai", "--arguments", "object"), "as text only"),
         (("export", "shop", "--format", "trl", "--split", "dev"), "there are: train, test_tool"),
         (("export", "shop/9.0.0", "--format", "trl"), "shop/1.0.0"),
+        (("export", "shop", "--format", "trl", "--shots", "2"), "shows no demonstrations"),
         (("check-export", "none.jsonl"), "no such file"),
         (("check-export", __file__, "--format", "trl"), "is no JSON"),
     ],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.estimate import estimate
-from toolloom.pipeline.forecast import Kind, Sample, Took, flows, forecast, kind_of
+from toolloom.pipeline.forecast import Gathered, Kind, Sample, Took, flows, forecast, kind_of
 from toolloom.pipeline.report import Counts, Summary
 from toolloom.pipeline.runner import run
 from toolloom.pipeline.screen import text
@@ -206,3 +207,17 @@ def shown(view: Any) -> str:
     with console.capture() as captured:
         console.print(view, text(""))
     return captured.get()
+
+
+def test_what_is_gathered_grows_with_what_it_comes_of() -> None:
+    """Templates and seeds with the rows; needs with the APIs that are left; trees not at all."""
+    need = Kind(ability="call", scenario="single")
+    kinds = Counter({Kind("Template"): 6, Kind("Seed"): 3, need: 8, Kind("ToolBench"): 50})
+    whole = Gathered(rows=6, apis=16, kinds=kinds).whole(rows=60, apis=160)
+    assert (whole[Kind("Template")], whole[Kind("Seed")]) == (60, 30)
+    assert whole[Kind("ToolBench")] == 50
+    assert whole[need] == pytest.approx(80)  # as many rows for each API as in the sample
+    more = Gathered(rows=6, apis=16, kinds=kinds).whole(rows=120, apis=160)
+    assert more[need] == pytest.approx(40)
+    none = Gathered(rows=0, apis=16, kinds=Counter({need: 16})).whole(rows=0, apis=160)
+    assert none[need] == 160

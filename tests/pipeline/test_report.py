@@ -10,9 +10,10 @@ from rich.console import Console, Group
 from toolloom.llm import FakeServer
 from toolloom.pipeline.report import Counts, StageCount, Summary, dollars
 from toolloom.pipeline.runner import run, run_recipe
-from toolloom.pipeline.screen import counts_view, recipe_view, summary_view
+from toolloom.pipeline.screen import counts_view, rejected_view, summary_view
+from toolloom.pipeline.screen_recipe import recipe_view
 from toolloom.pipeline.store import Use
-from toolloom.schemas import parse_recipe
+from toolloom.schemas import Reason, parse_recipe
 
 
 def shown(view: Any) -> str:
@@ -80,6 +81,42 @@ def test_a_cost_that_lacks_a_model_says_so() -> None:
 def test_dollars_keep_three_digits_below_one(value: float, text: str) -> None:
     """A row may cost less than a cent."""
     assert dollars(value).startswith(text)
+
+
+def test_rows_of_templates_and_instructions_are_told() -> None:
+    """Rows count as dialogues, instructions do not; a run that only rewrites made no dialogue."""
+    made = counts(expanded=400, templates=21, instructions=95, rewritten=39)
+    assert (made.samples, made.accepted, made.made) == (4, 404, 499)
+    told = " ".join(shown(counts_view(made)).split())
+    assert "404 dialogues accepted" in told
+    assert "400 of them are rows of 21 templates. 95 instructions of 39 requests." in told
+    given = made.stages[0].model_copy(update={"given": True})
+    adds = made.model_copy(update={"stages": (given,), "expanded": 0})
+    assert (adds.samples, adds.accepted, adds.made) == (0, 0, 95)
+    told = shown(counts_view(adds))
+    assert "dialogues" not in told
+    assert "tested (published)" in told
+
+
+def test_a_recipe_tells_what_stands_beside() -> None:
+    """And the agent that it needs for it, which no other recipe names."""
+    plain, fields = toys.recipe(), {"expand": {"rows": 5000}, "rewrite": {"votes": 0}}
+    told = shown(Group(*recipe_view(toys.recipe(**fields))))
+    assert "Then 5,000 rows of templates, in train." in told
+    assert "Then requests at five granularities, each rated by no votes." in told
+    assert "rewriter" in told
+    assert "rewriter" not in shown(Group(*recipe_view(plain)))
+
+
+def test_a_rejected_instruction_is_shown_beside_its_request() -> None:
+    """Not the APIs that were on offer."""
+    step = {"category": "c", "tool": "t", "api": "a", "function": "f"}
+    seed = {"hybrid": "Book it.", "steps": [step], "pool": [toys.api().model_dump(mode="json")]}
+    row = toys.rejected(toys.sample(), "rewritten", Reason.TAG_NOT_NAMED).model_dump(mode="json")
+    told = shown(rejected_view({**row, "record": {"seed": seed, "level": "api", "text": "Do."}}))
+    assert '"request": "Book it."' in told
+    assert '"api": "Do."' in told
+    assert "station" not in told
 
 
 def test_a_recipe_tells_its_budget() -> None:

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.pipeline.checks import grounded, mentions, spans
+from toolloom.pipeline.checks.claims import unfounded
 from toolloom.pipeline.checks.dates import dates
+from toolloom.pipeline.checks.evidence import Evidence
 from toolloom.pipeline.checks.grounding import fixed, same
 
 NOW = dt.datetime(2026, 11, 21, 10, 0)  # a Saturday
@@ -28,6 +30,9 @@ def one_of(*values: str) -> dict[str, Any]:
 
 
 SAID: list[tuple[str, Any, dict[str, Any]]] = [
+    # as addresses write them
+    ("the weather in Palo Alto", "palo+alto", S),
+    ("the weather in Palo Alto", "Palo%20Alto", S),
     # numbers
     ("a table for 6 people", 6, I),
     ("a table for six people", 6, I),
@@ -144,6 +149,7 @@ SAID: list[tuple[str, Any, dict[str, Any]]] = [
 
 
 NOT_SAID: list[tuple[str, Any, dict[str, Any]]] = [
+    ("the weather in Palo Alto", "palo+alta", S),
     ("a table for six people", 7, I),
     ("a table for 16 people", 6, I),
     ("a table for people", 4, I),
@@ -309,3 +315,19 @@ def test_an_ordinal_before_a_noun_is_no_day(text: str, day: int | None) -> None:
     """«The first name» counts names; «the first» alone is a day."""
     found = {one.day for one in dates(text, dt.datetime(2026, 5, 17, 11))}
     assert day in found if day else not found
+
+
+def test_code_inside_a_founded_address_is_judged_with_it() -> None:
+    """The digits of an observed address are no code of their own; another address is a fault."""
+    evidence = Evidence(("james30@example.com",), (), (), NOW)
+    assert list(unfounded("The email is james30@example.com.", evidence)) == []
+    assert [c.kind for c in unfounded("The email is jane31@example.com.", evidence)] == ["address"]
+
+
+def test_range_of_numbers_is_no_time_of_day() -> None:
+    """«10 to 19» may be ten to seven; where no time was told it is two numbers, each of them held
+    against what was."""
+    evidence = Evidence((), (10, 19), (), NOW)
+    assert list(unfounded("It will be 10 to 19 degrees.", evidence)) == []
+    wrong = [c.text for c in unfounded("It will be 10 to 20 degrees.", evidence)]
+    assert len(wrong) == 1 and wrong[0].startswith("20")

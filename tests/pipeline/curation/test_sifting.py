@@ -25,7 +25,7 @@ from toolloom.pipeline.store import PlannedStage, RunFolder, StageMark
 from toolloom.pipeline.watch import Watch
 from toolloom.schemas import Query, Recipe, RecipeError, Record, Rejected, Sample
 
-SIFTS = tuple(stage for stage in STAGES if stage.sift)
+SIFTS = tuple(stage for stage in STAGES if stage.sift and not stage.beside)
 # The toys' words differ in a number only, and each makes one of five calls.
 CURATED = (*toys.STAGES, *SIFTS)
 PLAN = {"near": 1, "same_calls": 1}
@@ -42,7 +42,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_the_stages_after_tested() -> None:
     """Duplicates first, then benchmarks, then balance; none asks an agent."""
-    assert [(s.name, s.agent) for s in STAGES[4:]] == [
+    assert [(s.name, s.agent) for s in STAGES[4:] if not s.beside] == [
         ("tested", "tester"),
         ("deduplicated", ""),
         ("decontaminated", ""),

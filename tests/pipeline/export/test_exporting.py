@@ -57,7 +57,8 @@ def test_every_sample_is_in_rows_or_counted(name: str, shop: Shop, tmp_path: Pat
     report = export(shop, format_named(name), tmp_path / name)
     assert report.samples == 14
     assert report.held + report.unfit.total() == 14
-    assert report.rows == sum(report.files.values()) >= report.held
+    assert report.rows == sum(report.files.values())
+    assert report.rows >= report.held or name == "all-shot"  # which puts several into one row
     assert all(report.unfit) and all(path.is_file() for path in (*report.files, *report.notes))
     assert "{" not in report.hint and str(tmp_path.resolve()) in report.hint
 

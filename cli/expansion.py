@@ -1,0 +1,237 @@
+"""The commands that add to a version: rows of templates, and requests at five granularities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from toolloom.cli import templates as written
+from toolloom.cli.cache import CacheAt
+from toolloom.cli.console import HERE, Outputs, known
+from toolloom.cli.runs import Engine, LogJson, LogLevel, end, in_prefect, run_here, watched
+
+if TYPE_CHECKING:
+    from toolloom.pipeline.runner import Made
+    from toolloom.schemas import Recipe, Record
+
+HELP = "Add rows of templates to a dataset, or preview what written templates make."
+DATASET = "dataset"  # the command that is meant where none is named
+
+
+class OfDataset(TyperCommand):
+    """A command that is typed by its group's name alone."""
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **more: Any) -> Any:
+        return super().make_context(parent.info_name, args, parent=parent.parent, **more)
+
+
+class OrDataset(TyperGroup):
+    """Commands, and a dataset where none of them is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = bool(args) and args[0] in self.commands and args[0] != DATASET
+        return super().parse_args(ctx, args if named else [DATASET, *args])
+
+
+app = typer.Typer(cls=OrDataset, rich_markup_mode="markdown", help=HELP)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a dataset.")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="VERSION", help="Version to begin with, not the latest."),
+]
+Seed = Annotated[
+    int | None, typer.Option(min=0, help="Seed of what is drawn, in place of the last run's.")
+]
+RecipeAt = Annotated[
+    Path | None, typer.Option(metavar="RECIPE", help="Models, not those of the last run.")
+]
+Splits = Annotated[
+    list[str] | None, typer.Option("--split", metavar="SPLIT", help="A split; may be repeated.")
+]
+In = Annotated[Engine, typer.Option(help="`prefect` records it in Prefect; `local` does without.")]
+
+
+@app.command(name=DATASET, cls=OfDataset, hidden=True)
+def expand(
+    dataset: Name,
+    rows: Annotated[int | None, typer.Option(min=1, help="Rows to make, 100 by default.")] = None,
+    templates: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="Written templates: a file or folder; repeatable."),
+    ] = None,
+    no_mine: Annotated[
+        bool, typer.Option("--no-mine", help="Make no templates of accepted samples.")
+    ] = False,
+    no_ask: Annotated[
+        bool, typer.Option("--no-ask", help="Ask no model for APIs that have no template.")
+    ] = False,
+    split: Splits = None,
+    apart: Annotated[
+        bool, typer.Option("--apart", help="Hold combinations of APIs apart between splits.")
+    ] = False,
+    version: From = None,
+    seed: Seed = None,
+    recipe: RecipeAt = None,
+    outputs: Outputs = HERE,
+    engine: In = Engine.PREFECT,
+    cache: CacheAt = None,
+    log_json: LogJson = False,
+    log_level: LogLevel = None,
+) -> None:
+    """Add checked rows of templates to a dataset, as its next version.
+
+    Accepted samples become templates, and their values slots; a model is asked only for APIs that
+    have none. The rows of the version stay as they are. `toolloom expand preview` shows what
+    written templates make. Run the same command again to go on after a stop; what was added is
+    not added twice: another --seed or --rows adds more. Exit code 1 if there is nothing to add.
+
+    Example: `toolloom expand quickstart --rows 1000`
+    """
+    from toolloom.schemas import ExpansionPlan
+
+    _check_splits(split)
+    plan = _plan(
+        ExpansionPlan,
+        rows=rows,
+        templates=[str(path) for path in templates or ()] or None,
+        mine=False if no_mine else None,
+        ask=False if no_ask else None,
+        splits=split or None,
+        apart=True if apart else None,
+    )
+    planned = _planned(dataset, outputs, version, seed, recipe, expand=plan)
+    what = f"Adding {planned.expand.rows if planned.expand else 0:,} rows of templates"
+    made = _add("expand", planned, what, outputs, recipe, engine, cache, log_json, log_level)
+    end(made, outputs, f" Another --seed than {planned.seed}, or more --templates, may add rows.")
+
+
+def rewrite(
+    dataset: Name,
+    seeds: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="ToolBench solution trees, or a folder; repeatable."),
+    ] = None,
+    votes: Annotated[
+        int | None, typer.Option(min=0, max=15, help="Ratings of each text: odd, or 0.")
+    ] = None,
+    coarse: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Share of the two least telling levels trained on; 0.5."),
+    ] = None,
+    expanded: Annotated[
+        bool, typer.Option("--expanded", help="Rewrite rows of templates too.")
+    ] = False,
+    split: Splits = None,
+    version: From = None,
+    seed: Seed = None,
+    recipe: RecipeAt = None,
+    outputs: Outputs = HERE,
+    engine: In = Engine.PREFECT,
+    cache: CacheAt = None,
+    log_json: LogJson = False,
+    log_level: LogLevel = None,
+) -> None:
+    """Rewrite requests at five granularities, in the dataset's next version.
+
+    Each request that calls something is told in full, as a situation alone, and by the names of
+    categories, tools and APIs. With --seeds and a NAME that is new, a dataset is made of ToolBench
+    queries alone. Requests that have instructions already are left alone. Run the same command
+    again to go on after a stop. Exit code 1 if there is nothing to add.
+
+    Example: `toolloom rewrite quickstart --votes 1`
+    """
+    from toolloom.schemas import RewritePlan
+
+    _check_splits(split)
+    plan = _plan(
+        RewritePlan,
+        seeds=[str(path) for path in seeds or ()] or None,
+        votes=votes,
+        coarse=coarse,
+        expanded=True if expanded else None,
+        splits=split or None,
+    )
+    planned = _planned(dataset, outputs, version, seed, recipe, rewrite=plan)
+    what = "Rewriting requests"
+    made = _add("rewrite", planned, what, outputs, recipe, engine, cache, log_json, log_level)
+    end(made, outputs, " Requests that have instructions already are not rewritten.")
+
+
+def _check_splits(names: list[str] | None) -> None:
+    from toolloom.schemas import Split
+
+    for name in names or ():
+        known("--split", name, list(Split))
+
+
+def _plan(kind: type[Record], **options: Any) -> Any:
+    """What was asked for, with the defaults of what was not. Raises RecipeError."""
+    from pydantic import ValidationError
+
+    from toolloom.schemas import RecipeError
+
+    given = {name: value for name, value in options.items() if value is not None}
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = "".join(f"--{part}" for part in first["loc"][:1])
+        raise RecipeError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from error
+
+
+def _planned(
+    dataset: str,
+    outputs: Path,
+    version: str | None,
+    seed: int | None,
+    recipe: Path | None,
+    **plan: Any,
+) -> Recipe:
+    from toolloom.pipeline.extend import plan_extension
+    from toolloom.schemas import load_recipe
+
+    base = None if recipe is None else load_recipe(recipe)
+    return plan_extension(outputs, dataset, version=version, seed=seed, recipe=base, **plan)
+
+
+def _add(
+    command: str,
+    planned: Recipe,
+    what: str,
+    outputs: Path,
+    recipe: Path | None,
+    engine: Engine,
+    cache: str | None,
+    log_json: bool,
+    log_level: Any,
+) -> Made:
+    """Carry a plan out, here or in Prefect."""
+    assert planned.extend
+    begun = planned.extend.version
+    plan = planned.expand or planned.rewrite
+    assert plan
+    parameters: dict[str, Any] = {
+        "dataset": planned.name,
+        "outputs": str(outputs),
+        "version": begun.rpartition("/")[2] or None,
+        "seed": planned.seed,
+        # Not its fields: Prefect keeps parameters, passwords included.
+        "recipe": None if recipe is None else str(recipe.resolve()),
+        "plan": plan.model_dump(mode="json"),
+    }
+    with watched(planned, log_json, log_level) as watch:
+        where = f"run {planned.run_id} in {outputs / 'runs'}"
+        to = begun or f"{planned.name}, which is new"
+        watch.say("run", f"{what}, for {to}: {where}", run=planned.run_id)
+        if engine is Engine.PREFECT:
+            return in_prefect(
+                watch, lambda flows: flows.start_adding(command, parameters, watch, None, cache)
+            )
+        return run_here(planned, outputs, watch, cache)
+
+
+app.command()(written.preview)

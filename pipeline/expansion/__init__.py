@@ -1,0 +1,1 @@
+"""Templates: mined, written or asked for, and expanded into checked rows."""

@@ -1,0 +1,147 @@
+"""Which rows of which templates are made: distinct ones, as evenly as can be, by split."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolloom.pipeline.curation.shingles import hashed, mixed
+from toolloom.pipeline.expansion.composition import Row
+from toolloom.pipeline.expansion.mould import Mould
+from toolloom.pipeline.splits import SEEN, needed, seen_split, split_of, stray, tool_of, zone
+from toolloom.schemas import JsonObject, Scenario, Split, SplitPlan
+
+AT_ONCE = 2_000  # rows that are drawn together
+_ROUNDS = 6
+_MOST = 2**62  # rows beyond which each choice is drawn by itself
+
+
+class Order:
+    """All rows of a template in an order of chance, in no memory: a permutation of their numbers.
+
+    A Feistel network over the next power of four, walked until it comes back among the numbers
+    (Black and Rogaway, 2002, section 4). Beyond 2^62 rows, where none is drawn twice but by an
+    unlikely chance, each choice is drawn by itself.
+    """
+
+    def __init__(self, sizes: Sequence[int], rng: random.Random) -> None:
+        self.sizes = tuple(sizes)
+        self.count = math.prod(self.sizes)
+        self._keys = [np.uint64(rng.getrandbits(64)) for _ in range(_ROUNDS + len(self.sizes))]
+        bits = (min(self.count, _MOST) - 1).bit_length()
+        self._half = np.uint64(max(1, (bits + 1) // 2))
+        self._mask = np.uint64((1 << int(self._half)) - 1)
+
+    def rows(self, start: int, count: int) -> NDArray[np.int64]:
+        """Rows by their place in the order: fewer at its end."""
+        numbers = np.arange(start, min(start + count, self.count), dtype=np.uint64)
+        if self.count > _MOST:
+            columns = [
+                mixed(numbers + key) % np.uint64(size)
+                for key, size in zip(self._keys[_ROUNDS:], self.sizes, strict=True)
+            ]
+            return np.stack(columns, axis=1).astype(np.int64)
+        places = self._permuted(numbers)
+        columns = []
+        for size in self.sizes:
+            places, column = np.divmod(places, np.uint64(size))
+            columns.append(column)
+        return np.stack(columns, axis=1).astype(np.int64)
+
+    def _permuted(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        found = self._once(numbers)
+        while len(out := np.flatnonzero(found >= self.count)):
+            found[out] = self._once(found[out])
+        return found
+
+    def _once(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        left, right = numbers >> self._half, numbers & self._mask
+        for key in self._keys[:_ROUNDS]:
+            left, right = right, left ^ (mixed(right + key) & self._mask)
+        return (left << self._half) | right
+
+
+def mark(calls: str, words: str) -> int:
+    """Eight bytes for what a row calls and says."""
+    return hashed(f"{calls}\0{words}")
+
+
+class Places:
+    """Which split a row of a template is in."""
+
+    def __init__(self, mould: Mould, plan: SplitPlan) -> None:
+        self._plan = plan
+        zones = {zone(plan, *tool_of(api)) for api in needed(mould.query)}
+        self._unseen = not zones <= {Split.TRAIN}
+        alone = not any(map(plan.weight, SEEN[1:]))
+        self.fixed = split_of(plan, mould.query) if self._unseen or alone else None
+        """The split of all its rows, if it is the same."""
+
+    def of(self, calls: str) -> Split:
+        return self.fixed or seen_split(self._plan, calls)
+
+    def among(self, splits: Iterable[Split], query: JsonObject) -> list[Split]:
+        """Those of some splits that its rows may be in."""
+        return [
+            split
+            for split in splits
+            if (self.fixed is split if self.fixed else split in SEEN and self._plan.weight(split))
+            and stray(self._plan, query, split) is None
+        ]
+
+
+class Drawn(NamedTuple):
+    """A row, its place in the order, its split, and what it calls and says."""
+
+    row: Row
+    place: int
+    split: Split
+    mark: int
+
+
+class Draw:
+    """The rows of a template in an order of chance, as far as they are in the wanted splits."""
+
+    def __init__(
+        self, mould: Mould, places: Places, splits: Iterable[Split], rng: random.Random
+    ) -> None:
+        self._mould, self._places, self._splits = mould, places, frozenset(splits)
+        self._order = Order([len(c.rows) for c in mould.template.choices], rng)
+        self._original = mould.template.kind == "mined"
+        self.count = self._order.count
+
+    def rows(self, start: int, count: int) -> Iterator[Drawn]:
+        """Those from a place in the order on. The sample of a mined template is none of them."""
+        table = self._order.rows(start, count)
+        places: list[list[int]] = table.T.tolist()
+        calls = self._mould.signatures(places, len(table))
+        said = self._mould.words(places, len(table))
+        fixed = self._places.fixed
+        drawn = zip(zip(*places, strict=True), calls, said, strict=True)
+        for place, (row, made, words) in enumerate(drawn, start):
+            split = fixed or self._places.of(made)
+            if split in self._splits and (any(row) or not self._original):
+                yield Drawn(row, place, split, mark(made, words))
+
+
+def even(wanted: int, most: Sequence[int]) -> list[int]:
+    """So many rows over templates that have at most so many: each the same, as far as it can."""
+    found = [0] * len(most)
+    open_ = sorted(range(len(most)), key=lambda place: most[place])
+    for done, place in enumerate(open_):
+        left = len(open_) - done
+        found[place] = min(most[place], -(-wanted // left) if left else 0)
+        wanted -= found[place]
+    return found
+
+
+def combination(need: JsonObject) -> tuple[str, ...]:
+    """The APIs that the calls of a need go to, as `Template.combination`; none if none is made."""
+    if need.get("scenario") == Scenario.IRRELEVANCE:
+        return ()
+    return tuple(sorted(call["api"] for call in need["intent"]))

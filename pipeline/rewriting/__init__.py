@@ -1,0 +1,1 @@
+"""The rewriter's certain parts: seeds, spoken names, checks, training rows."""

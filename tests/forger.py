@@ -1,0 +1,77 @@
+"""A forger, who tampers with a version and makes all hashes right again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from toolloom.pipeline.card import card
+from toolloom.pipeline.configs import CONFIGS
+from toolloom.pipeline.tables import Tables
+from toolloom.pipeline.verify_report import Fault, Kind, Report
+
+Row = dict[str, Any]
+
+
+def rows_of(version: Path, config: str, split: str) -> list[Row]:
+    path = version / config / f"{split}-00000-of-00001.parquet"
+    found: list[Row] = pq.read_table(path, arrow_extensions_enabled=False).to_pylist()
+    return found
+
+
+def write_rows(version: Path, config: str, split: str, rows: list[Row]) -> None:
+    known = {each.name: each for each in CONFIGS}
+    with Tables(version / "new") as tables:
+        for row in rows:
+            tables.add(known[config], split, row)
+        tables.finish()
+    name = f"{config}/{split}-00000-of-00001.parquet"
+    (version / "new" / name).replace(version / name)
+    shutil.rmtree(version / "new")
+
+
+def read_manifest(version: Path) -> Row:
+    found: Row = json.loads((version / "manifest.json").read_bytes())
+    return found
+
+
+def fix(version: Path, manifest: Row | None = None, remade: bool = True) -> None:
+    """Make numbers of rows, hashes, the card and the sums fit what is there."""
+    manifest = manifest or read_manifest(version)
+    for config in manifest["configs"].values():
+        for sheet in config.values():
+            for name, told in sheet["files"].items():
+                raw = (version / name).read_bytes()
+                rows = pq.read_metadata(version / name).num_rows
+                told |= {"rows": rows, "sha256": hashed(raw), "bytes": len(raw)}
+            sheet["rows"] = sum(told["rows"] for told in sheet["files"].values())
+    if remade:
+        (version / "README.md").write_text(card(manifest))
+    for name in manifest["files"]:
+        manifest["files"][name] = hashed((version / name).read_bytes())
+    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    (version / "manifest.json").write_text(text)
+    names = sorted(p.relative_to(version).as_posix() for p in version.rglob("*") if p.is_file())
+    lines = [f"{hashed((version / n).read_bytes())}  {n}\n" for n in names if n != "SHA256SUMS"]
+    (version / "SHA256SUMS").write_text("".join(lines))
+
+
+def hashed(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
+
+
+def with_query(row: Row, change: Callable[[Row], None]) -> Row:
+    dialogue = json.loads(row["dialogue"])
+    change(dialogue["query"])
+    text = json.dumps(dialogue, ensure_ascii=False, separators=(",", ":"))
+    return {**row, "dialogue": text}
+
+
+def found(report: Report, kind: Kind) -> list[Fault]:
+    return [fault for fault in report.faults if fault.kind is kind]

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import beside
+import pytest
+import toys
+
+from toolloom.pipeline.extend import is_expanded, plan_extension
+from toolloom.pipeline.regenerate import plan_regeneration
+from toolloom.pipeline.report import count
+from toolloom.pipeline.runner import Made, make_dataset, run
+from toolloom.pipeline.stage import Context, Outcome, Sifting, Stage
+from toolloom.pipeline.store import RunFolder
+from toolloom.pipeline.versions import Version, find_version
+from toolloom.schemas import (
+    EndpointDown,
+    ExpansionPlan,
+    NothingFound,
+    PublishError,
+    Recipe,
+    RecipeError,
+    Record,
+    RewritePlan,
+    Seed,
+    Split,
+    Step,
+)
+
+STAGES = (*toys.SPLIT_STAGES, *beside.BESIDE)
+ROWS, LEVELS = ExpansionPlan(rows=5), RewritePlan(votes=0)
+
+
+def recipe(**changes: Any) -> Recipe:
+    fields = {"queries": {"count": 40, "distractors": 1}, "splits": {"unseen": ["c1"]}}
+    return toys.recipe(**{**fields, **changes})
+
+
+async def make(outputs: Path, of: Recipe, stages: tuple[Stage, ...] = STAGES) -> Made:
+    return await make_dataset(of, outputs=outputs, stages=stages)
+
+
+def of(made: Made) -> Version:
+    assert made.published
+    return made.published.version
+
+
+def idle(name: str) -> Any:
+    async def work(record: Record, context: Context) -> Outcome:
+        raise AssertionError(f"{name} is asked again")
+
+    return work
+
+
+# What an extension may do: no stage before `templates` asks anything.
+ADDING = (
+    *(dataclasses.replace(s, work=idle(s.name)) for s in toys.SPLIT_STAGES),
+    *beside.BESIDE,
+)
+
+
+def rows(version: Version, config: str = "samples") -> dict[str, dict[str, Any]]:
+    return {row["id"]: row for s in version.splits(config) for row in version.rows(config, s)}
+
+
+async def test_rows_and_instructions_are_added_as_versions(tmp_path: Path) -> None:
+    """Nothing that is published is asked again or changed, and each addition is a version."""
+    first = of(await make(tmp_path, recipe()))
+    expanded = of(await make(tmp_path, plan_extension(tmp_path, "toy", expand=ROWS), ADDING))
+    second = await make(tmp_path, plan_extension(tmp_path, "toy", rewrite=LEVELS), ADDING)
+    rewritten = of(second)
+    assert [v.number for v in (first, expanded, rewritten)] == ["1.0.0", "1.1.0", "1.2.0"]
+    before, after = rows(first), rows(rewritten)
+    assert {name: after[name] for name in before} == before
+    new = [after[name] for name in after if name not in before]
+    assert len(new) == 5
+    assert all(is_expanded(rewritten, row) for row in new)
+    assert not any(is_expanded(rewritten, row) for row in before.values())
+    assert {row["sample"] for row in rows(rewritten, "instructions").values()} == set(before)
+    counts = second.summary.counts
+    assert [(s.name, s.given) for s in counts.stages] == [
+        ("apis", True),
+        ("tested", True),
+        ("rewritten", False),
+    ]
+    assert (counts.accepted, counts.rewritten, counts.made) == (
+        0,
+        len(before),
+        counts.instructions,
+    )
+
+
+async def test_the_same_addition_is_not_made_twice(tmp_path: Path) -> None:
+    """The same words show the version they made, also when others were added since; another seed
+    adds more, with numbers of its own."""
+    await make(tmp_path, recipe())
+    once = await make(tmp_path, plan_extension(tmp_path, "toy", expand=ROWS))
+    await make(tmp_path, plan_extension(tmp_path, "toy", rewrite=LEVELS))
+    again = await make(tmp_path, plan_extension(tmp_path, "toy", expand=ROWS))
+    assert again.published and once.published
+    assert (again.published.fresh, again.published.label) == (False, "toy/1.1.0")
+    more = of(await make(tmp_path, plan_extension(tmp_path, "toy", expand=ROWS, seed=9)))
+    assert more.number == "1.3.0"
+    new = sorted(set(rows(more)) - set(rows(once.published.version)))
+    assert len(new) == 5
+    assert all(name.endswith("-x000001") for name in new)
+
+
+async def test_requests_that_have_instructions_are_left_alone(tmp_path: Path) -> None:
+    """A second rewrite adds nothing; one of rows of templates rewrites these."""
+    await make(tmp_path, recipe())
+    await make(tmp_path, plan_extension(tmp_path, "toy", rewrite=LEVELS))
+    other = LEVELS.model_copy(update={"coarse": 1.0})
+    made = await make(tmp_path, plan_extension(tmp_path, "toy", rewrite=other))
+    assert (made.published, made.summary.counts.made) == (None, 0)
+    await make(tmp_path, plan_extension(tmp_path, "toy", expand=ROWS))
+    too = LEVELS.model_copy(update={"expanded": True})
+    made = await make(tmp_path, plan_extension(tmp_path, "toy", rewrite=too))
+    assert made.summary.counts.rewritten == 5
+
+
+async def test_an_extension_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    """With the answers it has, and to the same bytes."""
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    for outputs in (whole, broken):
+        await make(outputs, recipe())
+    left = 3
+
+    async def dies(record: Seed, context: Context) -> Outcome:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise EndpointDown("nobody answers")
+        return await beside.tell(record, context)
+
+    stages = (*STAGES[:-1], dataclasses.replace(STAGES[-1], work=dies))
+    planned = plan_extension(broken, "toy", rewrite=LEVELS)
+    with pytest.raises(EndpointDown):
+        await make(broken, planned, stages)
+    sums = []
+    for outputs in (whole, broken):
+        made = of(await make(outputs, plan_extension(outputs, "toy", rewrite=LEVELS)))
+        sums.append((made.path / "SHA256SUMS").read_bytes())
+    assert sums[0] == sums[1]
+
+
+async def test_a_run_makes_what_its_recipe_asks(tmp_path: Path) -> None:
+    """Rows of templates and instructions are in its first version, and in its counts."""
+    asked = recipe(expand={"rows": 5}, rewrite={"votes": 0})
+    made = await make(tmp_path, asked)
+    counts, folder = made.summary.counts, RunFolder(Path(made.summary.path))
+    assert counts.accepted == counts.samples + 5 == sum(1 for _ in folder.accepted())
+    assert counts.samples == sum(1 for _ in folder.samples())
+    assert (counts.expanded, counts.templates) == (5, 5)
+    assert counts.levels["api"].accepted + counts.levels["api"].rejected == counts.samples
+    assert counts == count(folder)
+    assert sum(1 for name in rows(of(made)) if "-x" in name) == 5
+    again = await make(tmp_path, asked)
+    assert again.published and not again.published.fresh
+    plain = plan_extension(tmp_path, "toy", expand=ExpansionPlan(rows=6))
+    assert (plain.rewrite, plain.expand) == (None, ExpansionPlan(rows=6))
+
+
+async def test_a_dataset_may_begin_with_nothing(tmp_path: Path) -> None:
+    """Seeds of its own are enough for instructions; without them the dataset must be there."""
+
+    def gather(given: Sifting) -> Iterator[Record]:
+        step = Step(category="Travel", tool="Rail", api="Find", function="rail_find")
+        for number in range(3):
+            yield Seed(id=f"t{number}", split=Split.TRAIN, hybrid=f"Find {number}.", steps=(step,))
+
+    stages = (*STAGES[:-1], dataclasses.replace(STAGES[-1], gather=gather, ready=None))
+    plan = RewritePlan(seeds=("trees",), votes=0)
+    version = of(await make(tmp_path, plan_extension(tmp_path, "trees", rewrite=plan), stages))
+    assert (version.label, version.splits("samples")) == ("trees/1.0.0", [])
+    assert len(rows(version, "instructions")) == 4
+    again = plan_extension(tmp_path, "trees", rewrite=plan)
+    assert again.extend and again.extend.version == ""
+    with pytest.raises(NothingFound, match="trees/1.0.0"):
+        plan_extension(tmp_path, "nope", rewrite=LEVELS)
+    with pytest.raises(NothingFound):
+        plan_extension(tmp_path, "nope", expand=ROWS)
+    with pytest.raises(RecipeError, match="name"):
+        plan_extension(tmp_path, "No Name", rewrite=plan)
+
+
+async def test_a_split_of_an_extended_dataset_is_made_anew(tmp_path: Path) -> None:
+    """By the run that made the split, and not by one that added to it; with its part of rows."""
+    await make(tmp_path, recipe(expand={"rows": 5}))
+    await make(tmp_path, plan_extension(tmp_path, "toy", expand=ExpansionPlan(rows=7)))
+    train = plan_regeneration(tmp_path, "toy", "train")
+    assert (train.extend, train.expand) == (None, ExpansionPlan(rows=5))
+    assert plan_regeneration(tmp_path, "toy", "test_category").expand is None
+    assert plan_regeneration(tmp_path, "toy", "train", only_rejected=True).expand is None
+    version = of(await make(tmp_path, train))
+    assert sum(1 for name in rows(version) if "-x" in name) == 5
+    both = recipe(expand={"rows": 70, "splits": ["train", "validation"]}, rewrite={"seeds": ["s"]})
+    part = plan_regeneration(tmp_path, "toy", "validation", recipe=both)
+    assert part.expand == ExpansionPlan(rows=10, splits=(Split.VALIDATION,))
+    assert part.rewrite == RewritePlan()
+
+
+async def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    """A version, a version that was replaced, and a recipe that adds nothing."""
+    await make(tmp_path, recipe())
+    planned = plan_extension(tmp_path, "toy/1.0.0", expand=ROWS)
+    with pytest.raises(NothingFound, match="1.0.0"):
+        plan_extension(tmp_path, "toy", expand=ROWS, version="7.0.0")
+    with pytest.raises(RecipeError, match="nothing to add"):
+        await run(planned.model_copy(update={"expand": None}), outputs=tmp_path, stages=STAGES[:-1])
+    other = find_version(tmp_path, "toy").path / "manifest.json"
+    told = json.loads(other.read_text())
+    other.write_text(json.dumps({**told, "content": "another"}))
+    with pytest.raises(PublishError, match="its content is another"):
+        await run(planned, outputs=tmp_path, stages=STAGES)

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import beside
+import pytest
+import toys
+
+from toolloom.pipeline.estimate import estimate
+from toolloom.pipeline.job import legs
+from toolloom.pipeline.report import count
+from toolloom.pipeline.runner import preview, run
+from toolloom.pipeline.stage import Sifting, Stage, main_before, planned, ready
+from toolloom.pipeline.stages import STAGES
+from toolloom.pipeline.stages_beside import EXPANDED, REWRITTEN, TEMPLATES
+from toolloom.pipeline.store import RunFolder
+from toolloom.pipeline.watch import Watch
+from toolloom.schemas import Query, Recipe, RecipeError, Record, Sample
+
+BOTH = {"expand": {"rows": 5}, "rewrite": {"votes": 0}}
+WITH_BESIDE = (*toys.STAGES, *beside.BESIDE)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = (p for p in folder.rglob("*") if p.suffix in {".jsonl", ".json"})
+    return {str(p.relative_to(folder)): p.read_bytes() for p in found}
+
+
+def test_a_recipe_asks_for_what_stands_beside() -> None:
+    """Templates before curation's last stages, instructions after; none of them unless asked."""
+    names = [stage.name for stage in STAGES]
+    assert names[5:] == [
+        "deduplicated",
+        "templates",
+        "expanded",
+        "decontaminated",
+        "balanced",
+        "rewritten",
+    ]
+    added = {s.name for s in planned(STAGES, toys.recipe(**BOTH))}
+    added -= {s.name for s in planned(STAGES, toys.recipe())}
+    assert added == {"templates", "expanded", "rewritten"}
+    assert {s.name for s in STAGES if s.beside} == added
+
+
+def test_a_stage_reads_the_rows_and_not_what_stands_beside() -> None:
+    """What is beside the rows ends a leg, so that all of it is there."""
+    names = {s.name: s for s in STAGES}
+    for name, before in (("decontaminated", "deduplicated"), ("rewritten", "balanced")):
+        found = main_before(STAGES, names[name])
+        assert found and found.name == before
+    found_legs = [[s.name for s in leg] for leg in legs(WITH_BESIDE, lambda stage: False)]
+    assert found_legs[2:] == [["templates"], ["expanded"], ["rewritten"]]
+    after = Stage("after", "", Sample, Sample, toys.test_queries)
+    alone = list(legs((toys.QUERIES, beside.TEMPLATES, after), lambda stage: False))
+    assert [len(leg) for leg in alone] == [1, 1, 1]
+
+
+def test_files_that_are_not_there_are_told_at_the_start(tmp_path: Path) -> None:
+    """Before anything is asked: templates, solution trees and the rows' benchmarks."""
+    gone = str(tmp_path / "gone")
+    for field, fields in (
+        (r"expand\.templates", {"expand": {"templates": [gone]}}),
+        (r"rewrite\.seeds", {"rewrite": {"seeds": [gone]}}),
+        (r"curation\.against", {"expand": {}, "curation": {"against": [gone]}}),
+    ):
+        with pytest.raises(RecipeError, match=field):
+            ready((TEMPLATES, EXPANDED, REWRITTEN), toys.recipe(**fields))
+    ready((TEMPLATES, EXPANDED, REWRITTEN), toys.recipe(**BOTH))
+
+
+async def test_what_a_stage_that_gathers_is_given(tmp_path: Path) -> None:
+    """The rows as often as it wants, and what any stage before it accepted; of a stage that is
+    not before it, nothing."""
+    seen: dict[str, int] = {}
+
+    def gather(given: Sifting) -> Iterator[Record]:
+        seen.update({n: given.earlier(n).count for n in ("queries", "templates", "s", "none")})
+        seen["rows"] = sum(1 for _ in given.rows) + sum(1 for _ in given.rows)
+        return iter(())
+
+    last = Stage("s", "query", Query, Sample, toys.test_queries, beside=True, gather=gather)
+    recipe = toys.recipe(expand={"rows": 5})
+    await run(recipe, outputs=tmp_path, stages=(*toys.STAGES, *beside.BESIDE[:2], last))
+    assert seen == {"queries": 19, "templates": 16, "s": 0, "none": 0, "rows": 34}
+
+
+async def test_shards_do_not_matter(tmp_path: Path) -> None:
+    """Templates, rows and instructions are the same to the byte, in whatever shards."""
+    made = []
+    for size in (1, 4, 64):
+        recipe, outputs = toys.recipe(**BOTH, shard_size=size), tmp_path / str(size)
+        summary = await run(recipe, outputs=outputs, stages=WITH_BESIDE)
+        stages = (RunFolder(Path(summary.path)).stage(s.name).path for s in beside.BESIDE)
+        made.append([(path / "accepted.jsonl").read_bytes() for path in stages])
+    assert made[0] == made[1] == made[2]
+
+
+async def test_a_run_under_way_shows_what_there_is(tmp_path: Path) -> None:
+    """Rows of templates count as soon as they are chosen, and samples all the time."""
+    recipe = toys.recipe(**BOTH)
+    summary = await run(recipe, outputs=tmp_path, stages=WITH_BESIDE)
+    folder = RunFolder(Path(summary.path))
+    (folder.stage("expanded").path / "done.json").unlink()
+    assert (count(folder).accepted, sum(1 for _ in folder.accepted())) == (17, 17)
+    (folder.stage("rewritten").path / "done.json").unlink()
+    assert count(folder).instructions == 0
+
+
+async def test_previews_show_some_of_each(tmp_path: Path) -> None:
+    """A few samples, rows of templates and instructions."""
+    seen = await preview(toys.recipe(**BOTH), 2, stages=WITH_BESIDE)
+    assert [("-x" in sample.id) for sample in seen.samples] == [False, False, True, True]
+    assert 0 < len(seen.instructions) <= 10
+
+
+async def test_a_forecast_counts_what_stands_beside(tmp_path: Path) -> None:
+    """Requests of the rewriter for all rows of the run, and the rows that are wanted."""
+    told = await estimate(
+        toys.recipe(expand={"rows": 500}, rewrite={"votes": 0}),
+        7,
+        outputs=tmp_path,
+        stages=WITH_BESIDE,
+    )
+    found = {stage.name: stage for stage in told.stages}
+    assert found["expanded"].accepted == 500
+    rows = found["tested"].accepted
+    assert told.expected.accepted == rows + 500
+    assert found["rewritten"].records == rows
+    assert found["rewritten"].use.requests == 4 * rows
+    assert told.unseen == ()
+
+
+class Quiet(Watch):
+    def tell(self) -> None: ...
+
+
+def test_totals_go_by_the_rows() -> None:
+    """Not by what stands beside them; how much is gathered is known when it has been."""
+    watch = Quiet()
+    stages = planned(STAGES, toys.recipe(**BOTH))
+    watch.planned(toys.recipe(**BOTH), stages)
+    totals = {stage.name: (stage.total, stage.sure) for stage in watch.figures()}
+    assert totals["templates"] == totals["rewritten"] == (21, False)
+    assert totals["expanded"] == (21, False)
+
+
+KILLED = """
+import asyncio, dataclasses, sys, time
+from pathlib import Path
+import beside, toys
+from toolloom.pipeline.runner import run
+calls = []
+def slow(stage):
+    async def work(record, context):
+        calls.append(record)
+        if len(sys.argv) > 2 and stage.name == sys.argv[3] and len(calls) > 6:
+            Path(sys.argv[2]).touch()
+            await asyncio.sleep(60)
+        return await stage.work(record, context)
+    def sift(given):
+        for each in stage.sift(given):
+            if len(sys.argv) > 2 and stage.name == sys.argv[3]:
+                Path(sys.argv[2]).touch()
+                time.sleep(60)
+            yield each
+    return dataclasses.replace(stage, work=stage.work and work, sift=stage.sift and sift)
+recipe = toys.recipe(expand={"rows": 5}, rewrite={"votes": 0})
+stages = (*toys.STAGES, *map(slow, beside.BESIDE))
+asyncio.run(run(recipe, outputs=Path(sys.argv[1]), stages=stages))
+"""
+
+
+def start(*arguments: Path | str) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join([str(Path(toys.__file__).parent), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.Popen([sys.executable, "-c", KILLED, *arguments], env=environment)
+
+
+def test_killed_in_any_of_them_a_run_ends_like_an_unbroken_one(tmp_path: Path) -> None:
+    """After kill -9 the stage has no marker, and the next process goes on to equal bytes."""
+    broken, whole = tmp_path / "broken", tmp_path / "whole"
+    recipe: Recipe = toys.recipe(**BOTH)
+    for stage in beside.BESIDE:
+        sign = tmp_path / stage.name
+        process = start(broken, sign, stage.name)
+        while not sign.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        folder = RunFolder(broken / "runs" / recipe.run_id)
+        assert folder.stage(stage.name).mark is None
+    for outputs in (broken, whole):
+        assert start(outputs).wait() == 0
+    assert files(broken) == files(whole)
