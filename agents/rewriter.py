@@ -41,6 +41,7 @@ LEVELS = (
 )
 NAMING = LEVELS[2:]  # the levels whose text names tags
 MOST_SPANS = 16  # of a request offered as its statement
+LONGEST_TAG = 200  # characters of a tag that a model is shown
 DETAIL = 500  # characters of faults that a model is told
 
 Texts: TypeAlias = Mapping[Granularity, str]
@@ -134,7 +135,7 @@ def question(seed: Seed, level: Granularity, statement: str, spoken: Sequence[st
             "level": level.value,
             "statement": statement,
             "names": list(dict.fromkeys(spoken)),
-            "tags": list(dict.fromkeys(tags)),
+            "tags": list(dict.fromkeys(" ".join(tag.split())[:LONGEST_TAG] for tag in tags)),
         },
     )
 

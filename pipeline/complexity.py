@@ -54,6 +54,8 @@ class Complexity(Record):
     reversed_f1: float = Field(description="Mean of min (1 - F1) * 100.")
     tests: int = Field(description="|T|: samples that are tested.")
     shown: int = Field(description="|X|: samples that are examples.")
+    idle_tests: int = Field(default=0, description="Samples of the test left out: no call.")
+    idle_examples: int = Field(default=0, description="Samples of the examples left out: no call.")
     apis: int = Field(description="|D|: APIs of the dataset.")
     test_combinations: int = Field(description="Different combinations among the tests.")
     example_combinations: int = Field(description="Different combinations among the examples.")
@@ -202,29 +204,52 @@ def complexity(
     With `demonstrations` the examples are a few of theirs in which every API occurs (section 4.2).
     Raises NothingFound for a split without samples, StoreError for damaged files.
     """
-    tests = version.splits("samples") if test is None else [test]
-    for split in (*tests, examples):
+    splits = version.splits("samples") if test is None else [test]
+    for split in (*splits, examples):
         _check(version, split)
     apis = len(apis_of(version))
     if not apis:
         raise NothingFound(f"{version.label}: its config `apis` is empty, so |D| is not known.")
     chosen = _chosen(version, examples) if demonstrations else None
+    idle = 0
     if chosen:
-        known, shown = {}, Counter(one.apis for one in chosen.demonstrations)
+        shown = Counter(one.apis for one in chosen.demonstrations)
     else:
-        shown = combinations(version, examples)
-        known = {examples: shown}
-    figures = (
-        Complexity(
-            test=split,
-            examples=examples,
-            demonstrations=demonstrations,
-            **measure(known.get(split) or combinations(version, split), shown, apis, keep=keep),
-        )
-        for split in tests
-    )
+        shown, idle = calling(version, examples)
+    figures = []
+    for split in splits:
+        known = not chosen and split == examples
+        tests, left_out = (shown, idle) if known else calling(version, split, test is not None)
+        if tests:
+            told = measure(tests, shown, apis, keep=keep)
+            figures.append(
+                Complexity(
+                    test=split,
+                    examples=examples,
+                    demonstrations=demonstrations,
+                    idle_tests=left_out,
+                    idle_examples=idle,
+                    **told,
+                )
+            )
     lacking = chosen.uncovered if chosen else ()
     return Report(dataset=version.label, figures=tuple(figures), uncovered=lacking)
+
+
+def calling(version: Version, split: str, needed: bool = True) -> tuple[Counter[Combination], int]:
+    """The combinations of the samples that call something, and how many samples do not.
+
+    Those, as where no API fits, have no combination to come by, and as an example each would be
+    the nearest to nearly everything, as it has no call to drop. Raises NothingFound if no sample
+    calls anything, if some are `needed`.
+    """
+    found = combinations(version, split)
+    idle = found.pop((), 0)
+    if needed and not found:
+        raise NothingFound(
+            f"{version.label}: no sample of {split} calls an API, so there is nothing to compare."
+        )
+    return found, idle
 
 
 def combinations(version: Version, split: str) -> Counter[Combination]:

@@ -21,6 +21,12 @@ def report_view(report: Report) -> Iterator[RenderableType]:
     title = f"{report.dataset}: calls against {first.shown:,} {kind} of {first.examples}"
     yield text(f"{title}, |D| = {first.apis:,} APIs", "bold")
     yield from _whole(first) if len(report.figures) == 1 else _lines(report.figures)
+    idle = sum(one.idle_tests for one in report.figures)
+    if first.examples not in {one.test for one in report.figures}:
+        idle += first.idle_examples
+    if idle:
+        yield ""
+        yield f"Left out, as they call nothing: {idle:,} samples."
     if report.uncovered:
         yield ""
         yield f"Called by no sample of {first.examples}, {len(report.uncovered):,} in all:"

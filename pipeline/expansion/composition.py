@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolloom.pipeline.checks.evidence import says_no
+from toolloom.pipeline.checks.grounding import leaves
+from toolloom.pipeline.checks.phrases import is_code
+from toolloom.pipeline.checks.polarity import is_status
+from toolloom.pipeline.checks.text import STOP, words
 from toolloom.pipeline.expansion.interference import Marked, Matrix, interfering
-from toolloom.pipeline.expansion.marks import Marks, marks_of
+from toolloom.pipeline.expansion.marks import PARTS_OF_A_DAY, Marks, apart, marks_of
 from toolloom.pipeline.expansion.mould import Mould
 from toolloom.pipeline.expansion.surroundings import constants, flags, neighbours, scaled_slots
+from toolloom.schemas import Choice
 
 Row: TypeAlias = tuple[int, ...]
 Table: TypeAlias = NDArray[np.int64]
@@ -47,9 +53,10 @@ class Composition:
         self._join(mould, marks)
         self._pairs = {pair: matrix for pair, matrix in self._pairs.items() if matrix.any()}
         around = [marks_of((unit,), now, said_by) for unit in constants(mould.skeleton, now)]
-        self._touched = [_touched(each, Marked(around, scaled=True)) for each in marked]
+        self._touched = [_touched(each, Marked(around, scaled=True)) for each in marks]
+        self._kinds = [_kinds(*each) for each in zip(choices, self._touched, strict=True)]
         self._masks: frozenset[int] | None = None  # constants that each row that passed touches
-        self._passed: set[Tied] = set()
+        self._passed: set[tuple[frozenset[Tied], tuple[int, ...]]] = set()
         self.failed: set[Tied] = set()
 
     def _join(self, mould: Mould, marks: list[list[Marks]]) -> None:
@@ -80,10 +87,14 @@ class Composition:
         return found
 
     def proves(self, rows: Table) -> list[bool]:
-        """Which rows have values that are all proven."""
+        """Which rows pass for certain, if none of their values interfere: all are proven, and a
+        row with values of the same kinds passed."""
         found = np.ones(len(rows), np.bool_)
         for choice, proven in enumerate(self.proven):
             found &= proven[rows[:, choice]]
+        kinds = np.stack([own[rows[:, c]] for c, own in enumerate(self._kinds)], axis=1)
+        for place, each in enumerate(map(tuple, kinds.tolist())):
+            found[place] &= (frozenset(), each) in self._passed
         return list(found.tolist())
 
     def ties(self, row: Row, met: Pairs) -> list[Tied]:
@@ -96,24 +107,20 @@ class Composition:
         return [tuple((choice, row[choice]) for choice in sorted(group)) for group in groups]
 
     def holds(self, row: Row, ties: list[Tied]) -> bool:
-        """Whether a row passes for certain, as all that it is made of passed."""
-        if not self.settled or not all(map(self._hold_together, ties)):
+        """Whether a row passes for certain: all else is proven, and a row passed in which just
+        these values interfere and all others are of the same kinds."""
+        if not self.settled or self._mixture(row, ties) not in self._passed:
             return False
         rest = set(enumerate(row)).difference(*ties)
         return all(self.proven[choice][place] for choice, place in rest)
 
-    def _hold_together(self, group: Tied) -> bool:
-        """Whether values that interfere passed together, or each two of them that do."""
-        if group in self._passed:
-            return True
-        if len(group) < 3 or any(self._unruly[choice][place] for choice, place in group):
-            return False
-        return all(
-            (one, other) in self._passed
-            for one, other in combinations(group, 2)
-            if (matrix := self._pairs.get((one[0], other[0]))) is not None
-            and matrix[one[1], other[1]]
+    def _mixture(self, row: Row, ties: list[Tied]) -> tuple[frozenset[Tied], tuple[int, ...]]:
+        tied = {choice for group in ties for choice, _ in group}
+        kinds = (
+            -1 if choice in tied else int(own[place])
+            for (choice, place), own in zip(enumerate(row), self._kinds, strict=True)
         )
+        return frozenset(ties), tuple(kinds)
 
     def unproven(self) -> Iterator[Row]:
         """Rows that hold every value that is not proven, as far as they do not interfere."""
@@ -138,20 +145,37 @@ class Composition:
             constants_touched if self._masks is None else self._masks
         )
         ties = self.ties(row, self.met(np.array([row]))[0])
-        self._passed.update(ties)
+        self._passed.add(self._mixture(row, ties))
         for choice, place in set(enumerate(row)).difference(*ties):
             self.proven[choice][place] = True
 
 
-def _touched(each: Marked, around: Marked) -> list[frozenset[int]]:
-    """For each value the constants that it could bear out, but for those that all values do."""
-    found = interfering(each, around)
-    found &= ~found.all(axis=0)
+def _touched(each: Sequence[Marks], around: Marked) -> list[frozenset[int]]:
+    """For each value the constants that it could bear out by what not all of the values have."""
+    found = interfering(Marked(list(apart(each))), around)
     return [frozenset(np.flatnonzero(row).tolist()) for row in found]
+
+
+def _kinds(choice: Choice, touched: Sequence[frozenset[int]]) -> Table:
+    """For each value a number for how it counts where a reply has to tell any one of them."""
+    told = [
+        (*(_kind(leaf) for value in row for leaf in leaves(value)), bool(constants))
+        for row, constants in zip(choice.rows, touched, strict=True)
+    ]
+    numbers = {kind: number for number, kind in enumerate(dict.fromkeys(told))}
+    return np.array([numbers[kind] for kind in told], np.int64)
+
+
+def _kind(leaf: Any) -> tuple[object, ...]:
+    if not isinstance(leaf, str):
+        return type(leaf).__name__, leaf if isinstance(leaf, bool) else None
+    # A state, or words that any text may hold.
+    bare = is_status(leaf) or all(word.folded in STOP for word in words(leaf))
+    return leaf.casefold() if bare else "", is_code(leaf), says_no(leaf)
 
 
 def _is_numeric(marks: Marks) -> bool:
     calendar = ("day:", "month:", "weekday:", "time:")
-    return bool(marks.numbers or marks.dated) or any(
+    return bool(marks.numbers or marks.dated or marks.marks & PARTS_OF_A_DAY) or any(
         mark.startswith(calendar) for mark in marks.marks
     )

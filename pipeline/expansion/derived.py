@@ -63,7 +63,7 @@ def derive(form: DerivedPool, value: Any) -> Any:
             raise PoolMistake(f"`map` has no entry for {canonical(value)}")
         return form.map[key]
     if form.later is not None:
-        return (_day(value, "later") + dt.timedelta(days=form.later)).isoformat()
+        return _later(_day(value, "later"), form.later)
     if form.format is not None:
         return _written(_day(value, "format"), form.format)
     made = _WAYS[form.way or "text"](str(value))
@@ -85,6 +85,13 @@ def _day(value: Any, way: str) -> dt.date:
         raise PoolMistake(
             f"`{way}` takes dates, and {canonical(value)} is none such as 2026-03-02"
         ) from error
+
+
+def _later(day: dt.date, count: int) -> str:
+    try:
+        return (day + dt.timedelta(days=count)).isoformat()
+    except OverflowError as error:
+        raise PoolMistake(f"no calendar has the day {count:,} days after {day}") from error
 
 
 def _written(day: dt.date, form: str) -> str:

@@ -74,12 +74,15 @@ def _bears_on_response(one: Variable, found: Survey) -> None:
     calls = {leaf.number for leaf, _ in one.leaves if leaf.side == "call"}
     own = {leaf.path for leaf, _ in one.leaves}
     seen = [leaf for leaf in found.observed if leaf.number in calls and leaf.path not in own]
+    compared = any(_COMPARED.search(text) for text in _spoken(found))
     for leaf in seen:
+        if compared and is_number(one.value) and is_number(leaf.value):
+            one.refuse(f"the words compare: perhaps with `{leaf.name}` of the response")
         if frozenset(content(spaced(leaf.name))) & _WORKED_OUT and not is_status(leaf.value):
             one.refuse(f"`{leaf.name}` of the response follows from it")
         if leaf.name == one.first.name and not _holds(leaf, one):
             one.refuse("the response has another value of that name")
-        if day_of(leaf.value) and _moves_days(one):
+        if (day_of(leaf.value) or _counts_days(leaf)) and _moves_days(one):
             one.refuse(f"`{leaf.name}` of the response may be counted from it")
     parts = {one.first.name, *(w.folded for w in words(spaced(one.first.name)))}
     if is_number(one.value) and parts & _BOUNDS and seen:
@@ -93,9 +96,12 @@ def _holds(leaf: Leaf, one: Variable) -> bool:
 
 def _moves_days(one: Variable) -> bool:
     """A day, or a length of time in days or less."""
-    lengths = any(seconds_in(w.folded) for w in words(spaced(one.first.name)))
-    nights = "night" in one.first.name.lower()
-    return bool(day_of(one.value)) or (is_number(one.value) and (lengths or nights))
+    return bool(day_of(one.value)) or _counts_days(one.first)
+
+
+def _counts_days(leaf: Leaf) -> bool:
+    lengths = any(seconds_in(w.folded) for w in words(spaced(leaf.name)))
+    return is_number(leaf.value) and (lengths or "night" in leaf.name.lower())
 
 
 def _computed(one: Variable, numbers: Sequence[Leaf]) -> str:
@@ -128,7 +134,8 @@ def _is_compared(one: Variable, found: Survey) -> None:
     if isinstance(leaf.schema.get("enum"), list) or names & _STATES:
         one.refuse("it is a state: what words tell of it depends on which it is")
     asked = [x for x in found.called if x.number == leaf.number and day_of(x.value)]
-    if day_of(one.value) and any(not is_alike(x.value, one.value) for x in asked):
+    apart = any(not is_alike(x.value, one.value) for x in asked)
+    if (day_of(one.value) or _counts_days(leaf)) and apart:
         one.refuse("it may be counted from a day of the call")
     if not (is_number(one.value) or re.match(r"\d", one.value)):
         return

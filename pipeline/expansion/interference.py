@@ -61,13 +61,13 @@ def interfering(one: Marked, other: Marked) -> Matrix:
             found[np.ix_(mine[mark], theirs[mark])] = True
     _slips(one, other, found)
     scaled = one.scaled or other.scaled
-    for mine_at, mine_n, theirs_at, theirs_n in (
-        (one.at, one.numbers, other.at, other.numbers),
-        (one.at, one.numbers, other.dated_at, other.dated),
-        (one.dated_at, one.dated, other.at, other.numbers),
+    for mine_at, mine_n, theirs_at, theirs_n, units in (
+        (one.at, one.numbers, other.at, other.numbers, scaled),
+        (one.at, one.numbers, other.dated_at, other.dated, False),
+        (one.dated_at, one.dated, other.at, other.numbers, False),
     ):
         if len(mine_n) and len(theirs_n):
-            a, b = np.nonzero(near(mine_n, theirs_n, scaled))
+            a, b = np.nonzero(near(mine_n, theirs_n, units))
             found[mine_at[a], theirs_at[b]] = True
     return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
@@ -62,6 +62,10 @@ _TURNING = frozenset(
     if unless whether once should
     """.split()  # noqa: SIM905 - a table of words
 )
+# Beside a number they make a time of it.
+PARTS_OF_A_DAY = frozenset(
+    "am pm morning noon afternoon evening night midnight tonight today tomorrow".split()  # noqa: SIM905 - words
+)
 _FORMS: dict[str, set[str]] = {}
 for _number, _group in enumerate(GROUPS):
     for _form in _group:
@@ -95,6 +99,21 @@ class Marks(NamedTuple):
 
 
 _NOTHING = Marks(frozenset(), frozenset(), (), (), (), scaled=False, prose=False, unruly=False)
+
+
+def apart(each: Sequence[Marks]) -> Iterator[Marks]:
+    """The marks of each value without those that all of them have."""
+    for marks in each:
+        yield marks._replace(
+            marks=marks.marks.difference(frozenset.intersection(*(m.marks for m in each))),
+            open=marks.open.difference(frozenset.intersection(*(m.open for m in each))),
+            **{
+                name: tuple(
+                    x for x in getattr(marks, name) if not all(x in getattr(m, name) for m in each)
+                )
+                for name in ("numbers", "dated", "long")
+            },
+        )
 
 
 def marks_of(values: Iterable[Any], now: dt.datetime, flags: frozenset[str]) -> Marks:

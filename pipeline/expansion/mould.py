@@ -92,9 +92,9 @@ class Mould:
             first = self.sample((0,) * len(self.template.choices), self.template.id, 0)
             self._original = first.dialogue.query
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise TemplateMisfit(f"filled, it is no sample: {where}: {first['msg']}") from error
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise TemplateMisfit(f"filled, it is no sample: {where}: {fault['msg']}") from error
 
     def _text(self, value: Any, groups: Mapping[str, list[Piece]]) -> Text:
         return self._read(spread(pieces_of(to_text(value)), groups))

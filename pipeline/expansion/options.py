@@ -147,8 +147,8 @@ def _says(value: Any, use: Use, one: Variable, setting: Setting) -> bool:
         return False
     if use.before and bool(_VOWEL.match(said)) != use.before.lower().endswith("an"):
         return False
-    if use.after and is_number(value) and abs(value) == 1:
-        return False
+    if use.after and is_number(value) and 1 in (abs(value), abs(one.value)):
+        return False  # one person, two people
     if use.role == "user":
         schema = named(one.first.name, one.first.schema)
         return says(f"It is {said}.", value, schema, setting.now)

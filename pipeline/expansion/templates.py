@@ -85,7 +85,8 @@ def _written(recipe: Recipe, plan: ExpansionPlan, apis: Sequence[Api]) -> list[T
     if not plan.templates:
         return []
     language, distractors = recipe.languages[0], recipe.queries.distractors
-    return load_templates(plan.templates, Given(apis, recipe.seed, language, distractors))
+    given = Given(apis, recipe.seed, language, distractors, recipe.splits)
+    return load_templates(plan.templates, given)
 
 
 def _asked(

@@ -30,6 +30,7 @@ MOST_CALLS = 8
 MOST_GOALS = 50
 MOST_TEMPLATES = 2_000
 LONGEST = 4_000  # letters of a text
+_YEARS = (1900, 2200)  # of a present: days are counted from it
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST)]
 
 
@@ -68,6 +69,8 @@ class Shared(Form):
     def _is_local(cls, value: dt.datetime | None) -> dt.datetime | None:
         if value is not None and value.tzinfo is not None:
             raise ValueError("must be a local time, such as 2026-03-02T09:30")
+        if value is not None and not _YEARS[0] <= value.year <= _YEARS[1]:
+            raise ValueError(f"must be a year from {_YEARS[0]} to {_YEARS[1]}")
         return value
 
 

@@ -61,7 +61,7 @@ def served(sample: Sample) -> Served:
     found = _found(first, query.pool) if query.ability.searches else query.pool
     if {call.name for call in calls} - {api.function for api in found}:
         raise Unfit("an API is called that is not among those given")
-    lost = ("the search for APIs",) if query.ability.searches else ()
+    lost: tuple[str, ...] = ("the search for APIs",) if query.ability.searches else ()
     lost += ("observations", "answers") if calls else ("answers",)
     lost += ("the user's later turns",) if ends else ()
     return Served(said[0].content or "", query.now, found, calls, lost)

@@ -66,12 +66,13 @@ def spoken(tag: str, kind: Granularity = Granularity.API) -> str:
     that tell something stay. Names of tools and categories that begin with a capital may be
     brands (YouTube), so they are not taken apart.
     """
-    text = _ASIDE.sub(" ", " ".join(tag.split()))[:_LONGEST_TAG]
+    shown = "".join(c if c.isprintable() else " " for c in tag)
+    text = _ASIDE.sub(" ", " ".join(shown.split()))[:_LONGEST_TAG]
     path = "/" in text and " " not in _METHOD.sub("", text)
     parts = _of_path(text) if path else _of_name(text, kind)
     kept = [p for p in parts if not _VERSION.fullmatch(p) and not _NUMBERED.fullmatch(p)] or parts
     said = " ".join(_said(p, n == 0, any(q != q.lower() for q in kept)) for n, p in enumerate(kept))
-    return said[:LONGEST_NAME].strip() or tag.strip()[:LONGEST_NAME] or tag[:LONGEST_NAME]
+    return said[:LONGEST_NAME].strip() or text[:LONGEST_NAME].strip() or tag[:LONGEST_NAME]
 
 
 def _of_path(text: str) -> list[str]:

@@ -10,12 +10,17 @@ its split, and is a level of its own.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import TypeVar
+from unicodedata import category
 
 from toolloom.pipeline.audit import toolbench
 from toolloom.pipeline.audit.reading import Reading
-from toolloom.pipeline.audit.rows import Row, rows
+from toolloom.pipeline.audit.rows import Row, files, rows
+from toolloom.pipeline.checks.wording import odd_request
 from toolloom.pipeline.importers import toolbench as documents
 from toolloom.pipeline.importers.ledger import Ledger
 from toolloom.pipeline.rewriting.values import values_of
@@ -95,16 +100,31 @@ def _folded(query: str) -> str:
 def check(paths: Iterable[str]) -> None:
     """Raises RecipeError for a path in whose first rows no tree and no document is."""
     for path in paths:
+        lost: dict[str, str] = {}
         try:
-            first = (row for row, _ in zip(rows(_path(path)), range(_LOOKED_AT), strict=False))
-            if any(_is_tree(row) or documents.fits(row.value) for row in first):
-                continue
+            found = files(_path(path))
         except StoreError as error:
             raise RecipeError(f"rewrite.seeds: {error}") from error
+        first = islice((row for file in found for row in _of(file, rows, lost)), _LOOKED_AT)
+        if any(_is_tree(row) or documents.fits(row.value) for row in first):
+            continue
         raise RecipeError(
             f"rewrite.seeds: {path} has neither solution trees (`answer_generation`) nor queries "
             "(`api_list`) of ToolBench. Name its `answer` and `instruction` folders."
+            + "".join(f" {why}" for why in islice(lost.values(), 1))
         )
+
+
+Read = TypeVar("Read")
+
+
+def _of(file: Path, read: Callable[[Path], Iterator[Read]], lost: dict[str, str]) -> Iterator[Read]:
+    """What is read of a file. One that cannot be read is noted, under its name; others may be good.
+    Of the folders it is in nothing is told: records are published."""
+    try:
+        yield from read(file)
+    except StoreError as error:
+        lost[str(file)] = str(error).replace(str(file), file.name)
 
 
 def _path(path: str) -> Path:
@@ -122,50 +142,63 @@ def tree_seeds(
     apis: Iterable[Api] = (),
     carry_on: Callable[[], None] = lambda: None,
 ) -> Iterator[Seed | Rejected]:
-    """A seed of each solved tree, or why it is none. Raises StoreError for a file.
+    """A seed of each solved tree, or why it is none; files that cannot be read come last.
 
-    `apis`: those of the run. `carry_on` is called for each row, and raises to stop.
+    `apis`: those of the run. `carry_on` is called for each row, and raises to stop. Raises
+    StoreError for a path that is not there.
     """
     known = Documents(apis)
-    sources = [_path(path) for path in paths]
-    for source in sources:
-        for row in rows(source):
+    found = dict.fromkeys(file for path in paths for file in files(_path(path)))
+    lost: dict[str, str] = {}
+    for file in found:
+        for row in _of(file, rows, lost):
             carry_on()
             known.take(row)
-    taken: set[str] = set()
-    for source in sources:
-        for reading in toolbench.read_trees(source):
+    taken = Counter[str]()
+    for file in found:
+        for reading in _of(file, toolbench.read_trees, lost):
             carry_on()
             if seed := _seed_or_reason(reading, known, plan, stage, taken):
                 yield seed
+    for why in lost.values():
+        yield _rejected("", Unfit(Reason.NOT_IMPORTED, why), stage, taken)
 
 
 def _seed_or_reason(
-    reading: Reading, known: Documents, plan: SplitPlan, stage: str, taken: set[str]
+    reading: Reading, known: Documents, plan: SplitPlan, stage: str, taken: Counter[str]
 ) -> Seed | Rejected | None:
     """None for rows that are no tree: the queries, which were read before."""
     raw = reading.raw
     if isinstance(raw, dict) and documents.fits(raw):
         return None
     hybrid = reading.dialogue.query.text.strip() if reading.dialogue else ""
-    name = f"toolbench-{_folded(hybrid or reading.place)[:12]}"
     try:
-        seed = _seed(reading, known, plan, name)
-        if name in taken:
+        seed = _seed(reading, known, plan, _name(hybrid or reading.place))
+        if seed.id in taken:
             raise Unfit(Reason.EXACT_DUPLICATE, "another tree solves the same query.")
     except Unfit as why:
-        number = sum(1 for other in taken if other.startswith(f"{name} "))
-        taken.add(f"{name} {number}")
-        return Rejected(
-            id=f"{name}-{number + 1}",
-            stage=stage,
-            agent="",
-            reason=why.reason,
-            detail=f"{reading.place}: {why.detail}",
-            record={"split": "", "seed": {}, "level": "", "text": hybrid[:LONGEST]},
-        )
-    taken.add(name)
+        told = Unfit(why.reason, f"{reading.place}: {why.detail}")
+        return _rejected(hybrid, told, stage, taken)
+    taken[seed.id] += 1
     return seed
+
+
+def _name(told: str) -> str:
+    return f"toolbench-{_folded(told)[:12]}"
+
+
+def _rejected(hybrid: str, why: Unfit, stage: str, taken: Counter[str]) -> Rejected:
+    """What is no seed. `taken`: how many have its name, or its name with a space, which is none."""
+    name = _name(hybrid or why.detail)
+    taken[f"{name} "] += 1
+    return Rejected(
+        id=f"{name}-{taken[f'{name} ']}",
+        stage=stage,
+        agent="",
+        reason=why.reason,
+        detail=why.detail,
+        record={"split": "", "seed": {}, "level": "", "text": hybrid[:LONGEST]},
+    )
 
 
 def _seed(reading: Reading, known: Documents, plan: SplitPlan, name: str) -> Seed:
@@ -178,6 +211,10 @@ def _seed(reading: Reading, known: Documents, plan: SplitPlan, name: str) -> See
     hybrid = dialogue.query.text.strip()
     if not 1 < len(hybrid) <= LONGEST:
         raise Unfit(Reason.UNNATURAL_QUERY, f"its query has {len(hybrid):,} letters.")
+    if odd := odd_request(hybrid):
+        raise Unfit(Reason.UNNATURAL_QUERY, f"its query {odd}.")
+    if control := next((c for c in hybrid if category(c) == "Cc" and c not in "\t\r\n"), None):
+        raise Unfit(Reason.UNNATURAL_QUERY, f"its query has the control character {control!a}.")
     calls = _solution(reading, dialogue, tree)
     offered = [api.function for api in dialogue.query.pool]
     pool = known.pool(hybrid, [*offered, *(call.function.name for call in calls)])

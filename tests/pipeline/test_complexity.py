@@ -20,6 +20,7 @@ from toolloom.llm.fake import FakeServer
 from toolloom.pipeline.complexity import (
     Combination,
     Examples,
+    calling,
     combination,
     combinations,
     complexity,
@@ -192,11 +193,12 @@ def test_rows_and_samples_need_the_same(version: Version) -> None:
 def test_a_version_s_splits_against_train(version: Version) -> None:
     """All splits, by the definition; train against itself is ln 2 for each call."""
     report = complexity(version)
-    shown = combinations(version, "train")
+    shown, _ = calling(version, "train")
     apis = {row["id"] for each in version.splits("apis") for row in version.rows("apis", each)}
     assert [one.test for one in report.figures] == version.splits("samples")
     for one in report.figures:
-        tests = combinations(version, one.test)
+        tests, idle = calling(version, one.test)
+        assert one.idle_tests == idle
         far = sum(n * min(distance(t, e, len(apis)) for e in shown) for t, n in tests.items())
         assert one.score == pytest.approx(far / tests.total())
         assert (one.tests, one.shown, one.apis) == (tests.total(), shown.total(), len(apis))
@@ -222,6 +224,14 @@ def test_a_split_without_samples_is_refused(version: Version, choice: dict[str, 
     """The message lists those that have some."""
     with pytest.raises(NothingFound, match="'dev'.*train, validation, test_instruction"):
         complexity(version, **choice)
+
+
+def test_samples_without_a_call_are_left_out(version: Version) -> None:
+    """Where no API fits there is no combination, neither to come by nor to begin with."""
+    found, idle = calling(version, "train")
+    whole = combinations(version, "train")
+    assert () not in found and idle == whole[()] > 0
+    assert found.total() + idle == whole.total()
 
 
 def test_a_damaged_row_is_named(version: Version, tmp_path: Path) -> None:

@@ -209,3 +209,60 @@ def test_a_name_within_another_name_is_not_named() -> None:
     (found,) = checks.faults(known, Granularity.API, text, others)
     assert found.reason is Reason.TAG_NOT_NAMED and "«Get Finance»" in found.detail
     assert not checks.faults(known, Granularity.API, f"{text} And Get Finance.", others)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("I am fit enough.", Reason.STATEMENT_NOT_CONTAINED),  # of «I doubt that I am fit enough»
+        ("I would like my coach.", Reason.UNNATURAL_QUERY),
+        ("I doubt that I am fit enough.", None),
+        ("My left knee hurts.", None),
+    ],
+)
+def test_a_statement_is_no_middle_and_no_half_of_a_sentence(
+    text: str, reason: Reason | None
+) -> None:
+    """Words of the request in a row may mean something else than the request."""
+    step = Step(category="Health", tool="Fit", api="plan", function="plan")
+    hybrid = "I doubt that I am fit enough. Also, my left knee hurts. I would like my coach to be told at 7."
+    known = Seed(id="x", split=Split.TRAIN, hybrid=hybrid, steps=(step,), values=("7",))
+    found = checks.faults(known, Granularity.STATEMENT, text, {})
+    assert [f.reason for f in found] == ([reason] if reason else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "request_", "expected"),
+    [
+        (
+            "lisbon",
+            "category",
+            "Let the Travel hotelfinder and a Weather tool help.",
+            "finer_level_named",
+        ),
+        (
+            "lisbon",
+            "tool",
+            "Use Hotel Finder and Skycast for a sixteen day forecast.",
+            "finer_level_named",
+        ),
+        ("payday", "tool", "Ask Currency Tools and Textwire to watch 0041 79.", "invented_value"),
+        (
+            "payday",
+            "tool",
+            "Ask Currency Tools and Textwire what 4200 dollars are.",
+            "finer_level_named",
+        ),
+    ],
+)
+def test_names_and_values_in_other_forms(
+    name: str, level: str, request_: str, expected: str
+) -> None:
+    """Names in one word or with a number in words, and numbers without their separators."""
+    statement = {
+        "lisbon": "I'm flying to Lisbon with my two kids.",
+        "payday": "I work from Zurich.",
+    }
+    text = f"{statement[name]} {request_}"
+    row = {"seed": name, "level": level, "statement": statement[name], "text": text}
+    assert set(reasons(row)) == {expected}

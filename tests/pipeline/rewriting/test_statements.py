@@ -101,3 +101,24 @@ def test_statements_have_no_faults(text: str, values: list[str]) -> None:
 def test_requests_are_no_situations(text: str) -> None:
     """A question mark, a please or an order is enough."""
     assert not situates(text)
+
+
+@pytest.mark.parametrize(
+    ("hybrid", "values"),
+    [
+        ("I would like you to estimate the fare to Bonn for 3 people.", ("3", "Bonn")),
+        ("My boss wants you to check the code AB12.", ("AB12",)),
+        ("We are a team of 12. Go on.", ("12",)),
+        ("I want my account a12 deleted. Go on.", ("a12",)),
+        ("Since I am ill, order medicine for me. Go on.", ()),
+        ("I was wondering if the 7 rooms are free. Tell me.", ("7",)),
+    ],
+)
+def test_half_sentences_and_orders_are_no_statements(hybrid: str, values: tuple[str, ...]) -> None:
+    """What is cut off must stand as a sentence, and order nothing."""
+    assert statements(seed(hybrid, *values)) == ()
+
+
+def test_an_order_after_a_situation_is_cut_off() -> None:
+    """The situation before it stays."""
+    assert statements(seed("I own a dog, list the vets. Go on.")) == ("I own a dog.",)
