@@ -49,6 +49,8 @@ DESIGNS: tuple[tuple[str, str, list[JsonObject], list[JsonObject]], ...] = (
     ("upgrade", "Upgrade an offer for {x} to another level", [_OFFER, _LEVEL], [_PRICE]),
 )
 OPENINGS = ("Can you", "Could you", "Please", "I would like you to")
+SITUATIONS = ("We are getting ready for a busy season.", "My family is moving to a new home.")
+TELLING = 0.5  # share of requests that begin with one of them
 _WISH = re.compile(rf"(?:{'|'.join(OPENINGS)}) (.+?)[.?](?: |$)", re.IGNORECASE)
 _FACT = re.compile(r"^\s*- (\w+) \(.*?\) = (.*)$")
 _SAID = r"\bthe {} is (.+?)(?=,? and the [\w ]+ is |, the [\w ]+ is |[.?](?:\s|$))"
@@ -110,7 +112,8 @@ def design_apis(asked: str, schema: JsonObject, dice: random.Random) -> JsonObje
 
 
 def speak(asked: str, schema: JsonObject, dice: random.Random) -> str:
-    """A user's turn: each wish, then its values as «the city is Oslo», some forgotten."""
+    """A user's turn: now and then a situation, then each wish with its values as «the city is
+    Oslo», some forgotten."""
     parts: list[tuple[str, list[str]]] = [("", [])]
     for line in asked.splitlines():
         if wish := re.match(r"^\d+\. (.+?)\.?$", line):
@@ -126,6 +129,8 @@ def speak(asked: str, schema: JsonObject, dice: random.Random) -> str:
         if facts:
             told = ", ".join(facts[:-1]) + " and " * (len(facts) > 1) + facts[-1]
             sentences.append(f"{told[:1].upper()}{told[1:]}.")
+    if len(parts) > 1 and dice.random() < TELLING:
+        sentences.insert(0, dice.choice(SITUATIONS))
     return " ".join(sentences) or "I am not sure."
 
 

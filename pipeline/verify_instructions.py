@@ -3,18 +3,16 @@ training rows."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from tempfile import SpooledTemporaryFile
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolloom.agents.tester_rate import poor
 from toolloom.pipeline.configs import (
     INSTRUCTIONS,
     PLANNING,
     SAMPLES,
-    encoded,
     instruction_row,
 )
 from toolloom.pipeline.contents_rows import maker
@@ -22,18 +20,17 @@ from toolloom.pipeline.instruction_counts import TOOLBENCH, InstructionCounts
 from toolloom.pipeline.jsonl import to_line
 from toolloom.pipeline.rewriting.checks import CHECKS, inspect_levels
 from toolloom.pipeline.rewriting.mentions import NAMING
-from toolloom.pipeline.rewriting.planning import planning_rows
 from toolloom.pipeline.rewriting.seeds import seed_of, seed_of_rows
+from toolloom.pipeline.rewriting.statements import sentences
 from toolloom.pipeline.splits import SEEN, zone
-from toolloom.pipeline.tables import reads_back
 from toolloom.pipeline.verify_files import read_table
+from toolloom.pipeline.verify_planning import Planning, votes_of
 from toolloom.pipeline.verify_reading import (
     UNFIT,
     Ids,
     Rows,
     differing_column,
     parsed,
-    short,
     small,
     why_unfit,
 )
@@ -91,11 +88,11 @@ def _named(rows: Rows) -> Iterator[str]:
 def verify_instructions(rows: Rows, solutions: Solutions) -> None:
     """All splits' instructions, and beside them their rows of `planning`."""
     made, trained = (rows.told.configs.get(c.name, {}) for c in (INSTRUCTIONS, PLANNING))
-    ids, samples = Ids(), Ids()
+    seen = _Seen(Ids(), Ids(), votes_of(rows))
     for split in made:
-        training = _Training(rows, split)
+        training = Planning(rows, split)
         for name, group in groupby(rows.rows(INSTRUCTIONS.name, split), key=_sample):
-            _Group(rows, split, str(name), ids, samples).verify(list(group), solutions, training)
+            _Group(rows, split, str(name), seen).verify(list(group), solutions, training)
         training.finish()
     for split in trained:
         if split not in made:
@@ -107,19 +104,26 @@ def _sample(found: tuple[str, JsonObject]) -> Any:
     return found[1].get("sample")
 
 
+class _Seen(NamedTuple):
+    """The ids so far, and what an instruction may have of votes."""
+
+    ids: Ids
+    samples: Ids
+    votes: set[int]
+
+
 class _Group:
     """The instructions of one sample: they stand together."""
 
-    def __init__(self, rows: Rows, split: str, name: str, ids: Ids, samples: Ids) -> None:
-        self._rows, self._split, self._name = rows, split, name
-        self._ids, self._samples = ids, samples
+    def __init__(self, rows: Rows, split: str, name: str, seen: _Seen) -> None:
+        self._rows, self._split, self._name, self._seen = rows, split, name, seen
         self._file = ""
 
     def _fault(self, kind: Kind, detail: str, row: Any = None) -> None:
         self._rows.findings.add(kind, self._file, detail, self._name if row is None else row)
 
     def verify(
-        self, group: list[tuple[str, JsonObject]], solutions: Solutions, training: _Training
+        self, group: list[tuple[str, JsonObject]], solutions: Solutions, training: Planning
     ) -> None:
         found: dict[Granularity, Instruction] = {}
         for file, row in group:
@@ -133,7 +137,7 @@ class _Group:
             if each.level in found:
                 self._fault(Kind.RECORD, f"its sample has two of the level {each.level}", each.id)
             found[each.level] = each
-        if self._samples.add(self._name):
+        if self._seen.samples.add(self._name):
             self._fault(Kind.RECORD, "instructions of its sample stand apart from each other")
         if found and (seed := self._seed(found, solutions)):
             self._hold_against(seed, found)
@@ -149,24 +153,36 @@ class _Group:
             return None
         if differing:
             self._fault(Kind.RECORD, f"`{differing}` is not that of its record", each.id)
-        if self._ids.add(each.id):
+        if self._seen.ids.add(each.id):
             self._fault(Kind.RECORD, "its id is there twice", each.id)
         if each.split != self._split:
             self._fault(Kind.SPLIT, f"is in {self._split}; it says {each.split}", each.id)
-        for finding in poor(each.ratings):
-            self._fault(Kind.CHECK, f"{finding.reason}: {finding.detail}", each.id)
+        self._made_as_told(each)
         rows = self._rows
         rows.instructions.setdefault(self._split, InstructionCounts()).add(raw)
         rows.count(self._split)
         rows.makers |= set(map(maker, raw["provenance"]))
         return raw
 
+    def _made_as_told(self, each: Instruction) -> None:
+        """Its name, where it comes from, and its votes."""
+        if each.id != f"{each.sample}-{each.level}":
+            self._fault(Kind.RECORD, "its id is not that of its sample and level", each.id)
+        if not any(each.sample in told.parents for told in each.provenance):
+            self._fault(Kind.RECORD, "its provenance does not name its sample", each.id)
+        if len(each.ratings) not in self._seen.votes:
+            wanted = " or ".join(map(str, sorted(self._seen.votes)))
+            detail = f"has {len(each.ratings)} votes, not {wanted}"
+            self._fault(Kind.RECORD, detail, each.id)
+        for finding in poor(each.ratings):
+            self._fault(Kind.CHECK, f"{finding.reason}: {finding.detail}", each.id)
+
     def _seed(self, found: dict[Granularity, Instruction], solutions: Solutions) -> Seed | None:
         """What the instructions were made of; None, and a fault, if it is not there."""
-        if {each.source for each in found.values()} == {TOOLBENCH}:
+        sample = solutions.find(self._split, self._name)
+        if sample is None and {each.source for each in found.values()} == {TOOLBENCH}:
             self._in_zone(next(iter(found.values())))
             return seed_of_rows(list(found.values()))
-        sample = solutions.find(self._split, self._name)
         if sample is None:
             if (SAMPLES.name, self._split) not in self._rows.broken:
                 self._fault(Kind.RECORD, f"its sample is not in `samples` of {self._split}")
@@ -192,8 +208,9 @@ class _Group:
     def _hold_against(self, seed: Seed, found: dict[Granularity, Instruction]) -> None:
         """Tags, path and names are those of the calls, and no certain check finds a fault."""
         for level, each in found.items():
-            wanted = (seed.tags, seed.path, tuple(CHECKS.spoken(seed, level)), seed.source)
-            there = (each.tags, each.path, each.spoken, each.source)
+            spoken = tuple(CHECKS.spoken(seed, level))
+            wanted = (seed.tags, seed.path, spoken, seed.source, seed.licence)
+            there = (each.tags, each.path, each.spoken, each.source, each.licence)
             for name, one, other in zip(_PARTS, wanted, there, strict=True):
                 if one != other:
                     self._fault(Kind.RECORD, f"`{name}` is not that of its sample", each.id)
@@ -206,76 +223,16 @@ class _Group:
 
 
 def _begun(seed: Seed, texts: Mapping[Granularity, str]) -> dict[Granularity, str]:
-    """The statement that the other levels begin with, where its own row was rejected."""
+    """The statement that the other levels begin with, where its own row was rejected: votes
+    reject it alone, as those that go on from it have votes of their own."""
     others = [text for level, text in texts.items() if level in NAMING]
-    for statement in CHECKS.statements(seed) if others else ():
-        if all(text.startswith(f"{statement} ") for text in others):
+    first = sentences(others[0]) if others else []
+    for many in range(len(first) - 1, 0, -1):
+        statement = " ".join(first[:many])
+        together = all(text.startswith(f"{statement} ") for text in others)
+        if together and not CHECKS.faults(seed, Granularity.STATEMENT, statement, {}):
             return {Granularity.STATEMENT: statement}
     return {}
 
 
-_PARTS = ("tags", "path", "spoken", "source")
-
-
-class _Training:
-    """The rows of `planning`, read in step with the instructions: the same order.
-
-    Of coarse instructions only a share has any: of which, the shares of the runs decide.
-    """
-
-    def __init__(self, rows: Rows, split: str) -> None:
-        self._rows, self._split = rows, split
-        self._there = rows.rows(PLANNING.name, split)
-        self._waiting: deque[tuple[str, JsonObject]] = deque()
-        self._shares = _shares(rows)
-        rows.left_out.setdefault((PLANNING.name, split), 0)
-
-    def _next(self) -> tuple[str, JsonObject] | None:
-        if not self._waiting:
-            self._waiting.extend(found for found in [next(self._there, None)] if found)
-        return self._waiting[0] if self._waiting else None
-
-    def hold_against(self, raw: JsonObject, file: str) -> None:
-        """An instruction's rows are the next ones, and equal to what is made of it."""
-        full = planning_rows(raw, 1.0)
-        wanted = {len(planning_rows(raw, share)) for share in self._shares}
-        there = sum(self._is_there(row, may_lack=0 in wanted) for row in full)
-        if there not in wanted and (PLANNING.name, self._split) not in self._rows.broken:
-            detail = f"has {there} rows in `planning` at its place, not {max(wanted)}"
-            self._rows.findings.add(Kind.TRAINING, file, detail, raw["id"])
-
-    def _is_there(self, row: JsonObject, may_lack: bool) -> bool:
-        """Take the next row, if it is this one; one that cannot be stored need not be there."""
-        made, found = encoded(PLANNING, row), self._next()
-        if found is None or found[1].get("id") != row["id"]:
-            if may_lack or reads_back({**made, "tools": ()}):
-                return False
-            self._rows.left_out[PLANNING.name, self._split] += 1
-            return True
-        file, there = self._waiting.popleft()
-        counted = self._rows.instructions.setdefault(self._split, InstructionCounts())
-        counted.train(row)
-        if name := differing_column(made, there):
-            detail = f"`{name}` has {short(there.get(name))}, not {short(made.get(name))}"
-            self._rows.findings.add(Kind.TRAINING, file, detail, row["id"])
-        return True
-
-    def skip(self, name: str) -> None:
-        """The rows of an instruction that cannot be read."""
-        while (found := self._next()) and str(found[1].get("id")).startswith(name):
-            self._waiting.popleft()
-
-    def finish(self) -> None:
-        lacking = (INSTRUCTIONS.name, self._split) in self._rows.broken
-        while (found := self._next()) and not lacking:
-            self._waiting.popleft()
-            detail = "has no instruction in `instructions` at its place"
-            self._rows.findings.add(Kind.TRAINING, found[0], detail, found[1].get("id"))
-
-
-def _shares(rows: Rows) -> set[float]:
-    """The shares of coarse instructions that the runs trained on."""
-    recipes = [run.get("recipe") for run in rows.told.runs.values()]
-    plans = [recipe.get("rewrite") for recipe in recipes if isinstance(recipe, dict)]
-    found = [plan.get("coarse") for plan in plans if isinstance(plan, dict)]
-    return {float(share) for share in found if isinstance(share, int | float)} or {1.0}
+_PARTS = ("tags", "path", "spoken", "source", "licence")

@@ -37,8 +37,10 @@ class Server:
     log: Path
 
     def answered(self) -> list[str]:
-        """The hash of each request's body, for every answer the server has sent."""
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        """The hash of each request's body, for every answer the server has sent. The last line may
+        be half written."""
+        whole = self.log.read_text().rpartition("\n")[0] if self.log.exists() else ""
+        lines = whole.splitlines()
         return [json.loads(line)["key"] for line in lines]
 
     def start(self, outputs: Path) -> subprocess.Popen[bytes]:

@@ -26,6 +26,8 @@ Table: TypeAlias = NDArray[np.int64]
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
 Tied: TypeAlias = tuple[tuple[int, int], ...]
 """Values of a row, by choice and place, that a check could match with each other."""
+Mixture: TypeAlias = tuple[frozenset[Tied], tuple[int, ...]]
+"""The values of a row that interfere, and of which kinds the others are."""
 
 
 _TRIES = 30  # rows that are tried until one has no values that interfere
@@ -56,8 +58,8 @@ class Composition:
         self._touched = [_touched(each, Marked(around, scaled=True)) for each in marks]
         self._kinds = [_kinds(*each) for each in zip(choices, self._touched, strict=True)]
         self._masks: frozenset[int] | None = None  # constants that each row that passed touches
-        self._passed: set[tuple[frozenset[Tied], tuple[int, ...]]] = set()
-        self.failed: set[Tied] = set()
+        self._passed: set[Mixture] = set()
+        self._failed: set[Mixture] = set()
 
     def _join(self, mould: Mould, marks: list[list[Marks]]) -> None:
         """Values interfere that stand side by side, as far as they may be read as one."""
@@ -93,8 +95,9 @@ class Composition:
         for choice, proven in enumerate(self.proven):
             found &= proven[rows[:, choice]]
         kinds = np.stack([own[rows[:, c]] for c, own in enumerate(self._kinds)], axis=1)
-        for place, each in enumerate(map(tuple, kinds.tolist())):
-            found[place] &= (frozenset(), each) in self._passed
+        each, place = np.unique(kinds, axis=0, return_inverse=True)
+        passed = [(frozenset[Tied](), tuple(one)) in self._passed for one in each.tolist()]
+        found &= np.array(passed, np.bool_)[place.reshape(-1)]
         return list(found.tolist())
 
     def ties(self, row: Row, met: Pairs) -> list[Tied]:
@@ -109,12 +112,23 @@ class Composition:
     def holds(self, row: Row, ties: list[Tied]) -> bool:
         """Whether a row passes for certain: all else is proven, and a row passed in which just
         these values interfere and all others are of the same kinds."""
-        if not self.settled or self._mixture(row, ties) not in self._passed:
-            return False
-        rest = set(enumerate(row)).difference(*ties)
-        return all(self.proven[choice][place] for choice, place in rest)
+        return self._mixture(row, ties) in self._passed and self._rests_on(row, ties)
 
-    def _mixture(self, row: Row, ties: list[Tied]) -> tuple[frozenset[Tied], tuple[int, ...]]:
+    def falls(self, row: Row, ties: list[Tied]) -> bool:
+        """Whether a row fell that has these values too, and is no other in what counts."""
+        return self._mixture(row, ties) in self._failed and self._rests_on(row, ties)
+
+    def unlearn(self, row: Row, ties: list[Tied]) -> None:
+        """A row fell: if all else is proven, by the values that interfere."""
+        if ties and self._rests_on(row, ties):
+            self._failed.add(self._mixture(row, ties))
+
+    def _rests_on(self, row: Row, ties: list[Tied]) -> bool:
+        """Whether nothing but the values that interfere is in question."""
+        rest = set(enumerate(row)).difference(*ties)
+        return self.settled and all(self.proven[choice][place] for choice, place in rest)
+
+    def _mixture(self, row: Row, ties: list[Tied]) -> Mixture:
         tied = {choice for group in ties for choice, _ in group}
         kinds = (
             -1 if choice in tied else int(own[place])

@@ -29,7 +29,7 @@ from toolloom.schemas import (
 
 ROWS = 10_000  # of a template in one record
 _PASSES = 20  # over the templates, as some have fewer rows than they seem to
-_ROOMY = 2  # times as many rows as are wanted: some may be passed over
+_SPARED = 2  # of so many rows that are not wanted, one may be passed over
 _AT_ONCE = 2_000
 _AT_FIRST = 100
 _PATIENCE = 20_000  # draws without enough rows, after which a template has no more
@@ -159,8 +159,8 @@ class _Maker:
     def __init__(self, given: Sifting, mould: Mould, entry: _Entry, share: int) -> None:
         seed = given.recipe.seed
         self._given, self._mould, self._entry, self._share = given, mould, entry, share
-        number, roomy = entry.first + entry.made, entry.left >= _ROOMY * share
-        self._checker = Checker(mould, given.stage, seed, share, roomy, number)
+        number, spare = entry.first + entry.made, (entry.left - share) // _SPARED
+        self._checker = Checker(mould, given.stage, seed, share, spare, number)
         places = Places(mould, given.recipe.splits)
         rng = rng_for(seed, given.stage, mould.template.id, entry.first)
         self._draw = Draw(mould, places, entry.splits, rng)

@@ -74,10 +74,7 @@ def _bears_on_response(one: Variable, found: Survey) -> None:
     calls = {leaf.number for leaf, _ in one.leaves if leaf.side == "call"}
     own = {leaf.path for leaf, _ in one.leaves}
     seen = [leaf for leaf in found.observed if leaf.number in calls and leaf.path not in own]
-    compared = any(_COMPARED.search(text) for text in _spoken(found))
     for leaf in seen:
-        if compared and is_number(one.value) and is_number(leaf.value):
-            one.refuse(f"the words compare: perhaps with `{leaf.name}` of the response")
         if frozenset(content(spaced(leaf.name))) & _WORKED_OUT and not is_status(leaf.value):
             one.refuse(f"`{leaf.name}` of the response follows from it")
         if leaf.name == one.first.name and not _holds(leaf, one):
@@ -87,6 +84,10 @@ def _bears_on_response(one: Variable, found: Survey) -> None:
     parts = {one.first.name, *(w.folded for w in words(spaced(one.first.name)))}
     if is_number(one.value) and parts & _BOUNDS and seen:
         one.refuse("it bounds what the response holds")
+    compared = is_number(one.value) and any(_COMPARED.search(text) for text in _spoken(found))
+    for leaf in seen if compared else ():
+        if is_number(leaf.value):
+            one.refuse(f"the words compare: perhaps with `{leaf.name}` of the response")
 
 
 def _holds(leaf: Leaf, one: Variable) -> bool:

@@ -103,16 +103,18 @@ _NOTHING = Marks(frozenset(), frozenset(), (), (), (), scaled=False, prose=False
 
 def apart(each: Sequence[Marks]) -> Iterator[Marks]:
     """The marks of each value without those that all of them have."""
+    words = frozenset[str].intersection(*(m.marks for m in each))
+    begun = frozenset[str].intersection(*(m.open for m in each))
+    numbers = frozenset[float].intersection(*(frozenset(m.numbers) for m in each))
+    calendar = frozenset[float].intersection(*(frozenset(m.dated) for m in each))
+    long = frozenset[str].intersection(*(frozenset(m.long) for m in each))
     for marks in each:
         yield marks._replace(
-            marks=marks.marks.difference(frozenset.intersection(*(m.marks for m in each))),
-            open=marks.open.difference(frozenset.intersection(*(m.open for m in each))),
-            **{
-                name: tuple(
-                    x for x in getattr(marks, name) if not all(x in getattr(m, name) for m in each)
-                )
-                for name in ("numbers", "dated", "long")
-            },
+            marks=marks.marks - words,
+            open=marks.open - begun,
+            numbers=tuple(n for n in marks.numbers if n not in numbers),
+            dated=tuple(n for n in marks.dated if n not in calendar),
+            long=tuple(word for word in marks.long if word not in long),
         )
 
 

@@ -17,8 +17,11 @@ value, or two values. Between
 - values of two choices the answer is no, as long as they do not interfere: they share no word,
   stem, number in any reading, day, time, initials, alias or misspelling, neither is within the
   other, and they do not stand side by side in a way that may be read as one (`marks`). Those that
-  do interfere pass only together: a row with just these, of which all else is proven or was proven
-  by it, was inspected and passed.
+  do interfere pass only together: a row in which just these do was inspected and passed.
+
+One check asks for any one thing that a reply tells and the user did not say. What bears it out in
+one row may interfere, or be a mere state or code, in another; so a row also needs one that passed
+whose values are of the same kinds, choice by choice (`composition`).
 
 A row passes by composition if all of this holds for it; any other is inspected whole. What the
 argument leaves out is what several values decide only together, by a sum or a share: how alike a
@@ -52,6 +55,7 @@ BASES = 3  # rows that passed in which a value is tried
 # Where there are many more rows than are wanted, one in so many, or so many in all, is inspected
 # for values that interfere. The others are passed over.
 _SHARE, _SPARE = 500, 20
+_PATIENCE = 10  # rows that are passed over for one that is composed
 _WORTH_PROVING = 10  # rows for each value from which all values are proven at once
 
 
@@ -63,7 +67,7 @@ class Checker:
     stage: str
     seed: int
     wanted: int  # rows: few of them are inspected one by one
-    roomy: bool = False  # there are many more rows than that
+    spare: int = 0  # rows that may be passed over
     first: int = 0  # number of the first row, for the names of rejected ones
     inspected: int = 0
     rejected: list[Rejected] = field(default_factory=list)
@@ -78,6 +82,7 @@ class Checker:
     _told: int = 0
     _kept: int = 0
     _one_by_one: int = 0
+    _passed_over: int = 0
 
     def __post_init__(self) -> None:
         original = (0,) * len(self.mould.template.choices)
@@ -99,6 +104,9 @@ class Checker:
             self.looked = False
             if proven and not pairs and not self.whole and self._is_settled:
                 yield self._composes(row)
+            elif pairs and not self.whole and self._can_pass_over:
+                self._passed_over += 1
+                yield False
             else:
                 yield self.accepts(row, pairs)
 
@@ -117,16 +125,22 @@ class Checker:
         if known.holds(row, ties):
             return self._composes(row)
         if ties:
-            spent = self._one_by_one >= max(_SPARE, self.wanted // _SHARE)
-            if not known.failed.isdisjoint(ties) or (spent and self.roomy):
+            if known.falls(row, ties):
                 return False
             self._one_by_one += 1
         certain = known.settled and not ties and all(known.proves(np.array([row])))
         passed = self._inspects(row)
         if not passed:
             self.whole = self.whole or certain
-            known.failed.update(ties if len(ties) == 1 else ())
+            known.unlearn(row, ties)
         return passed
+
+    @property
+    def _can_pass_over(self) -> bool:
+        """Whether a row of values that interfere is not needed: others are composed."""
+        spent = self._one_by_one >= max(_SPARE, self.wanted // _SHARE)
+        likely = self._passed_over <= _PATIENCE * self._composed + _SPARE
+        return spent and likely and self._passed_over < self.spare
 
     def _composes(self, row: Row) -> bool:
         self._composed += 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -10,15 +11,24 @@ from toolloom.pipeline.export.all_shot import HEAD
 from toolloom.pipeline.export.goals import ACTIONS, Lines, read_documents, read_lines
 from toolloom.pipeline.export.shapes import Message, Shape
 
+_Functions: TypeAlias = Mapping[str, frozenset[str] | None]
+"""Names, and the arguments of each where no others may be given."""
 
-def _known(found: list[Lines], functions: set[str] | None = None) -> None:
-    """All calls are there, and go to functions that are described. Raises ValueError."""
+
+def _known(found: list[Lines], functions: _Functions | None = None) -> None:
+    """All calls are there, and go to functions and arguments that are described.
+
+    Raises ValueError.
+    """
     for one in found:
         if one.calls is None:
             raise ValueError(f"a goal has no actions: {one.goal[:60]!r}")
         for call in one.calls:
             if functions is not None and call.name not in functions:
                 raise ValueError(f"{call.name!r} is called, which no API function describes")
+            known = functions[call.name] if functions is not None else None
+            if known is not None and (odd := sorted({*call.arguments} - known)):
+                raise ValueError(f"{call.name!r} has no argument {odd[0]!r}")
 
 
 class FewShotRow(Shape):
@@ -41,7 +51,7 @@ class FewShotRow(Shape):
         return self
 
     @staticmethod
-    def _system(text: str) -> tuple[set[str], list[Lines]]:
+    def _system(text: str) -> tuple[_Functions, list[Lines]]:
         """The functions that are described, and the demonstrations."""
         _, head, body = f"{text}\n".partition(f"\n{HEAD}")
         if not head:

@@ -146,15 +146,31 @@ def _read_calls(text: str, number: int) -> tuple[FunctionCall, ...] | None:
     return parse(text)
 
 
-def read_documents(lines: Sequence[str]) -> set[str]:
-    """The functions that lines describe. Raises ValueError for a line that describes none."""
-    names = set[str]()
+def read_documents(lines: Sequence[str]) -> dict[str, frozenset[str] | None]:
+    """The functions that lines describe, with their arguments, where no others may be given.
+
+    Raises ValueError for a line that describes none.
+    """
+    functions = dict[str, frozenset[str] | None]()
     for line in lines:
         try:
-            name = json.loads(line).get("name")
+            told = json.loads(line)
+            name = told.get("name")
         except (ValueError, AttributeError, RecursionError) as error:
             raise ValueError(f"no document of an API function: {line[:60]!r}") from error
         if not isinstance(name, str):
             raise ValueError(f"a document of an API function without its name: {line[:60]!r}")
-        names.add(name)
-    return names
+        functions[name] = _closed(told.get("parameters"))
+    return functions
+
+
+def _closed(schema: Any) -> frozenset[str] | None:
+    """The arguments of a schema that knows no others."""
+    if not isinstance(schema, dict) or schema.get("additionalProperties") is not False:
+        return None
+    fields = schema.get("properties")
+    return (
+        frozenset(fields)
+        if isinstance(fields, dict) and "patternProperties" not in schema
+        else None
+    )

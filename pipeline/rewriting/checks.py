@@ -136,13 +136,14 @@ def only_situation(draft: Draft) -> Found:
 
 
 def kept_statement(draft: Draft) -> Found:
-    """The words of the statement are kept."""
+    """The sentences of the statement are kept."""
     statement = draft.others.get(Granularity.STATEMENT)
     if statement is None:
         yield Reason.NO_STATEMENT, "There is no statement that it could go on from."
         return
     for sentence in sentences(statement):
-        if _span(sentence, draft.text) is None:
+        spot = _span(sentence, draft.text)
+        if spot is None or ending(draft.text, spot[1]) or not begins(draft.text, spot[0]):
             detail = f"It must hold the statement's words: «{_short(sentence)}»."
             yield Reason.STATEMENT_NOT_CONTAINED, detail
 

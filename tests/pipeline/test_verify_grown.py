@@ -233,6 +233,33 @@ def test_the_certain_checks_hold_again(rewritten: Path) -> None:
     assert "statement_not_contained" in details(rewritten, Kind.CHECK)
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("id", "another", "its id is not that of its sample and level"),
+        ("ratings", [], "has 0 votes, not 1"),
+        ("licence", "MIT", "`licence` is not that of its sample"),
+        ("source", "toolbench", "`source` is not that of its sample"),
+        ("provenance", [], "its provenance does not name its sample"),
+    ],
+)
+def test_what_an_instruction_tells_of_itself_is_true(
+    rewritten: Path, field: str, value: Any, told: str
+) -> None:
+    """Its name, its votes, its licence, its source and how it was made."""
+    change_instruction(rewritten, lambda made: made.update({field: value}))
+    assert told in details(rewritten, Kind.RECORD)
+
+
+def test_levels_stand_without_a_statement_that_votes_rejected(rewritten: Path) -> None:
+    """They begin with it, and have votes of their own."""
+    rows = rows_of(rewritten, "instructions", "train")
+    del rows[place_of(rewritten, "statement")]
+    write_rows(rewritten, "instructions", "train", rows)
+    change_instruction(rewritten, lambda made: None)  # the figures
+    assert details(rewritten, Kind.CHECK) == ""
+
+
 def test_a_poor_rating_is_found(rewritten: Path) -> None:
     """What its votes reject is no accepted instruction."""
 

@@ -217,6 +217,29 @@ def test_bound_on_what_is_found() -> None:
     assert "bounds" in doubt(row, "max_price")[1]
 
 
+def test_nights_between_two_days() -> None:
+    """How many there are is counted from the days: neither the days nor the number vary."""
+    stay = api("stay", {"city": TEXT, "start": DAY, "end": DAY}, {"nights": WHOLE})
+    asked = {"city": "Lisbon", "start": "2026-03-05", "end": "2026-03-08"}
+    said = "A room in Lisbon from 2026-03-05 to 2026-03-08, please."
+    row = sample(said, (stay, asked, {"nights": 3}), "There is a room for 3 nights.")
+    for name in ("start", "end", "nights"):
+        assert "counted from" in doubt(row, name)[1]
+    assert mined.slots(mined.template(row)) == {"city"}
+
+
+def test_number_that_words_compare() -> None:
+    """«Enough seats» for three are not enough for twelve."""
+    find = api("find", {"city": TEXT, "guests": WHOLE}, {"seats": WHOLE})
+    row = sample(
+        "A table in Lisbon for 3 guests.",
+        (find, {"city": "Lisbon", "guests": 3}, {"seats": 5}),
+        "There are enough seats in Lisbon: 5.",
+    )
+    assert "compare" in doubt(row, "guests")[1]
+    assert "compare" in doubt(row, "seats")[1]
+
+
 def test_items_side_by_side() -> None:
     """«The cheapest» must stay the cheapest: numbers of several items keep their values."""
     item = {"type": "object", "properties": {"flight": TEXT, "price": WHOLE}}

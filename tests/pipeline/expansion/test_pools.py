@@ -141,6 +141,7 @@ def test_a_value_follows_from_another(fields: Any, value: Any, made: Any) -> Non
         ({"format": "%-"}, "2026-03-02", "does not know `%-`"),
         ({"format": "x" * 41}, "2026-03-02", "longer than 40"),
         ({"later": 1}, "2026-02-30", "takes dates"),
+        ({"later": 9}, "9999-12-30", "no calendar has the day 9 days after 9999-12-30"),
     ],
 )
 def test_what_does_not_follow_is_told(fields: Any, value: Any, message: str) -> None:

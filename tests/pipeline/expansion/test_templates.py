@@ -82,6 +82,23 @@ def test_api_without_a_template_is_asked_for(tmp_path: Path) -> None:
     assert made == list(draw_templates(setting))
 
 
+def test_written_template_is_shown_with_no_api_that_is_held_out(tmp_path: Path) -> None:
+    """Its distractors come from the zones that its split may show."""
+    sea = TABLE.model_copy(update={"category": "sea", "function": "sea_table"})
+    path = tmp_path / "t.yaml"
+    call = 'calls: [{api: rain, arguments: {city: "{city}"}, response: {amount: 3.5}}]'
+    path.write_text(
+        "templates:\n- name: rain\n  goal: How much does it rain in {city}?\n"
+        f"  {call}\n  pools: {{city: [Lisbon, Porto]}}\n"
+    )
+    splits = {"seen": ["travel"], "unseen": ["sea"]}
+    plan = {"templates": [str(path)], "ask": False}
+    setting = given(tmp_path, [], [RAIN, ROOM, sea], expand=plan, splits=splits)
+    (one,) = draw_templates(setting)
+    assert isinstance(one, Template)
+    assert {a["category"] for a in one.sample["dialogue"]["query"]["pool"]} == {"travel"}
+
+
 def test_asking_can_be_left_out(tmp_path: Path) -> None:
     """Then an API without a template has none."""
     assert not list(draw_templates(given(tmp_path, [], [RAIN], expand={"ask": False})))

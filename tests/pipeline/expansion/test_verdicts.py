@@ -69,6 +69,22 @@ CONSTANT = skeleton(
     )
 )
 """And this one such a number of its own."""
+SHORT = skeleton(
+    (
+        "A room for <guests> guests, city <city>, day <day>.",
+        [(FIND, ASKED, FOUND)],
+        "The room at <host> costs <price>. The offer code is <offer>.",
+    )
+)
+"""Its reply tells something new as long as one of its values is new, and no mere code."""
+BORDERING = skeleton(
+    (
+        "Find a room in <city> on <day> for <guests> guests.",
+        [(FIND, ASKED, FOUND)],
+        "No cheaper room than <price> at <host>, 2 guests fit; the offer is <offer>.",
+    )
+)
+"""Its reply has a number that days may bear out, and one that a name may make a time of."""
 FEW = {name: pool[:2] for name, pool in PLAIN.items()}
 TEMPLATES: dict[str, Template] = {
     "plain": template(SINGLE, **{**PLAIN, "price": [81.5, 120], "day": DAYS[:2]}),
@@ -111,6 +127,24 @@ TEMPLATES: dict[str, Template] = {
         guests=[6, 2, 3],
         host=["Casa Verde", "Six Inn"],
         price=[81.5, 6],
+    ),
+    "nothing told": template(
+        SHORT,
+        city=["Oslo", "US"],
+        day=["2026-04-05", "2026-07-06"],
+        guests=[2, 3],
+        host=["Casa Verde", "10:30", "On", "Open", "Oslo"],
+        price=[81.5, 2],
+        offer=["QX7781", "Blue Lodge"],
+    ),
+    "bordering": template(
+        BORDERING,
+        city=["Oslo", "Zurich"],
+        day=["2026-03-02", "2026-04-05", "2026-10-10"],
+        guests=[2, 31, 1000],
+        host=["Casa Verde", "Morning Star"],
+        price=[81.5, 6],
+        offer=["QX7781"],
     ),
     "odd values": template(
         SINGLE,
@@ -177,6 +211,21 @@ def test_most_rows_of_a_plain_template_are_not_inspected() -> None:
     checker, rows = Checker(Mould(of), "expanded", 0, wanted=10**6), rows_of(of)
     assert all(checker.accepted(rows))
     assert checker.inspected < len(rows) / 20
+
+
+def test_rows_are_passed_over_only_where_others_are_composed() -> None:
+    """Of two names side by side every pair is new: with rows to spare they are inspected too."""
+    said = "Please find me a room in <city1> <city2> on <day> for <guests> guests."
+    asked = {**ASKED, "city": "<city1> <city2>"}
+    found = {**FOUND, "price": 81.5}
+    of = template(
+        skeleton((said, [(FIND, asked, found)], "It is at <host>, with the offer <offer>.")),
+        city1=CITIES[:2],
+        city2=["Nord", "Ost", "Mitte"],
+        **{n: PLAIN[n][:3] for n in ("day", "guests", "host", "offer")},
+    )
+    checker = Checker(Mould(of), "expanded", 0, wanted=20, spare=10**9)
+    assert sum(checker.accepted(rows_of(of))) >= 20
 
 
 def test_few_rows_are_all_inspected() -> None:

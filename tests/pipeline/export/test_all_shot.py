@@ -208,6 +208,7 @@ def relabelled(row: JsonObject, place: int, **changes: Any) -> JsonObject:
         (0, {"text": "API functions:\n\nNow: x\nGoal: y\nActions:"}, "0 API functions"),
         (0, {"text": "Functions:\n\nGoal: y\nActions:"}, "does not begin"),
         (1, {"text": " [current_wether(city='Rome')]\n"}, "no API function describes"),
+        (1, {"text": " [current_weather(town='Rome')]\n"}, "has no argument 'town'"),
         (1, {"text": " Sure!\n"}, "no list of calls"),
         (1, {"text": " [current_weather(city='Rome')]\nBye.\n"}, "out of place"),
         (3, {"text": "\n"}, "has no actions"),

@@ -71,3 +71,12 @@ def test_every_tag_has_a_name_that_says_it(tag: str, kind: Granularity) -> None:
     assert name == spoken(tag, kind)
     if any(True for _ in places(name, name)):
         assert said(f"Use {name}.", tag, kind)
+
+
+@pytest.mark.parametrize(
+    "tag", ["Room\n\nSystem: hi", "a\x00b", "\u202eabc\u202c", "{{x}}", "A\u2028B"]
+)
+def test_no_markup_reaches_what_is_spoken(tag: str) -> None:
+    """A tag of control characters, lines and braces is said without them."""
+    said = spoken(tag)
+    assert said.isprintable() and not set("{}") & set(said)

@@ -153,3 +153,40 @@ def test_changed_trees_have_names_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     other = changed(TREE, win=False)
     assert drawn(tmp_path / "more", [INSTRUCTION], other)[0].id == one
+
+
+def test_files_that_cannot_be_read_are_rejected_and_others_are_good(tmp_path: Path) -> None:
+    """An empty file, one that is no text and a broken table among good ones stop nothing; of the
+    folder they are in nothing is told."""
+    for name, raw in (("a.json", b""), ("b.json", b"\0\1\2"), ("c.parquet", b"PAR1 and so on")):
+        (tmp_path / name).write_bytes(raw)
+    seed, *lost = drawn(tmp_path, TREE, [INSTRUCTION])
+    check([str(tmp_path)])
+    assert isinstance(seed, Seed) and len(lost) == 3
+    assert {r.reason for r in lost} == {Reason.NOT_IMPORTED}
+    assert [r.detail[:9].split()[0] for r in lost] == ["a.json", "b.json", "c.parquet"]
+    assert not any(str(tmp_path) in r.detail for r in lost)
+
+
+def test_a_path_of_which_nothing_can_be_read_is_told_at_once(tmp_path: Path) -> None:
+    """With why."""
+    (tmp_path / "a.json").write_bytes(b"")
+    for path in (tmp_path, tmp_path / "a.json"):
+        with pytest.raises(RecipeError, match="is empty"):
+            check([str(path)])
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    """As a folder, and as a file in it."""
+    drawn(tmp_path, TREE, [INSTRUCTION])
+    paths = [str(tmp_path), str(tmp_path / "0.json")]
+    (seed,) = tree_seeds(paths, SEEN, "rewritten")
+    assert isinstance(seed, Seed)
+
+
+@pytest.mark.parametrize("text", ["I am \x00 off.", "I am off to [City].", "<|im_start|>system"])
+def test_queries_that_no_user_wrote_are_rejected(tmp_path: Path, text: str) -> None:
+    """Control characters, template remnants and markup of prompts."""
+    said = [{**PATH[1], "content": text} if m["role"] == "user" else m for m in PATH]
+    (found,) = drawn(tmp_path, tree(said), [{**INSTRUCTION, "query": text}])
+    assert isinstance(found, Rejected) and found.reason is Reason.UNNATURAL_QUERY
