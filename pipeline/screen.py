@@ -121,15 +121,15 @@ def _coverage_view(coverage: Coverage) -> Table:
 
 
 def _in_words(counts: Counts) -> str:
-    words = ""
-    if counts.accepted or not counts.made:
+    words, rewrites = "", {stage.name for stage in counts.stages} >= {"rewritten"}
+    if counts.accepted or not (counts.made or rewrites):
         words = (
             f"{counts.accepted:,} dialogues accepted, {counts.several_turns:,} with several user "
             f"turns, from {len(counts.categories):,} categories and {counts.apis:,} APIs."
         )
     if counts.expanded:
         words += f" {counts.expanded:,} of them are rows of {counts.templates:,} templates."
-    if counts.instructions:
+    if counts.instructions or (rewrites and not words):
         words += f" {counts.instructions:,} instructions of {counts.rewritten:,} requests."
     if counts.cost_of_one is not None:
         words += f" {dollars(counts.cost_of_one)} for each (API-Bank's agents: ${API_BANK:g})."

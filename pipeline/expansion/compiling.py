@@ -12,12 +12,12 @@ from toolloom.pipeline.expansion.build import build, level_of, scenario_of, tell
 from toolloom.pipeline.expansion.checking import Draft, Filling
 from toolloom.pipeline.expansion.columns import Columns
 from toolloom.pipeline.expansion.fields import Fields, field_names
+from toolloom.pipeline.expansion.pieces import filled
 from toolloom.pipeline.expansion.pools import Setting, Written
 from toolloom.pipeline.expansion.slots import (
     slots_in,
     whole_slot,
     with_markers,
-    without_markers,
 )
 from toolloom.pipeline.expansion.written_forms import (
     CallForm,
@@ -227,7 +227,7 @@ class Compiler:
         answer = (
             with_markers(form.answer)
             if form.answer is not None
-            else tell(need, responses, without_markers([*responses], columns.first()))
+            else tell(need, responses, filled([*responses], columns.first()))
         )
         sample = build(need, with_markers(goal), responses, answer)
         made = Provenance(stage="templates", agent="", model="", seed=self.scope.seed)

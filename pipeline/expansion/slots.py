@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from toolloom.schemas import canonical, marker
-from toolloom.schemas.template import CLOSE, OPEN
+from toolloom.pipeline.expansion.pieces import text_of
+from toolloom.schemas import marker
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_MARKER = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
@@ -50,24 +49,6 @@ def with_markers(value: Any) -> Any:
 def filled(value: Any, values: Mapping[str, Any]) -> Any:
     """A value with its slots filled: one that is nothing but a slot keeps the type."""
     return _mapped(value, lambda slot: values[slot], whole=True)
-
-
-def without_markers(value: Any, values: Mapping[str, Any]) -> Any:
-    """A part of a skeleton with its slots filled."""
-    if isinstance(value, dict):
-        return {key: without_markers(part, values) for key, part in value.items()}
-    if isinstance(value, list):
-        return [without_markers(part, values) for part in value]
-    if not isinstance(value, str):
-        return value
-    if whole := _MARKER.fullmatch(value):
-        return values[whole[1]]
-    return _MARKER.sub(lambda found: text_of(values[found[1]]), value)
-
-
-def text_of(value: Any) -> str:
-    """What a slot inside a longer text stands for."""
-    return value if isinstance(value, str) else canonical(value)
 
 
 def _mapped(value: Any, given: Callable[[str], Any], *, whole: bool = False) -> Any:

@@ -79,8 +79,13 @@ def choose_shots(format_: Format, wanted: int | None) -> int:
 
 
 def choose_splits(source: Source, wanted: str | None) -> list[str]:
-    """The splits to write. Raises NothingFound for one that has no samples."""
+    """The splits to write. Raises NothingFound for one that has no samples, or if none has."""
     known = source.splits("samples")
+    if not known:
+        raise NothingFound(
+            f"{source.name} has no samples, so there is nothing to export. Instructions are "
+            'loaded as they are: `datasets.load_dataset(FOLDER, "planning")`.'
+        )
     if wanted is None:
         return known
     if wanted not in known:

@@ -73,6 +73,15 @@ def test_one_is_not_two_of_a_thing() -> None:
     assert 1 not in found["values"]
 
 
+def test_one_of_a_thing_is_not_two() -> None:
+    """Nor does another number stand before a noun in the singular: «six person»."""
+    which = api("noted", {"seats": WHOLE, "city": TEXT}, NOTE, "Keeps it.")
+    call = (which, {"seats": 1, "city": "Lisbon"}, {"code": "K-2201"})
+    made = mined.template(sample("Keep one seat in Lisbon.", call, "It is kept as K-2201."))
+    assert "city" in mined.slots(made)
+    assert not any(slot.startswith("seats") for slot in mined.slots(made))
+
+
 def test_article_fits_the_value() -> None:
     """After «an» only what begins with a vowel."""
     schema = {"type": "string", "enum": ["anchor", "engine", "motor", "oven"]}

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.export.exporting import ROUNDED, choose_arguments, export
+from toolloom.pipeline.export.exporting import ROUNDED, choose_arguments, choose_splits, export
 from toolloom.pipeline.export.files import Opened
 from toolloom.pipeline.export.format import File
 from toolloom.pipeline.export.formats import FORMATS, NAMES, format_named
 from toolloom.pipeline.tables import read_rows
+from toolloom.pipeline.versions import Version
 from toolloom.schemas import ExportError, NothingFound, Sample, StoreError
 
 
@@ -238,3 +239,10 @@ def test_a_version_is_no_place_for_an_export(into: str, shop: Shop, tmp_path: Pa
     with pytest.raises(ExportError, match="versions never change"):
         export(shop, format_named("openai"), tmp_path / into, split="train")
     assert [*files(tmp_path)] == ["1.0.0/manifest.json"]
+
+
+def test_a_dataset_without_samples_has_nothing_to_export(tmp_path: Path) -> None:
+    """One of instructions alone says where its training rows are."""
+    version = Version(tmp_path, {"name": "g3", "version": "1.0.0", "configs": {"planning": {}}})
+    with pytest.raises(NothingFound, match="no samples, so there is nothing to export"):
+        choose_splits(version, None)
