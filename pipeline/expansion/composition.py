@@ -23,6 +23,7 @@ from toolloom.schemas import Choice
 
 Row: TypeAlias = tuple[int, ...]
 Table: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
 Tied: TypeAlias = tuple[tuple[int, int], ...]
 """Values of a row, by choice and place, that a check could match with each other."""
@@ -75,6 +76,15 @@ class Composition:
     def settled(self) -> bool:
         """Constants stand on their own: no value is in all rows that bears one of them out."""
         return self._masks is not None and not self._masks
+
+    def meets(self, rows: Table) -> Mask:
+        """Which rows have values that interfere."""
+        found = np.zeros(len(rows), np.bool_)
+        for (a, b), matrix in self._pairs.items():
+            found |= matrix[rows[:, a], rows[:, b]]
+        for choice, unruly in enumerate(self._unruly):
+            found |= unruly[rows[:, choice]]
+        return found
 
     def met(self, rows: Table) -> list[Pairs]:
         """For each row the choices whose values interfere; all where one changes how others are

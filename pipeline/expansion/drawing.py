@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolloom.pipeline.curation.shingles import hashed, mixed
-from toolloom.pipeline.expansion.composition import Row
+from toolloom.pipeline.expansion.composition import Mask, Row, Table
 from toolloom.pipeline.expansion.mould import Mould
 from toolloom.pipeline.splits import SEEN, needed, seen_split, split_of, stray, tool_of, zone
 from toolloom.schemas import JsonObject, Scenario, Split, SplitPlan
@@ -115,15 +115,24 @@ class Draw:
         self._original = mould.template.kind == "mined"
         self.count = self._order.count
 
-    def rows(self, start: int, count: int) -> Iterator[Drawn]:
-        """Those from a place in the order on. The sample of a mined template is none of them."""
+    def rows(
+        self, start: int, count: int, over: Callable[[Table], Mask] | None = None
+    ) -> Iterator[Drawn]:
+        """Those from a place in the order on. The sample of a mined template is none of them.
+
+        `over`: tells which rows are passed over before anything is made of them.
+        """
         table = self._order.rows(start, count)
+        at = np.arange(start, start + len(table))
+        if over is not None and len(table):
+            kept = ~over(table)
+            table, at = table[kept], at[kept]
         places: list[list[int]] = table.T.tolist()
         calls = self._mould.signatures(places, len(table))
         said = self._mould.words(places, len(table))
         fixed = self._places.fixed
-        drawn = zip(zip(*places, strict=True), calls, said, strict=True)
-        for place, (row, made, words) in enumerate(drawn, start):
+        drawn = zip(at.tolist(), zip(*places, strict=True), calls, said, strict=True)
+        for place, row, made, words in drawn:
             split = fixed or self._places.of(made)
             if split in self._splits and (any(row) or not self._original):
                 yield Drawn(row, place, split, mark(made, words))

@@ -174,7 +174,10 @@ class _Maker:
             # A small draw first: what is learned of it makes the next ones quick.
             size = min(_AT_ONCE if draws else _AT_FIRST, max(64, 2 * need))
             self._take(
-                self._draw.rows(entry.at, size), held, index, min(entry.at + size, entry.most)
+                self._draw.rows(entry.at, size, self._checker.passes_over),
+                held,
+                index,
+                min(entry.at + size, entry.most),
             )
             draws += size
             if self._checker.whole and not whole:

@@ -43,7 +43,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.expansion.composition import Composition, Pairs, Row
+from toolloom.pipeline.expansion.composition import Composition, Mask, Pairs, Row, Table
 from toolloom.pipeline.expansion.mould import Mould
 from toolloom.schemas import Finding, Rejected
 
@@ -109,6 +109,18 @@ class Checker:
                 yield False
             else:
                 yield self.accepts(row, pairs)
+
+    def passes_over(self, table: Table) -> Mask:
+        """Which rows are not looked at: their values interfere, and others will do."""
+        over = np.zeros(len(table), np.bool_)
+        if self._known is None or self.whole or not self._can_pass_over:
+            return over
+        likely = _PATIENCE * self._composed + _SPARE
+        most = max(0, min(self.spare, likely + 1) - self._passed_over)
+        places = np.flatnonzero(self._known.meets(table))[:most]
+        self._passed_over += len(places)
+        over[places] = True
+        return over
 
     @property
     def _is_settled(self) -> bool:
