@@ -18,6 +18,7 @@ from toolloom.schemas import JsonObject, Scenario, Split, SplitPlan
 
 AT_ONCE = 2_000  # rows that are drawn together
 _ROUNDS = 6
+_TIMES = 4  # that the same words and calls are drawn with other observations, at most
 _MOST = 2**62  # rows beyond which each choice is drawn by itself
 
 
@@ -111,9 +112,15 @@ class Draw:
         self, mould: Mould, places: Places, splits: Iterable[Split], rng: random.Random
     ) -> None:
         self._mould, self._places, self._splits = mould, places, frozenset(splits)
-        self._order = Order([len(c.rows) for c in mould.template.choices], rng)
+        sizes = [len(choice.rows) for choice in mould.template.choices]
+        self._told = sorted(mould.told)
+        self._order = Order([sizes[choice] for choice in self._told], rng)
+        # What stands in observations alone makes no row of its own: it comes as it may.
+        seen = [choice for choice in range(len(sizes)) if choice not in mould.told]
+        self._seen = [(c, np.uint64(rng.getrandbits(64)), np.uint64(sizes[c])) for c in seen]
         self._original = mould.template.kind == "mined"
-        self.count = self._order.count
+        times = min(_TIMES, math.prod(sizes[choice] for choice in seen))
+        self.count = self._order.count * times
 
     def rows(
         self, start: int, count: int, over: Callable[[Table], Mask] | None = None
@@ -122,7 +129,7 @@ class Draw:
 
         `over`: tells which rows are passed over before anything is made of them.
         """
-        table = self._order.rows(start, count)
+        table = self._table(start, count)
         at = np.arange(start, start + len(table))
         if over is not None and len(table):
             kept = ~over(table)
@@ -134,8 +141,27 @@ class Draw:
         drawn = zip(at.tolist(), zip(*places, strict=True), calls, said, strict=True)
         for place, row, made, words in drawn:
             split = fixed or self._places.of(made)
-            if split in self._splits and (any(row) or not self._original):
+            if split in self._splits and not (self._original and self._is_first(row)):
                 yield Drawn(row, place, split, mark(made, words))
+
+    def _is_first(self, row: Row) -> bool:
+        """Whether it says and calls what the sample does."""
+        return not any(row[choice] for choice in self._told)
+
+    def _table(self, start: int, count: int) -> Table:
+        """The rows, a choice a column. The order comes again with other observations at its end."""
+        parts, end = [], min(start + count, self.count)
+        while start < end:
+            place = start % self._order.count
+            parts.append(self._order.rows(place, end - start))
+            start += len(parts[-1])
+        told = np.concatenate(parts) if parts else np.zeros((0, len(self._told)), np.int64)
+        table = np.zeros((len(told), len(self._told) + len(self._seen)), np.int64)
+        table[:, self._told] = told
+        numbers = np.arange(end - len(told), end, dtype=np.uint64)
+        for choice, key, size in self._seen:
+            table[:, choice] = (mixed(numbers + key) % size).astype(np.int64)
+        return table
 
 
 def even(wanted: int, most: Sequence[int]) -> list[int]:

@@ -153,10 +153,14 @@ class Mould:
         return to_text([share])
 
     @property
+    def told(self) -> set[int]:
+        """The choices that stand in what is said or called."""
+        return {choice for text in (self._calls, self._said) for choice, _ in text.slots}
+
+    @property
     def distinct(self) -> int:
         """How many rows differ in what is said or called, at most."""
-        told = {choice for text in (self._calls, self._said) for choice, _ in text.slots}
-        return math.prod(len(self.template.choices[choice].rows) for choice in told)
+        return math.prod(len(self.template.choices[choice].rows) for choice in self.told)
 
     def signatures(self, places: Indices, count: int) -> list[str]:
         """`splits.signature` of the calls of rows."""
