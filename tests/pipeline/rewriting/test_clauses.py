@@ -45,6 +45,7 @@ def test_what_a_person_does_is_no_order(sentence: str) -> None:
     ("part", "rest"),
     [
         ("I would like you", " to look up 12"),
+        ("I need to know how", " to get financial data"),
         ("My boss wants my team", " to look it up"),
         ("I'd love for my sister", " to come"),
         ("I expect the price", " to be 12"),
