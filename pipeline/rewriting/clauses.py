@@ -58,8 +58,8 @@ _UNFINISHED = frozenset(
     a an the and or but so because to of in on at from for with without by about into than as if
     that which who whose when where while how what why is are am was were be been being do does did
     have has had will would can could should must may might i'm i'd i've i'll we're we'd we've we'll
-    it's     i we my our your their his her its this these those looking searching waiting asking hoping
-    trying going need want like know planning interested wondering also very really some any
+    it's i we my our your their his her its this these those looking searching waiting asking
+    hoping trying going need want like know planning interested wondering also very really some any
     between using via heading flying driving traveling travelling moving organizing organising
     working thinking find get see check learn buy book try plan love wish search compare
     calculate use make told said heard read noticed sure aware afraid certain wonder able unable
