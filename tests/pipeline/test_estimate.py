@@ -53,7 +53,7 @@ def foretold(recipe: Recipe, stages: list[Stage], sample: Mapping[str, list[Took
 
 
 async def test_a_forecast_is_near_what_the_run_takes(tmp_path: Path) -> None:
-    """Of 60 queries a sample of 12 tells requests within 15 %, cost within 25 %, and a range
+    """Of 60 queries a sample of 12 tells requests within 20 %, cost within 25 %, and a range
     that holds both. What it asked about domains and APIs is not asked again."""
     async with FakeServer() as server:
         chosen = recipe(server)
@@ -62,7 +62,7 @@ async def test_a_forecast_is_near_what_the_run_takes(tmp_path: Path) -> None:
         made = await run(chosen, outputs=tmp_path)
     use = made.counts.use
     assert told.sample.asked == asked < use.requests / 2
-    assert told.expected.use.requests == pytest.approx(use.requests, rel=0.15)
+    assert told.expected.use.requests == pytest.approx(use.requests, rel=0.2)
     assert told.expected.use.cost == pytest.approx(use.cost, rel=0.25)
     assert told.low.use.requests <= use.requests <= told.high.use.requests
     assert told.low.use.cost <= use.cost <= told.high.use.cost
