@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from toolloom.pipeline.expansion.preview import Preview, Row
 from toolloom.pipeline.screen import grid, indented, messages_view, text
 from toolloom.pipeline.screen_apis import short
+from toolloom.pipeline.written.preview import Preview, Row
 from toolloom.schemas import Choice, JsonObject, Rejected
 from toolloom.schemas.template import CLOSE, OPEN
 

@@ -1,1 +1,1 @@
-"""Templates: mined, written or asked for, and expanded into checked rows."""
+"""Rows of templates: drawn, checked, and written as columns."""

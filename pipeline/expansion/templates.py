@@ -8,10 +8,8 @@ from toolloom.agents import query
 from toolloom.agents.outcome import Job, Outcome
 from toolloom.llm import Answer, Unusable
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.expansion.build import play
-from toolloom.pipeline.expansion.known import Known
-from toolloom.pipeline.expansion.mining import STAGE, mine
-from toolloom.pipeline.expansion.written import Given, load_templates
+from toolloom.pipeline.mining.known import Known
+from toolloom.pipeline.mining.mining import STAGE, mine
 from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.sampling.executed import executed_by
 from toolloom.pipeline.sampling.needs import Draft, Kind, moment
@@ -21,6 +19,8 @@ from toolloom.pipeline.sampling.zones import Zones
 from toolloom.pipeline.splits import SEEN, split_of, split_of_need, zone
 from toolloom.pipeline.stage import Context, Sifting
 from toolloom.pipeline.stages import SENSES
+from toolloom.pipeline.written.build import play
+from toolloom.pipeline.written.files import Given, load_templates
 from toolloom.schemas import (
     Ability,
     Api,

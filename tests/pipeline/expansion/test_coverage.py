@@ -10,8 +10,8 @@ from mined import HOTELS, TABLE
 from rich.console import Console
 
 from toolloom.pipeline.expansion.coverage import TemplateCoverage, coverage_view, offered
-from toolloom.pipeline.expansion.known import Known
-from toolloom.pipeline.expansion.mining import mine
+from toolloom.pipeline.mining.known import Known
+from toolloom.pipeline.mining.mining import mine
 from toolloom.schemas import Expansion, Reason, Rejected, Split
 
 ROW = mined.sample(

@@ -1,0 +1,1 @@
+"""Templates made of accepted samples."""

@@ -1,0 +1,1 @@
+"""Templates that people write, in YAML, and samples made of needs."""
