@@ -1,0 +1,1 @@
+"""A shard as a task on another machine: what goes there, what comes back, who may use what."""
