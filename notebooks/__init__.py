@@ -1,0 +1,1 @@
+"""The notebook of rejected samples, as a script and as a notebook of equal content."""

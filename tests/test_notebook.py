@@ -1,0 +1,290 @@
+"""The notebook of rejected samples, run by a real kernel and opened by the command.
+
+`python tests/test_notebook.py` writes the `.ipynb` of the `.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+import pytest
+import toys
+from nbclient import NotebookClient
+from waiting import wait_for
+
+from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.tallies import added
+from toolloom.pipeline.versions import Version, find_version
+from toolloom.schemas import Domain, Query, Reason, Rejected, Sample
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "notebooks" / "rejected_samples.py"
+NOTEBOOK = SCRIPT.with_suffix(".ipynb")
+COMMAND = (
+    "import signal, sys; from toolloom.cli import main; sys.argv[0] = 'toolloom'; "
+    # A shell's background jobs ignore Ctrl-C, and so would what they start.
+    "signal.signal(signal.SIGINT, signal.default_int_handler); main()"
+)
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m **bold** ${\\frac{1}{"
+
+
+async def ask(query: Query, context: Context) -> Outcome:
+    """The query agent's work: every seventh request gives a value away."""
+    if int(query.id[1:]) % 7 == 6:
+        return Outcome((), (fallen(query, "queries", "query", Reason.VALUE_GIVEN_AWAY),))
+    return Outcome((query,))
+
+
+async def judge(query: Query, context: Context) -> Outcome:
+    """Some dialogues fall under two reasons, with hostile words in every text a model writes."""
+    number, seed = int(query.id[1:]), context.recipe.seed
+    if number % 5 == 0:
+        mean = query.model_copy(update={"text": f"{HOSTILE} {number} {seed}"})
+        made = toys.sample(mean, {"city": HOSTILE}, HOSTILE)
+        return Outcome((), (fallen(made, "tested", "tester", Reason.UNGROUNDED_ARGUMENT),))
+    if number % 5 == 1:
+        made = toys.sample(query, answer=HOSTILE)
+        return Outcome((), (fallen(made, "tested", "tester", Reason.UNHELPFUL_ANSWER),))
+    answer = HOSTILE if number % 5 == 2 else f"It is {number} °C, says {seed}."
+    return Outcome((toys.sample(query, answer=answer),))
+
+
+async def accept(query: Query, context: Context) -> Outcome:
+    return Outcome((toys.sample(query),))
+
+
+def fallen(record: Any, stage: str, agent: str, reason: Reason) -> Rejected:
+    changed = {"agent": agent, "raw": (HOSTILE,)}
+    return toys.rejected(record, stage, reason, f"Not so: {HOSTILE}").model_copy(update=changed)
+
+
+DOMAINS = Stage(
+    "domains", "domain", toys.DOMAINS.reads, Domain, toys.name_domains, draw=toys.draw_briefs
+)
+QUERIES = Stage("queries", "query", Query, Query, ask, draw=toys.draw_queries)
+TESTED = Stage("tested", "tester", Query, Sample, judge)
+ALL_ACCEPTED = (DOMAINS, toys.QUERIES, Stage("tested", "tester", Query, Sample, accept))
+
+
+async def two_versions(outputs: Path) -> Version:
+    """A dataset of two versions, with rejected records of several reasons and agents."""
+    for seed in (1, 2):
+        recipe = toys.recipe(seed=seed)
+        await make_dataset(recipe, outputs=outputs, stages=(toys.DOMAINS, QUERIES, TESTED))
+    return find_version(outputs, "toy")
+
+
+def executed(outputs: Path, *more: str) -> Any:
+    """The notebook after a kernel has run it from top to bottom, and some cells more."""
+    notebook = made_of(SCRIPT)
+    notebook.cells += [nbformat.v4.new_code_cell(source) for source in more]
+    environment = {
+        **os.environ,
+        "TOOLLOOM_OUTPUTS": str(outputs),
+        "TOOLLOOM_CURATOR": "anna",
+        "IPYTHONDIR": str(outputs / "ipython"),
+    }
+    client = NotebookClient(notebook, timeout=300, kernel_name="python3")
+    client.execute(env=environment)
+    return notebook
+
+
+def outputs_of(notebook: Any, kind: str) -> list[str]:
+    shown = (out for cell in notebook.cells for out in cell.get("outputs", ()))
+    return [out["data"][kind] for out in shown if kind in out.get("data", {})]
+
+
+def table(notebook: Any, index: str) -> dict[str, int]:
+    """The first column of the table with this index, as the notebook shows it."""
+    (html,) = [
+        one
+        for one in outputs_of(notebook, "text/html")
+        if f"<th>{index}</th>" in one and "<th>share</th>" in one
+    ]
+    return {k: int(v) for k, v in re.findall(r"<th>([^<]+)</th>\s*<td>(\d+)</td>", html)}
+
+
+def made_of(script: Path) -> Any:
+    """The notebook of a script, without outputs; cells are named by their number."""
+    notebook = jupytext.read(script, fmt="py:percent")
+    notebook.metadata.pop("jupytext", None)
+    notebook.nbformat_minor = 5
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number:02}"
+    return notebook
+
+
+def write_notebook() -> None:
+    NOTEBOOK.write_text(nbformat.writes(made_of(SCRIPT)) + "\n", encoding="utf-8")
+
+
+def test_the_notebook_is_its_script() -> None:
+    """`.py` and `.ipynb` hold the same cells; `python tests/test_notebook.py` writes the latter."""
+    written = nbformat.reads(NOTEBOOK.read_text(encoding="utf-8"), as_version=4)
+    nbformat.validate(written)
+    assert written == made_of(SCRIPT)
+
+
+async def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    """Tables tell what the manifest tells, plots are drawn, and marks change the precision."""
+    version = await two_versions(tmp_path)
+    click = (
+        "from toolloom.pipeline.rejections.controls import Controls\n"
+        "panel = Controls(data.viewer(agent='tester'), data)\n"
+        "panel.note.value = 'nobody said it'\n"
+        "panel.buttons['agree'].click()\n"
+        "panel.buttons['next'].click()\n"
+        "panel.buttons['disagree'].click()"
+    )
+    run = executed(tmp_path, click, "print(data.against_api_bank())")
+    told = version.manifest["splits"].values()
+    reasons = added(told, "reasons")
+    assert len(reasons) >= 4
+    assert table(run, "reason") == reasons
+    assert sum(table(run, "agent").values()) == sum(one["rejected"] for one in told)
+    assert set(table(run, "agent")) == {"query", "tester"}
+    assert len(outputs_of(run, "image/png")) == 12
+    (first,) = [one for one in outputs_of(run, "text/plain") if one.startswith("toy/")]
+    assert first.startswith(f"{version.label}: {sum(one['rows'] for one in told)} dialogues")
+    marks = [
+        *map(json.loads, (tmp_path / "datasets/toy/judgements.jsonl").read_text().splitlines())
+    ]
+    assert [(m["curator"], m["agrees"], m["note"]) for m in marks] == [
+        ("anna", True, "nobody said it"),
+        ("anna", False, ""),
+    ]
+    assert "Of 2 judged rejections of the tester 1 are right: 50%" in run.cells[-1].outputs[0].text
+    assert_harmless(run)
+
+
+def assert_harmless(run: Any) -> None:
+    """What models wrote is shown as text: no markup of theirs, nothing a terminal obeys."""
+    state = run.metadata["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]
+    pages = [*outputs_of(run, "text/html")]
+    pages += [
+        s["state"]["value"] for s in state.values() if "<article" in str(s["state"].get("value"))
+    ]
+    assert sum("&lt;script&gt;alert(1)" in page for page in pages) >= 3
+    for page in pages:
+        assert "<script" not in page
+        assert not re.search(r"<img|\x1b", page)
+        assert "mathjax_ignore" in page or "<article" not in page
+
+
+async def test_it_runs_where_nothing_was_rejected(tmp_path: Path) -> None:
+    """An empty rejected set is told as such, by every plot and by the viewer."""
+    await make_dataset(toys.recipe(queries={"count": 3}), outputs=tmp_path, stages=ALL_ACCEPTED)
+    run = executed(tmp_path)
+    assert any("0 records rejected" in one for one in outputs_of(run, "text/plain"))
+    assert any("Nothing was rejected." in one for one in outputs_of(run, "text/html"))
+    assert len(outputs_of(run, "image/png")) == 12
+
+
+@contextmanager
+def command(*arguments: str, before: str = "") -> Iterator[subprocess.Popen[str]]:
+    """`toolloom notebook` in a process of its own, whose end is waited for."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", before + COMMAND, "notebook", "--no-browser", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with started as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def answer(url: str) -> int:
+    """The status of a page; waits until somebody listens."""
+
+    def status() -> int:
+        try:
+            return int(urllib.request.urlopen(url, timeout=30).status)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+        except OSError:
+            return 0
+
+    return int(wait_for(status, f"somebody answers at {url}"))
+
+
+async def test_the_command_serves_the_notebook(tmp_path: Path) -> None:
+    """JupyterLab answers on loopback, to those who have the token, until Ctrl-C."""
+    await two_versions(tmp_path)
+    with command("toy", "--outputs", str(tmp_path)) as process:
+        assert process.stdout
+        first, second = process.stdout.readline(), process.stdout.readline().strip()
+        assert "newest version of toy, now toy/1.1.0" in first
+        page, _, token = second.partition("?token=")
+        api = page.replace("/lab/tree/", "/api/contents/")
+        assert page.startswith("http://127.0.0.1:")
+        assert answer(api) == 403
+        assert answer(f"{api}?token={token}") == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize("named", ["toy/1.0.0", "datasets/toy/1.0.0"])
+async def test_a_version_may_be_named(named: str, tmp_path: Path) -> None:
+    """By its number or its path: the message does not call it the newest, and the notebook, which
+    works in another folder, finds it."""
+    await two_versions(tmp_path)
+    wanted = str(tmp_path / named) if named.startswith("datasets/") else named
+    with command(wanted, "--outputs", str(tmp_path)) as process:
+        assert process.stdout
+        assert ": opens toy/1.0.0. It is a new copy" in process.stdout.readline()
+        environment = Path(f"/proc/{process.pid}/environ")
+        given = wait_for(
+            lambda: re.search(rb"TOOLLOOM_DATASET=([^\0]+)", environment.read_bytes()), "Jupyter"
+        )
+    assert find_version(tmp_path, given[1].decode()).label == "toy/1.0.0"
+    assert Path(given[1].decode()).is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        ("", "There is no dataset in"),
+        ("import sys; sys.modules['jupyterlab'] = None; ", "pip install 'toolloom[notebook]'"),
+    ],
+)
+def test_what_is_missing_is_told(before: str, told: str, tmp_path: Path) -> None:
+    """Without a dataset or without Jupyter there is a message and no traceback."""
+    with command("--outputs", str(tmp_path), before=before) as process:
+        _, complaint = process.communicate(timeout=120)
+        assert process.returncode == 2
+        assert told in complaint
+        assert "Traceback" not in complaint
+
+
+async def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    """The port that was asked for is used or not at all."""
+    await make_dataset(toys.recipe(queries={"count": 3}), outputs=tmp_path, stages=ALL_ACCEPTED)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with command("--outputs", str(tmp_path), "--port", port) as process:
+            _, complaint = process.communicate(timeout=120)
+            assert process.returncode == 2
+            assert f"Port {port} is taken" in complaint
+
+
+if __name__ == "__main__":
+    write_notebook()
