@@ -1,0 +1,1 @@
+"""Pages to look at: HTML that needs no network and runs no script but its own."""

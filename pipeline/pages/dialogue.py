@@ -1,0 +1,289 @@
+"""One dialogue as a person reads it, as HTML: for the report and for the notebook."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from toolloom.pipeline.checks.flow import Made, made
+from toolloom.pipeline.checks.pairing import differences, fits, pair
+from toolloom.pipeline.pages.rendering import render, source
+from toolloom.pipeline.screen import spoken
+from toolloom.pipeline.splits import api_id
+from toolloom.pipeline.tallies import need_of
+from toolloom.schemas import Dialogue, Intention, JsonObject
+
+STYLE: Final = source("dialogue.css")
+"""All rules are below `.toolloom`."""
+
+_SHORT = 200  # characters of JSON that are shown without being asked for
+
+
+def dialogue_html(record: JsonObject, *, raw: bool = False, longest: int | None = None) -> str:
+    """An accepted sample, a rejected record or an instruction, each as JSON, as one `<article>`.
+
+    Findings stand at the turn they are about, the intent beside the call that serves it. `raw`:
+    with the model's raw responses, folded. `longest`: characters of each text that are shown.
+    """
+    return render("dialogue.html.j2", **_View(record, raw, longest).told())
+
+
+class _View:
+    """What the template shows of a record."""
+
+    def __init__(self, record: JsonObject, raw: bool, longest: int | None) -> None:
+        self._record = record
+        self._longest = longest
+        self._is_rejected = "reason" in record
+        self._raw = record.get("raw") or () if raw else ()
+        inner: Any = record["record"] if self._is_rejected else record
+        self._inner: JsonObject = inner
+        self._need = need_of(inner)
+        self._findings: list[JsonObject] = [*(record.get("findings") or ())]
+        if not self._is_rejected:
+            self._findings += (record.get("verdict") or {}).get("findings") or ()
+            self._findings += record.get("flags") or ()
+
+    def told(self) -> JsonObject:
+        dialogue = self._inner.get("dialogue", self._inner)
+        messages = dialogue.get("messages") or ()
+        intents = _Intents(dialogue if messages else {}, self._need)
+        turns = [self._turn(place, m, intents) for place, m in enumerate(messages)]
+        known = {turn["number"] for turn in turns}
+        loose = [f for f in self._findings if f.get("turn") not in known]
+        return {
+            "id": self._record.get("id") or self._need.get("id", ""),
+            "kinds": [self._need[key] for key in ("ability", "scenario") if key in self._need],
+            "rejected": self._rejected() if self._is_rejected else None,
+            "loose": [f for f in loose if f.get("detail") != self._record.get("detail")],
+            "stopped": self._is_rejected and bool(turns) and not self._findings,
+            "turns": turns,
+            "unmade": intents.unmade(),
+            "unserved": self._need.get("scenario") == "irrelevance",
+            "fields": [] if turns else [*self._fields()],
+            "offered": self._offered(),
+            "votes": self._votes(),
+            "raw": [(self._text(spoken(one)), self._text(one)) for one in self._raw],
+            "made_by": _made_by(self._record, self._inner),
+        }
+
+    def _rejected(self) -> JsonObject:
+        return {
+            **{key: self._record[key] for key in ("stage", "agent", "reason")},
+            "detail": self._text(self._record["detail"]),
+        }
+
+    def _turn(self, place: int, message: JsonObject, intents: _Intents) -> JsonObject:
+        content = message.get("content")
+        seen = _observed(content) if message["role"] == "tool" else None
+        return {
+            "number": place,
+            "role": message["role"],
+            "text": None if content is None or seen else self._text(content),
+            "observed": self._observation(*seen) if seen else None,
+            "name": message.get("name") or "",
+            "came_about": message.get("execution") or None,
+            "calls": [
+                self._call(call["function"], intents.of(place, nth))
+                for nth, call in enumerate(message.get("tool_calls") or ())
+            ],
+            "findings": [f for f in self._findings if f.get("turn") == place],
+        }
+
+    def _call(self, function: JsonObject, intent: JsonObject | None) -> JsonObject:
+        arguments = function.get("arguments")
+        readable = isinstance(arguments, dict)
+        return {
+            "name": function.get("name", ""),
+            "arguments": self._values(arguments) if isinstance(arguments, dict) else [],
+            "unread": None if readable else self._text(arguments),
+            "intent": {**intent, "arguments": self._values(intent["arguments"])}
+            if intent
+            else None,
+        }
+
+    def _values(self, arguments: JsonObject) -> list[tuple[str, str]]:
+        return [(name, self._text(_plain(value))) for name, value in arguments.items()]
+
+    def _observation(self, response: Any, error: Any) -> JsonObject:
+        line = _plain(response)
+        whole = _pretty(response)
+        found = _documented(response)
+        is_long = len(line) > _SHORT or bool(found)
+        short = f"finds {', '.join(found)}" if found else line
+        return {
+            "error": None if error is None else self._text(error),
+            "line": f"{short[:_SHORT]}…" if len(short) > _SHORT else short,
+            "whole": self._text(whole) if is_long else None,
+        }
+
+    def _fields(self) -> Iterator[tuple[str, str]]:
+        """What there is to read of a record that has no messages."""
+        seed = self._inner.get("seed")
+        if isinstance(seed, dict):  # an instruction that fell
+            yield "request", self._text(seed.get("hybrid", ""))
+            yield "calls", ", ".join(str(s.get("function")) for s in seed.get("steps") or ())
+        for name, value in (self._need or self._inner).items():
+            if name in _TECHNICAL or value in (None, "", [], (), {}):
+                continue
+            yield name, self._text(value if isinstance(value, str) else _pretty(value))
+
+    def _offered(self) -> list[JsonObject]:
+        """The APIs of the pool; those that are needed first."""
+        wanted = {intent["api"] for intent in self._need.get("intent") or ()}
+        shown = [
+            {
+                "function": api["function"],
+                "about": self._text(api.get("description", "")),
+                "needed": api_id(api) in wanted,
+            }
+            for api in self._need.get("pool") or ()
+        ]
+        return sorted(shown, key=lambda api: not api["needed"])
+
+    def _votes(self) -> list[JsonObject]:
+        return [
+            {**vote, "explanation": self._text(vote.get("explanation", ""))}
+            for vote in (self._inner.get("verdict") or {}).get("votes") or ()
+        ]
+
+    def _text(self, value: object) -> str:
+        text = str(value)
+        if self._longest is None or len(text) <= self._longest:
+            return text
+        return f"{text[: self._longest]}… ({len(text) - self._longest:,} more characters)"
+
+
+# Shown elsewhere, or of no use to a reader.
+_TECHNICAL = ("id", "pool", "outside", "intent", "provenance", "seed", "ability", "scenario")
+
+
+class _Intents:
+    """The intent beside the calls: what the user means, and where a call differs from it."""
+
+    def __init__(self, dialogue: JsonObject, need: JsonObject) -> None:
+        self._functions = {api_id(api): api["function"] for api in _apis(need)}
+        self._intents: list[JsonObject] = [*(need.get("intent") or ())]
+        self._served: dict[tuple[int, int], tuple[int, list[str]]] = {}
+        try:
+            self._pair(Dialogue.model_validate({"provenance": (), **dialogue}))
+        except (RecursionError, ValidationError):
+            return  # as far as it came it is no dialogue
+
+    def _pair(self, known: Dialogue) -> None:
+        pairs = {id(call): index for index, call in pair(known).calls.items()}
+        for place, nth, call in _numbered(known):
+            index = pairs.get(id(call))
+            if index is None:
+                index = _meant(call, known.query.due)
+            if index is not None:
+                wanted = known.query.due[index]
+                self._served[place, nth] = index, [*differences(wanted, call)]
+
+    def of(self, place: int, nth: int) -> JsonObject | None:
+        """The intent that the nth call of a message serves, and how the call differs."""
+        if (place, nth) not in self._served:
+            return None
+        index, differs = self._served[place, nth]
+        return {**self._shown(index), "differs": differs}
+
+    def unmade(self) -> list[JsonObject]:
+        """What the user means and no call serves."""
+        served = {index for index, _ in self._served.values()}
+        rest = (index for index in range(len(self._intents)) if index not in served)
+        return [
+            {**shown, "arguments": _lines(shown["arguments"])} for shown in map(self._shown, rest)
+        ]
+
+    def _shown(self, index: int) -> JsonObject:
+        intent = self._intents[index]
+        references = intent.get("references") or {}
+        taken = {
+            name: f"← {found['field']} of {self._function(found['call'])}"
+            for name, found in references.items()
+        }
+        return {
+            "number": index + 1,
+            "function": self._function(index),
+            "arguments": intent.get("arguments") or {},
+            "taken": taken,
+        }
+
+    def _function(self, index: int) -> str:
+        wanted = self._intents[index]["api"] if index < len(self._intents) else "?"
+        return str(self._functions.get(wanted, wanted))
+
+
+def _numbered(dialogue: Dialogue) -> Iterator[tuple[int, int, Made]]:
+    """Readable calls with the index of their message and their number in it."""
+    readable = iter(made(dialogue))
+    for place, message in enumerate(dialogue.messages):
+        for nth, call in enumerate(message.tool_calls):
+            if isinstance(call.function.arguments, dict):
+                yield place, nth, next(readable)
+
+
+def _meant(call: Made, due: tuple[Intention, ...]) -> int | None:
+    """The intention that a call which failed was made for, if it says the same."""
+    return next((i for i, wanted in enumerate(due) if call.failed and fits(wanted, call)), None)
+
+
+def _apis(need: JsonObject) -> list[JsonObject]:
+    outside = need.get("outside")
+    return [*(need.get("pool") or ()), *([outside] if outside else [])]
+
+
+def _observed(content: Any) -> tuple[Any, Any] | None:
+    """Response and error of a tool's message; None of one that is no envelope."""
+    try:
+        told = json.loads(content)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    if not isinstance(told, dict) or not set(told) <= {"response", "error"}:
+        return None
+    return told.get("response"), told.get("error")
+
+
+def _documented(response: Any) -> list[str]:
+    """The functions whose documentation an API Search gave."""
+    items = response if isinstance(response, list) else []
+    described = [i for i in items if isinstance(i, dict) and {"name", "parameters"} <= set(i)]
+    return [str(i["name"]) for i in described] if len(described) == len(items) else []
+
+
+def _plain(value: Any) -> str:
+    """A value as it is told: text without its quotes would look like a number."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "(too deep to be shown)"
+
+
+def _pretty(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2)
+    except RecursionError:  # of the encoder that indents, which goes less deep
+        return _plain(value)
+
+
+def _lines(arguments: JsonObject) -> list[tuple[str, str]]:
+    return [(name, _plain(value)) for name, value in arguments.items()]
+
+
+def _made_by(record: JsonObject, inner: JsonObject) -> list[JsonObject]:
+    """Everyone's share: the record's own, its dialogue's, its query's; each once, in that order."""
+    found: list[JsonObject] = []
+    layers: list[Any] = [record, inner]
+    while isinstance(layers[-1], dict) and (deeper := _deeper(layers[-1])) is not None:
+        layers.append(deeper)
+    for layer in layers:
+        found += (share for share in layer.get("provenance") or () if share not in found)
+    return found[::-1]
+
+
+def _deeper(layer: JsonObject) -> JsonObject | None:
+    inner = layer.get("dialogue") or layer.get("query")
+    return inner if isinstance(inner, dict) else None

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import grown
+import hostile
+import pytest
+import toys
+
+from toolloom.pipeline.pages.figures import figures, share
+from toolloom.pipeline.pages.page import MARK, page, place_of, write
+from toolloom.pipeline.pages.reading import SHOWN, read
+from toolloom.pipeline.pages.samples import samples
+from toolloom.pipeline.publish import publish
+from toolloom.pipeline.versions import Version, find_version
+from toolloom.schemas import Reason, StoreError
+
+SORTS = {"accepted": "ability", "rejected": "reason"}  # each is a kind of its own
+
+
+def version(folder: Path, count: int = 4, **kinds: Any) -> Version:
+    made = [toys.sample(toys.query(number)) for number in range(count)]
+    return publish(grown.run(folder, toys.recipe(), made, **kinds), folder).version
+
+
+def test_equal_versions_make_equal_reports(tmp_path: Path) -> None:
+    """Wherever they lie and whenever it is: no path, no time, no chance."""
+    pages = [page(v, read(v)) for v in (version(tmp_path / n, 90) for n in ("one", "other"))]
+    assert pages[0] == pages[1]
+    assert str(tmp_path) not in pages[0]
+
+
+def test_it_stands_alone(tmp_path: Path) -> None:
+    """Nothing in it names another file or address, but for the icon, which is empty."""
+    text = page(made := version(tmp_path), read(made))
+    assert text.encode().startswith(MARK)
+    assert re.findall(r'(?:href|src|action|srcset)="([^#"][^"]*)"', text) == ["data:,"]
+    assert not re.search(r"url\(|@import|https?://", text)
+    assert "default-src &#39;none&#39;" in text
+
+
+def test_no_element_has_a_style_or_a_handler(tmp_path: Path) -> None:
+    """The policy would forbid them, so none of the page's own elements may need one."""
+    made = hostile.dataset(tmp_path)
+    assert not re.search(r"<[a-z][^<>]*\s(?:style|on[a-z]+)=", page(made, read(made)))
+
+
+def test_twenty_samples_of_each_kind(tmp_path: Path) -> None:
+    """Of each ability, of each reason, of rows of templates and of requests with instructions."""
+    fallen = [
+        toys.rejected(toys.sample(toys.query(n)), "rewritten", reason)
+        for n in range(25)
+        for reason in (Reason.OFF_PATH, Reason.SAYS_TOO_MUCH)
+    ]
+    made = version(
+        tmp_path,
+        75,
+        rejected=fallen,
+        expansions=[grown.expansion(rows=[*range(5)] * 6)],
+        instructions=[one for n in range(25) for one in grown.levels(f"q{n}")],
+    )
+    shown = [
+        (one.group, one.facets.get(SORTS.get(one.group, ""), ""))
+        for one in samples(made, read(made))
+    ]
+    kinds = {kind: shown.count(kind) for kind in shown}
+    assert {*kinds.values()} == {SHOWN}
+    assert sorted(group for group, *_ in kinds) == [
+        *["accepted"] * 3,
+        "instructions",
+        *["rejected"] * 2,
+        "templates",
+    ]
+
+
+def test_figures_are_those_of_the_manifest(tmp_path: Path) -> None:
+    """What the cards, the splits and the charts tell is what the version's files tell."""
+    made = find_version(tmp_path, version(tmp_path, 9).label)
+    told = figures(made, read(made))
+    assert [(what, count) for what, count, _ in told["cards"]] == [
+        ("dialogues", 9),
+        ("APIs", 2),
+        ("rejected records", 0),
+    ]
+    charts = {chart.title: {bar.label: bar.count for bar in chart.bars} for chart in told["charts"]}
+    assert charts["Ability"] == made.manifest["splits"]["train"]["abilities"]
+    assert charts["Turns of the user"] == {"1": 9}
+    assert (told["coverage"]["called"], told["coverage"]["apis"]) == (1, 2)
+
+
+def test_a_report_has_a_place_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here, under the version's name; in a folder that is named; or in the file that is."""
+    made = version(tmp_path / "outputs")
+    monkeypatch.chdir(tmp_path)
+    assert place_of(made, None) == Path("toy-1.0.0.html")
+    assert place_of(made, tmp_path) == tmp_path / "toy-1.0.0.html"
+    assert place_of(made, Path("new.html")) == Path("new.html")
+
+
+def test_only_a_report_is_written_over(tmp_path: Path) -> None:
+    """An older report is replaced; any other file is not."""
+    made, path = version(tmp_path), tmp_path / "page.html"
+    write(path, page(made, read(made)))
+    assert place_of(made, path) == path
+    path.write_text("<html>my own page</html>")
+    with pytest.raises(StoreError, match="is no report of toolloom's"):
+        place_of(made, path)
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    """One message that names --output; no half file."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="Choose another file with --output"):
+        write(tmp_path / "file" / "report.html", "text")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    """And the report that was there stays."""
+    path = tmp_path / "report.html"
+    path.write_bytes(MARK)
+    (tmp_path / ".report.html.tmp").symlink_to("/dev/full")
+    with pytest.raises(StoreError, match="No space left"):
+        write(path, "text")
+    assert path.read_bytes() == MARK
+
+
+def test_the_funnel_tells_what_was_replaced(tmp_path: Path) -> None:
+    """Where the stages count more than the version holds, the page says so; else it does not."""
+    made = version(tmp_path, 4)
+    assert figures(made, read(made))["replaced"] == ""
+    (run,) = made.manifest["runs"].values()
+    *_, last = (s for s in run["counts"]["stages"] if not s["beside"])
+    last["accepted"] += 2
+    text = page(made, read(made))
+    assert "Of what they made, 2 dialogues are not in this version any more" in text
+
+
+def test_what_there_is_is_never_zero_percent() -> None:
+    """One of two hundred is half a percent, which would be rounded to none."""
+    assert share(1 / 200) == share(1 / 900) == "<1\u00a0%"
+    assert (share(0), share(2 / 200)) == ("0\u00a0%", "1\u00a0%")
+
+
+@pytest.mark.parametrize(
+    ("key", "odd"), [("name", "../elsewhere"), ("name", "/tmp/x"), ("version", "1.0.0/../../x")]
+)
+def test_a_foreign_manifest_chooses_no_place(tmp_path: Path, key: str, odd: str) -> None:
+    """A report is named after its version; the name of one from elsewhere may be a path."""
+    made = version(tmp_path)
+    manifest = json.dumps({**made.manifest, key: odd})
+    (made.path / "manifest.json").write_text(manifest)
+    with pytest.raises(StoreError, match="none that a dataset can have"):
+        find_version(tmp_path, str(made.path))

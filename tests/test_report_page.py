@@ -1,0 +1,209 @@
+"""The report in a real browser: it works, asks nobody, and runs no script but its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import browser as browsers
+import grown
+import hostile
+import pytest
+import toys
+from playwright.sync_api import Browser, Locator, Page
+
+from toolloom.pipeline.pages import page as pages
+from toolloom.pipeline.pages.reading import read
+from toolloom.pipeline.pages.rendering import visible
+from toolloom.pipeline.publish import publish
+from toolloom.pipeline.versions import Version
+from toolloom.schemas import Ability, Granularity, Reason
+
+SIZES = (browsers.PHONE, browsers.DESKTOP)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browsers.chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of 30 samples, 6 rejected records, rows of templates and instructions."""
+    folder = tmp_path_factory.mktemp("plain")
+    samples = [toys.sample(toys.query(number)) for number in range(30)]
+    reasons = [Reason.OFF_PATH] * 4 + [Reason.SAYS_TOO_MUCH] * 2
+    fallen = [
+        toys.rejected(one, "rewritten", reason)
+        for one, reason in zip(samples, reasons, strict=False)
+    ]
+    levels = [one for n in range(3) for one in grown.levels(f"q{n}")]
+    run = grown.run(folder, toys.recipe(), samples, [grown.expansion()], levels, fallen)
+    return report(publish(run, folder).version, folder)
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a dataset whose every text is hostile."""
+    folder = tmp_path_factory.mktemp("hostile")
+    return report(hostile.dataset(folder), folder)
+
+
+def report(version: Version, folder: Path) -> Path:
+    path = folder / "report.html"
+    pages.write(path, pages.page(version, read(version)))
+    return path
+
+
+def samples(page: Page) -> Locator:
+    """The samples one sees."""
+    return page.locator(".sample:visible")
+
+
+def place(page: Page) -> str:
+    return page.locator(".place").inner_text()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_it_shows_without_complaints_and_asks_nobody(
+    chromium: Browser, plain: Path, size: tuple[int, int]
+) -> None:
+    """No console error, no request but the page itself, nothing wider than the screen."""
+    with browsers.shown(chromium, plain, size) as seen:
+        for name in ("overview", "funnel", "reasons", "distributions", "diversity", "cost"):
+            assert seen.page.locator(f"#{name} h2").is_visible()
+        assert samples(seen.page).count() == 1
+        assert not seen.is_wider_than_the_screen
+        seen.page.mouse.wheel(0, 20_000)
+        assert (seen.complaints, seen.asked, seen.elsewhere) == ([], [], [])
+
+
+def test_no_column_is_out_of_sight_on_a_small_phone(chromium: Browser, plain: Path) -> None:
+    """Tables become blocks, in which each figure has its name."""
+    with browsers.shown(chromium, plain, (320, 640)) as seen:
+        within = "all => all.every(one => one.scrollWidth <= one.clientWidth)"
+        assert seen.page.locator(".scroll").evaluate_all(within)
+        assert not seen.is_wider_than_the_screen
+        cell = seen.page.locator("#overview tbody td").first
+        assert cell.evaluate("one => getComputedStyle(one, '::before').content") == '"Dialogues"'
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_samples_are_browsed(chromium: Browser, plain: Path, size: tuple[int, int]) -> None:
+    """Next and previous go through the samples of a kind, and stop at its ends."""
+    with browsers.shown(chromium, plain, size) as seen:
+        page, following = seen.page, seen.page.get_by_role("button", name="Next")
+        assert place(page) == "1 of 30"
+        first = samples(page).locator("h3").inner_text()
+        assert page.get_by_role("button", name="Previous").is_disabled()
+        for _ in range(29):
+            following.click()
+        assert place(page) == "30 of 30"
+        assert following.is_disabled()
+        assert samples(page).locator("h3").inner_text() != first
+        for _ in range(29):
+            page.keyboard.press("ArrowLeft")
+        assert samples(page).locator("h3").inner_text() == first
+        assert seen.complaints == []
+
+
+def test_samples_are_filtered(chromium: Browser, plain: Path) -> None:
+    """A filter leaves what has its value; words narrow it further, down to nothing."""
+    with browsers.shown(chromium, plain) as seen:
+        page = seen.page
+        page.get_by_label("Ability").select_option(Ability.CALL)
+        assert place(page) == "1 of 10"
+        kinds = samples(page).locator(".tl-kinds").inner_text()
+        assert "call" in kinds
+        page.get_by_label("Words in it").fill("(27)")
+        assert place(page) == "1 of 1"
+        assert samples(page).locator("h3").inner_text() == "q27"
+        page.get_by_label("Words in it").fill("no such words")
+        assert place(page) == "0 of 0"
+        assert page.get_by_text("No sample is like that.").is_visible()
+
+
+def test_each_kind_has_its_samples(chromium: Browser, plain: Path) -> None:
+    """Rejected records, rows of templates and instructions are a click away."""
+    with browsers.shown(chromium, plain) as seen:
+        page = seen.page
+        for name, count in (("Rejected", 6), ("Rows of templates", 3), ("Instructions", 3)):
+            button = page.get_by_role("button", name=name)
+            button.click()
+            assert button.get_attribute("aria-pressed") == "true"
+            assert place(page) == f"1 of {count}"
+        assert samples(page).locator("dt").all_inner_texts()[:5] == [*Granularity]
+
+
+def test_a_reason_opens_its_samples(chromium: Browser, plain: Path) -> None:
+    """A click on a reason shows rejected records of that reason, with the finding at its turn."""
+    with browsers.shown(chromium, plain) as seen:
+        page = seen.page
+        page.locator("#reasons").get_by_role("link", name="says too much").click()
+        assert place(page) == "1 of 2"
+        marked = samples(page).locator("li.tl-marked")
+        assert marked.locator(".tl-number").inner_text() == "1"
+        assert "says too much" in marked.inner_text()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_hostile_text_does_nothing(
+    chromium: Browser, attacked: Path, size: tuple[int, int]
+) -> None:
+    """Through all samples of all kinds: nothing runs, nothing opens, nothing is asked for."""
+    with browsers.shown(chromium, attacked, size) as seen:
+        page = seen.page
+        for button in page.locator(".groups button").all():
+            button.click()
+            while True:
+                samples(page).locator("header").hover()
+                assert not seen.is_wider_than_the_screen
+                if page.locator(".next").is_disabled():
+                    break
+                page.locator(".next").click()
+        assert page.evaluate("typeof window.ran") == "undefined"
+        assert page.locator("script, iframe, object, embed, img, form, base").count() == 1
+        assert page.locator(".toolloom :is(a, style, link, meta, input, button, svg)").count() == 0
+        assert page.locator("body").is_visible()
+        assert (seen.complaints, seen.asked) == ([], [])
+        assert (seen.dialogs, seen.elsewhere) == ([], [])
+
+
+def test_hostile_text_is_shown_as_text(chromium: Browser, attacked: Path) -> None:
+    """What a model wrote stands there letter by letter; what cannot be seen is written out."""
+    with browsers.shown(chromium, attacked) as seen:
+        said = "nodes => nodes.map(node => node.textContent)"
+        told = seen.page.locator(".sample .tl-user .tl-said").evaluate_all(said)
+        short = [text for text in hostile.TEXTS if len(text) <= 20_000]
+        assert {visible(text) for text in short} <= {*told}
+        findings = seen.page.locator(".tl-marked .tl-finding > span").evaluate_all(said)
+        assert {f"at its turn: {visible(text)}" for text in short} <= {*findings}
+        [long] = {text for text in told if text.startswith("words words")}
+        assert "more characters" in long
+
+
+def test_a_script_that_got_in_would_not_run(chromium: Browser, plain: Path, tmp_path: Path) -> None:
+    """The page's policy is a second wall: it allows this one script, and no address at all."""
+    hole = (
+        "<script>window.ran = 1</script><img src='x' onerror='window.ran = 1'>"
+        "<img src='http://127.0.0.1:9/x.png'><style>body { display: none }</style>"
+    )
+    path = tmp_path / "hole.html"
+    path.write_text(plain.read_text().replace("<main>", f"{hole}<main>", 1))
+    with browsers.shown(chromium, path) as seen:
+        assert seen.page.evaluate("typeof window.ran") == "undefined"
+        assert seen.page.locator("h1").is_visible()
+        assert place(seen.page) == "1 of 30"
+        assert all("Content Security Policy" in complaint for complaint in seen.complaints)
+        assert len(seen.complaints) == 5
+
+
+def test_a_version_of_instructions_alone(chromium: Browser, tmp_path: Path) -> None:
+    """Without dialogues, rejected records and rows of templates the page shows what there is."""
+    run = grown.run(tmp_path, toys.recipe(), instructions=grown.levels())
+    with browsers.shown(chromium, report(publish(run, tmp_path).version, tmp_path)) as seen:
+        assert seen.page.locator(".groups button").all_inner_texts() == ["Instructions (1)"]
+        assert seen.page.get_by_text("Nothing was rejected.").is_visible()
+        assert place(seen.page) == "1 of 1"
+        assert seen.complaints == []
