@@ -1,14 +1,10 @@
 """Prefect around the whole job: flows for a dataset, a split and additions, a task for a shard.
 
-Any Prefect server or worker can run it, as `flows.py:make_dataset`:
-
-    prefect deploy flows.py:make_dataset --name nightly --pool my-pool --cron "0 2 * * *" \\
-        --param recipe=/data/recipe.yaml --param outputs=/data/outputs
-
-`flows.py:regenerate` makes one split of a version anew; `flows.py:expand` and `flows.py:rewrite`
-add to a version. The commands of `toolloom` call them in their own process. The tasks neither
-retry nor cache: the runner goes on where it stopped, and requests are tried again in
-`toolloom.llm`, the one place that does.
+`grow` is the flow that schedules run: `toolloom serve` or `prefect.yaml` deploy it, and any Prefect
+server and worker can run it, as `flows.py:grow`. `make-dataset`, `regenerate`, `expand` and
+`rewrite` do once what the commands of `toolloom` do; those call them in their own process. The
+tasks neither retry nor cache: the runner goes on where it stopped, and requests are tried again
+in `toolloom.llm`, the one place that does.
 """
 
 from __future__ import annotations
@@ -16,34 +12,44 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 # Prefect reads these when it is imported. Its own server takes 18 s to start the first time.
 os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
 os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
 
-from prefect import flow, task
+from prefect import State, flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
+from toolloom.orchestration import clusters
+from toolloom.orchestration.growth import Growth, told
+from toolloom.orchestration.secrecy import hidden, hide_in_logs
 from toolloom.pipeline import job, runner
-from toolloom.pipeline.extend import plan_extension
+from toolloom.pipeline.extend import parsed_plan, plan_extension
+from toolloom.pipeline.locks import version_lock
+from toolloom.pipeline.mirror import opened
 from toolloom.pipeline.regenerate import plan_regeneration
+from toolloom.pipeline.secrets import SECRETS, keys_of
 from toolloom.pipeline.stage import Stage
-from toolloom.pipeline.store import Mark
+from toolloom.pipeline.stage_files import Mark
 from toolloom.schemas import (
     ExpansionPlan,
     Recipe,
     RewritePlan,
+    Split,
     ToolloomError,
     load_recipe,
+    overridden,
     parse_recipe,
 )
 
 Work = Callable[[], Awaitable[Mark]]
+EngineName = Literal["prefect", "dask", "ray"]
 
 
 def _run_name() -> str:
@@ -68,18 +74,23 @@ def read_recipe(recipe: str | dict[str, Any], seed: int | None = None) -> Recipe
 )
 async def run_shard(stage: str, shard: int, work: Work) -> Mark:
     """One shard of one stage; skipped shards make no task run."""
-    return await work()
+    with hidden():
+        return await work()
 
 
 @flow(name="make-dataset", flow_run_name=_run_name, retries=0, persist_result=False)
 async def make_dataset(
-    recipe: str | dict[str, Any], outputs: str = "outputs", seed: int | None = None
+    recipe: str | dict[str, Any],
+    outputs: str = "outputs",
+    seed: int | None = None,
+    engine: EngineName = "prefect",
+    address: str | None = None,
 ) -> runner.Made:
     """Make a dataset of a recipe, given as the path of its file or as its fields.
 
     A server keeps the parameters: addresses with passwords belong into a file.
     """
-    return await _make(read_recipe(recipe, seed), outputs)
+    return await _make(read_recipe(recipe, seed), outputs, engine=engine, address=address)
 
 
 @flow(name="regenerate", flow_run_name="{dataset}-{split}", retries=0, persist_result=False)
@@ -91,22 +102,28 @@ async def regenerate(
     seed: int | None = None,
     recipe: str | dict[str, Any] | None = None,
     only_rejected: bool = False,
+    keep: bool = False,
+    engine: EngineName = "prefect",
+    address: str | None = None,
 ) -> runner.Made:
     """Make a split of a dataset's version anew, which is its next version.
 
     Without a version it is the latest, without a seed the next, without a recipe that of the run
     which made the split.
     """
-    planned = plan_regeneration(
-        Path(outputs),
-        dataset,
-        split,
-        version=version,
-        seed=seed,
-        recipe=None if recipe is None else read_recipe(recipe),
-        only_rejected=only_rejected,
-    )
-    return await _make(planned, outputs)
+    folder = opened(outputs)
+    with version_lock(folder, dataset, runner.CACHE.get()):
+        planned = plan_regeneration(
+            folder,
+            dataset,
+            split,
+            version=version,
+            seed=seed,
+            recipe=None if recipe is None else read_recipe(recipe),
+            only_rejected=only_rejected,
+            keep=keep,
+        )
+        return await _make(planned, folder, engine=engine, address=address)
 
 
 @flow(name="expand", flow_run_name="{dataset}-expand", retries=0, persist_result=False)
@@ -117,21 +134,16 @@ async def expand(
     version: str | None = None,
     seed: int | None = None,
     recipe: str | dict[str, Any] | None = None,
+    engine: EngineName = "prefect",
+    address: str | None = None,
 ) -> runner.Made:
     """Add rows of templates to a dataset's version, which makes its next version.
 
     `plan`: the fields of a recipe's section `expand`. Without a version it is the latest, without
     a seed or a recipe those of its last run.
     """
-    planned = plan_extension(
-        Path(outputs),
-        dataset,
-        expand=ExpansionPlan.model_validate(plan or {}),
-        version=version,
-        seed=seed,
-        recipe=None if recipe is None else read_recipe(recipe),
-    )
-    return await _make(planned, outputs)
+    wanted = parsed_plan(ExpansionPlan, plan or {})
+    return await _add(dataset, outputs, version, seed, recipe, engine, address, expand=wanted)
 
 
 @flow(name="rewrite", flow_run_name="{dataset}-rewrite", retries=0, persist_result=False)
@@ -142,32 +154,121 @@ async def rewrite(
     version: str | None = None,
     seed: int | None = None,
     recipe: str | dict[str, Any] | None = None,
+    engine: EngineName = "prefect",
+    address: str | None = None,
 ) -> runner.Made:
     """Rewrite the requests of a dataset's version at five granularities, in its next version.
 
     `plan`: the fields of a recipe's section `rewrite`; the others as for `expand`.
     """
-    planned = plan_extension(
-        Path(outputs),
-        dataset,
-        rewrite=RewritePlan.model_validate(plan or {}),
-        version=version,
-        seed=seed,
-        recipe=None if recipe is None else read_recipe(recipe),
-    )
-    return await _make(planned, outputs)
+    wanted = parsed_plan(RewritePlan, plan or {})
+    return await _add(dataset, outputs, version, seed, recipe, engine, address, rewrite=wanted)
 
 
-async def _make(planned: Recipe, outputs: str) -> runner.Made:
+async def _add(
+    dataset: str,
+    outputs: str,
+    version: str | None,
+    seed: int | None,
+    recipe: str | dict[str, Any] | None,
+    engine: str,
+    address: str | None,
+    **wanted: Any,
+) -> runner.Made:
+    """Add to a version what a plan of `expand` or `rewrite` wants."""
+    folder = opened(outputs)
+    with version_lock(folder, dataset, runner.CACHE.get()):
+        planned = plan_extension(
+            folder,
+            dataset,
+            version=version,
+            seed=seed,
+            recipe=None if recipe is None else read_recipe(recipe),
+            **wanted,
+        )
+        return await _make(planned, folder, engine=engine, address=address)
+
+
+def _growth_name() -> str:
+    """As people speak of it: `quickstart grows, 2026-11-21 02:00 UTC`."""
+    parameters: dict[str, Any] = flow_run.parameters
+    when: datetime = flow_run.scheduled_start_time
+    try:
+        name = overridden(parameters["recipe"], parameters.get("overrides") or {}).name
+    except ToolloomError:
+        name = Path(parameters["recipe"]).stem  # the flow will tell what is wrong with it
+    does = "goes on if it was killed" if parameters.get("unfinished") else "grows"
+    return f"{name} {does}, {when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+@flow(name="grow", flow_run_name=_growth_name, retries=0, persist_result=False)
+async def grow(
+    recipe: str,
+    overrides: dict[str, Any] = {},  # noqa: B006 - Prefect's form shows it, nobody changes it
+    outputs: str = "outputs",
+    split: Split = Split.TRAIN,
+    engine: EngineName = "prefect",
+    address: str = "",
+    unfinished: bool = False,
+) -> State[Any]:
+    """Grow a dataset by a version, if something is accepted.
+
+    The first run makes what the recipe says. Each later one draws more queries with the next seed
+    and adds what is accepted to the latest version. A run that finds another at work on the
+    dataset ends at once; one that fails is gone on with by the next.
+
+    Args:
+        recipe: Path of the recipe, a YAML file, where the worker sees it. It names the dataset.
+        overrides: Fields of the recipe to replace in this run, such as
+            {"queries": {"count": 50}}. The server keeps them: no keys or passwords.
+        outputs: Folder of runs and datasets where the worker sees it, or an address such as
+            s3://bucket/prefix.
+        split: The split that later runs add to. Adding to `train` leaves the tests as they are.
+        engine: What carries out the shards: this worker alone (prefect), or a Dask or Ray cluster.
+        address: Address of the running cluster. Without one a cluster on this machine is started.
+        unfinished: Only go on with a run whose worker was killed; begin no new one.
+    """
+    return await told(_grow(recipe, overrides, outputs, split, engine, address, unfinished))
+
+
+async def _grow(
+    recipe: str,
+    overrides: dict[str, Any],
+    outputs: str,
+    split: str,
+    engine: str,
+    address: str,
+    unfinished: bool,
+) -> State[Any]:
+    folder = opened(outputs)
+
+    async def work(planned: Recipe, progress: job.Progress) -> runner.Made:
+        return await _make(planned, folder, progress, engine, address or None)
+
+    growth = Growth(overridden(recipe, overrides), folder, split, unfinished)
+    return await growth.run(work)
+
+
+async def _make(
+    planned: Recipe,
+    outputs: str | Path,
+    progress: job.Progress | None = None,
+    engine: str = "prefect",
+    address: str | None = None,
+) -> runner.Made:
     """Carry out a plan, with what lies beside a flow's parameters."""
-    return await runner.make_dataset(
-        planned,
-        outputs=Path(outputs),
-        stages=runner.STAGES.get(),
-        progress=runner.PROGRESS.get(),
-        run_shard=run_shard,
-        cache=runner.CACHE.get(),
-    )
+    SECRETS.learn(keys_of(planned))
+    hide_in_logs()
+    with hidden():
+        return await runner.make_dataset(
+            planned,
+            outputs=opened(outputs),
+            stages=runner.STAGES.get(),
+            progress=progress or runner.PROGRESS.get(),
+            run_shard=run_shard,
+            cache=runner.CACHE.get(),
+            engine=clusters.engine(engine, address),
+        )
 
 
 def run_here(
@@ -192,34 +293,25 @@ async def start(
     stages: Sequence[Stage] | None = None,
     cache: str | None = None,
     seed: int | None = None,
+    engine: EngineName = "prefect",
+    address: str | None = None,
 ) -> runner.Made:
     """`run_here` for callers that await it."""
     await _reach(progress, stages, cache)
-    return await make_dataset(recipe, str(outputs), seed)
+    return await make_dataset(recipe, str(outputs), seed, engine, address)
 
 
-async def start_again(
+async def start_from_version(
+    name: str,
     parameters: dict[str, Any],
     progress: job.Progress | None = None,
     stages: Sequence[Stage] | None = None,
     cache: str | None = None,
 ) -> runner.Made:
-    """Run the flow `regenerate` in this process. Raises ToolloomError as `run_here` does."""
+    """Run the flow `regenerate`, `expand` or `rewrite` in this process, as `run_here` does."""
     await _reach(progress, stages, cache)
-    made: runner.Made = await regenerate(**parameters)
-    return made
-
-
-async def start_adding(
-    command: str,
-    parameters: dict[str, Any],
-    progress: job.Progress | None = None,
-    stages: Sequence[Stage] | None = None,
-    cache: str | None = None,
-) -> runner.Made:
-    """Run the flow `expand` or `rewrite` in this process. Raises ToolloomError as `run_here`."""
-    await _reach(progress, stages, cache)
-    made: runner.Made = await {"expand": expand, "rewrite": rewrite}[command](**parameters)
+    flows: dict[str, Any] = {"regenerate": regenerate, "expand": expand, "rewrite": rewrite}
+    made: runner.Made = await flows[name](**parameters)
     return made
 
 

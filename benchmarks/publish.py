@@ -31,7 +31,8 @@ from typing import Any
 
 from toolloom.pipeline.jsonl import record_line, to_line
 from toolloom.pipeline.publish import publish
-from toolloom.pipeline.store import PlannedStage, RunFolder, Use
+from toolloom.pipeline.stage_files import Use
+from toolloom.pipeline.store import PlannedStage, RunFolder
 from toolloom.schemas import (
     Ability,
     Api,

@@ -32,7 +32,8 @@ from typing import Any
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.jsonl import record_line
 from toolloom.pipeline.publish import publish, sha256
-from toolloom.pipeline.store import PlannedStage, RunFolder, Use
+from toolloom.pipeline.stage_files import Use
+from toolloom.pipeline.store import PlannedStage, RunFolder
 from toolloom.pipeline.verify import verify
 from toolloom.schemas import (
     API_SEARCH,

@@ -23,8 +23,12 @@ from toolloom.cli import (
     expansion,
     exports,
     logs,
+    notebook,
     push,
+    reading,
+    reports,
     runs,
+    serving,
     verify,
 )
 from toolloom.cli.console import BUG, MISTAKE, complain
@@ -89,8 +93,11 @@ app = typer.Typer(
         "pools."
     ),
 )
-for command in (runs.validate, runs.preview, estimate.estimate, runs.run, runs.show, runs.rejected):
+for command in (runs.validate, runs.preview, estimate.estimate, runs.run):
     app.command()(command)
+app.command()(reading.show)
+app.command()(reading.rejected)
+app.command()(serving.serve)
 app.command()(push.push)
 app.command()(datasets.versions)
 app.command()(datasets.diff)
@@ -98,6 +105,8 @@ app.command()(datasets.regenerate)
 app.add_typer(expansion.app, name="expand")
 app.command()(expansion.rewrite)
 app.command()(verify.verify)
+app.command()(reports.report)
+app.command()(notebook.notebook)
 app.command()(exports.export)
 app.command()(exports.check_export)
 app.command()(audit.audit)

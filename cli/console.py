@@ -11,9 +11,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from toolloom.cli import logs
+from toolloom.pipeline.secrets import SECRETS
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+
+def _opened(folder: str | Path) -> Path:
+    """The local folder of outputs. Raises StoreError if they are in a store that is not there."""
+    from toolloom.pipeline import mirror
+    from toolloom.schemas import StoreError
+
+    if str(folder).lower().startswith("memory:"):
+        raise StoreError(
+            f"--outputs {folder}: is gone with the process, so the next command would find "
+            "nothing. Name a folder, or a store such as s3://bucket/folder."
+        )
+    mirror.TELL.set(lambda message: complain(message, "mirror"))
+    return mirror.opened(folder)
+
 
 NOTHING_ACCEPTED, FOUND, MISTAKE, BUG = 1, 1, 2, 1
 HERE = Path("outputs")
@@ -21,9 +37,21 @@ NAMED = 30  # names that a hint lists
 Outputs = Annotated[
     Path,
     typer.Option(
-        "--outputs", "-o", envvar="TOOLLOOM_OUTPUTS", help="Folder of runs, pools and datasets."
+        "--outputs",
+        "-o",
+        envvar="TOOLLOOM_OUTPUTS",
+        parser=_opened,
+        metavar="FOLDER|URL",
+        help="Folder of runs, pools and datasets; or one in a store, such as s3://bucket/folder.",
     ),
 ]
+
+
+def shown(path: Path) -> str:
+    """A path of outputs as people know it: the URL in the store, if it is in one."""
+    from toolloom.pipeline import mirror
+
+    return mirror.shown(path)
 
 
 def known(option: str, value: str | None, names: Sequence[str]) -> None:
@@ -63,4 +91,4 @@ def complain(message: str, event: str = "error") -> None:
     """What went wrong, in the form of all lines on standard error."""
     from toolloom.pipeline.screen import safe
 
-    logs.tell(safe(logs.SECRETS.hide(message)), event)
+    logs.tell(safe(SECRETS.hide(message)), event)

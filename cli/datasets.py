@@ -1,18 +1,15 @@
-"""The commands about versions of a dataset: list them, compare them, make a split anew."""
+"""The commands about versions of a dataset: list them, compare them, regenerate a split."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from toolloom.cli.cache import CacheAt
 from toolloom.cli.console import HERE, Outputs, say
-from toolloom.cli.runs import Engine, LogJson, LogLevel, end, in_prefect, run_here, watched
-
-if TYPE_CHECKING:
-    from toolloom.pipeline.runner import Made
+from toolloom.cli.runs import Address, Engine, LogJson, LogLevel, Way, end, follow
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a dataset.")]
 
@@ -38,58 +35,56 @@ def regenerate(
             "--only-rejected", help="Keep the rows; try the queries that were rejected again."
         ),
     ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the rows; draw new queries and add what they give.")
+    ] = False,
     outputs: Outputs = HERE,
     engine: Annotated[
         Engine,
-        typer.Option(help="`prefect` records it in Prefect; `local` does without."),
+        typer.Option(
+            help="`prefect` records it in Prefect; `local` does without; or a cluster works on it."
+        ),
     ] = Engine.PREFECT,
+    address: Address = None,
     cache: CacheAt = None,
     log_json: LogJson = False,
     log_level: LogLevel = None,
 ) -> None:
-    """Make one split anew, with the dataset's own APIs, as its next version.
+    """Make one split anew, or grow it, with the dataset's own APIs, as its next version.
 
     The other splits are copied byte for byte, and nothing is paid for them. Run the same command
-    again to go on after a stop. Exit code 1 if nothing was accepted: then there is no new version.
+    again to go on after a stop. With --keep each command adds what comes of other queries. Exit
+    code 1 if nothing was accepted: then there is no new version.
 
-    Example: `toolloom regenerate test_tool --dataset quickstart --seed 11`
+    Examples: `toolloom regenerate test_tool --dataset quickstart --seed 11`,
+    `toolloom regenerate train --dataset quickstart --keep`
     """
+    from toolloom.pipeline.locks import version_lock
     from toolloom.pipeline.regenerate import plan_regeneration
     from toolloom.schemas import load_recipe
 
-    planned = plan_regeneration(
-        outputs,
-        dataset,
-        split,
-        version=version,
-        seed=seed,
-        recipe=None if recipe is None else load_recipe(recipe),
-        only_rejected=only_rejected,
-    )
-    assert planned.regenerate
-    begun = planned.regenerate.version
-    parameters: dict[str, Any] = {
-        "dataset": planned.name,
-        "split": split,
-        "outputs": str(outputs),
-        "version": begun.rpartition("/")[2],
-        "seed": planned.seed,
-        # Not its fields: Prefect keeps parameters, passwords included.
-        "recipe": None if recipe is None else str(recipe.resolve()),
-        "only_rejected": only_rejected,
-    }
-    with watched(planned, log_json, log_level) as watch:
+    with version_lock(outputs, dataset, cache):
+        planned = plan_regeneration(
+            outputs,
+            dataset,
+            split,
+            version=version,
+            seed=seed,
+            recipe=None if recipe is None else load_recipe(recipe),
+            only_rejected=only_rejected,
+            keep=keep,
+        )
+        assert planned.regenerate
+        begun = planned.regenerate.version
         what = f"what was rejected of {split}" if only_rejected else split
-        where = f"run {planned.run_id} in {outputs / 'runs'}"
-        watch.say("run", f"Making {what} of {begun} anew: {where}", run=planned.run_id)
-        made: Made
-        if engine is Engine.PREFECT:
-            made = in_prefect(
-                watch, lambda flows: flows.start_again(parameters, watch, None, cache)
-            )
-        else:
-            made = run_here(planned, outputs, watch, cache)
-    end(made, outputs, f" Another --seed than {planned.seed} asks anew.")
+        task = f"Growing {split} of {begun}" if keep else f"Making {what} of {begun} anew"
+        asked = {"split": split, "only_rejected": only_rejected, "keep": keep}
+        way = Way(outputs, recipe, engine, address, cache, log_json, log_level)
+        made = follow("regenerate", planned, task, way, **asked)
+    advice = f"Another --seed than {planned.seed} asks anew."
+    if keep and seed is None:
+        advice = "The same command draws with the next seed now."
+    end(made, outputs, f" {advice}")
 
 
 def versions(name: Name, outputs: Outputs = HERE) -> None:

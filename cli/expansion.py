@@ -11,11 +11,11 @@ from typer.core import TyperCommand, TyperGroup
 from toolloom.cli import templates as written
 from toolloom.cli.cache import CacheAt
 from toolloom.cli.console import HERE, Outputs, known
-from toolloom.cli.runs import Engine, LogJson, LogLevel, end, in_prefect, run_here, watched
+from toolloom.cli.runs import Address, Engine, LogJson, LogLevel, Way, end, follow
 
 if TYPE_CHECKING:
     from toolloom.pipeline.runner import Made
-    from toolloom.schemas import Recipe, Record
+    from toolloom.schemas import Recipe
 
 HELP = "Add rows of templates to a dataset, or preview what written templates make."
 DATASET = "dataset"  # the command that is meant where none is named
@@ -52,7 +52,12 @@ RecipeAt = Annotated[
 Splits = Annotated[
     list[str] | None, typer.Option("--split", metavar="SPLIT", help="A split; may be repeated.")
 ]
-In = Annotated[Engine, typer.Option(help="`prefect` records it in Prefect; `local` does without.")]
+In = Annotated[
+    Engine,
+    typer.Option(
+        help="`prefect` records it in Prefect; `local` does without; or a cluster works on it."
+    ),
+]
 
 
 @app.command(name=DATASET, cls=OfDataset, hidden=True)
@@ -78,6 +83,7 @@ def expand(
     recipe: RecipeAt = None,
     outputs: Outputs = HERE,
     engine: In = Engine.PREFECT,
+    address: Address = None,
     cache: CacheAt = None,
     log_json: LogJson = False,
     log_level: LogLevel = None,
@@ -91,6 +97,7 @@ def expand(
 
     Example: `toolloom expand quickstart --rows 1000`
     """
+    from toolloom.pipeline.locks import version_lock
     from toolloom.schemas import ExpansionPlan
 
     _check_splits(split)
@@ -103,9 +110,11 @@ def expand(
         splits=split or None,
         apart=True if apart else None,
     )
-    planned = _planned(dataset, outputs, version, seed, recipe, expand=plan)
-    what = f"Adding {planned.expand.rows if planned.expand else 0:,} rows of templates"
-    made = _add("expand", planned, what, outputs, recipe, engine, cache, log_json, log_level)
+    with version_lock(outputs, dataset, cache):
+        planned = _planned(dataset, outputs, version, seed, recipe, expand=plan)
+        task = f"Adding {planned.expand.rows if planned.expand else 0:,} rows of templates"
+        way = Way(outputs, recipe, engine, address, cache, log_json, log_level)
+        made = _add("expand", planned, task, way)
     end(made, outputs, f" Another --seed than {planned.seed}, or more --templates, may add rows.")
 
 
@@ -131,6 +140,7 @@ def rewrite(
     recipe: RecipeAt = None,
     outputs: Outputs = HERE,
     engine: In = Engine.PREFECT,
+    address: Address = None,
     cache: CacheAt = None,
     log_json: LogJson = False,
     log_level: LogLevel = None,
@@ -144,6 +154,7 @@ def rewrite(
 
     Example: `toolloom rewrite quickstart --votes 1`
     """
+    from toolloom.pipeline.locks import version_lock
     from toolloom.schemas import RewritePlan
 
     _check_splits(split)
@@ -155,9 +166,10 @@ def rewrite(
         expanded=True if expanded else None,
         splits=split or None,
     )
-    planned = _planned(dataset, outputs, version, seed, recipe, rewrite=plan)
-    what = "Rewriting requests"
-    made = _add("rewrite", planned, what, outputs, recipe, engine, cache, log_json, log_level)
+    with version_lock(outputs, dataset, cache):
+        planned = _planned(dataset, outputs, version, seed, recipe, rewrite=plan)
+        way = Way(outputs, recipe, engine, address, cache, log_json, log_level)
+        made = _add("rewrite", planned, "Rewriting requests", way)
     end(made, outputs, " Requests that have instructions already are not rewritten.")
 
 
@@ -168,19 +180,12 @@ def _check_splits(names: list[str] | None) -> None:
         known("--split", name, list(Split))
 
 
-def _plan(kind: type[Record], **options: Any) -> Any:
+def _plan(kind: Any, **options: Any) -> Any:
     """What was asked for, with the defaults of what was not. Raises RecipeError."""
-    from pydantic import ValidationError
-
-    from toolloom.schemas import RecipeError
+    from toolloom.pipeline.extend import parsed_plan
 
     given = {name: value for name, value in options.items() if value is not None}
-    try:
-        return kind.model_validate(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = "".join(f"--{part}" for part in first["loc"][:1])
-        raise RecipeError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from error
+    return parsed_plan(kind, given, "--")
 
 
 def _planned(
@@ -198,40 +203,12 @@ def _planned(
     return plan_extension(outputs, dataset, version=version, seed=seed, recipe=base, **plan)
 
 
-def _add(
-    command: str,
-    planned: Recipe,
-    what: str,
-    outputs: Path,
-    recipe: Path | None,
-    engine: Engine,
-    cache: str | None,
-    log_json: bool,
-    log_level: Any,
-) -> Made:
-    """Carry a plan out, here or in Prefect."""
-    assert planned.extend
-    begun = planned.extend.version
+def _add(command: str, planned: Recipe, task: str, way: Way) -> Made:
     plan = planned.expand or planned.rewrite
+    assert planned.extend
     assert plan
-    parameters: dict[str, Any] = {
-        "dataset": planned.name,
-        "outputs": str(outputs),
-        "version": begun.rpartition("/")[2] or None,
-        "seed": planned.seed,
-        # Not its fields: Prefect keeps parameters, passwords included.
-        "recipe": None if recipe is None else str(recipe.resolve()),
-        "plan": plan.model_dump(mode="json"),
-    }
-    with watched(planned, log_json, log_level) as watch:
-        where = f"run {planned.run_id} in {outputs / 'runs'}"
-        to = begun or f"{planned.name}, which is new"
-        watch.say("run", f"{what}, for {to}: {where}", run=planned.run_id)
-        if engine is Engine.PREFECT:
-            return in_prefect(
-                watch, lambda flows: flows.start_adding(command, parameters, watch, None, cache)
-            )
-        return run_here(planned, outputs, watch, cache)
+    to = planned.extend.version or f"{planned.name}, which is new"
+    return follow(command, planned, f"{task}, for {to}", way, plan=plan.model_dump(mode="json"))
 
 
 app.command()(written.preview)

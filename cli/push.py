@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from toolloom.cli import logs
 from toolloom.cli.console import HERE, Outputs, console_on, say
+from toolloom.pipeline.secrets import SECRETS
 
 
 def push(
@@ -41,7 +41,7 @@ def push(
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     found = find_version(outputs, f"{name}/{version}")
     token = pushing.login()
-    logs.SECRETS.learn([token])
+    SECRETS.learn([token])
     load = Load()
     with Ticking(console_on(sys.stderr), lambda seconds: sent_line(load, seconds)):
         pushed = pushing.push(found, repo, token, public=public, load=load)

@@ -1,4 +1,4 @@
-"""The commands that make, show and judge runs."""
+"""The commands that judge recipes and make runs, and what all that make runs share."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,14 +21,13 @@ from toolloom.cli.console import (
     Outputs,
     complain,
     console_on,
-    known,
     say,
+    shown,
 )
 
 if TYPE_CHECKING:
     from toolloom.pipeline.runner import Made
     from toolloom.pipeline.store import RunFolder
-    from toolloom.pipeline.versions import Version
     from toolloom.pipeline.watch import Watch
     from toolloom.schemas import Recipe
 
@@ -35,7 +35,17 @@ if TYPE_CHECKING:
 class Engine(StrEnum):
     PREFECT = "prefect"
     LOCAL = "local"
+    DASK = "dask"
+    RAY = "ray"
 
+
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="The running cluster's, for `dask` and `ray`; without it they start one here.",
+    ),
+]
 
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe, a YAML file.")]
 Seed = Annotated[
@@ -112,9 +122,11 @@ def run(
     engine: Annotated[
         Engine,
         typer.Option(
-            help="`prefect` records the run in Prefect (10 s more to start); `local` does without."
+            help="`prefect` records the run in Prefect (10 s more to start), `local` does without, "
+            "`dask` and `ray` have it worked on by a cluster."
         ),
     ] = Engine.PREFECT,
+    address: Address = None,
     cache: CacheAt = None,
     log_json: LogJson = False,
     log_level: LogLevel = None,
@@ -130,11 +142,17 @@ def run(
 
     chosen = load_recipe(recipe, seed=seed)
     with watched(chosen, log_json, log_level) as watch:
-        watch.say("run", f"Run {chosen.run_id} in {outputs / 'runs'}", run=chosen.run_id)
-        if engine is Engine.PREFECT:
-            made = _run_in_prefect(recipe, seed, outputs, watch, cache)
-        else:
+        watch.say("run", f"Run {chosen.run_id} in {shown(outputs / 'runs')}", run=chosen.run_id)
+        if runs_here(chosen, outputs, engine, address, cache):
             made = run_here(chosen, outputs, watch, cache)
+        else:
+            path = str(recipe.resolve())  # not its fields: Prefect keeps parameters
+            made = in_prefect(
+                watch,
+                lambda flows: flows.start(
+                    path, outputs, watch, cache=cache, seed=seed, engine=engine, address=address
+                ),
+            )
     end(made, outputs)
 
 
@@ -153,17 +171,70 @@ def run_here(recipe: Recipe, outputs: Path, watch: Watch, cache: str | None) -> 
     return stopping.run(runner.make_dataset(recipe, outputs=outputs, progress=watch, cache=cache))
 
 
-def _run_in_prefect(
-    recipe: Path, seed: int | None, outputs: Path, watch: Watch, cache: str | None
-) -> Made:
-    path = str(recipe.resolve())  # not its fields: Prefect keeps parameters, passwords included
-    return in_prefect(
-        watch, lambda flows: flows.start(path, outputs, watch, cache=cache, seed=seed)
-    )
+@dataclass(frozen=True)
+class Way:
+    """How a plan is to be carried out, as the options of a command say."""
+
+    outputs: Path
+    recipe: Path | None
+    engine: Engine
+    address: str | None
+    cache: str | None
+    log_json: bool
+    log_level: logs.Level | None
+
+
+def follow(flow: str, planned: Recipe, task: str, way: Way, **asked: Any) -> Made:
+    """Carry out a plan that begins with a version: in this process, or in the flow of this name.
+
+    `task`: what is done, as people say it. `asked`: parameters that this flow alone has.
+    """
+    begun = planned.regenerate or planned.extend
+    assert begun
+    parameters = {
+        "dataset": planned.name,
+        "outputs": shown(way.outputs),
+        "version": begun.version.rpartition("/")[2] or None,
+        "seed": planned.seed,
+        # Not its fields: Prefect keeps parameters, passwords included.
+        "recipe": None if way.recipe is None else str(way.recipe.resolve()),
+        "engine": way.engine.value,
+        "address": way.address,
+        **asked,
+    }
+    with watched(planned, way.log_json, way.log_level) as watch:
+        where = f"run {planned.run_id} in {shown(way.outputs / 'runs')}"
+        watch.say("run", f"{task}: {where}", run=planned.run_id)
+        if runs_here(planned, way.outputs, way.engine, way.address, way.cache):
+            return run_here(planned, way.outputs, watch, way.cache)
+        return in_prefect(
+            watch,
+            lambda flows: flows.start_from_version(flow, parameters, watch, cache=way.cache),
+        )
+
+
+def runs_here(
+    recipe: Recipe, outputs: Path, engine: Engine, address: str | None, cache: str | None
+) -> bool:
+    """Whether a run does without Prefect. Raises ToolloomError if it cannot be on a cluster, before
+    anything is started."""
+    from toolloom.schemas import ClusterError
+
+    if engine in (Engine.LOCAL, Engine.PREFECT):
+        if address:
+            raise ClusterError("--address is that of a cluster: it needs --engine dask or ray.")
+        return engine is Engine.LOCAL
+    from toolloom.llm.cache import address as found
+    from toolloom.orchestration.machines import KINDS
+    from toolloom.pipeline.cluster.foreman import check
+
+    check(recipe, found(outputs, cache))
+    KINDS[engine].check()
+    return False
 
 
 def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -> Made:
-    """Start Prefect, and do work that is given `toolloom.flows`."""
+    """Start Prefect, or find its server, and do work that is given `toolloom.flows`."""
     # Prefect's own log would tear the progress apart; its page and database have all of it.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
@@ -176,7 +247,10 @@ def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -
         watch.say("engine", message, seconds=round(seconds, 1))
 
     watch.on_start = begun
-    watch.say("engine", "Starting Prefect.")
+    away = os.environ.get("PREFECT_API_URL")
+    watch.say(
+        "engine", "Connecting to Prefect at PREFECT_API_URL." if away else "Starting Prefect."
+    )
     from toolloom import flows
 
     logs.open_again()  # Prefect has put handlers of its own in place
@@ -189,9 +263,9 @@ def end(made: Made, outputs: Path, advice: str = "") -> None:
     from toolloom.pipeline.store import RunFolder
 
     say(screen.summary_view(made.summary))
-    _tell_templates(RunFolder(Path(made.summary.path)))
+    tell_templates(RunFolder(Path(made.summary.path)))
     if made.published is None:
-        where = "" if outputs == HERE else f" --outputs {outputs}"
+        where = "" if outputs == HERE else f" --outputs {shown(outputs)}"
         command = f"toolloom rejected {made.summary.run}{where}"
         complain(f"Nothing was accepted. `{command}` shows why.{advice}")
         raise typer.Exit(NOTHING_ACCEPTED)
@@ -200,7 +274,7 @@ def end(made: Made, outputs: Path, advice: str = "") -> None:
     say("import datasets", made.published.load_line)
 
 
-def _tell_templates(run: RunFolder) -> None:
+def tell_templates(run: RunFolder) -> None:
     """Print what templates cover and yield, if the run makes any."""
     if "templates" not in {stage.name for stage in run.plan}:
         return
@@ -208,94 +282,6 @@ def _tell_templates(run: RunFolder) -> None:
 
     if coverage := coverage_of(run):
         say("", coverage_view(coverage))
-
-
-def show(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|DATASET",
-            help="A run's id or its beginning, `latest`, a dataset `name` or `name/1.2.0`, a path.",
-        ),
-    ] = "latest",
-    n: Annotated[int, typer.Option("-n", min=0, help="Dialogues to print.")] = 1,
-    outputs: Outputs = HERE,
-) -> None:
-    """Print the counts of a run or dataset, and a dialogue of it.
-
-    Examples: `toolloom show`, `toolloom show quickstart/1.0.0 -n 3`
-    """
-    from itertools import islice
-
-    from toolloom.pipeline import screen
-    from toolloom.pipeline.report import count
-    from toolloom.pipeline.screen_datasets import version_view
-    from toolloom.pipeline.versions import Version
-    from toolloom.schemas import Sample
-
-    found = _find(outputs, what)
-    if isinstance(found, Version):
-        say(f"Dataset {found.label}", "", version_view(found))
-        samples = found.samples()
-    else:
-        say(f"Run {found.id}", "", screen.counts_view(count(found)))
-        _tell_templates(found)
-        samples = map(Sample.model_validate, found.accepted())
-    for sample in islice(samples, n):
-        say(screen.sample_view(sample), "")
-    if isinstance(found, Version):
-        say("import datasets", found.load_line)
-
-
-def rejected(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id or its beginning, `latest`, a path.")
-    ] = "latest",
-    reason: Annotated[
-        str | None, typer.Option(help="Only this reason, such as `ungrounded_argument`.")
-    ] = None,
-    agent: Annotated[
-        str | None, typer.Option(help="Only this agent's work, such as `simulator`.")
-    ] = None,
-    n: Annotated[int, typer.Option("-n", min=1, help="Records to print.")] = 5,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Whole responses, not only the model's text in them.")
-    ] = False,
-    outputs: Outputs = HERE,
-) -> None:
-    """Print rejected records: the finding, the dialogue, the model's responses.
-
-    Example: `toolloom rejected latest --reason ungrounded_argument -n 3`
-    """
-    from toolloom.pipeline import screen
-    from toolloom.pipeline.store import find_run
-    from toolloom.schemas import AgentName, Reason
-
-    known("--reason", reason, list(Reason))
-    known("--agent", agent, list(get_args(AgentName)))
-    folder, shown, matching = find_run(outputs, run), 0, 0
-    for row in folder.rejected():
-        if reason in (None, row["reason"]) and agent in (None, row["agent"]):
-            matching += 1
-            if shown < n:
-                shown += 1
-                say(screen.rejected_view(row, verbatim=raw), "")
-    say(f"{shown} of {matching} rejected records of {folder.id} that match.")
-
-
-def _find(outputs: Path, what: str) -> RunFolder | Version:
-    """The dataset of this name, or else the run."""
-    from toolloom.pipeline.store import find_run
-    from toolloom.pipeline.versions import find_version
-    from toolloom.schemas import NothingFound
-
-    try:
-        return find_version(outputs, what)
-    except NothingFound as no_dataset:
-        try:
-            return find_run(outputs, what)
-        except NothingFound as no_run:
-            raise NothingFound(f"{no_run}\n{no_dataset}") from no_run
 
 
 def _compile_prompts() -> int:

@@ -1,8 +1,13 @@
-"""The purse of a run: nothing is sent that could take it over its budget."""
+"""The purse of a run: nothing is sent that could take it over its budget.
+
+Where several processes work on a run, each has a purse of its own with what it was allotted of the
+run's, which holds that back like a try under way.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from toolloom.llm.cache import Spent
@@ -11,10 +16,11 @@ from toolloom.schemas import Budget, BudgetReached
 
 @dataclass(frozen=True)
 class Bound:
-    """The most that one try can use."""
+    """The most that one try can use, or what is allotted to another process."""
 
     tokens: int
     cost: float
+    requests: int = 1
 
 
 class Purse:
@@ -32,6 +38,7 @@ class Purse:
         self._tokens = spent.tokens
         self._cost = spent.cost
         self._under_way = 0
+        self.refused: Bound | None = None  # the first try that did not fit
         self._gate = asyncio.Lock()
         self._settled = asyncio.Event()
 
@@ -42,9 +49,54 @@ class Purse:
                 self._settled.clear()
                 await self._settled.wait()
             if reached:
+                self.refused = self.refused or bound
                 raise BudgetReached(self._told(reached, bound))
-            self.book(1, bound.tokens, bound.cost)
-            self._under_way += 1
+            self._take(bound)
+
+    async def allot(self, parts: int) -> Bound:
+        """Hold back one of so many parts of what is free, for another process."""
+        async with self._gate:
+            return self._take(self._free(parts))
+
+    async def allot_all(self, spent: Callable[[], Awaitable[Spent]]) -> Bound:
+        """Hold back all that is left, once nothing is under way.
+
+        `spent` tells what the run really used: more than that is booked for processes that died.
+        """
+        async with self._gate:
+            while self._under_way:
+                self._settled.clear()
+                await self._settled.wait()
+            self.recount(await spent())
+            return self._take(self._free(1))
+
+    def recount(self, spent: Spent) -> None:
+        """Begin anew with what is really spent; nothing is under way."""
+        self._requests, self._tokens, self._cost = spent
+
+    def reached(self, bound: Bound) -> BudgetReached:
+        """The error of a try that did not fit into all that was left."""
+        limited = (name for name, limit in self._budget if limit is not None)
+        return BudgetReached(self._told(self._reached(bound) or next(limited), bound))
+
+    @property
+    def spent(self) -> Spent:
+        """What is booked: used, or held back."""
+        return Spent(self._requests, self._tokens, self._cost)
+
+    def _take(self, bound: Bound) -> Bound:
+        self.book(bound.requests, bound.tokens, bound.cost)
+        self._under_way += 1
+        return bound
+
+    def _free(self, parts: int) -> Bound:
+        """A part of what is left; 0 of what has no limit."""
+        limits = self._budget
+        return Bound(
+            max(0, (limits.max_tokens or self._tokens) - self._tokens) // parts,
+            max(0.0, (limits.max_cost or self._cost) - self._cost) / parts,
+            max(0, (limits.max_requests or self._requests) - self._requests) // parts,
+        )
 
     def book(self, requests: int, tokens: int, cost: float) -> None:
         """Book what was used without being held."""
@@ -56,10 +108,11 @@ class Purse:
         """A try of an earlier process, booked before, is under way again: it is settled too."""
         self._under_way += 1
 
-    def settle(self, bound: Bound, tokens: int, cost: float) -> None:
-        """Book what a held try used."""
+    def settle(self, bound: Bound, tokens: int, cost: float, requests: int | None = None) -> None:
+        """Book what a held try used; `requests` of what was allotted."""
         self._under_way -= 1
-        self.book(0, tokens - bound.tokens, cost - bound.cost)
+        more = 0 if requests is None else requests - bound.requests
+        self.book(more, tokens - bound.tokens, cost - bound.cost)
         self._settled.set()
 
     def _reached(self, bound: Bound) -> str:

@@ -95,11 +95,11 @@ class FakeServer:
         self.answered = 0
         self.repeats = 0  # answers to a body that had been answered before
         self.failures: Counter[str] = Counter()  # by kind
+        self.busy = 0  # requests under way
         self.peak = 0  # most requests under way at once
         self.first: float | None = None  # Unix time of the first request
         self.bodies: deque[JsonObject] = deque(maxlen=BODIES_KEPT)
         self._seen: set[str] = set()
-        self._busy = 0
         self._script = script
         self._embeddings = embeddings
         self._dice = Dice(failures or {}, latency, spread, retry_after)
@@ -165,8 +165,9 @@ class FakeServer:
             loop.close()
 
     def counters(self) -> JsonObject:
-        """What GET /counters tells; `cpu`: seconds that this process has used."""
-        names = ("received", "answered", "repeats", "peak", "first")
+        """What GET /counters tells; `busy`: requests under way, `cpu`: seconds that this process
+        has used."""
+        names = ("received", "answered", "repeats", "busy", "peak", "first")
         counted = {name: getattr(self, name) for name in names}
         return {**counted, "failed": dict(self.failures), "cpu": time.process_time()}
 
@@ -207,12 +208,12 @@ class FakeServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.received += 1
         self.first = self.first or time.time()
-        self._busy += 1
-        self.peak = max(self.peak, self._busy)
+        self.busy += 1
+        self.peak = max(self.peak, self.busy)
         try:
             return await self._serve(request)
         finally:
-            self._busy -= 1
+            self.busy -= 1
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         body: JsonObject = json.loads(await request.read())

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from toolloom.llm.batch import Batcher, Pace
 from toolloom.llm.batch_purse import BatchPurse
@@ -23,13 +22,16 @@ from toolloom.llm.lines import Lines
 from toolloom.llm.local import LocalServer
 from toolloom.llm.log import WORK
 from toolloom.llm.model import Model
-from toolloom.llm.quota import Quota
+from toolloom.llm.quota import Past, Quota
 from toolloom.llm.wire import Reply
 from toolloom.schemas import Budget, Endpoint, Price
 from toolloom.schemas.endpoint import public
 
 BESIDE_BATCHES = 32
 GRACE = 1.0  # seconds for answers that are under way when a run ends early
+
+Pasts: TypeAlias = dict[tuple[str, str, str], Past]
+"""What left within the last minute, by address, variable of the key, and model."""
 
 
 @dataclass
@@ -52,6 +54,11 @@ class Stats:
     def retried(self) -> None:
         self.retries += 1
 
+    def add(self, other: Stats) -> None:
+        """Count what another process asked and paid for."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
 
 class Gateway:
     """Opens models. `async with` it: it holds connections, a database and perhaps a server."""
@@ -64,25 +71,29 @@ class Gateway:
         budget: Budget | None = None,
         run: str = "",
         pace: Pace = Pace(),  # noqa: B008 - it is frozen
+        purse: Purse | None = None,
+        pasts: Pasts | None = None,
     ) -> None:
         """`cache`: the path of a SQLite file, a SQLAlchemy URL, or an open cache.
 
         `budget` is for all that `run` ever used, in this process or before; `pace` is that of
-        batches. Raises StoreError.
+        batches. One of several processes is given its part of the budget as `purse`, and what
+        left elsewhere under its limits as `pasts`. Raises StoreError.
         """
         self.stats = Stats()
         self.cache = cache if isinstance(cache, Cache) else Cache(cache)
         self.prices = dict(prices or {})
         self._budget, self._run = budget or Budget(), run
         self._pace = pace
-        self._purse: Purse | None = None
+        self.purse = purse
         self._batch_purse = BatchPurse(None, {})
         self._batchers: dict[tuple[str, str], Batcher] = {}
         self._unmetered: set[tuple[str, str]] = set()  # models that tell no tokens
         self._models: dict[Endpoint, Model] = {}
         self._embedders: dict[Endpoint, Embedder] = {}
         self._lanes: dict[tuple[str, str], Lane] = {}
-        self._quotas: defaultdict[tuple[str, str, str], Quota] = defaultdict(Quota)
+        self._pasts = dict(pasts or {})
+        self._quotas: dict[tuple[str, str, str], Quota] = {}
         self._local: dict[str, LocalServer] = {}  # by path: one server does not do both well
         self._starting = asyncio.Lock()
         self._flights: dict[str, asyncio.Task[Reply]] = {}
@@ -91,8 +102,8 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         if self._budget != Budget():
-            self._purse = Purse(self._budget, await self.cache.spent(self._run))
-            self._batch_purse = BatchPurse(self._purse, self.prices)
+            self.purse = Purse(self._budget, await self.cache.spent(self._run))
+            self._batch_purse = BatchPurse(self.purse, self.prices)
             await self._batch_purse.begin(self.cache, self._run)
         return self
 
@@ -102,7 +113,12 @@ class Gateway:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._land()
+        try:
+            await self._land()
+        finally:  # also of those who are stopped once more and do not wait for what is under way
+            await self._close()
+
+    async def _close(self) -> None:
         users: list[Model | Embedder] = [*self._models.values(), *self._embedders.values()]
         for opened in (*self._batchers.values(), *users):
             await opened.close()
@@ -115,11 +131,13 @@ class Gateway:
         flights: set[asyncio.Task[Any]] = {*self._flights.values(), *self._embeddings}
         for flight in flights - self._wire:
             flight.cancel()
-        if flights & self._wire:
-            await asyncio.wait(flights & self._wire, timeout=GRACE)
-        for flight in flights:
-            flight.cancel()
-        await asyncio.gather(*flights, return_exceptions=True)
+        try:
+            if flights & self._wire:
+                await asyncio.wait(flights & self._wire, timeout=GRACE)
+        finally:
+            for flight in flights:
+                flight.cancel()
+            await asyncio.gather(*flights, return_exceptions=True)
 
     def model(self, endpoint: Endpoint) -> Model:
         """The model behind an endpoint, always the same one; nothing is sent yet."""
@@ -133,6 +151,12 @@ class Gateway:
             connection = self._connection(endpoint, EMBEDDINGS)
             self._embedders[endpoint] = Embedder(endpoint, self, connection)
         return self._embedders[endpoint]
+
+    @property
+    def pasts(self) -> Pasts:
+        """What left within the last minute, of what is limited."""
+        now = {known: quota.past for known, quota in self._quotas.items()}
+        return {known: past for known, past in now.items() if past}
 
     def cost(
         self,
@@ -152,12 +176,16 @@ class Gateway:
         run = WORK.get().run or self._run
         await self.cache.lose(run, Spent(1, sent.tokens, sent.cost))
 
-    def _connection(self, endpoint: Endpoint, path: str) -> Connection:
+    def limit(self, endpoint: Endpoint) -> None:
+        """Heed an endpoint's limits, which hold for all that share its address or model."""
         # In batch mode `concurrency` is for batches; what has to be asked at once keeps to this.
         at_once = min(endpoint.concurrency, BESIDE_BATCHES if endpoint.batched else CONNECTIONS)
         for way in self._ways(endpoint, endpoint.base_url):
             way.lane.allow(at_once)
             way.quota.allow(endpoint.requests_per_minute, endpoint.tokens_per_minute)
+
+    def _connection(self, endpoint: Endpoint, path: str) -> Connection:
+        self.limit(endpoint)
         return Connection(endpoint, self, path)
 
     def _ways(self, endpoint: Endpoint, base_url: str) -> list[Way]:
@@ -165,7 +193,8 @@ class Gateway:
         ways = []
         for address, key_env in endpoint.places:
             lane = self._lanes.setdefault((address, key_env), Lane(public(address)))
-            quota = self._quotas[address, key_env, endpoint.model]
+            known = (address, key_env, endpoint.model)
+            quota = self._quotas.setdefault(known, Quota(self._pasts.get(known)))
             where = base_url if address == endpoint.base_url else address
             ways.append(Way(where, key_env, lane, quota))
         return ways
@@ -206,7 +235,7 @@ class Connection:
                 endpoint,
                 way,
                 self._path,
-                purse=gateway._purse,
+                purse=gateway.purse,
                 wire=gateway._wire,
                 lose=gateway._lose,
             )

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeAlias
 
 from toolloom.llm.lane import Lane
 
@@ -21,6 +23,10 @@ WINDOW = 60.5
 PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 LONGEST_RESET = 3600.0
+
+Past: TypeAlias = dict[str, tuple[tuple[float, float], ...]]
+"""What left within the last minute, for each window by its name: seconds ago and amounts, the
+oldest first."""
 
 
 @dataclass
@@ -34,11 +40,22 @@ class Share:
 class Window:
     """At most `limit` within any `seconds`: every share is kept until it is that old."""
 
-    def __init__(self, limit: float, seconds: float = WINDOW) -> None:
+    def __init__(
+        self, limit: float, seconds: float = WINDOW, past: tuple[tuple[float, float], ...] = ()
+    ) -> None:
         self.limit = limit
         self._seconds = seconds
-        self._shares: deque[Share] = deque()
-        self._used = 0.0
+        now = time.monotonic()
+        self._shares = deque(Share(now - ago, amount) for ago, amount in past)
+        self._used = sum(share.amount for share in self._shares)
+
+    @property
+    def past(self) -> tuple[tuple[float, float], ...]:
+        """What is in it, second by second."""
+        now = time.monotonic()
+        live = [(now - s.at, s.amount) for s in self._shares if s.at + self._seconds > now]
+        seconds = groupby(live, lambda share: int(share[0]))
+        return tuple((float(ago), sum(amount for _, amount in some)) for ago, some in seconds)
 
     def wait(self, amount: float) -> float:
         """Seconds until there is room, 0 if there is; more than all of it fits an empty window."""
@@ -110,7 +127,9 @@ class Ticket:
 class Quota:
     """One model's limits at one address with one key. Its tries leave one by one, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, past: Past | None = None) -> None:
+        """`past`: what left elsewhere under the same limits."""
+        self._past = past or {}
         self._windows: dict[str, Window] = {}
         self._requests, self._tokens = Allowance(), Allowance()
         self._gate = asyncio.Lock()
@@ -121,7 +140,12 @@ class Quota:
         for name, limit in (("requests", requests), ("tokens", tokens)):
             known = self._windows.get(name)
             if limit is not None and (known is None or limit < known.limit):
-                self._windows[name] = Window(limit)
+                self._windows[name] = Window(limit, past=self._past.get(name, ()))
+
+    @property
+    def past(self) -> Past:
+        """What left within the last minute, here and before."""
+        return {name: window.past for name, window in self._windows.items()}
 
     async def enter(self, tokens: float, lane: Lane) -> Ticket:
         """Wait until a request of about so many tokens may leave, and for a place in the lane."""

@@ -214,11 +214,19 @@ def _origin(manifest: JsonObject) -> str:
         how = f"with the split `{split}` made anew" if split else "with all splits made anew"
         if extended:
             how = f"and has all of its rows, with {_added(extended['rows'])} more"
+            if grown := _grown(manifest["runs"][extended["run"]]):
+                how += f": the split `{grown}` was grown by new queries"
         made += f" It follows version {before['version']}, {how}."
     return (
         f"{made} `manifest.json` holds the recipe and the counts of each run, and the hashes of "
         "all files."
     )
+
+
+def _grown(run: JsonObject) -> str | None:
+    """The split for which a run drew more queries."""
+    wanted = run["recipe"].get("regenerate") or {}
+    return wanted["split"] if wanted.get("keep") else None
 
 
 def _added(rows: JsonObject) -> str:

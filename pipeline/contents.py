@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from toolloom.pipeline.configs import APIS, CONFIGS, api_row
+from toolloom.pipeline.configs import APIS, CONFIGS, REJECTED, api_row
+from toolloom.pipeline.contents_continued import Continued
 from toolloom.pipeline.contents_rows import Rows, apis_of, in_order, told_run
 from toolloom.pipeline.curation.report import contamination
 from toolloom.pipeline.grown_figures import told_expansion, told_instructions
@@ -22,7 +23,7 @@ from toolloom.pipeline.jsonl import read_objects, to_line, write_lines
 from toolloom.pipeline.splits import zone
 from toolloom.pipeline.store import RunFolder
 from toolloom.pipeline.tables import Tables
-from toolloom.pipeline.tallies import RowCounts, sources
+from toolloom.pipeline.tallies import BEFORE_QUERIES, RowCounts, sources, with_rejects
 from toolloom.pipeline.versions import PARTS, Version
 from toolloom.schemas import JsonObject, PublishError, Regeneration, SplitPlan
 
@@ -80,16 +81,17 @@ class Part:
     def fill(self, folder: Path) -> JsonObject:
         """Copy the other splits, write the new one; what the manifest tells of them."""
         run, before, split = self.run, self.parent.manifest, self._wanted.split.value
-        with Tables(folder) as sheets:
+        # APIs of which no template can be asked are rejected for all splits: theirs are added to.
+        with Continued(folder, self.parent, {(REJECTED.name, BEFORE_QUERIES)}) as sheets:
             rows, fresh = (Rows(sheets, SplitPlan.model_validate(before["plan"])) for _ in "12")
             self._keep(rows, split)
             fresh.take(run)
             made = sheets.finish()
-        self._only(split, made)
+        check_split(run, self.parent, split, made)
         new = sum(fresh.counted.values(), RowCounts())
-        told = (rows.counts(split) + new).told()
+        told = (rows.counts(split) + fresh.counts(split)).told()
         splits = {**before["splits"], split: {"runs": [*self._kept(rows, split), run.id], **told}}
-        splits = in_order(splits)
+        splits = in_order({**splits, **self._before_queries(fresh)})
         runs = {run.id: told_run(run, new, fresh.makers), **before["runs"]}
         used = {before["apis"]["run"], *(r for told in splits.values() for r in told["runs"])}
         configs = self._merged(made, split, folder)
@@ -115,6 +117,16 @@ class Part:
         told = self.parent.manifest["runs"]
         left = rows.instructions.get(split)  # of ToolBench's queries
         return [name for name in others if left and told[name]["recipe"].get("rewrite")]
+
+    def _before_queries(self, fresh: Rows) -> JsonObject:
+        """The figures of what fell before there were queries, if anything did."""
+        if BEFORE_QUERIES not in fresh.counted:
+            return {}
+        told = self.parent.manifest["splits"]
+        before = told.get(BEFORE_QUERIES, {"runs": [], **RowCounts().told()})
+        others = [name for name in before["runs"] if name != self.run.id]
+        more = fresh.counted[BEFORE_QUERIES].told()["reasons"]
+        return {BEFORE_QUERIES: {"runs": [*others, self.run.id], **with_rejects(before, more)}}
 
     def _keep(self, rows: Rows, split: str) -> None:
         """Add the parent's rows that stay in the split.
@@ -169,22 +181,28 @@ class Part:
         others = {name: told for name, told in before.items() if name != split}
         return in_order({**others, **({split: found.told()} if found else {})})
 
-    def _only(self, split: str, made: JsonObject) -> None:
-        for config in made.values():
-            if others := sorted(set(config) - {split}):
-                raise PublishError(
-                    f"{self.run.id}: has rows of the split {others[0]}, but was to make {split} "
-                    f"of {self.parent.label} anew."
-                )
-
     def _merged(self, made: JsonObject, split: str, folder: Path) -> JsonObject:
         """The new split's files beside those of the parent, which are copied byte for byte."""
         before = self.parent.manifest["configs"]
         stay = {
-            config: {s: told for s, told in sheets.items() if s != split or config == APIS.name}
+            config: {
+                s: told
+                for s, told in sheets.items()
+                if config == APIS.name or s not in (split, *made.get(config, ()))
+            }
             for config, sheets in before.items()
         }
         return merged(self.parent, stay, made, folder)
+
+
+def check_split(run: RunFolder, parent: Version, split: str, made: JsonObject) -> None:
+    """Raises PublishError if a run has rows of another split than the one it was for."""
+    for config in made.values():
+        if others := sorted(set(config) - {split, BEFORE_QUERIES}):
+            raise PublishError(
+                f"{run.id}: has rows of the split {others[0]}, but was to draw queries of {split} "
+                f"of {parent.label}."
+            )
 
 
 def merged(parent: Version, stay: JsonObject, made: JsonObject, folder: Path) -> JsonObject:

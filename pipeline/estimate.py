@@ -23,10 +23,12 @@ from toolloom.pipeline.forecast import (
     forecast,
     kind_of,
 )
-from toolloom.pipeline.job import Progress, use_of
+from toolloom.pipeline.job import Progress
 from toolloom.pipeline.runner import run, standard_stages
+from toolloom.pipeline.shard import use_of
 from toolloom.pipeline.stage import Context, Outcome, Sifting, Stage, planned
-from toolloom.pipeline.store import RunFolder, Use
+from toolloom.pipeline.stage_files import Use
+from toolloom.pipeline.store import RunFolder
 from toolloom.schemas import Brief, BudgetReached, Domain, Need, Recipe, Record
 
 QUERIES = 12  # in a sample, unless told otherwise

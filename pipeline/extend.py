@@ -13,11 +13,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+from pydantic import ValidationError
+
+from toolloom.pipeline.basis import known_line
 from toolloom.pipeline.jsonl import to_line, write_lines
-from toolloom.pipeline.regenerate import check_home, known_line
+from toolloom.pipeline.regenerate import check_home
 from toolloom.pipeline.stage import Sifting, Stage
-from toolloom.pipeline.store import RunFolder, Use
+from toolloom.pipeline.stage_files import Use
+from toolloom.pipeline.store import RunFolder
 from toolloom.pipeline.versions import PARTS, Version, find_version
 from toolloom.schemas import (
     Api,
@@ -38,7 +43,25 @@ from toolloom.schemas import (
 )
 from toolloom.schemas.recipe import public_recipe
 
+Plan = TypeVar("Plan", ExpansionPlan, RewritePlan)
+
 _ROW = re.compile(r"-x\d{6,}$")  # ends the id of a row of a template
+
+
+def parsed_plan(kind: type[Plan], fields: JsonObject, where: str = "plan.") -> Plan:
+    """What is to be added, with the defaults of what is not said.
+
+    Raises RecipeError, which names the first field that does not fit, after `where`.
+    """
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "".join(str(part) for part in first["loc"][:1])
+        said = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            said = f"unknown field; known here: {', '.join(sorted(kind.model_fields))}."
+        raise RecipeError(f"{where if name else where.rstrip('.')}{name}: {said}") from error
 
 
 def plan_extension(

@@ -4,8 +4,10 @@ Stages are taken in legs. A leg begins where a stage needs all of what came befo
 or the stage before it settled) and reaches as far as records stream: a shard goes through the
 leg's stages without waiting for other shards, and a record without waiting for others of its
 shard. A stage that sifts is a leg of its own, and all its rows are one shard. What stands beside
-the rows ends a leg, as the next stage reads what came before it. A stage's input always comes off
-the disk or as if it did, so that a run that went on after a kill sees what an unbroken one sees.
+the rows ends a leg, as the next stage reads what came before it. With a cluster a shard goes
+through the stages of a leg one after the other, each on any worker. A stage's input always comes
+off the disk or as if it did, so that a run that went on after a kill sees what an unbroken one
+sees.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from toolloom.llm.gateway import Stats
 from toolloom.llm.log import WORK, Work
-from toolloom.pipeline.jsonl import Rows, Stopped, record_line
+from toolloom.pipeline.cluster.foreman import Foreman
+from toolloom.pipeline.jsonl import Rows, Stopped
+from toolloom.pipeline.shard import Part, together, work_on
 from toolloom.pipeline.stage import (
     Context,
     Outcome,
@@ -31,7 +35,8 @@ from toolloom.pipeline.stage import (
     main_before,
     nothing_of,
 )
-from toolloom.pipeline.store import Mark, RunFolder, StageFolder, StageMark, Use, batches
+from toolloom.pipeline.stage_files import Mark, StageFolder, StageMark, Use, batches
+from toolloom.pipeline.store import RunFolder
 from toolloom.schemas import Recipe, Record
 
 T = TypeVar("T")
@@ -52,6 +57,9 @@ class Progress(Protocol):
     def worked(self, stage: str, outcome: Outcome) -> None:
         """A record's outcome, before its shard is on the disk."""
 
+    def returned(self, stage: str, entered: int, mark: Mark) -> None:
+        """A shard that so many records entered, from another machine: the outcomes of all."""
+
     def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None:
         """A shard of so many records is finished; not `fresh` if an earlier process did it."""
 
@@ -65,6 +73,7 @@ class Silent:
     def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None: ...
     def opened(self, stats: Stats) -> None: ...
     def worked(self, stage: str, outcome: Outcome) -> None: ...
+    def returned(self, stage: str, entered: int, mark: Mark) -> None: ...
     def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None: ...
     def stage_done(self, stage: str, mark: Mark) -> None: ...
 
@@ -87,6 +96,21 @@ def legs(stages: Sequence[Stage], finished: Callable[[Stage], bool]) -> Iterator
         yield leg
 
 
+async def _to_its_end(work: Callable[..., T], *given: Any, stop: Event | None = None) -> T:
+    """What a function gives, called in a thread. Whoever is cancelled meanwhile sets `stop` and
+    waits for it all the same: the run's folder is let go after it."""
+    thread = asyncio.create_task(asyncio.to_thread(work, *given))
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        if stop:
+            stop.set()
+        await asyncio.wait([thread])
+        with suppress(Stopped):
+            thread.result()
+        raise
+
+
 def _ends(stage: Stage) -> bool:
     """Whether a stage is complete before the next one begins, whatever that one is."""
     return bool(stage.settle or stage.sift or stage.beside)
@@ -105,25 +129,6 @@ def shards_in_flight(recipe: Recipe, stages: Iterable[Stage]) -> int:
     return max(2, -(-3 * sum(requests.values()) // recipe.shard_size))
 
 
-async def together(jobs: Iterable[Awaitable[T]]) -> list[T]:
-    """Results in order; the first error ends the other jobs and is raised as it is."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_awaited(job)) for job in jobs]
-    except BaseExceptionGroup as errors:
-        raise _first(errors) from None
-    return [task.result() for task in tasks]
-
-
-async def _awaited(job: Awaitable[T]) -> T:
-    return await job
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = errors.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
-
-
 @dataclass(frozen=True)
 class Job:
     """One process's work on a run."""
@@ -133,6 +138,7 @@ class Job:
     stages: tuple[Stage, ...]
     run_shard: RunShard
     progress: Progress
+    hire: Callable[[], Awaitable[Foreman]] | None = None  # asked once there is work for a cluster
 
     async def run(self) -> None:
         for stage in self.stages:
@@ -145,7 +151,10 @@ class Job:
                 continue
             count = await self._run_leg(leg)
             for stage in leg:
-                mark = self._files(stage).finish(count, stage.writes, stage.settle)
+                # In a thread: a driver that joins many rows has to tell its workers that it lives.
+                mark = await _to_its_end(
+                    self._files(stage).finish, count, stage.writes, stage.settle
+                )
                 self.progress.stage_done(stage.name, mark)
 
     def _files(self, stage: Stage) -> StageFolder:
@@ -159,15 +168,7 @@ class Job:
 
         async def work() -> Mark:
             WORK.set(Work(self.folder.id, stage.name))
-            thread = asyncio.create_task(asyncio.to_thread(files.sift, sift(given)))
-            try:
-                made.append(await asyncio.shield(thread))
-            except asyncio.CancelledError:
-                stop.set()
-                await asyncio.wait([thread])  # the run's folder is let go after it
-                with suppress(Stopped):
-                    thread.result()
-                raise
+            made.append(await _to_its_end(files.sift, sift(given), stop=stop))
             return made[0]
 
         mark = await self.run_shard(stage.name, 0, work)
@@ -194,16 +195,43 @@ class Job:
     async def _run_leg(self, leg: list[Stage]) -> int:
         """Carry all shards through a leg; how many there were."""
         shards = enumerate(self._shards(leg[0]))
+        away = None if self._stays(leg) or not self.hire else await self.hire()
+        at_once = away.slots if away else shards_in_flight(self.context.recipe, leg)
         done: list[int] = []
 
         async def carry() -> None:
             # Workers share one iterator, so that no more shards are in memory than workers.
             for index, records in shards:
-                await self._carry(index, records, leg)
+                if away:
+                    await self._send(index, records, leg, away)
+                else:
+                    await self._carry(index, records, leg)
                 done.append(index)
 
-        await together(carry() for _ in range(shards_in_flight(self.context.recipe, leg)))
+        await together(carry() for _ in range(at_once))
         return len(done)
+
+    def _stays(self, leg: list[Stage]) -> bool:
+        """Whether records of a leg, or of a later one, must be worked on here: what this process
+        sends under the limits is told to the others once, when they are hired."""
+        later = self.stages[self.stages.index(leg[0]) :]
+        return any(stage.here and stage.here(self.context.recipe) for stage in later)
+
+    async def _send(self, index: int, records: list[Any], leg: list[Stage], away: Foreman) -> None:
+        """Have one shard taken through a leg, from where it stands, stage by stage."""
+        given: Sequence[Any] = records
+        reads: type[Record] | None = None
+        for stage in leg:
+            files = self._files(stage)
+            if mark := files.shard_mark(index):
+                self.progress.shard_done(stage.name, index, mark, len(given), fresh=False)
+                given, reads = files.shard_records(index, stage.writes), None
+                continue
+            part = await away.work(stage, index, given, reads)
+            mark = files.write_shard(index, part.accepted, part.rejected, part.use)
+            self.progress.returned(stage.name, part.entered, mark)
+            self.progress.shard_done(stage.name, index, mark, part.entered, fresh=True)
+            given, reads = part.accepted, stage.writes
 
     def _shards(self, stage: Stage) -> Iterator[list[Any]]:
         """The input of a leg's first stage."""
@@ -247,7 +275,7 @@ class Job:
                 index,
                 chain.from_iterable(part.accepted for part in parts),
                 chain.from_iterable(part.rejected for part in parts),
-                sum((part.use for part in parts), Use()),
+                sum((use for part in parts for use in part.uses), Use()),
             )
 
         mark = await self.run_shard(stage.name, index, work)
@@ -258,43 +286,10 @@ class Job:
         # Whoever gives up here must not cancel what the stage before will put there.
         records = list(await asyncio.shield(coming))
         coming.result().clear()  # they are large, and nobody else wants them
-        outcomes = await together(self._work(stage, record) for record in records)
-        part = Part.of(stage, outcomes)
+        part = await work_on(stage, records, self.context, self.folder.id, self.progress.worked)
         # As if off the disk: a run that went on after a kill reads it from there.
         leaving.set_result([stage.writes.model_validate(json.loads(x)) for x in part.accepted])
         return part
-
-    async def _work(self, stage: Stage, record: Record) -> Outcome:
-        named = getattr(record, "id", "") or getattr(record, "name", "")  # a source has no id
-        WORK.set(Work(self.folder.id, stage.name, stage.agent, named))
-        outcome = await _worker(stage)(record, self.context)
-        self.progress.worked(stage.name, outcome)
-        return outcome
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a shard, as its lines: they take a fifth of the memory of records."""
-
-    entered: int
-    accepted: list[bytes]
-    rejected: list[bytes]
-    use: Use
-
-    @classmethod
-    def of(cls, stage: Stage, outcomes: Sequence[Outcome]) -> Part:
-        return cls(
-            len(outcomes),
-            [record_line(record) for outcome in outcomes for record in outcome.accepted],
-            [record_line(record) for outcome in outcomes for record in outcome.rejected],
-            sum((use_of(stage.name, outcome) for outcome in outcomes), Use()),
-        )
-
-
-def _worker(stage: Stage) -> Callable[[Any, Context], Awaitable[Outcome]]:
-    if stage.work is None:
-        raise ValueError(f"the stage {stage.name} has neither `work` nor `sift`")
-    return stage.work
 
 
 Coming: TypeAlias = "asyncio.Future[list[Any]]"
@@ -309,16 +304,3 @@ def _known(records: list[Any]) -> Coming:
     known = _open()
     known.set_result(records)
     return known
-
-
-def use_of(stage: str, outcome: Outcome) -> Use:
-    """What one record's work used. Records that one answer made share an equal provenance."""
-    records: chain[Any] = chain(outcome.accepted, outcome.rejected)
-    shares = {p for r in records for p in getattr(r, "provenance", ()) if p.stage == stage}
-    return Use(
-        requests=sum(p.requests for p in shares),
-        prompt_tokens=sum(p.prompt_tokens for p in shares),
-        cached_tokens=sum(p.cached_tokens for p in shares),
-        completion_tokens=sum(p.completion_tokens for p in shares),
-        cost=sum(sorted(p.cost for p in shares)),
-    )

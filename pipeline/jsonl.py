@@ -7,16 +7,18 @@ import fcntl
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import Any, BinaryIO, TypeVar
+from typing import IO, Any, BinaryIO, TypeVar
 
 import jsonlines
 from pydantic import ValidationError
 
+from toolloom.pipeline import mirror
 from toolloom.schemas import JsonObject, Record, StoreError
 
 R = TypeVar("R", bound=Record)
@@ -52,6 +54,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         if isinstance(error, OSError):
             raise explain(path, error, "written") from error
         raise
+    mirror.push(path)
 
 
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -182,9 +185,21 @@ def locked(folder: Path, busy: str | None = None) -> Iterator[None]:
         raise explain(folder, error, "written") from error
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+            _lock(file, waits=busy is None)
         except BlockingIOError as error:
             raise StoreError(f"{folder}: {busy}") from error
         except OSError as error:
             raise explain(folder, error, "locked") from error
-        yield
+        with mirror.holding(folder):
+            yield
+
+
+def _lock(file: IO[str], waits: bool) -> None:
+    """Take the lock of a file. Raises BlockingIOError if another process holds on to it."""
+    for pause in () if waits else (0.05, 0.05):  # who only looks holds it for a moment
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(pause)
+    fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))

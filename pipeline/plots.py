@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from toolloom.pipeline.instruction_counts import LEVELS, instructions_of
 from toolloom.pipeline.jsonl import replacing
@@ -70,6 +71,7 @@ def _draw(plot: Plot, path: Path) -> None:
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     labels = [str(label) for label in plot.labels[:MOST_BARS]]
     first, second = plot.first[:MOST_BARS], plot.second[:MOST_BARS]
@@ -81,14 +83,36 @@ def _draw(plot: Plot, path: Path) -> None:
         axes.barh(places, first, color=plot.color, label=(*plot.legend, "")[0])
         if second:
             axes.barh(places, second, left=first, color=_BAD, label=plot.legend[1])
-            axes.legend(frameon=False)
-        for place, count in zip(places, first, strict=True):
-            axes.text(count, place, f" {count:,}", va="center", fontsize=8)
+            figure.legend(frameon=False, loc="outside upper right", ncols=2, fontsize=8)
+        for place, (end, count) in enumerate(_counts(first, second)):
+            axes.annotate(
+                count,
+                (end, place),
+                xytext=(3, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8,
+            )
         axes.set_yticks(places, labels)
         axes.invert_yaxis()
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_title(plot.title, loc="left", fontsize=11)
-        axes.margins(x=0.1)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlim(0, 1.15 * max(1, *(end for end, _ in _counts(first, second))))
         with replacing(path) as file:
             FigureCanvasSVG(figure)
             figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+
+
+def _counts(first: Sequence[int], second: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """Where each bar ends, and what stands there: `32`, or `32 + 4` with what is drawn on."""
+    for one, more in zip(first, second or [0] * len(first), strict=True):
+        yield one + more, f"{one:,} + {more:,}" if more else f"{one:,}"
+
+
+def image(plot: Plot) -> bytes:
+    """A plot as SVG, for where there is no file."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"{plot.name}.svg"
+        _draw(plot, path)
+        return path.read_bytes()

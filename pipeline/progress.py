@@ -18,7 +18,7 @@ from toolloom.pipeline.watch import StageFigures, Watch
 
 if TYPE_CHECKING:
     from toolloom.pipeline.stage import Stage
-    from toolloom.pipeline.store import Mark
+    from toolloom.pipeline.stage_files import Mark
     from toolloom.schemas import Recipe
 
 BAR = 32  # characters
@@ -51,7 +51,7 @@ class Screen(Watch):
         if self._console.is_terminal:
             return
         shown = [s for s in self.figures() if s.done or s.finished]
-        line = "; ".join(map(_plain, shown))
+        line = "; ".join(map(stage_in_words, shown))
         if line != self._line:
             self._line = line
             self._console.print(text(f"{line}; {in_words(self.facts())}"))
@@ -87,7 +87,7 @@ class Journal(Watch):
 
     def tell(self) -> None:
         figures = self.figures()
-        message = "; ".join(map(_plain, figures))
+        message = "; ".join(map(stage_in_words, figures))
         rows = [_row(stage) for stage in figures]
         note(logging.INFO, "progress", message, run=self._run, stages=rows, **self.facts())
 
@@ -104,7 +104,7 @@ def _row(stage: StageFigures) -> dict[str, Any]:
     }
 
 
-def _plain(stage: StageFigures) -> str:
+def stage_in_words(stage: StageFigures) -> str:
     counts = f"{stage.name}: {stage.accepted:,} accepted, {stage.rejected:,} rejected"
     through = stage.finished or stage.done == stage.total
     return counts if through else f"{counts} ({_of_total(stage)})"

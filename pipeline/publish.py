@@ -15,6 +15,7 @@ from functools import cache
 from importlib.metadata import version as installed
 from pathlib import Path
 
+from toolloom.pipeline import mirror
 from toolloom.pipeline.card import card
 from toolloom.pipeline.contents import Part, Whole
 from toolloom.pipeline.contents_grown import Grown
@@ -29,6 +30,7 @@ from toolloom.pipeline.versions import (
     latest,
     numbers,
     open_version,
+    point,
 )
 from toolloom.schemas import (
     Expansion,
@@ -76,7 +78,8 @@ def publish(run: RunFolder, outputs: Path) -> Published:
     _check(run)
     regenerated, extended = run.recipe.regenerate, run.recipe.extend
     if regenerated is not None:
-        return publish_split(run, _parent(regenerated, outputs), outputs)
+        made = publish_more if regenerated.keep else publish_split
+        return made(run, _parent(regenerated, outputs), outputs)
     if extended is not None and extended.version:
         return publish_more(run, _parent(extended, outputs), outputs)
     folder = outputs / "datasets" / run.recipe.name
@@ -128,6 +131,15 @@ def _check(run: RunFolder) -> None:
         )
 
 
+def came_to_nothing(run: RunFolder) -> bool:
+    """Whether a run is finished and accepted nothing that could be published."""
+    mirror.fetch(run.path)
+    plan = run.plan if (run.path / "plan.json").is_file() else ()
+    marks = {stage.name: run.stage(stage.name).mark for stage in plan}
+    accepted = {name: mark.accepted for name, mark in marks.items() if mark}
+    return 0 < len(accepted) == len(marks) and not any(accepted[n] for n in _published(run))
+
+
 def _published(run: RunFolder) -> list[str]:
     """The stages whose accepted records are rows of the version."""
     beside = [s.name for s in run.plan if s.writes in (Expansion.__name__, Instruction.__name__)]
@@ -149,10 +161,11 @@ def _make(
     """The version with this content, found or built; the lock is held."""
     for number in reversed(numbers(folder)):
         if (known := _readable(folder / dotted(number))) and known.manifest["content"] == content:
-            _point(folder)
+            point(folder)
+            mirror.fetch(known.path)
             return Published(known)
     version = _build(folder, content, parent(), source)
-    _point(folder)
+    point(folder)
     return Published(version, fresh=True)
 
 
@@ -162,20 +175,6 @@ def _readable(path: Path) -> Version | None:
         return open_version(path)
     except StoreError:
         return None
-
-
-def _point(folder: Path) -> None:
-    """Let `latest` lead to the highest version."""
-    target, link = dotted(numbers(folder)[-1]), folder / "latest"
-    try:
-        if link.is_symlink() and link.readlink() == Path(target):
-            return
-        temporary = folder / ".latest"
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(target)
-        temporary.replace(link)
-    except OSError as error:
-        raise explain(link, error, "written") from error
 
 
 def _build(
@@ -191,11 +190,13 @@ def _build(
         manifest = {"layout": LAYOUT, "name": folder.name, "version": number, **manifest}
         _tell(manifest, building)
         path = folder / number
+        mirror.claim(path)
         building.rename(path)
     except OSError as error:
         raise explain(folder, error, "written") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
+    mirror.push(path)
     return Version(path, manifest)
 
 
@@ -281,4 +282,4 @@ def code_hash() -> str:
     return hashed.hexdigest()
 
 
-_ROOMS = ("agents", "cli", "llm", "pipeline", "prompts", "schemas")
+_ROOMS = ("agents", "cli", "llm", "orchestration", "pipeline", "prompts", "schemas")

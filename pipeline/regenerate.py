@@ -1,34 +1,27 @@
-"""Makes one split of a version anew: the recipe of such a run, and what it begins with.
+"""Plans runs that make one split of a version anew, or grow it: their recipes.
 
-The version's APIs are put into the run's folder as finished stages, so that only the queries of
-the split are drawn and paid for. Beside them are
-
-    <run>/known.jsonl    the rows that stay, which no new row may repeat
-    <run>/needs.jsonl    with `only_rejected`: the needs that are tried again
+What such a run begins with is in `basis.py`.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
-from toolloom.pipeline.contents import TRIED_AGAIN
-from toolloom.pipeline.curation.rows import instruction
-from toolloom.pipeline.jsonl import read_records, record_line, to_line, write_lines
-from toolloom.pipeline.stage import Stage
-from toolloom.pipeline.store import RunFolder, Use
-from toolloom.pipeline.tallies import need_of
-from toolloom.pipeline.versions import Version, find_version, open_version
+from pydantic import ValidationError
+
+from toolloom.pipeline.basis import fallen
+from toolloom.pipeline.publish import came_to_nothing
+from toolloom.pipeline.store import RunFolder
+from toolloom.pipeline.versions import Version, find_version, latest, open_version
 from toolloom.schemas import (
-    Api,
     ExpansionPlan,
     JsonObject,
-    Need,
     NothingFound,
     PublishError,
     Recipe,
+    RecipeError,
     Regeneration,
     Split,
     SplitPlan,
@@ -36,8 +29,6 @@ from toolloom.schemas import (
     parse_recipe,
 )
 from toolloom.schemas.recipe import public_recipe
-
-QUERIES = "queries"  # the first stage that is done anew
 
 
 def plan_regeneration(
@@ -49,64 +40,168 @@ def plan_regeneration(
     seed: int | None = None,
     recipe: Recipe | None = None,
     only_rejected: bool = False,
+    keep: bool = False,
 ) -> Recipe:
     """The recipe that makes a split of a version anew: of the run that made it, or `recipe`.
 
     The version's APIs and its plan of splits stay, whatever the recipe says. Without `version` it
-    is the latest one, without `seed` the one after that of the run that made the split. Raises
+    is the latest one, without `seed` the one after that of the run that made the split. With
+    `only_rejected` or `keep` the split keeps its rows; with `keep` new queries are drawn, without
+    `seed` with the first one that was not used for the split and did not come to nothing. Raises
     NothingFound for a dataset, version or split that is not there, and if nothing was rejected.
     """
+    if only_rejected and keep:
+        raise RecipeError("`--only-rejected` and `--keep` exclude each other: choose one.")
     found = find_version(outputs, dataset)
     if version:
         found = find_version(outputs, f"{found.name}/{version.rpartition('/')[2]}")
     _check(found, outputs, split)
-    if only_rejected and not any(True for _ in _fallen(found, split)):
+    if only_rejected and not any(True for _ in fallen(found, split)):
         raise NothingFound(
             f"{found.label}: no query of {split} was rejected, so there is none to try again. "
             "Without --only-rejected the whole split is made anew."
         )
+    if keep:
+        return _growth(outputs, found, Split(split), recipe, seed)
     made = _maker(found, split)
-    base = recipe or parse_recipe(made["recipe"], f"{found.path / 'manifest.json'}: the recipe")
-    wanted = Regeneration(
-        version=found.label,
-        content=found.manifest["content"],
-        split=Split(split),
-        only_rejected=only_rejected,
-    )
-    changes = {
-        "name": found.name,
-        "seed": made["seed"] + 1 if seed is None else seed,
-        "splits": SplitPlan.model_validate(found.told("plan")),
-        "regenerate": wanted,
-        "extend": None,
-        "expand": None if only_rejected else _for_split(base, Split(split)),
-        # Seeds of its own belong to no split that is made anew.
-        "rewrite": base.rewrite and base.rewrite.model_copy(update={"seeds": ()}),
-    }
-    planned = base.model_copy(update=changes)
+    wanted = _wanted(found, Split(split)).model_copy(update={"only_rejected": only_rejected})
+    base = recipe or _published(made if only_rejected else _source(found, split), found)
+    planned = _planned(base, found, wanted, made["seed"] + 1 if seed is None else seed)
     return planned if only_rejected else _carried_out(planned, found) or planned
 
 
-def _for_split(recipe: Recipe, split: Split) -> ExpansionPlan | None:
+def plan_growth(outputs: Path, recipe: Recipe, split: str = "train") -> Recipe:
+    """The recipe of the run that makes a recipe's dataset larger by new queries of a split.
+
+    As long as there is no version that is the whole run of the recipe. Then it keeps all that the
+    latest version has, its APIs and its plan of splits, and draws the split's part of the recipe's
+    queries with the next seed. Only what is on the disk decides, so that a growth that was stopped
+    is planned again and goes on; one that accepted nothing gives way to the next seed. Raises
+    NothingFound if the version lacks the split, and StoreError if it cannot be read.
+    """
+    if split not in set(Split):
+        raise NothingFound(f"There is no split {split!r}. There are: {', '.join(Split)}.")
+    folder = outputs / "datasets" / recipe.name
+    if found := latest(folder):
+        _check(found, outputs, split)
+        return _growth(outputs, found, Split(split), recipe, None)
+    if older := sorted(folder.glob("v*/manifest.json")):
+        raise StoreError(
+            f"{older[-1].parent}: was made by an older toolloom, which had other numbers for "
+            "versions. Publish its run again, or grow a dataset of another `name`."
+        )
+    whole = recipe.model_copy(update={"regenerate": None, "extend": None})
+    return _fruitful(outputs, lambda seed: whole.model_copy(update={"seed": seed}), whole.seed)
+
+
+def _growth(
+    outputs: Path, version: Version, split: Split, recipe: Recipe | None, seed: int | None
+) -> Recipe:
+    """The plan that keeps a split and draws more queries for it. Raises RecipeError for a seed
+    that its queries were drawn with."""
+    base = recipe or _published(_source(version, split), version)
+    wanted = _wanted(version, split).model_copy(update={"keep": True})
+    if seed is None:
+        first = 1 + max(run["seed"] for run in _runs(version, split))
+        return _fruitful(outputs, lambda n: _planned(base, version, wanted, n), first)
+    planned = _planned(base, version, wanted, seed)
+    if done := _carried_out(planned, version):
+        return done
+    drawn = [run["seed"] for run in _runs(version, split) if not run["recipe"].get("extend")]
+    if seed in drawn:
+        raise RecipeError(
+            f"seed {seed}: queries of {split} in {version.label} were drawn with it already, and "
+            f"would be the same ones. Take another, such as {1 + max(drawn)}."
+        )
+    return planned
+
+
+def _fruitful(outputs: Path, plan: Callable[[int], Recipe], first: int) -> Recipe:
+    """The first plan, by its seed, whose run did not end with nothing accepted."""
+    plans = map(plan, count(first))
+    return next(p for p in plans if not came_to_nothing(RunFolder(outputs / "runs" / p.run_id)))
+
+
+def _wanted(version: Version, split: Split) -> Regeneration:
+    return Regeneration(version=version.label, content=version.manifest["content"], split=split)
+
+
+def _planned(base: Recipe, version: Version, wanted: Regeneration, seed: int) -> Recipe:
+    """A recipe, made to fit the version whose split it is for."""
+    plan = _plan_of(version)
+    changes = {
+        "name": version.name,
+        "seed": seed,
+        "splits": plan,
+        "regenerate": wanted,
+        "extend": None,
+        "expand": None if wanted.only_rejected else _for_split(base.expand, plan, wanted.split),
+        # Seeds of its own belong to no split that is made anew.
+        "rewrite": base.rewrite and base.rewrite.model_copy(update={"seeds": ()}),
+    }
+    return base.model_copy(update=changes)
+
+
+def _for_split(expand: ExpansionPlan | None, plan: SplitPlan, split: Split) -> ExpansionPlan | None:
     """How the templates of one split are expanded, if they are: into its part of the rows."""
-    plan, weight = recipe.expand, recipe.splits.weight
-    if plan is None or split not in plan.splits:
+    if expand is None or split not in expand.splits:
         return None
-    whole = sum(map(weight, plan.splits))
-    rows = round(plan.rows * weight(split) / whole) if whole else plan.rows
-    return plan.model_copy(update={"splits": (split,), "rows": max(1, rows)})
+    whole = sum(map(plan.weight, expand.splits))
+    rows = round(expand.rows * plan.weight(split) / whole) if whole else expand.rows
+    return expand.model_copy(update={"splits": (split,), "rows": max(1, rows)})
+
+
+def _published(run: JsonObject, version: Version) -> Recipe:
+    """The recipe that a manifest tells of a run."""
+    return parse_recipe(run["recipe"], f"{version.path / 'manifest.json'}: the recipe")
+
+
+def _runs(version: Version, split: str) -> list[JsonObject]:
+    """What the manifest tells of the runs that a split has rows of. Raises StoreError."""
+    try:
+        names = version.told("splits")[split]["runs"]
+        runs: list[JsonObject] = [version.told("runs")[name] for name in names]
+        sound = all(isinstance(r["seed"], int) and isinstance(r["recipe"], dict) for r in runs)
+    except (LookupError, TypeError):
+        sound = False
+    if not sound or not runs:
+        raise _damaged(version, f"the runs of {split}")
+    return runs
+
+
+def _plan_of(version: Version) -> SplitPlan:
+    try:
+        return SplitPlan.model_validate(version.told("plan"))
+    except ValidationError as error:
+        raise _damaged(version, "its plan of splits") from error
+
+
+def _damaged(version: Version, what: str) -> StoreError:
+    where = version.path / "manifest.json"
+    return StoreError(f"{where}: is damaged (it does not tell {what}).")
 
 
 def _maker(version: Version, split: str) -> JsonObject:
     """What the manifest tells of the run that made a split, and did not just add to it.
 
-    A dataset that began with nothing was added to by all its runs.
+    The last one of a split that was grown. A dataset that began with nothing was added to by all
+    its runs.
     """
-    runs: list[JsonObject] = [
-        version.told("runs")[name] for name in version.told("splits")[split]["runs"]
-    ]
+    runs = _runs(version, split)
     made = [run for run in runs if not run["recipe"].get("extend")]
     return (made or runs)[-1]
+
+
+def _source(version: Version, split: str) -> JsonObject:
+    """The last run that drew queries for a split: one that tries again expands no templates."""
+    drew = [run for run in _runs(version, split) if not _tries_again(run["recipe"])]
+    made = [run for run in drew if not run["recipe"].get("extend")]
+    return made[-1] if made else _maker(version, split)
+
+
+def _tries_again(recipe: JsonObject) -> bool:
+    wanted = recipe.get("regenerate")
+    return isinstance(wanted, dict) and bool(wanted.get("only_rejected"))
 
 
 def _carried_out(planned: Recipe, version: Version) -> Recipe | None:
@@ -116,15 +211,23 @@ def _carried_out(planned: Recipe, version: Version) -> Recipe | None:
     """
     assert planned.regenerate
     split = planned.regenerate.split
-    made = _maker(version, split)["recipe"]
-    if version.manifest.get("regenerated") != split or not made.get("regenerate"):
+    run = _maker(version, split)
+    extended = version.manifest.get("extended")
+    grown = str(extended.get("run")) if isinstance(extended, dict) else None
+    newest = version.told("runs").get(grown)
+    if run is not newest and version.manifest.get("regenerated") != split:
         return None
-    before = Regeneration.model_validate(made["regenerate"])
+    made = _published(run, version)
+    if (before := made.regenerate) is None:
+        return None
     parent = version.path.parent / before.version.rpartition("/")[2]
     if not (parent / "manifest.json").is_file() or _content(parent) != before.content:
         return None  # it could not be shown
     same = planned.model_copy(update={"regenerate": before})
-    return same if public_recipe(same) == made else None
+    place = {"version": before.version, "content": before.content}
+    if planned.regenerate.model_copy(update=place) != before:
+        return None  # it kept rows that are to go, or the other way round
+    return same if public_recipe(same) == public_recipe(made) else None
 
 
 def _content(path: Path) -> str:
@@ -132,6 +235,8 @@ def _content(path: Path) -> str:
 
 
 def _check(version: Version, outputs: Path, split: str) -> None:
+    if not isinstance(version.told("splits"), dict):
+        raise _damaged(version, "its splits")
     splits = [name for name in version.told("splits") if name in set(Split)]
     if split not in splits:
         advice = f"There are: {', '.join(splits)}."
@@ -150,113 +255,3 @@ def check_home(version: Version, outputs: Path) -> None:
             f"{version.path}: is not in {home}, where its next version would be. Copy it there, "
             "or name the folder of outputs it is in with --outputs."
         )
-
-
-@dataclass(frozen=True)
-class Basis:
-    """The version that a run builds on."""
-
-    version: Version
-    wanted: Regeneration
-    seed: int
-
-    @classmethod
-    def of(cls, recipe: Recipe, outputs: Path) -> Basis | None:
-        """None for a recipe that makes a whole dataset. Raises NothingFound and PublishError."""
-        wanted = recipe.regenerate
-        if wanted is None:
-            return None
-        version = find_version(outputs, wanted.version)
-        if version.manifest["content"] != wanted.content:
-            raise PublishError(
-                f"{version.path}: is not the version that the recipe was made for: its content "
-                "is another. Regenerate the split from the version that is there."
-            )
-        return cls(version, wanted, recipe.seed)
-
-    def stages(self, folder: RunFolder, stages: Sequence[Stage]) -> tuple[Stage, ...]:
-        """The stages, of which `queries` takes the needs that are tried again."""
-        if not self.wanted.only_rejected:
-            return tuple(stages)
-        path = folder.path / "needs.jsonl"
-        count = sum(1 for _ in _fallen(self.version, self.wanted.split))
-
-        def again(stage: Stage) -> Stage:
-            return dataclasses.replace(
-                stage, draw=lambda *_: read_records(path, Need), expects=lambda *_: count
-            )
-
-        return tuple(again(stage) if stage.name == QUERIES else stage for stage in stages)
-
-    def gives(self, stage: Stage) -> bool:
-        """Whether all rows of a stage are published already: no stage that runs has such rows."""
-        return False
-
-    def prepare(self, folder: RunFolder, stages: Sequence[Stage]) -> None:
-        """Write what the run begins with, as far as it is not there; the run is locked.
-
-        A version never changes, so whoever goes on after a kill writes the same.
-        """
-        names = [stage.name for stage in stages]
-        for stage in stages[: names.index(QUERIES)]:
-            files = folder.stage(stage.name)
-            if files.mark is None:
-                lines = self._apis() if stage.writes is Api else ()
-                files.write_shard(0, lines, (), Use())
-                files.finish(1, stage.writes, None)
-        for name, lines in (("known.jsonl", self._known()), ("needs.jsonl", self._needs())):
-            if not (folder.path / name).exists():
-                write_lines(folder.path / name, lines)
-
-    def _apis(self) -> Iterator[bytes]:
-        for split in self.version.splits("apis"):
-            for row in self.version.rows("apis", split):
-                yield to_line(self.version.parsed(row, "record"))
-
-    def _known(self) -> Iterator[bytes]:
-        """The rows that stay: of the other splits, and of this one if only rejects go again."""
-        for split in self.version.splits("samples"):
-            if split == self.wanted.split and not self.wanted.only_rejected:
-                continue
-            for row in self.version.rows("samples", split):
-                yield known_line(self.version, row)
-
-    def _needs(self) -> Iterator[bytes]:
-        """The needs that are tried again, under new ids: other ids have other answers."""
-        split = self.wanted.split
-        if not self.wanted.only_rejected:
-            return
-        begin = f"{split}-{self.seed}-"
-        rows = (row for c in ("samples", "rejected") for row in self.version.rows(c, split))
-        taken = [row["id"].removeprefix(begin) for row in rows if row["id"].startswith(begin)]
-        first = 1 + max((int(number) for number in taken if number.isdigit()), default=-1)
-        for number, need in enumerate(_fallen(self.version, split), first):
-            yield record_line(_again(need, f"{begin}{number:06d}", self.version))
-
-
-def known_line(version: Version, row: JsonObject) -> bytes:
-    """A row of `samples` as the stages that compare rows know it."""
-    dialogue = version.parsed(row, "dialogue")
-    query = dialogue["query"]
-    names = ("api", "arguments", "references")
-    intent = [{name: one[name] for name in names} for one in query["intent"]]
-    told = {name: query[name] for name in ("id", "ability", "scenario")}
-    return to_line({**told, "text": instruction({"dialogue": dialogue}), "intent": intent})
-
-
-def _fallen(version: Version, split: str) -> Iterator[JsonObject]:
-    """The needs of a split that fell on their way to a sample; not those sorted out after."""
-    for row in version.rows("rejected", split):
-        if row["stage"] in TRIED_AGAIN:
-            yield need_of(version.parsed(row, "record"))
-
-
-def _again(need: JsonObject, name: str, version: Version) -> Need:
-    fields = {key: need[key] for key in Need.model_fields if key in need}
-    try:
-        return Need.model_validate({**fields, "id": name})
-    except ValueError as error:
-        raise StoreError(
-            f"{version.path}: a rejected record, {need.get('id')}, holds no query that this "
-            f"version of toolloom reads ({str(error).splitlines()[0]})."
-        ) from error

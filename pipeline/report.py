@@ -11,7 +11,8 @@ from typing import Any, cast
 from pydantic import Field
 
 from toolloom.pipeline.coverage import Coverage, Covered
-from toolloom.pipeline.store import PlannedStage, RunFolder, StageFolder, Use, unfolded
+from toolloom.pipeline.stage_files import StageFolder, Use
+from toolloom.pipeline.store import PlannedStage, RunFolder, begun_with, unfolded
 from toolloom.pipeline.tallies import RowCounts, need_of
 from toolloom.schemas import (
     AgentName,
@@ -138,8 +139,9 @@ def count(folder: RunFolder, accepted: RowCounts | None = None) -> Counts:
     `accepted`: what is in its accepted rows, if they were counted already.
     """
     plan = folder.plan
-    stages = tuple(_count_stage(folder, stage) for stage in plan)
     recipe = folder.recipe
+    given = begun_with(recipe.regenerate is not None, [stage.name for stage in plan])
+    stages = tuple(_count_stage(folder, stage, stage.name in given) for stage in plan)
     seen = accepted or RowCounts.of(() if folder.adds else folder.samples())
     beside = _beside(folder, None if accepted else seen)
     fallen = Counter(_kinds(_fallen(folder, plan)))
@@ -234,7 +236,7 @@ def _cover(folder: RunFolder, accepted: Covered) -> Coverage | None:
     return Coverage.of(pool, drawn, accepted)
 
 
-def _count_stage(folder: RunFolder, stage: PlannedStage) -> StageCount:
+def _count_stage(folder: RunFolder, stage: PlannedStage, given: bool) -> StageCount:
     files = folder.stage(stage.name)
     reasons = Counter(row["reason"] for row in files.objects("rejected"))
     mark = files.mark
@@ -243,7 +245,7 @@ def _count_stage(folder: RunFolder, stage: PlannedStage) -> StageCount:
         agent=stage.agent,
         sifts=stage.sifts,
         beside=stage.beside,
-        given=stage.given,
+        given=stage.given or given,
         accepted=_accepted(files, stage),
         rejected=reasons.total(),
         finished=mark is not None,

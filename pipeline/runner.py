@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -16,10 +17,14 @@ from typing import Any, TypeVar
 from toolloom.llm import Gateway
 from toolloom.llm.cache import address
 from toolloom.llm.gateway import Stats
+from toolloom.pipeline.basis import Basis
+from toolloom.pipeline.cluster.foreman import Foreman, foreman
+from toolloom.pipeline.cluster.foreman import check as check_for_cluster
+from toolloom.pipeline.cluster.order import Engine
 from toolloom.pipeline.extend import Ground
 from toolloom.pipeline.job import Job, Progress, RunShard, Silent, directly
+from toolloom.pipeline.mirror import opened
 from toolloom.pipeline.publish import Published, publish
-from toolloom.pipeline.regenerate import Basis
 from toolloom.pipeline.report import Summary, summarise
 from toolloom.pipeline.stage import Context, Stage, planned, ready
 from toolloom.pipeline.store import PlannedStage, RunFolder
@@ -49,6 +54,7 @@ async def run(
     run_shard: RunShard = directly,
     progress: Progress | None = None,
     cache: str | None = None,
+    engine: Engine | None = None,
 ) -> Summary:
     """Run what is not finished yet and sum up the whole.
 
@@ -56,18 +62,22 @@ async def run(
     when an endpoint cannot serve the run: what is finished stays, and the same call goes on.
     A run that is finished opens no gateway. One that makes a split of a version anew begins with
     that version's APIs, and one that adds to it with its samples too. `cache`: the response
-    cache, if it is not that of `outputs`: a path or a SQLAlchemy URL.
+    cache, if it is not that of `outputs`: a path or a SQLAlchemy URL. `engine`: opens the cluster
+    that works on shards of stages that ask; without one they are worked on here.
     """
     chosen = planned(standard_stages() if stages is None else stages, recipe)
     folder, started = RunFolder(outputs / "runs" / recipe.run_id), time.monotonic()
     basis = Basis.of(recipe, outputs) or Ground.of(recipe, outputs)
-    with folder.locked():
+    async with folder.held():
         if basis:
             chosen = basis.stages(folder, chosen)
             basis.prepare(folder, chosen)
         unfinished = any(folder.stage(stage.name).mark is None for stage in chosen)
+        where = address(outputs, cache)
         if unfinished:
             ready(chosen, recipe)
+            if engine:
+                check_for_cluster(recipe, where)
         folder.open(
             recipe, [PlannedStage.of(s, basis is not None and basis.gives(s)) for s in chosen]
         )
@@ -76,14 +86,16 @@ async def run(
         stats = Stats()
         if unfinished:
             async with Gateway(
-                address(outputs, cache),
+                where,
                 prices=recipe.prices,
                 budget=recipe.budget,
                 run=recipe.run_id,
             ) as gateway:
                 watch.opened(gateway.stats)
                 context = Context.of(recipe, gateway)
-                await Job(folder, context, chosen, run_shard, watch).run()
+                async with AsyncExitStack() as stack:
+                    hire = engine and Hire(stack, engine, context, where)
+                    await Job(folder, context, chosen, run_shard, watch, hire).run()
                 stats = gateway.stats
     return summarise(
         folder,
@@ -93,6 +105,25 @@ async def run(
         cost=stats.cost,
         seconds=time.monotonic() - started,
     )
+
+
+@dataclass
+class Hire:
+    """Finds a run's foreman when it is first called, and opens the cluster for him."""
+
+    stack: AsyncExitStack
+    engine: Engine
+    context: Context
+    cache: str | Path
+    found: Foreman | None = None
+
+    async def __call__(self) -> Foreman:
+        if self.found is None:
+            cluster = await self.stack.enter_async_context(self.engine())
+            recipe, gateway = self.context.recipe, self.context.gateway
+            made = foreman(cluster, recipe, str(self.cache), gateway)
+            self.found = await self.stack.enter_async_context(made)
+        return self.found
 
 
 @dataclass(frozen=True)
@@ -111,6 +142,7 @@ async def make_dataset(
     run_shard: RunShard = directly,
     progress: Progress | None = None,
     cache: str | None = None,
+    engine: Engine | None = None,
 ) -> Made:
     """The whole job: run, then publish. A finished run that is published is only summed up."""
     summary = await run(
@@ -120,6 +152,7 @@ async def make_dataset(
         run_shard=run_shard,
         progress=progress,
         cache=cache,
+        engine=engine,
     )
     if not summary.counts.made:
         return Made(summary, None)
@@ -190,7 +223,7 @@ def run_recipe(
     """`make_dataset` for callers that do not await; the recipe may be the path of its file."""
     return waited(
         make_dataset(
-            _loaded(recipe), outputs=Path(outputs), stages=stages, progress=progress, cache=cache
+            _loaded(recipe), outputs=opened(outputs), stages=stages, progress=progress, cache=cache
         )
     )
 

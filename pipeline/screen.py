@@ -25,7 +25,7 @@ from toolloom.pipeline.tallies import need_of
 from toolloom.schemas import Instruction, JsonObject, Sample
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.store import Use
+    from toolloom.pipeline.stage_files import Use
 
 # Control characters can move the cursor or set colours; bidirectional ones can reorder a line.
 UNSAFE = re.compile(

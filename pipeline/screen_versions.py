@@ -62,9 +62,10 @@ def _run(version: Version) -> tuple[str, JsonObject]:
 
 def _made(version: Version) -> str:
     split, (name, run) = version.told("regenerated"), _run(version)
-    if extended := version.manifest.get("extended"):
-        return f"{_added(extended['rows'])}, {name}"
     wanted = run["recipe"].get("regenerate") or {}
+    if extended := version.manifest.get("extended"):
+        grown = f"{wanted['split']} grown: " if wanted.get("keep") else ""
+        return f"{grown}{_added(extended['rows'])}, {name}"
     rejected = "what was rejected of " if wanted.get("only_rejected") else ""
     return f"{rejected}{split} anew, {name}" if split else name
 

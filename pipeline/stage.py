@@ -92,8 +92,9 @@ class Stage:
     stage after it reads what the last one that is not `beside` accepted. `gather` is a `draw` that
     may read as often as it wants, and what any earlier stage accepted.
 
-    `when` tells whether a recipe wants the stage. `ready` raises RecipeError if something that
-    the stage will need is not there, and is called before the first stage begins.
+    `here` tells whether its records must be worked on where the run began, not on other machines,
+    as they name files. `when` tells whether a recipe wants the stage. `ready` raises RecipeError if
+    something that the stage will need is not there, and is called before the first stage begins.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Stage:
     ready: Callable[[Recipe], None] | None = None
     beside: bool = False
     gather: Callable[[Sifting], Iterator[Record]] | None = None
+    here: Callable[[Recipe], bool] | None = None
 
     @property
     def draws(self) -> bool:

@@ -120,6 +120,10 @@ def draw_apis(recipe: Recipe, domains: Iterable[Domain]) -> Iterator[Record]:
     yield from domains
 
 
+def has_sources(recipe: Recipe) -> bool:
+    return bool(recipe.apis.sources)
+
+
 def expect_subjects(recipe: Recipe, domains: int) -> int:
     return len(recipe.apis.sources) + domains
 
@@ -229,7 +233,17 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         "domains", "domain", Brief, Domain, name_domains, draw_briefs, settle_domains, expect_briefs
     ),
-    Stage("apis", "api", Record, Api, make_apis, draw_apis, settle_apis, expect_subjects),
+    Stage(
+        "apis",
+        "api",
+        Record,
+        Api,
+        make_apis,
+        draw_apis,
+        settle_apis,
+        expect_subjects,
+        here=has_sources,
+    ),
     Stage("queries", "query", Need, Query, word_queries, draw_queries, expects=expect_needs),
     Stage("dialogues", "simulator", Query, Dialogue, play_dialogues),
     Stage("tested", "tester", Dialogue, Sample, test_dialogues),

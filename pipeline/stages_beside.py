@@ -38,7 +38,7 @@ def check_templates(recipe: Recipe) -> None:
     templates, and RecipeError for benchmarks that are not there."""
     if recipe.expand:
         from toolloom.pipeline.curation import benchmarks
-        from toolloom.pipeline.expansion.written import check_files
+        from toolloom.pipeline.written.files import check_files
 
         _check("expand.templates", recipe.expand.templates)
         check_files(recipe.expand.templates)

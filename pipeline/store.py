@@ -1,41 +1,29 @@
 """The one door to disk for runs.
 
-    <outputs>/cache.sqlite                      every model response, shared by all runs
-    <outputs>/runs/<run id>/recipe.yaml         the recipe, every field filled in, no passwords
-    <outputs>/runs/<run id>/plan.json           the stages in order
-    <outputs>/runs/<run id>/known.jsonl         published rows that stay, if a version is built on
-    <outputs>/runs/<run id>/<stage>/shards/00003.{accepted,rejected}.jsonl, 00003.done
-    <outputs>/runs/<run id>/<stage>/{accepted,rejected}.jsonl, done.json
-
-A marker (`.done`, `done.json`) is written last: what has one is complete, what has none is made
-again. Shards are joined into the two files of their stage when all of them are there.
+<outputs>/cache.sqlite                      every model response, shared by all runs
+<outputs>/runs/<run id>/recipe.yaml         the recipe, every field filled in, no passwords
+<outputs>/runs/<run id>/plan.json           the stages in order
+<outputs>/runs/<run id>/known.jsonl         published rows that stay, if a version is built on
+<outputs>/runs/<run id>/<stage>/…           the records of a stage (stage_files.py)
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from itertools import chain, islice
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import yaml
 from pydantic import Field
 
-from toolloom.pipeline.jsonl import (
-    Lines,
-    Rows,
-    locked,
-    read_lines,
-    read_objects,
-    read_records,
-    record_line,
-    replacing,
-    write_lines,
-)
+from toolloom.pipeline import mirror
+from toolloom.pipeline.jsonl import Rows, locked, read_lines, read_records, record_line, write_lines
+from toolloom.pipeline.stage_files import StageFolder
 from toolloom.schemas import (
     Expansion,
     Instruction,
@@ -43,57 +31,19 @@ from toolloom.schemas import (
     NothingFound,
     Recipe,
     Record,
-    Rejected,
     load_recipe,
 )
 from toolloom.schemas.recipe import public_recipe
 
 if TYPE_CHECKING:  # reading a run must not load what talks to models
-    from toolloom.pipeline.stage import Outcome, Stage
+    from toolloom.pipeline.stage import Stage
 
-T = TypeVar("T")
 R = TypeVar("R", bound=Record)
-Kind = Literal["accepted", "rejected"]
 
 BUSY = (
     "another process is at work on this run. Wait for it to end, or change the recipe "
     "(a name or a seed) to start a run of its own."
 )
-
-
-class Use(Record):
-    """What answers were used for records, cached answers included."""
-
-    requests: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
-
-    @property
-    def cached_share(self) -> float:
-        """How much of what was sent the endpoint says it had cached: 0 to 1."""
-        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
-    def __add__(self, other: Use) -> Use:
-        mine, its = self.model_dump(), other.model_dump()
-        return Use(**{name: mine[name] + its[name] for name in mine})
-
-
-class Mark(Record):
-    """The marker of a finished shard or stage. Equal runs write equal marks."""
-
-    accepted: int
-    rejected: int
-    use: Use = Field(default_factory=Use)
-
-
-class StageMark(Mark):
-    """A finished stage: `shards` holds how many records each shard accepted, in order."""
-
-    shards: tuple[int, ...] = Field(description="Empty if the stage settled or sifted.")
-    accepted_sha256: str
-    rejected_sha256: str
 
 
 class PlannedStage(Record):
@@ -120,127 +70,13 @@ class PlannedStage(Record):
         )
 
 
-def _read_mark(path: Path, model: type[R]) -> R | None:
-    if not path.exists():
-        return None
-    return next(read_records(path, model), None)
+QUERIES = "queries"  # the first stage of a run that makes queries for a version
 
 
-class StageFolder:
-    """The files of one stage of a run."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @property
-    def mark(self) -> StageMark | None:
-        """The finished stage's marker, or None while there is work left."""
-        return _read_mark(self.path / "done.json", StageMark)
-
-    def shard_mark(self, index: int) -> Mark | None:
-        return _read_mark(self._shard(index, "done"), Mark)
-
-    def write_shard(
-        self, index: int, accepted: Iterable[bytes], rejected: Iterable[bytes], use: Use
-    ) -> Mark:
-        """Write a shard's records, as lines, then its marker."""
-        good, _ = write_lines(self._shard(index, "accepted.jsonl"), accepted)
-        bad, _ = write_lines(self._shard(index, "rejected.jsonl"), rejected)
-        mark = Mark(accepted=good, rejected=bad, use=use)
-        write_lines(self._shard(index, "done"), [record_line(mark)])
-        return mark
-
-    def shard_records(self, index: int, model: type[R]) -> list[R]:
-        """What a finished shard accepted."""
-        return list(read_records(self._shard(index, "accepted.jsonl"), model))
-
-    def records(self, model: type[R]) -> Iterator[R]:
-        """What a finished stage accepted."""
-        return read_records(self.path / "accepted.jsonl", model)
-
-    def so_far(self, model: type[R]) -> Iterator[R]:
-        """What a stage accepted, of all that is finished so far."""
-        return chain.from_iterable(read_records(f, model) for f in self._files("accepted"))
-
-    def objects(self, kind: Kind) -> Iterator[JsonObject]:
-        """Accepted or rejected records as plain JSON, of all that is finished so far."""
-        return chain.from_iterable(map(read_objects, self._files(kind)))
-
-    def groups(self, model: type[R], size: int) -> Iterator[list[R]]:
-        """A finished stage's records by shard as they came, or by `size` if it parted them anew."""
-        records, mark = self.records(model), self.mark
-        if mark and mark.shards:
-            yield from (list(islice(records, count)) for count in mark.shards)
-        else:
-            yield from batches(records, size)
-
-    def finish(
-        self, shards: int, model: type[R], settle: Callable[[Sequence[Any]], Outcome] | None
-    ) -> StageMark:
-        """Join the shards `0…shards-1` into the stage's files, mark it and remove them."""
-        marks = [mark for i in range(shards) if (mark := self.shard_mark(i))]
-        good: Iterable[bytes] = self._joined(shards, "accepted")
-        bad: Iterable[bytes] = self._joined(shards, "rejected")
-        if settle:
-            records = [r for i in range(shards) for r in self.shard_records(i, model)]
-            outcome = settle(records)
-            good = map(record_line, outcome.accepted)
-            bad = chain(bad, map(record_line, outcome.rejected))
-        accepted_count, accepted_sha256 = write_lines(self.path / "accepted.jsonl", good)
-        rejected_count, rejected_sha256 = write_lines(self.path / "rejected.jsonl", bad)
-        made = StageMark(
-            accepted=accepted_count,
-            rejected=rejected_count,
-            use=sum((m.use for m in marks), Use()),
-            shards=() if settle else tuple(m.accepted for m in marks),
-            accepted_sha256=accepted_sha256,
-            rejected_sha256=rejected_sha256,
-        )
-        write_lines(self.path / "done.json", [record_line(made)])
-        self.tidy()
-        return made
-
-    def sift(self, outcomes: Iterable[bytes | Rejected]) -> StageMark:
-        """Write what became of each row into the stage's files, and mark it."""
-        good, bad = self.path / "accepted.jsonl", self.path / "rejected.jsonl"
-        with replacing(good) as kept, replacing(bad) as fallen:
-            accepted, rejected = Lines(kept), Lines(fallen)
-            for each in outcomes:
-                if isinstance(each, bytes):
-                    accepted.write(each)
-                else:
-                    rejected.write(record_line(each))
-        made = StageMark(
-            accepted=accepted.count,
-            rejected=rejected.count,
-            shards=(),
-            accepted_sha256=accepted.sha256,
-            rejected_sha256=rejected.sha256,
-        )
-        write_lines(self.path / "done.json", [record_line(made)])
-        return made
-
-    def accepted(self, stop: Event) -> Rows:
-        """What a finished stage accepted, to be read several times."""
-        return Rows(self.path / "accepted.jsonl", self.mark.accepted if self.mark else 0, stop)
-
-    def tidy(self) -> None:
-        """Remove the shards of a finished stage, also those a killed process left."""
-        shutil.rmtree(self.path / "shards", ignore_errors=True)
-
-    def _shard(self, index: int, ending: str) -> Path:
-        return self.path / "shards" / f"{index:05d}.{ending}"
-
-    def _joined(self, shards: int, kind: Kind) -> Iterator[bytes]:
-        for index in range(shards):
-            yield from read_lines(self._shard(index, f"{kind}.jsonl"))
-
-    def _files(self, kind: Kind) -> list[Path]:
-        if self.mark:
-            return [self.path / f"{kind}.jsonl"]
-        done = (self.path / "shards").glob("*.done")
-        # 100000.done sorts before 99999.done as text.
-        return [d.with_suffix(f".{kind}.jsonl") for d in sorted(done, key=lambda d: int(d.stem))]
+def begun_with(regenerates: bool, stages: Sequence[str]) -> Sequence[str]:
+    """The stages that a run takes from the version it begins with: where it makes a split anew, or
+    more of it, those before the queries."""
+    return stages[: stages.index(QUERIES)] if regenerates and QUERIES in stages else ()
 
 
 class RunFolder:
@@ -323,6 +159,18 @@ class RunFolder:
         """Hold the run for this process. Raises StoreError if another one does."""
         return locked(self.path, BUSY)
 
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """`locked` for async code: the loop stays alive while a store is waited for."""
+        lock = self.locked()
+        await asyncio.to_thread(lock.__enter__)
+        try:
+            yield
+        except BaseException as error:
+            await asyncio.to_thread(lock.__exit__, type(error), error, error.__traceback__)
+            raise
+        await asyncio.to_thread(lock.__exit__, None, None, None)
+
 
 def unfolded(expansion: Expansion, seed: int) -> Iterator[JsonObject]:
     """The samples that the rows of a template are, as JSON."""
@@ -333,16 +181,10 @@ def unfolded(expansion: Expansion, seed: int) -> Iterator[JsonObject]:
         yield json.loads(mould.sample_text(row, expansion.sample_id(place), seed))
 
 
-def batches(records: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of `size` records, the last one shorter."""
-    source = iter(records)
-    while batch := list(islice(source, size)):
-        yield batch
-
-
 def find_run(outputs: Path, name: str) -> RunFolder:
     """A run by id, the start of its id, path, or `latest`. Raises NothingFound."""
     if (Path(name) / "plan.json").is_file():
+        mirror.fetch(Path(name))
         return RunFolder(Path(name))
     runs = sorted((outputs / "runs").glob("*/recipe.yaml"), key=lambda p: p.stat().st_mtime)
     ids = [path.parent.name for path in runs]
@@ -350,8 +192,9 @@ def find_run(outputs: Path, name: str) -> RunFolder:
     if name == "latest":
         found = ids[-1:]
     if len(found) == 1:
+        mirror.fetch(outputs / "runs" / found[0])
         return RunFolder(outputs / "runs" / found[0])
     if found:
         raise NothingFound(f"{name!r} begins the ids of several runs: {', '.join(found)}.")
     known = f"There are: {', '.join(ids[-10:])}." if ids else "There is none yet."
-    raise NothingFound(f"There is no run {name!r} in {outputs / 'runs'}. {known}")
+    raise NothingFound(f"There is no run {name!r} in {mirror.shown(outputs / 'runs')}. {known}")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from toolloom.pipeline import mirror
 from toolloom.pipeline.card import card
 from toolloom.pipeline.checks import CHECKS
 from toolloom.pipeline.configs import SAMPLES, SFT
@@ -41,6 +42,12 @@ def place_of(outputs: Path, name: str) -> Path:
 
     Damaged ones are found too. Raises NothingFound.
     """
+    place = _place_of(outputs, name)
+    mirror.fetch(place)
+    return place
+
+
+def _place_of(outputs: Path, name: str) -> Path:
     whole = Path(name) if "\0" not in name else outputs / "datasets"
     for path in (whole, outputs / "datasets" / name.strip("/") if "\0" not in name else whole):
         if (path / MANIFEST).is_file() or (path / SUMS).is_file():

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from toolloom.pipeline.configs import APIS
+from toolloom.pipeline.configs import APIS, REJECTED
+from toolloom.pipeline.tallies import BEFORE_QUERIES
 from toolloom.pipeline.verify_files import MANIFEST, Files, Told, read_table
 from toolloom.pipeline.verify_report import Findings, Kind
 from toolloom.pipeline.versions import LAYOUT, change, dotted, numbered
@@ -69,12 +70,16 @@ def _kept(parent: JsonObject, told: Told) -> Iterator[tuple[str, str]]:
 
 
 def _added(told: Told, config: str, split: str) -> bool:
-    """Whether a split of a config got rows."""
-    return told.extended is not None and split in told.extended.rows.get(config, {})
+    """Whether a split of a config got rows, or may have."""
+    if told.extended is None:
+        return (config, split) == (REJECTED.name, BEFORE_QUERIES)
+    return split in told.extended.rows.get(config, {})
 
 
 def _grown(parent: JsonObject, told: Told) -> Iterator[tuple[str, str]]:
-    """Config and split of the parent's tables that got rows."""
+    """Config and split of the parent's tables that got rows, or may have."""
+    if not told.regenerated and not told.extended:
+        return
     for config, splits in parent["configs"].items():
         for split, sheet in splits.items():
             if _added(told, config, split) and sheet["files"]:
@@ -95,12 +100,12 @@ def _rows_stay(
     files: Files, told: Told, parent: JsonObject, config: str, split: str, findings: Findings
 ) -> None:
     """The parent's rows are the first ones, and as many were added as the manifest says."""
-    assert told.parent and told.extended
+    assert told.parent
     there = Files(files.root.parent / Path(told.parent.version).name)
     sheet = parent["configs"][config][split]
     sheets = told.configs.get(config, {})
     now = sheets[split].rows if split in sheets else 0
-    added = told.extended.rows[config][split]
+    added = told.extended.rows[config][split] if told.extended else now - sheet["rows"]
     if now != sheet["rows"] + added:
         detail = f"extended.rows.{config}.{split} is {added}, but it has {now - sheet['rows']} more"
         findings.add(Kind.FIGURE, MANIFEST, detail)

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
+from toolloom.pipeline import mirror
 from toolloom.pipeline.jsonl import explain
 from toolloom.pipeline.tables import read_rows
 from toolloom.schemas import JsonObject, NothingFound, Sample, Split, StoreError
@@ -26,6 +27,7 @@ from toolloom.schemas import JsonObject, NothingFound, Sample, Split, StoreError
 LAYOUT = 2  # raised when files, columns or the manifest change so that older readers fail
 PARTS = ("dialogue", "verdict", "flags", "provenance")  # of a Sample, in the config `samples`
 
+_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,63}/\d+\.\d+\.\d+")
 _TABLE = re.compile(r"[a-z0-9_]+/[a-z0-9_]+-\d{5,}-of-\d{5,}\.parquet")
 
 Number: TypeAlias = tuple[int, int, int]
@@ -57,7 +59,10 @@ class Version:
     def files(self, config: str, split: str) -> list[Path]:
         """The Parquet files of a split, in order."""
         made = self.manifest["configs"].get(config, {}).get(split, {"files": ()})
-        return [self.path / name for name in made["files"]]
+        paths = [self.path / name for name in made["files"]]
+        if not all(path.exists() for path in paths):
+            mirror.fetch(self.path)  # of a version in a store only the manifest may be here yet
+        return paths
 
     def rows(self, config: str, split: str) -> Iterator[JsonObject]:
         """The rows of a split, streamed; JSON columns are decoded. Raises StoreError."""
@@ -130,6 +135,11 @@ def open_version(path: Path) -> Version:
         )
     if lacking := [key for key in ("name", "version", "configs", "content") if key not in manifest]:
         raise _damaged(where, f"no `{lacking[0]}`")
+    if odd := [key for key in ("name", "version", "content") if type(manifest[key]) is not str]:
+        raise _damaged(where, f"its `{odd[0]}` is no text")
+    # Files are named by them, such as a report: a foreign manifest must not choose where they go.
+    if not _LABEL.fullmatch(f"{manifest['name']}/{manifest['version']}"):
+        raise _damaged(where, "its `name` or `version` is none that a dataset can have")
     configs = manifest["configs"]
     splits = configs.values() if isinstance(configs, dict) else [None]
     if not all(isinstance(each, dict) and all(map(_names_files, each.values())) for each in splits):
@@ -176,22 +186,44 @@ def latest(folder: Path) -> Version | None:
     return open_version(folder / dotted(known[-1])) if known else None
 
 
+def point(folder: Path) -> None:
+    """Let `latest` lead to the highest version, if there is any."""
+    known, link = numbers(folder), folder / "latest"
+    if not known:
+        return
+    target = dotted(known[-1])
+    try:
+        if link.is_symlink() and link.readlink() == Path(target):
+            return
+        temporary = folder / ".latest"
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(target)
+        temporary.replace(link)
+    except OSError as error:
+        raise explain(link, error, "written") from error
+
+
 def find_version(outputs: Path, name: str) -> Version:
     """The highest version of `name`, `name/1.2.0`, `name/latest`, or the one at a path.
 
     Raises NothingFound that lists what there is.
     """
     if isfile(Path(name) / "manifest.json"):  # and not a method, which raises at odd names
-        return open_version(Path(name).resolve())
+        return _whole(Path(name).resolve())
     root = outputs / "datasets"
     dataset, _, wanted = name.rstrip("/").partition("/")
     there = dataset in {path.name for path in root.glob("*")}
     known = numbers(root / dataset) if there else []
     for number in reversed(known):
         if wanted in ("", "latest", dotted(number)):
-            return open_version(root / dataset / dotted(number))
+            return _whole(root / dataset / dotted(number))
     what = f"version {wanted!r} of {dataset!r}" if wanted and known else f"dataset {name!r}"
-    raise NothingFound(f"There is no {what} in {root}. {_known(root)}")
+    raise NothingFound(f"There is no {what} in {mirror.shown(root)}. {_known(root)}")
+
+
+def _whole(path: Path) -> Version:
+    mirror.fetch(path)
+    return open_version(path)
 
 
 def _known(root: Path) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from toolloom.llm.gateway import Stats
     from toolloom.pipeline.stage import Outcome, Stage
-    from toolloom.pipeline.store import Mark
+    from toolloom.pipeline.stage_files import Mark
     from toolloom.schemas import Recipe
 
 SECONDS_BETWEEN_LINES = 20.0
@@ -138,6 +138,15 @@ class Watch:
         known.accepted += len(outcome.accepted)
         known.rejected += len(outcome.rejected)
         known.requests += _requests(stage, outcome)
+        self._tell_if_due()
+
+    def returned(self, stage: str, entered: int, mark: Mark) -> None:
+        known = self._of(stage)
+        known.done += entered
+        known.worked += entered
+        known.accepted += mark.accepted
+        known.rejected += mark.rejected
+        known.requests += mark.use.requests
         self._tell_if_due()
 
     def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None:

@@ -17,6 +17,8 @@ from toolloom.schemas.domain import Brief, Domain
 from toolloom.schemas.endpoint import Endpoint, Replica, Retry
 from toolloom.schemas.errors import (
     BudgetReached,
+    Busy,
+    ClusterError,
     EndpointDenied,
     EndpointDown,
     EndpointError,
@@ -61,9 +63,8 @@ from toolloom.schemas.recipe import (
     AgentName,
     Recipe,
     SearchPlan,
-    load_recipe,
-    parse_recipe,
 )
+from toolloom.schemas.recipe_file import load_recipe, overridden, parse_recipe
 from toolloom.schemas.splits import Extension, Regeneration, Split, SplitPlan
 from toolloom.schemas.template import (
     CLOSE,
@@ -88,7 +89,9 @@ __all__ = [
     "Brief",
     "Budget",
     "BudgetReached",
+    "Busy",
     "Choice",
+    "ClusterError",
     "CurationPlan",
     "Dialogue",
     "Dimension",
@@ -159,6 +162,7 @@ __all__ = [
     "digest",
     "load_recipe",
     "marker",
+    "overridden",
     "parse_recipe",
     "seed_for",
 ]

@@ -11,7 +11,9 @@ ToolloomError
 ├── RequestRefused         the endpoint refuses this one request; the record is rejected
 ├── TemplateFileError      files of written templates that cannot be read or do not fit their APIs
 ├── ImportFailed           a source of APIs that cannot be read at all
+├── ClusterError           machines that cannot take a run's work, or lose it again and again
 ├── StoreError             a folder or file that cannot be written or read
+│   └── Busy               another process holds it: wait, or end that process
 ├── PublishError           a dataset that cannot be made of a run
 ├── ExportError            a dataset that cannot be written, or a file read, in a trainer's form
 ├── PushError              a version that cannot be brought to the Hub
@@ -69,8 +71,16 @@ class ImportFailed(ToolloomError):
     """A source of APIs that cannot be read at all."""
 
 
+class ClusterError(ToolloomError):
+    """Machines that cannot take a run's work, or lose it again and again."""
+
+
 class StoreError(ToolloomError):
     """A folder or file that cannot be written or read."""
+
+
+class Busy(StoreError):
+    """What another process is at work on."""
 
 
 class PublishError(ToolloomError):

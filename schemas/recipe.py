@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from toolloom.schemas.api_source import ApiSource
 from toolloom.schemas.base import JsonObject, Record, digest
 from toolloom.schemas.curation import CurationPlan
 from toolloom.schemas.endpoint import EXECUTION, Endpoint, public
-from toolloom.schemas.errors import RecipeError
 from toolloom.schemas.instruction import RewritePlan
 from toolloom.schemas.money import Budget, Prices
 from toolloom.schemas.query import Ability, Level, Scenario
 from toolloom.schemas.splits import Extension, Regeneration, SplitPlan
 from toolloom.schemas.template import ExpansionPlan
 
-LOGIN = re.compile(r"//[^/\s]*@")  # user and password of an address
 AgentName: TypeAlias = Literal["domain", "api", "query", "simulator", "tester", "rewriter"]
 
 
@@ -217,6 +211,8 @@ class Recipe(Record):
         for name in ("expand", "rewrite", "extend"):  # what is not asked for changes no id
             if dumped[name] is None:
                 del dumped[name]
+        if dumped["regenerate"] and not dumped["regenerate"]["keep"]:
+            del dumped["regenerate"]["keep"]
         found = (dumped["model"], *dumped["agents"].values(), dumped["search"]["embeddings"] or {})
         for endpoint in found:
             for name in EXECUTION & set(endpoint):
@@ -244,83 +240,3 @@ def public_fields(dumped: JsonObject) -> JsonObject:
             if place.get("base_url"):
                 place["base_url"] = public(place["base_url"])
     return dumped
-
-
-def parse_recipe(data: Any, where: str) -> Recipe:
-    """Validate a mapping. Raises RecipeError that names each field and the nearest known one."""
-    if not isinstance(data, Mapping):
-        raise RecipeError(f"{where}: a recipe is a mapping of fields, such as `name: my-dataset`.")
-    if isinstance(prices := data.get("prices"), str):
-        data = {**data, "prices": _read_yaml(prices)}
-    try:
-        return Recipe.model_validate(data)
-    except ValidationError as error:
-        lines = [f"  {_explain(e)}" for found in error.errors() for e in _unfolded(found)]
-        raise RecipeError(f"{where} is not a valid recipe:\n" + "\n".join(lines)) from error
-
-
-def load_recipe(path: str | Path, **changes: Any) -> Recipe:
-    """Read a recipe file; `changes` replace top-level fields. Raises RecipeError."""
-    data = _read_yaml(path)
-    if isinstance(data, Mapping):
-        data = {**data, **{k: v for k, v in changes.items() if v is not None}}
-    return parse_recipe(data, str(path))
-
-
-def _read_yaml(path: str | Path) -> Any:
-    """What a YAML file holds. Raises RecipeError."""
-    try:
-        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecipeError(f"{path}: cannot be read ({error.strerror}).") from error
-    except UnicodeDecodeError as error:
-        raise RecipeError(f"{path}: is not UTF-8 text ({error.reason}).") from error
-    except yaml.YAMLError as error:
-        raise RecipeError(f"{path} is not valid YAML: {error}") from error
-
-
-def _unfolded(error: Any) -> list[Any]:
-    """The errors of an agent's endpoint in place of the one that wraps them."""
-    return list(getattr(error.get("ctx", {}).get("error"), "details", [error]))
-
-
-def _explain(error: Any) -> str:
-    """One pydantic error as a line: where, what, and the nearest known name."""
-    where = ".".join(str(part) for part in error["loc"] if part != "[key]") or "recipe"
-    if error["type"] == "extra_forbidden":
-        known = _fields_at(error["loc"][:-1])
-        near = _nearest(str(error["loc"][-1]), known)
-        hint = f"did you mean `{near[0]}`?" if near else f"known here: {', '.join(known)}."
-        return f"{where}: unknown field; {hint}"
-    if error["type"] == "missing":
-        needed = "every recipe needs it" if len(error["loc"]) == 1 else "it has no default"
-        return f"{where}: missing; {needed}."
-    given = error["input"]
-    if isinstance(given, str):
-        given = LOGIN.sub("//", given)
-    shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
-    return f"{where}: {error['msg'].removeprefix('Value error, ')}{shown}"
-
-
-def _nearest(name: str, known: list[str]) -> list[str]:
-    """The name that was meant: one with its letters exchanged, else the most alike; or none."""
-    exchanged = [one for one in known if sorted(one) == sorted(name)]
-    return exchanged or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-
-
-def _fields_at(path: tuple[Any, ...]) -> list[str]:
-    """The fields of the section at a path, such as `("prices", "my-model")`."""
-    kind: Any = Recipe
-    for part in path:
-        kind = _inside(kind, part)
-    return sorted(getattr(kind, "model_fields", {}))
-
-
-def _inside(kind: Any, part: Any) -> Any:
-    """The type of what stands under `part` in a value of type `kind`."""
-    if field := getattr(kind, "model_fields", {}).get(part):
-        inner = field.annotation
-        return get_args(inner)[0] if type(None) in get_args(inner) else inner
-    options = [one for one in get_args(kind) if one is not Ellipsis] or [None]
-    # An agent's fields are a mapping that is an endpoint in part.
-    return Endpoint if options[-1] == dict[str, Any] else options[-1]

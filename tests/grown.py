@@ -11,7 +11,8 @@ import toys
 
 from toolloom.pipeline.jsonl import record_line
 from toolloom.pipeline.stage import Stage
-from toolloom.pipeline.store import PlannedStage, RunFolder, Use
+from toolloom.pipeline.stage_files import Use
+from toolloom.pipeline.store import PlannedStage, RunFolder
 from toolloom.schemas import (
     FINISH,
     Choice,

@@ -26,6 +26,7 @@ from pydantic import ValidationError
 
 from toolloom.pipeline.importers.ledger import Ledger
 from toolloom.pipeline.jsonl import explain, locked, read_lines, record_line, replacing
+from toolloom.pipeline.mirror import shown
 from toolloom.pipeline.pool.merging import Merge
 from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError
 from toolloom.schemas.catalogue import PublicApi
@@ -225,7 +226,7 @@ def find_pool(outputs: Path, name: str) -> PoolFolder:
     hint = "There is none yet: `toolloom apis import` makes one."
     if known:
         hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
-    raise NothingFound(f"There is no pool {name!r} in {outputs / 'pools'}. {hint}")
+    raise NothingFound(f"There is no pool {name!r} in {shown(outputs / 'pools')}. {hint}")
 
 
 def _holds_pool(path: Path) -> bool:

@@ -1,0 +1,1 @@
+"""What belongs to Prefect beside the flows: artifacts, deployments, clusters."""

@@ -1,0 +1,49 @@
+"""One Prefect server for all tests of this folder, and one process that serves a deployment."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import prefected
+import pytest
+from prefected import RECIPE, Served
+from processes import TOOLLOOM
+from waiting import PATIENCE, wait_for
+
+from toolloom.llm import FakeServer
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prefected.PrefectServer]:
+    with prefected.server(tmp_path_factory.mktemp("prefect")) as running:
+        yield running
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeServer]:
+    with FakeServer(latency=0.02).serve_in_thread() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def served(
+    prefect_server: prefected.PrefectServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """Ends with Ctrl-C, which must be an end without a traceback."""
+    folder = tmp_path_factory.mktemp("served")
+    recipe, log = folder / "served.yaml", folder / "log"
+    recipe.write_text(RECIPE % ("served", "http://127.0.0.1:9/v1", 4))
+    command = [*TOOLLOOM, "serve", recipe, "--outputs", "out"]
+    process = prefect_server.start(*command, log=log, cwd=folder)
+    try:
+        wait_for(lambda: "Ctrl-C ends this" in log.read_text(), "it is served")
+        found = prefect_server.deployment("served")
+        assert found
+        yield Served(prefect_server, found["id"], folder / "out")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+        assert "Traceback" not in log.read_text()
+        assert "Stopped." in log.read_text()
+    finally:
+        prefected.kill(process)
