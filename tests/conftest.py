@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_socket
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from postgres import Server
@@ -22,6 +23,11 @@ _HOME = tempfile.TemporaryDirectory(prefix="toolloom-hf-")  # removed when the t
 os.environ["HF_HOME"] = _HOME.name
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
+
+
+# How long an example takes depends on the machine; what never ends meets pytest's time limit.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 
 def pytest_runtest_setup() -> None:

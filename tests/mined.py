@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.expansion.known import Known
-from toolloom.pipeline.expansion.mining import mine
 from toolloom.pipeline.expansion.mould import Mould
+from toolloom.pipeline.mining.known import Known
+from toolloom.pipeline.mining.mining import mine
 from toolloom.schemas import (
     Ability,
     Api,

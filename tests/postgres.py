@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -50,11 +51,12 @@ class Server:
             self._wait(started)
             yield self
         finally:
-            started.terminate()
+            started.send_signal(signal.SIGINT)  # it ends the connections that are left
             try:
                 started.wait(START_SECONDS)
             except subprocess.TimeoutExpired:
                 started.kill()
+                started.wait()
 
     @property
     def data(self) -> Path:

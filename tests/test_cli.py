@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import toys
+from processes import TOOLLOOM
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
@@ -22,7 +23,6 @@ RECIPE = (
     "name: toy\nshard_size: 4\nqueries: {count: 21}\napis: {domains: 6}\n"
     "splits: {validation: 0, test_instruction: 0, test_tool: 0, test_category: 0}\n"
 )
-TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def test_ctrl_c_says_how_to_go_on(home: Path) -> None:
     with subprocess.Popen(command, **options) as process:
         while not list(home.glob("outputs/cache.sqlite")):
             time.sleep(0.01)
-        time.sleep(0.3)
+        time.sleep(1)
         process.send_signal(signal.SIGINT)
         assert process.stderr
         said = process.stderr.read()

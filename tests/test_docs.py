@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from typer.testing import CliRunner
 
 from toolloom.cli import app
-from toolloom.pipeline.expansion.written import check_files
+from toolloom.pipeline.written.files import check_files
 from toolloom.schemas import Reason, Recipe, load_recipe, parse_recipe
 
 ROOT = Path(__file__).parent.parent

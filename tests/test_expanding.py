@@ -3,25 +3,22 @@ of its own."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import shutil
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import processes
 import pytest
+from processes import TOOLLOOM, Endpoint, hashes, kill, start
 
 from toolloom.pipeline.splits import signature
 from toolloom.pipeline.versions import find_version
 
-TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
 RECIPE = """
 name: more
 model: {base_url: "%s", model: fake, concurrency: 8}
@@ -36,28 +33,25 @@ KILLS = 3
 
 @dataclass(frozen=True)
 class Server:
-    """A fake in its own process, its log, and recipes that ask it: plain, and for all there is."""
+    """A scripted endpoint, and recipes that ask it: plain, and for all there is."""
 
+    endpoint: Endpoint
     recipe: Path
     both: Path
-    log: Path
 
     def answered(self) -> int:
-        return len(self.log.read_text().splitlines()) if self.log.exists() else 0
+        return len(self.endpoint.answered())
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
-    log, recipe, both = folder / "log.jsonl", folder / "more.yaml", folder / "both.yaml"
-    fake = [sys.executable, "-m", "toolloom.llm.fake", "--port=0", "--latency=0.05", "--log", log]
-    with subprocess.Popen(fake, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        text = RECIPE % process.stdout.readline().split()[-1]
+    recipe, both = folder / "more.yaml", folder / "both.yaml"
+    with processes.endpoint(folder) as endpoint:
+        text = RECIPE % endpoint.base_url
         recipe.write_text(text)
         both.write_text(text + BOTH)
-        yield Server(recipe, both, log)
-        process.terminate()
+        yield Server(endpoint, recipe, both)
 
 
 @pytest.fixture(scope="module")
@@ -82,24 +76,6 @@ EXPAND, REWRITE = ("expand", "more", "--rows", "80", *LOCAL), ("rewrite", "more"
 def toolloom(*arguments: Any, outputs: Path) -> str:
     command = [*TOOLLOOM, *arguments, "-o", outputs]
     return subprocess.run(command, stdout=-1, stderr=-1, text=True, check=True).stdout
-
-
-def hashes(outputs: Path) -> dict[str, str]:
-    """SHA-256 of every file of runs and datasets."""
-    found = [p for part in ("runs", "datasets") for p in (outputs / part).rglob("*") if p.is_file()]
-    return {str(p.relative_to(outputs)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}
-
-
-def kill(server: Server, command: list[Any], dice: random.Random) -> None:
-    """Start a command and end it with kill -9 after a few answers."""
-    before, more = server.answered(), dice.randrange(1, 12)
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(command, stdout=quiet, stderr=quiet) as process:
-        while process.poll() is None and server.answered() < before + more:
-            time.sleep(0.002)
-        process.kill()
-    assert process.returncode == -signal.SIGKILL, "there is too little to do for so many kills"
-    time.sleep(0.3)
 
 
 def test_a_dataset_grows_by_rows_and_instructions(server: Server, outputs: Path) -> None:
@@ -140,10 +116,11 @@ def test_a_rewrite_killed_again_and_again_ends_like_an_unbroken_one(
     server: Server, outputs: Path, tmp_path: Path
 ) -> None:
     """After kill -9 at random moments every byte of the new version is the same."""
-    whole, dice = tmp_path / "whole", random.Random(0)
+    whole, dice, kills = tmp_path / "whole", random.Random(0), 0
     shutil.copytree(outputs, whole, symlinks=True)
     for _ in range(KILLS):
-        kill(server, [*TOOLLOOM, *REWRITE, "-o", outputs], dice)
+        kills += kill(start(*REWRITE, outputs=outputs), server.endpoint, dice.randrange(1, 12))
+    assert kills > KILLS / 2, "there is too little to do for so many kills"
     for folder in (outputs, whole):
         toolloom(*REWRITE, outputs=folder)
     assert hashes(outputs) == hashes(whole)

@@ -34,7 +34,7 @@ async def fails(record, context):
 async def recorded(ends):
     # Task runs are recorded from events, a moment after they end.
     async with get_client() as client:
-        for _ in range(200):
+        for _ in range(3000):
             runs = await client.read_task_runs(limit=99, sort=TaskRunSort.NAME_ASC)
             if len(runs) == ends and all(run.state and run.state.is_final() for run in runs):
                 break
@@ -70,15 +70,18 @@ with prefect_test_harness(server_startup_timeout=120):
     fields = {**FIELDS, "name": "parts", "splits": {"unseen": ["c1"]}}
     flows.run_here(fields, Path("parts"), stages=toys.SPLIT_STAGES)
     again = {"dataset": "parts", "split": "test_category", "outputs": "parts"}
-    part = asyncio.run(flows.start_again(again, stages=toys.SPLIT_STAGES))
-    none = told(asyncio.run, flows.start_again({**again, "split": "nope"}))
+    part = asyncio.run(flows.start_from_version("regenerate", again, stages=toys.SPLIT_STAGES))
+    unknown = {**again, "split": "nope"}
+    none = told(asyncio.run, flows.start_from_version("regenerate", unknown))
     stages = (*toys.SPLIT_STAGES, *beside.BESIDE)
     more = {"dataset": "parts", "outputs": "parts", "plan": {"rows": 3}}
     levels = {**more, "plan": {"votes": 0}}
-    added = [asyncio.run(flows.start_adding(name, parameters, stages=stages)).published.label
+    start = flows.start_from_version
+    added = [asyncio.run(start(name, parameters, stages=stages)).published.label
              for name, parameters in (("expand", more), ("rewrite", levels), ("expand", more))]
+    wrong_plan = told(asyncio.run, start("expand", {**more, "plan": {"rowz": 3}}))
     print(json.dumps({
-        **kept, "published": str(made.published.path), "error": error,
+        **kept, "wrong_plan": wrong_plan, "published": str(made.published.path), "error": error,
         "part": part.published.label, "added": added, "none": none, "wrong": wrong, "dead": dead, "calls": calls, "run": made.summary.run,
         "loaded": [loaded.name, sorted(loaded.parameters.properties)],
     }))
@@ -91,7 +94,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("prefect")
     environment = {
         **os.environ,
-        "PYTHONPATH": str(Path(toys.__file__).parent),
+        "PYTHONPATH": os.pathsep.join(
+            [str(Path(toys.__file__).parent), os.environ.get("PYTHONPATH", "")]
+        ),
         "PREFECT_HOME": str(folder / "home"),
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
     }
@@ -133,7 +138,10 @@ def test_a_seed_goes_beside_the_path(seen: Any) -> None:
 
 def test_any_worker_can_load_the_flow(seen: Any) -> None:
     """The file works by its path, away from the repository's root."""
-    assert seen["loaded"] == ["make-dataset", ["outputs", "recipe", "seed"]]
+    assert seen["loaded"] == [
+        "make-dataset",
+        ["address", "engine", "outputs", "recipe", "seed"],
+    ]
 
 
 def test_a_split_is_made_anew_in_a_flow(seen: Any) -> None:
@@ -145,6 +153,12 @@ def test_a_split_is_made_anew_in_a_flow(seen: Any) -> None:
 def test_rows_and_instructions_are_added_in_flows(seen: Any) -> None:
     """Each makes the next version; the same parameters show the one they made."""
     assert seen["added"] == ["parts/2.1.0", "parts/2.2.0", "parts/2.1.0"]
+
+
+def test_a_wrong_plan_is_named(seen: Any) -> None:
+    """So is what `expand` and `rewrite` are given."""
+    assert seen["wrong_plan"].startswith("RecipeError: ")
+    assert "rowz" in seen["wrong_plan"]
 
 
 def test_a_wrong_recipe_is_named(seen: Any) -> None:

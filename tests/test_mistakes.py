@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import TOOLLOOM
 
 from toolloom.llm import FakeServer
 
-TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
 RECIPE = """
 name: wrong
 model: {base_url: "%s", model: fake, retry: {tries: 2}}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("agents", "cli", "llm", "pipeline", "prompts", "schemas")
-KINDS = {".py", ".j2", ".yaml", ".typed"}
+ROOMS = ("agents", "cli", "llm", "notebooks", "orchestration", "pipeline", "prompts", "schemas")
+KINDS = {".py", ".j2", ".css", ".js", ".ipynb", ".yaml", ".typed"}
 
 
 @pytest.fixture(scope="module")

@@ -6,18 +6,16 @@ import hashlib
 import json
 import random
 import shutil
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import processes
 import pytest
+from processes import TOOLLOOM, Endpoint, committed, kill, start
 
-TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
 RECIPE = """
 name: parts
 model: {base_url: "%s", model: fake, concurrency: 8}
@@ -32,25 +30,22 @@ KILLS = 8
 
 @dataclass(frozen=True)
 class Server:
-    """A fake in its own process, its log and the recipe that asks it."""
+    """A scripted endpoint and the recipe that asks it."""
 
+    endpoint: Endpoint
     recipe: Path
-    log: Path
 
     def answered(self) -> int:
-        return len(self.log.read_text().splitlines()) if self.log.exists() else 0
+        return len(self.endpoint.answered())
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
-    log, recipe = folder / "log.jsonl", folder / "parts.yaml"
-    fake = [sys.executable, "-m", "toolloom.llm.fake", "--port=0", "--latency=0.05", "--log", log]
-    with subprocess.Popen(fake, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        recipe.write_text(RECIPE % process.stdout.readline().split()[-1])
-        yield Server(recipe, log)
-        process.terminate()
+    recipe = folder / "parts.yaml"
+    with processes.endpoint(folder) as endpoint:
+        recipe.write_text(RECIPE % endpoint.base_url)
+        yield Server(endpoint, recipe)
 
 
 @pytest.fixture(scope="module")
@@ -119,21 +114,38 @@ def test_a_regeneration_killed_again_and_again_ends_like_an_unbroken_one(
     """After kill -9 at random moments every byte of the new version is the same."""
     whole, dice, kills = tmp_path / "whole", random.Random(0), 0
     shutil.copytree(outputs, whole, symlinks=True)
-    command = [*TOOLLOOM, *REGENERATE, "-o", outputs]
-    while kills < KILLS:
-        before, more = server.answered(), dice.randrange(12)
-        quiet = subprocess.DEVNULL
-        with subprocess.Popen(command, stdout=quiet, stderr=quiet) as process:
-            while process.poll() is None and server.answered() < before + more:
-                time.sleep(0.002)
-            time.sleep(dice.uniform(0, 0.05 if more else 1))
-            process.kill()
-        assert process.returncode == -signal.SIGKILL, "the split is too small for so many kills"
-        kills += 1
-        time.sleep(0.3)
+    for _ in range(KILLS):
+        more = dice.randrange(12)
+        pause = dice.uniform(0, 0.05 if more else 1)
+        kills += kill(start(*REGENERATE, outputs=outputs), server.endpoint, more, pause)
+    assert kills > KILLS / 2, "the split is too small for so many kills"
     for folder in (outputs, whole):
         toolloom(*REGENERATE, outputs=folder)
     assert hashes(outputs, "2.0.0") == hashes(whole, "2.0.0")
+
+
+def test_a_growth_killed_again_and_again_repeats_nothing(
+    server: Server, outputs: Path, tmp_path: Path
+) -> None:
+    """After kill -9 the same command goes on with the same run, asks nothing that is in the cache,
+    and ends with the bytes of an unbroken growth, which holds in every respect."""
+    whole, dice, kills, repeated = tmp_path / "whole", random.Random(1), 0, 0
+    shutil.copytree(outputs, whole, symlinks=True)
+    grow = ("regenerate", "train", "--dataset", "parts", "--keep", "--engine", "local")
+    for _ in range(KILLS // 2):
+        known, before = committed(outputs / "cache.sqlite"), server.answered()
+        kills += kill(start(*grow, outputs=outputs), server.endpoint, dice.randrange(12))
+        repeated += sum(key in known for key in server.endpoint.answered()[before:])
+    assert kills > KILLS / 4, "the split is too small for so many kills"
+    known, before = committed(outputs / "cache.sqlite"), server.answered()
+    toolloom(*grow, outputs=outputs)
+    repeated += sum(key in known for key in server.endpoint.answered()[before:])
+    assert repeated == 0
+    assert len([*(outputs / "runs").iterdir()]) == 2
+    toolloom(*grow, outputs=whole)
+    assert hashes(outputs, "1.1.0") == hashes(whole, "1.1.0")
+    told = toolloom("verify", "parts/1.1.0", outputs=outputs)
+    assert "All is as it was published, and all of it holds." in told
 
 
 def test_versions_and_what_differs_are_told(outputs: Path, tmp_path: Path) -> None:

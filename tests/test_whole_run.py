@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
-import signal
-import sqlite3
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import processes
 import pytest
+from processes import Endpoint, committed, hashes, kill, start, whole_recipe
 
-TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
-RECIPE = """
-name: whole
-model: {base_url: "%s", model: fake, concurrency: 16}
-apis: {domains: 4, per_domain: 3}
-queries: {count: 60}
-shard_size: 4
-"""
 KILLS = 30
-IN_FLIGHT = 0.3  # seconds in which what the server has under way comes to its end
 
 
 @dataclass(frozen=True)
 class Server:
-    """A fake in its own process, its log and the recipe that asks it."""
+    """A scripted endpoint and the recipe that asks it."""
 
+    endpoint: Endpoint
     recipe: Path
-    log: Path
 
     def answered(self) -> list[str]:
-        """The hash of each request's body, for every answer the server has sent. The last line may
-        be half written."""
-        whole = self.log.read_text().rpartition("\n")[0] if self.log.exists() else ""
-        lines = whole.splitlines()
-        return [json.loads(line)["key"] for line in lines]
+        return self.endpoint.answered()
 
     def start(self, outputs: Path) -> subprocess.Popen[bytes]:
-        command = [*TOOLLOOM, "run", self.recipe, "--engine", "local", "-o", outputs]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return start("run", self.recipe, "--engine", "local", outputs=outputs)
 
     def run(self, outputs: Path) -> None:
         assert self.start(outputs).wait() == 0
@@ -53,36 +36,10 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    log, recipe = tmp_path / "log.jsonl", tmp_path / "whole.yaml"
-    command = [
-        sys.executable,
-        "-m",
-        "toolloom.llm.fake",
-        "--port=0",
-        "--latency=0.05",
-        "--log",
-        log,
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        recipe.write_text(RECIPE % process.stdout.readline().split()[-1])
-        yield Server(recipe, log)
-        process.terminate()
-
-
-def committed(outputs: Path) -> set[str]:
-    """Answers in the response cache, by the beginning of their request's hash (in their id)."""
-    if not (outputs / "cache.sqlite").exists():
-        return set()
-    with sqlite3.connect(outputs / "cache.sqlite") as cache:
-        raws = cache.execute("SELECT body FROM responses WHERE kind = 'chat'").fetchall()
-    return {json.loads(raw)["id"].removeprefix("chatcmpl-") for (raw,) in raws}
-
-
-def hashes(outputs: Path) -> dict[str, str]:
-    """SHA-256 of every file of runs and datasets."""
-    found = [p for part in ("runs", "datasets") for p in (outputs / part).rglob("*") if p.is_file()]
-    return {str(p.relative_to(outputs)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}
+    recipe = tmp_path / "whole.yaml"
+    with processes.endpoint(tmp_path) as endpoint:
+        recipe.write_text(whole_recipe(endpoint.base_url))
+        yield Server(endpoint, recipe)
 
 
 def rows(outputs: Path, stage: str, kind: str) -> list[dict[str, Any]]:
@@ -114,7 +71,7 @@ def test_five_agents_make_a_dataset(server: Server, tmp_path: Path) -> None:
 def test_a_run_killed_again_and_again_ends_like_an_unbroken_one(
     server: Server, tmp_path: Path
 ) -> None:
-    """After kill -9 at 30 random moments no answered request is repeated, no record is lost, and
+    """After kill -9 at some 30 random moments no answered request is repeated, no record is lost, and
     all bytes are equal.
 
     A request counts as answered when its answer is in the response cache at the moment of the
@@ -123,27 +80,24 @@ def test_a_run_killed_again_and_again_ends_like_an_unbroken_one(
     """
     broken, whole, kills, repeated = tmp_path / "broken", tmp_path / "whole", 0, 0
     dice = random.Random(0)
-    while kills < KILLS:
-        known, before = committed(broken), len(server.answered())
-        assert known <= {key[:12] for key in server.answered()}
-        process, more = server.start(broken), dice.randrange(14)
-        while process.poll() is None and len(server.answered()) < before + more:
-            time.sleep(0.002)
-        time.sleep(dice.uniform(0, 0.03 if more else 2))
-        process.kill()
-        assert process.wait() == -signal.SIGKILL, "the run is too short for so many kills"
-        kills += 1
-        time.sleep(IN_FLIGHT)
-        repeated += sum(key[:12] in known for key in server.answered()[before:])
-    known, before = committed(broken), len(server.answered())
+    for _ in range(KILLS):
+        known, before = committed(broken / "cache.sqlite"), len(server.answered())
+        assert known <= set(server.answered())
+        more = dice.randrange(14)
+        pause = dice.uniform(0, 0.03 if more else 2)
+        kills += kill(server.start(broken), server.endpoint, more, pause)
+        repeated += sum(key in known for key in server.answered()[before:])
+    assert kills > KILLS / 2, "the run is too short for so many kills"
+    known, before = committed(broken / "cache.sqlite"), len(server.answered())
     server.run(broken)
-    repeated += sum(key[:12] in known for key in server.answered()[before:])
+    repeated += sum(key in known for key in server.answered()[before:])
     assert repeated == 0
     once = len(server.answered())
     server.run(whole)
     assert hashes(broken) == hashes(whole)
     unbroken = len(server.answered()) - once
-    assert len(committed(broken)) == len(committed(whole)) == unbroken
+    kept = [len(committed(outputs / "cache.sqlite")) for outputs in (broken, whole)]
+    assert kept == [unbroken, unbroken]
     assert len(set(ends(broken))) == len(list(ends(broken))) == 60
 
 

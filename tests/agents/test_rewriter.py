@@ -3,121 +3,17 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from rewritten import CHECKS, GOOD, SEED, STATEMENT, faults, level_of, lost, made, says, spoken
 
 from toolloom.agents import rewriter
-from toolloom.agents.outcome import Outcome
 from toolloom.agents.rewriter import RewriteChecks
 from toolloom.llm import Misfit
-from toolloom.llm.fake_answers import Failure, Said, improvise
-from toolloom.pipeline.job import use_of
-from toolloom.pipeline.rewriting import checks
-from toolloom.schemas import (
-    FINISH,
-    EndpointDown,
-    Finding,
-    Granularity,
-    Instruction,
-    Reason,
-    Seed,
-    Split,
-    Step,
-)
-
-STATEMENT = "We plan a party for the team."
-SEED = Seed(
-    id="train-7-000001",
-    split=Split.TRAIN,
-    hybrid=f"{STATEMENT} Get the forecast for Miami and the drink with the id 45.",
-    steps=(
-        Step(category="Data", tool="weather_v2", api="days_5", function="weather_days_5"),
-        Step(category="Food", tool="bar", api="drink_by_id", function="bar_drink_by_id"),
-    ),
-    values=("Miami", "45"),
-)
-SPOKEN = {
-    Granularity.CATEGORY: ("Data", "Food"),
-    Granularity.TOOL: ("Weather", "Bar"),
-    Granularity.API: ("Five Days", "Drink By Id"),
-}
-KINDS = {"Categories": "category", "Tools": "tool", "Operations": "api"}
-
-
-def spoken(seed: Seed, level: Granularity) -> tuple[str, ...]:
-    return SPOKEN.get(level, ())
-
-
-def faults(
-    seed: Seed, level: Granularity, text: str, others: Mapping[Granularity, str]
-) -> list[Finding]:
-    """Toy checks: names are said, values are not, texts differ."""
-    unsaid = [n for n in spoken(seed, level) if n not in text]
-    leaked = [v for v in seed.values if v in text and level is not Granularity.HYBRID]
-    alike = [o for o, said in others.items() if said == text]
-    found = (
-        (Reason.TAG_NOT_NAMED, unsaid),
-        (Reason.INVENTED_VALUE, leaked),
-        (Reason.LEVELS_ALIKE, alike),
-    )
-    return [Finding(check="toy", reason=r, detail=f"Look at {w}.") for r, w in found if w]
-
-
-CHECKS = RewriteChecks(
-    statements=lambda seed: (STATEMENT, "We plan a party."), spoken=spoken, faults=faults
-)
-
-
-def level_of(body: Any) -> str:
-    """What a prompt asks for: a level, `statement` or `rating`."""
-    system = body["messages"][0]["content"]
-    if system.startswith("You finish"):
-        questions = [m["content"] for m in body["messages"] if "Exact tags:" in m["content"]]
-        return KINDS[questions[-1].splitlines()[1].split()[0].strip(":")]
-    return "rating" if system.startswith("You rate") else "statement"
-
-
-GOOD: dict[str, Any] = {
-    "statement": {"situation": 1},
-    "category": "Please look into Data and Food for me.",
-    "tool": "Can you use Weather and Bar to help me?",
-    "api": "Please use Five Days and Drink By Id.",
-    "rating": {
-        "explanation": "Fine.",
-        "plausibility": 3,
-        "conciseness": 2,
-        "relevance": 3,
-        "realness": 3,
-    },
-}
-
-
-def says(**changes: Any) -> Any:
-    """A script of good answers but for those given: an answer, or a list of them in turn."""
-    said = {**GOOD, **changes}
-
-    def script(body: Any) -> Any:
-        answer = said[level_of(body)]
-        return answer.pop(0) if isinstance(answer, list) else answer
-
-    return script
-
-
-def rated(**marks: int) -> dict[str, Any]:
-    return {**GOOD["rating"], **marks}
-
-
-def made(outcome: Outcome) -> dict[str, Instruction]:
-    """Accepted instructions by level."""
-    found = [i for i in outcome.accepted if isinstance(i, Instruction)]
-    return {i.level: i for i in found}
-
-
-def lost(outcome: Outcome) -> dict[str, Reason]:
-    """Reasons of the rejected levels."""
-    return {r.record["level"]: r.reason for r in outcome.rejected}
+from toolloom.llm.fake_answers import Failure, Said
+from toolloom.pipeline.shard import use_of
+from toolloom.schemas import FINISH, EndpointDown, Granularity, Reason, Seed, Split
 
 
 async def test_a_seed_becomes_five_levels(working: Any) -> None:
@@ -254,15 +150,6 @@ async def test_an_endpoint_that_is_down_stops_the_run(working: Any) -> None:
             await rewriter.run(SEED, job, CHECKS, None, 0)
 
 
-async def test_requests_for_a_seed_are_bounded(working: Any) -> None:
-    """At worst the statement, three levels and every vote take all candidates and a mended try."""
-    said = {"category": "?", "tool": "?", "api": "?", "rating": "?"}
-    async with working(says(**said), "rewriter", candidates=2) as (job, server):
-        outcome = await rewriter.run(SEED, job, CHECKS, rater(job), 3)
-    assert server.received == 1 + 3 * 3 + 2 * 3 * 3
-    assert use_of("stage", outcome).requests == server.received
-
-
 @pytest.mark.parametrize("hybrid", ["", " \n"])
 async def test_an_empty_request_is_rejected(working: Any, hybrid: str) -> None:
     """A stranger's file may hold one: it makes no instruction, and no exception."""
@@ -312,51 +199,6 @@ async def test_prompts_tell_names_and_exact_tags(working: Any) -> None:
     assert not any("Miami" in asked[level] for level in ("category", "tool", "api"))
 
 
-async def test_ratings_are_stored_and_counted(working: Any) -> None:
-    """Every level that stands is rated, the full request too, each vote on its own."""
-    async with working(says(), "rewriter") as (job, server):
-        outcome = await rewriter.run(SEED, job, CHECKS, rater(job), 3)
-    assert [len(i.ratings) for i in made(outcome).values()] == [3] * 5
-    assert made(outcome)["hybrid"].ratings[0].conciseness == 2
-    assert [p.agent for p in made(outcome)["api"].provenance] == ["rewriter", "tester"]
-    seeds = {b["seed"] for b in server.bodies if level_of(b) == "rating"}
-    assert len(seeds) == 15
-    assert use_of("stage", outcome).requests == server.received == 4 + 15
-
-
-def rater(job: Any) -> Any:
-    """The tester's job beside the rewriter's, as a stage would make it."""
-    return dataclasses.replace(job, agent="tester", seed=2)
-
-
-async def test_a_poor_median_rejects(working: Any) -> None:
-    """Two of three that call it unreal are enough, whatever the other metrics."""
-    said = [rated(realness=1), rated(), rated(realness=1)] + [rated()] * 12
-    async with working(says(rating=said), "rewriter", concurrency=1) as (job, server):
-        outcome = await rewriter.run(SEED, job, CHECKS, rater(job), 3)
-    (row,) = outcome.rejected
-    assert (row.reason, row.agent, len(outcome.accepted)) == (Reason.POORLY_RATED, "tester", 4)
-    assert row.detail == "realness: 1, 3, 1. Fine."
-    assert [p.agent for p in row.provenance] == ["rewriter", "tester"]
-    assert use_of("stage", outcome).requests == server.received
-
-
-async def test_what_failed_a_check_is_not_rated(working: Any) -> None:
-    """Votes cost money: only texts without faults get them."""
-    async with working(says(tool="Please use Weather."), "rewriter") as (job, server):
-        await rewriter.run(SEED, job, CHECKS, rater(job), 1)
-    assert sum(level_of(b) == "rating" for b in server.bodies) == 4
-
-
-async def test_unreadable_ratings_reject_with_what_was_said(working: Any) -> None:
-    """A tester that cannot be read rejects; nothing that was said is lost."""
-    async with working(says(rating="no idea"), "rewriter") as (job, server):
-        outcome = await rewriter.run(SEED, job, CHECKS, rater(job), 3)
-    assert set(lost(outcome).values()) == {Reason.UNUSABLE_RESPONSE}
-    assert sum(len(r.raw) for r in outcome.rejected) == server.received == 4 + 30
-    assert use_of("stage", outcome).requests == server.received
-
-
 def test_a_situation_said_again_is_not_said_twice() -> None:
     """Models like to repeat the situation, quotes and all."""
     text = f'"{STATEMENT.upper()} please help."'
@@ -368,15 +210,6 @@ def test_half_a_request_is_none(text: str) -> None:
     """An empty one, one that does not end, one that is the situation alone."""
     with pytest.raises(Misfit, match="end as a sentence"):
         rewriter.read_request(text, STATEMENT)
-
-
-async def test_the_scripted_endpoint_plays_the_rewriter(working: Any) -> None:
-    """Its unscripted answers make levels that the real checks let pass, ratings included."""
-    async with working(improvise, "rewriter") as (job, _):
-        outcome = await rewriter.run(SEED, job, checks.CHECKS, rater(job), 3)
-    assert set(made(outcome)) | set(lost(outcome)) == set(Granularity)
-    assert len(outcome.accepted) >= 3
-    assert set(lost(outcome).values()) <= {Reason.POORLY_RATED, Reason.TAG_NOT_NAMED}
 
 
 async def test_a_seed_with_braces_and_roles_stays_data(working: Any) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
+from toolloom.pipeline.regenerate import plan_growth
 from toolloom.pipeline.runner import make_dataset
 
 
@@ -52,3 +54,45 @@ def test_versions_and_differences_are_printed(outputs: Path, tmp_path: Path) -> 
     rows = json.loads(figures.read_text())["rows"]
     assert all(row["same"] == row["after"] for row in rows)
     assert ran.stdout.startswith("From toy/1.0.0 to toy/1.0.0")
+
+
+def test_a_split_grows_from_the_command_line(outputs: Path) -> None:
+    """What cannot be grown is told with exit code 2."""
+    grow = ("regenerate", "train", "--dataset", "toy", "--keep", "--engine", "local", "-o", outputs)
+    for more, told in (
+        (("--only-rejected",), "exclude each other"),
+        (("--seed", "0"), "seed 0: queries of train in toy/1.0.0 were drawn with it already"),
+    ):
+        ran = call(*grow, *more)
+        assert (ran.exit_code, told in ran.stderr.replace("\n", " ")) == (2, True), ran.output
+    manifest = outputs / "datasets" / "toy" / "1.0.0" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"name": "toy",', '"name": "../../new",', 1))
+    ran = call(*grow)
+    assert (ran.exit_code, (outputs.parent / "new").exists()) == (2, False), ran.output
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "regenerate train --dataset toy --keep",
+        "regenerate train --dataset toy/1.0.0 --seed 9",
+        "expand toy --no-ask",
+        "rewrite toy --votes 0",
+    ],
+)
+def test_a_dataset_is_added_to_by_one_command_at_a_time(outputs: Path, command: str) -> None:
+    """The second would begin with a version that the first is about to follow: exit code 2."""
+    with (outputs / "datasets" / "toy" / ".held").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        ran = call(*command.split(), "--engine", "local", "-o", outputs)
+    assert (ran.exit_code, "dataset toy: another process" in ran.stderr) == (2, True), ran.output
+    assert len(list((outputs / "runs").iterdir())) == 1
+
+
+def test_a_grown_split_is_told_in_the_list_of_versions(outputs: Path) -> None:
+    """With the rows that came to it."""
+    recipe = toys.recipe(queries={"count": 40}, splits={"unseen": ["c1"]})
+    planned = plan_growth(outputs, recipe)
+    asyncio.run(make_dataset(planned, outputs=outputs, stages=toys.SPLIT_STAGES))
+    listed = call("versions", "toy", "-o", outputs)
+    assert f"train grown: 19 rows more, {planned.run_id}" in " ".join(listed.stdout.split())

@@ -13,9 +13,10 @@ import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.cli.logs import SHORTEST, Secrets, as_json, as_text
+from toolloom.cli.logs import as_json, as_text
 from toolloom.llm.log import note
 from toolloom.pipeline import runner
+from toolloom.pipeline.secrets import SHORTEST, Secrets
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.schemas import EndpointDown, Query
 

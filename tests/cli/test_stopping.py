@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import wait_for
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import Scripted, improvise
 from toolloom.schemas import JsonObject
 
-LONGEST = 4  # seconds to the end: two, on a machine that has other things to do
+LONGEST = 15  # seconds to the end: two, on a machine that has other things to do
 # A shell's background jobs ignore SIGINT, and so would what they start.
 TOOLLOOM = """
 import signal
@@ -78,11 +79,6 @@ def stopped(run: subprocess.Popen[str], number: int, times: int) -> tuple[float,
     return time.monotonic() - began, said
 
 
-def wait_for(server: FakeServer, answers: int) -> None:
-    while server.answered < answers:
-        time.sleep(0.01)
-
-
 def asked(folder: Path) -> list[str]:
     """The beginning of the hash of each request that was answered."""
     lines = (folder / "log.jsonl").read_text().splitlines()
@@ -103,7 +99,7 @@ def test_a_stopped_run_ends_soon_and_goes_on_where_it_was(
 ) -> None:
     """It says how to go on, ends as shells expect, and asks nothing again that was answered."""
     run = start(tmp_path)
-    wait_for(server, 4)
+    wait_for(lambda: server.answered >= 4, "the run is at work")
     seconds, said = stopped(run, number, times)
     assert seconds < LONGEST
     assert run.returncode == 128 + number
@@ -121,7 +117,7 @@ def test_a_stopped_run_ends_soon_and_goes_on_where_it_was(
 def test_with_prefect_a_run_ends_as_soon(server: FakeServer, tmp_path: Path) -> None:
     """Neither its engine nor its server, which ends too, makes it longer."""
     run = start(tmp_path, "prefect")
-    wait_for(server, 3)
+    wait_for(lambda: server.answered >= 3, "the run is at work")
     seconds, said = stopped(run, signal.SIGTERM, 2)
     assert seconds < LONGEST  # the server's end too, as it holds the same pipe
     assert run.returncode == 128 + signal.SIGTERM

@@ -11,9 +11,9 @@ import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline.expansion.build import play
 from toolloom.pipeline.runner import make_dataset
 from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.written.build import play
 from toolloom.schemas import Need, Query, Sample
 
 ROOT = Path(__file__).parents[2]

@@ -22,6 +22,12 @@ CITY: JsonObject = {
 
 
 @pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway that ends has time for the answers under way, however slow the machine."""
+    monkeypatch.setattr("toolloom.llm.gateway.GRACE", 60.0)
+
+
+@pytest.fixture
 def city() -> JsonObject:
     """A schema: an object with one text."""
     return CITY
@@ -43,6 +49,12 @@ def at() -> Callable[..., Endpoint]:
         return Endpoint.model_validate({**fields, **changes})
 
     return make
+
+
+@pytest.fixture
+def batched(at: Callable[..., Endpoint]) -> Callable[..., Endpoint]:
+    """Makes an endpoint that is asked in batches."""
+    return lambda server, **changes: at(server, **{"mode": "batch", **changes})
 
 
 @pytest.fixture

@@ -3,70 +3,20 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import subprocess
-import sys
-import time
 from collections import Counter
-from contextlib import asynccontextmanager
 
 import openai
 import pytest
-import sqlalchemy as sa
+from batches import QUICK, ask_all, echo, opened, rows
+from waiting import until
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.batch import Pace
 from toolloom.llm.batch_lines import outcomes
 from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES
-from toolloom.llm.database import address_of
 from toolloom.llm.fake import Failure
 from toolloom.llm.fake_batches import Batching
-from toolloom.schemas import (
-    Budget,
-    BudgetReached,
-    EndpointDown,
-    EndpointError,
-    Price,
-    RequestRefused,
-)
-
-QUICK = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=0.3)
-
-
-def echo(body):
-    """The script of a server that says which request it answers."""
-    return f"answer to {body['messages'][-1]['content']}"
-
-
-@pytest.fixture
-def batched(at):
-    """Makes an endpoint that is asked in batches."""
-    return lambda server, **changes: at(server, **{"mode": "batch", **changes})
-
-
-@asynccontextmanager
-async def opened(cache, endpoint, **options):
-    """A model behind a gateway that does not wait long."""
-    async with Gateway(cache, **{"pace": QUICK, **options}) as gateway:
-        yield gateway.model(endpoint)
-
-
-async def ask_all(model, plain, count, start=0):
-    asked = (model.complete(plain(f"question {n}")) for n in range(start, start + count))
-    return await asyncio.gather(*asked)
-
-
-async def until(reached):
-    async with asyncio.timeout(10):
-        while not reached():  # noqa: ASYNC110 - of a server, which sets no events
-            await asyncio.sleep(0.01)
-
-
-def rows(cache, table):
-    engine = sa.create_engine(address_of(cache))
-    with engine.connect() as connection:
-        found = connection.execute(sa.select(table)).all()
-    engine.dispose()
-    return found
+from toolloom.schemas import EndpointDown, EndpointError, Price, RequestRefused
 
 
 async def test_requests_share_a_batch(cache, batched, plain):
@@ -222,130 +172,6 @@ async def test_a_key_in_results_is_struck_out(cache, batched, plain, monkeypatch
     assert all(key.encode() not in file.read_bytes() for file in cache.parent.iterdir())
 
 
-async def test_a_budget_holds_for_batches(cache, batched, plain):
-    """What the budget has no room for does not go into a batch; the others are answered."""
-    async with FakeServer(echo) as server:
-        endpoint, budget = batched(server), Budget(max_requests=3)
-        async with opened(cache, endpoint, budget=budget, run="a") as model:
-            asked = (model.complete(plain(f"question {n}")) for n in range(5))
-            replies = await asyncio.gather(*asked, return_exceptions=True)
-        assert server.received == 3
-    assert sum(isinstance(reply, BudgetReached) for reply in replies) == 2
-
-
-def fails_often(times):
-    """The script of a server that fails on each request so often."""
-    seen = Counter()
-
-    def script(body):
-        seen[text := body["messages"][-1]["content"]] += 1
-        return Failure(500) if seen[text] <= times else "yes"
-
-    return script
-
-
-async def test_each_try_in_a_batch_is_a_request(cache, batched, plain):
-    """Tries that failed count against the budget, in this process and in the next."""
-    async with FakeServer(fails_often(2)) as server:
-        for start, most in enumerate((10, 10, 15)):
-            options = {"budget": Budget(max_requests=most), "run": "a"}
-            async with opened(cache, batched(server, tries=9), **options) as model:
-                asked = (model.complete(plain(f"question {n}")) for n in range(5))
-                replies = await asyncio.gather(*asked, return_exceptions=True)
-            assert server.received == most
-            assert sum(isinstance(r, BudgetReached) for r in replies) == (0 if start == 2 else 5)
-    async with Gateway(cache) as gateway:
-        assert (await gateway.cache.spent("a")).requests == 15
-
-
-async def leave_a_batch(cache, endpoint, plain, count, **options):
-    """A process that ends while a batch is open."""
-    async with opened(cache, endpoint, **options) as model:
-        asked = asyncio.create_task(ask_all(model, plain, count))
-        await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["open"])
-        asked.cancel()
-
-
-async def test_an_open_batch_counts_from_the_start(cache, at, batched, plain):
-    """What an earlier process left in a batch is part of what its run used, and once."""
-    options = {"budget": Budget(max_requests=6), "run": "a"}
-    async with FakeServer(echo, batches=Batching(seconds=0.4)) as server:
-        await leave_a_batch(cache, batched(server), plain, 5, **options)
-        async with Gateway(cache, pace=QUICK, **options) as gateway:
-            direct, model = gateway.model(at(server)), gateway.model(batched(server))
-            await direct.complete(plain("first"))
-            with pytest.raises(BudgetReached):
-                await direct.complete(plain("second"))
-            assert len(await ask_all(model, plain, 5)) == 5
-            with pytest.raises(BudgetReached, match="6 requests of max_requests 6"):
-                await model.complete(plain("third"))
-            assert (await gateway.cache.spent("a")).requests == server.received == 6
-
-
-async def test_a_batch_that_was_never_made_is_held_anew(cache, batched, plain):
-    """What an earlier process did not send is as much as any other request."""
-    options = {"budget": Budget(max_requests=3), "run": "a"}
-    async with FakeServer(echo, batches=Batching(uploading=1)) as server:
-        async with opened(cache, batched(server), **options) as model:
-            asked = asyncio.create_task(ask_all(model, plain, 3))
-            await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["gathered"])
-            asked.cancel()
-        async with opened(cache, batched(server), **options) as model:
-            asked = (model.complete(plain(f"question {n}")) for n in (0, 1, 8, 9))
-            replies = await asyncio.gather(*asked, return_exceptions=True)
-        assert server.received == 3
-    assert sum(isinstance(reply, BudgetReached) for reply in replies) == 1
-
-
-async def test_an_open_batch_gives_back_what_it_did_not_use(cache, batched, plain):
-    """Requests wait for a batch that holds room back, also if an earlier process sent it."""
-    async with FakeServer(echo, batches=Batching(seconds=0.3)) as server:
-        options = {"budget": Budget(max_tokens=700), "run": "a"}
-        await leave_a_batch(cache, batched(server), plain, 4, **options)
-        async with opened(cache, batched(server), **options) as model:
-            assert (await model.complete(plain("another"))).text == "answer to another"
-            await ask_all(model, plain, 4)
-        assert (server.received, server.repeats) == (5, 0)
-
-
-async def test_a_batch_belongs_to_the_run_that_sent_it(cache, batched, plain):
-    """Another run that finds the answers of a batch has not paid for them."""
-    async with FakeServer(echo, batches=Batching(seconds=0.3)) as server:
-        await leave_a_batch(cache, batched(server), plain, 3, run="a")
-        budget = Budget(max_requests=1)
-        async with opened(cache, batched(server), run="b", budget=budget) as model:
-            await ask_all(model, plain, 3)
-            await model.complete(plain("another"))
-    assert sorted(row.run for row in rows(cache, RESPONSES)) == ["a", "a", "a", "b"]
-
-
-async def test_a_vanished_batch_may_have_been_paid(cache, batched, plain):
-    """What nobody can tell any more is booked as the most it can be."""
-    async with FakeServer(echo, batches=Batching(seconds=9)) as server:
-        endpoint = batched(server, tries=1)
-        await leave_a_batch(cache, endpoint, plain, 2, run="a")
-        server.batches.batches.clear()
-        async with Gateway(cache, pace=QUICK, run="a") as gateway:
-            with pytest.raises(EndpointDown, match="the batch is gone"):
-                await gateway.model(endpoint).complete(plain("question 0"))
-            spent = await gateway.cache.spent("a")
-    assert spent.requests == 2
-    assert spent.tokens > 2 * plain().max_tokens
-
-
-async def test_tokens_that_are_not_told_count_in_batches_too(cache, batched, plain):
-    """Without `usage` in a batch's answers the budget counts the most they can have used."""
-    body = json.dumps({"choices": [{"message": {"content": "yes"}}]})
-    async with FakeServer(lambda _: Failure(200, body=body)) as server:
-        options = {"budget": Budget(max_tokens=1000), "run": "a"}
-        for _ in range(2):
-            async with opened(cache, batched(server), **options) as model:
-                asked = (model.complete(plain(f"question {n}")) for n in range(20))
-                replies = await asyncio.gather(*asked, return_exceptions=True)
-            assert 3 < sum(not isinstance(reply, BudgetReached) for reply in replies) < 10
-        assert 3 < server.received < 10
-
-
 async def test_a_schema_falls_back_within_batches(cache, batched, plain, city):
     """The endpoint's mode is found with one direct request, and holds for the batches."""
     async with FakeServer(modes=("json_object",)) as server:
@@ -371,12 +197,15 @@ async def test_an_expired_batch_keeps_what_it_did(cache, batched, plain):
 
 async def test_a_cancelled_batch_is_sent_again(cache, batched, plain):
     """A batch that somebody cancels at the endpoint goes into another one."""
-    plan = Batching(seconds=0.2)
-    async with FakeServer(echo, batches=plan) as server, opened(cache, batched(server)) as model:
+    plan = Batching(seconds=4)
+    async with (
+        FakeServer(echo, batches=plan) as server,
+        opened(cache, batched(server)) as model,
+        openai.AsyncOpenAI(api_key="none", base_url=server.base_url) as client,
+    ):
         asked = asyncio.create_task(ask_all(model, plain, 3))
         await until(lambda: server.batches.batches)
-        async with openai.AsyncOpenAI(api_key="none", base_url=server.base_url) as client:
-            await client.batches.cancel("batch_1")
+        await client.batches.cancel("batch_1")
         assert len(await asked) == 3
         states = [batch["status"] for batch in server.batches.batches.values()]
     assert states == ["cancelled", "completed"]
@@ -385,7 +214,7 @@ async def test_a_cancelled_batch_is_sent_again(cache, batched, plain):
 
 async def test_a_batch_that_vanishes_is_sent_again(cache, batched, plain):
     """An endpoint that forgets a batch is asked again."""
-    plan = Batching(seconds=0.3)
+    plan = Batching(seconds=1)
     async with FakeServer(echo, batches=plan) as server, opened(cache, batched(server)) as model:
         asked = asyncio.create_task(ask_all(model, plain, 3))
         await until(lambda: server.batches.batches)
@@ -402,7 +231,7 @@ async def test_a_batch_that_fails_says_why(cache, batched, plain):
             await model.complete(plain())
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 async def test_too_much_at_once_waits_for_room(cache, batched, plain):
     """Where requests in batches are limited, they go in smaller batches, one after the other."""
     plan = Batching(room=4, seconds=0.02)
@@ -458,71 +287,6 @@ async def test_a_lost_answer_makes_no_second_batch(cache, batched, plain):
         assert (server.answered, server.repeats) == (6, 0)
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-async def test_a_closed_gateway_leaves_its_batch_to_the_next(request, database, batched, plain):
-    """A run that stops while it waits goes on with the same batch when it is started again."""
-    cache = request.getfixturevalue("cache" if database == "sqlite" else "postgres_url")
-    plan = Batching(seconds=0.5)
-    async with FakeServer(echo, batches=plan) as server:
-        options = {"run": "a", "budget": Budget(max_requests=8)}
-        await leave_a_batch(cache, batched(server), plain, 5, **options)
-        async with opened(cache, batched(server), **options) as model:
-            replies = await ask_all(model, plain, 8)
-            with pytest.raises(BudgetReached):
-                await model.complete(plain("one more"))
-        assert (server.answered, server.repeats, len(server.batches.batches)) == (8, 0, 2)
-    assert [reply.text for reply in replies] == [f"answer to question {n}" for n in range(8)]
-
-
-async def test_a_batch_that_was_never_made_is_forgotten(cache, batched, plain):
-    """A file that a killed process uploaded without making a batch of it is asked for anew."""
-    async with FakeServer(echo) as server:
-        async with opened(cache, batched(server)):
-            pass
-        engine = sa.create_engine(address_of(cache))
-        owner = {"endpoint": server.base_url, "model": "fake", "at": time.time()}
-        with engine.begin() as connection:
-            made = [("a", "gathered", None), ("b", "uploaded", "file-9")]
-            for name, state, remote in made:
-                row = {**owner, "id": name, "state": state, "remote": remote}
-                connection.execute(sa.insert(BATCHES), row)
-                connection.execute(sa.insert(BATCHED), {"key": name, "batch": name, "tries": 1})
-        engine.dispose()
-        async with opened(cache, batched(server)) as model:
-            await ask_all(model, plain, 2)
-            await asyncio.sleep(QUICK.settle + 0.2)
-    assert rows(cache, BATCHES) == rows(cache, BATCHED) == []
-
-
-async def test_a_batch_that_comes_late_is_found(cache, batched, plain):
-    """However long its file took: a batch that was asked for just before has time to appear."""
-    pace = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=1.0)
-    plan = Batching(uploading=1.2, making=0.3)
-    async with FakeServer(echo, batches=plan) as server:
-        async with opened(cache, batched(server), pace=pace) as model:
-            asked = asyncio.create_task(ask_all(model, plain, 3))
-            await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["uploaded"])
-            await asyncio.sleep(0.05)
-            asked.cancel()
-        async with opened(cache, batched(server), pace=pace) as model:
-            await ask_all(model, plain, 3)
-        assert (server.answered, server.repeats) == (3, 0)
-
-
-async def test_a_cache_of_an_earlier_version_has_batches_too(cache, batched, plain):
-    """Batches of a version that wrote down less are waited for."""
-    async with FakeServer(echo, batches=Batching(seconds=0.3)) as server:
-        await leave_a_batch(cache, batched(server), plain, 3)
-        engine = sa.create_engine(address_of(cache))
-        with engine.begin() as connection:
-            for column in ("run", "sent", "received"):
-                connection.exec_driver_sql(f"ALTER TABLE batched DROP COLUMN {column}")
-        engine.dispose()
-        async with opened(cache, batched(server)) as model:
-            await ask_all(model, plain, 3)
-        assert (server.answered, server.repeats) == (3, 0)
-
-
 def test_result_lines_are_read_as_servers_write_them():
     """Bodies, errors without a response, errors beside the status; no line ends the reading."""
     lines = [
@@ -541,44 +305,3 @@ def test_result_lines_are_read_as_servers_write_them():
     assert (found["b"].status, found["b"].body) == (None, "batch_expired: late")
     assert (found["c"].status, "broken" in found["c"].body) == (500, True)
     assert found["d"].body == "no response"
-
-
-REQUESTS = 60
-RUN = """
-import asyncio, sys
-from toolloom.llm import Gateway, ask
-from toolloom.llm.batch import Pace
-from toolloom.prompts import Prompt
-from toolloom.schemas import Endpoint
-
-async def main():
-    prompt = Prompt("t", "h", ({"role": "user", "content": "Hello"},))
-    pace = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=0.5)
-    async with Gateway(sys.argv[1], pace=pace) as gateway:
-        endpoint = Endpoint(base_url=sys.argv[2], model="fake", mode="batch", concurrency=20)
-        model = gateway.model(endpoint)
-        asked = (ask(model, prompt, str, seed=n) for n in range(int(sys.argv[3])))
-        await asyncio.gather(*asked)
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.parametrize("moment", ["uploaded", "made", "answered"])
-def test_a_killed_run_sends_nothing_twice(cache, moment):
-    """After kill -9 at any step of a batch the next run finds it, and no request is paid twice."""
-    with FakeServer(batches=Batching(seconds=0.3)).serve_in_thread() as server:
-        reached = {
-            "uploaded": lambda: server.batches.files,
-            "made": lambda: len(server.batches.batches) == 3,
-            "answered": lambda: server.answered > REQUESTS // 2,
-        }[moment]
-        command = [sys.executable, "-c", RUN, str(cache), server.base_url, str(REQUESTS)]
-        with subprocess.Popen(command) as process:
-            while not reached() and process.poll() is None:
-                time.sleep(0.002)
-            process.kill()
-        assert subprocess.run(command, check=False).returncode == 0
-        assert (server.answered, server.repeats) == (REQUESTS, 0)
-    assert len(rows(cache, RESPONSES)) == REQUESTS
-    assert rows(cache, BATCHES) == rows(cache, BATCHED) == []

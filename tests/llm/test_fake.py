@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import jsonschema
 import pytest
+from waiting import come_to_rest, until
 
 from toolloom.llm import FakeServer, ask
 from toolloom.llm.fake import Failure
@@ -158,15 +159,20 @@ def test_hanging_requests_end_with_the_client():
         said = []
         for _ in range(8):
             with suppress(TimeoutError):
-                said.append(whole(server, timeout=0.1)[0])
-            time.sleep(0.1)
+                said.append(whole(server, timeout=2)[0])
+            come_to_rest(server.base_url)
     assert server.failures == {"hang": 8 - len(said)}
     assert set(said) == {200}
 
 
 def test_more_requests_than_places_are_refused():
     """Above `places` requests at once there is 429, at once."""
-    script = FakeServer(latency=0.3, places=2)
+
+    async def slowly(body):
+        await until(lambda: script.failed == 3)
+        return "Hello"
+
+    script = FakeServer(slowly, places=2)
     with script.serve_in_thread() as server, ThreadPoolExecutor(5) as pool:
         statuses = Counter(pool.map(lambda _: outcome(server), range(5)))
     assert statuses == {200: 2, 429: 3}
@@ -174,17 +180,17 @@ def test_more_requests_than_places_are_refused():
 
 def test_requests_a_minute_are_limited():
     """Above requests_per_minute there is 429 until the oldest is a minute old; headers tell it."""
-    with FakeServer(requests_per_minute=2, minute=0.5).serve_in_thread() as server:
+    with FakeServer(requests_per_minute=2, minute=3).serve_in_thread() as server:
         _, first, _ = whole(server)
         whole(server)
         status, refused, _ = whole(server)
         time.sleep(float(refused["Retry-After"]))
         assert outcome(server) == 200
     assert status == 429
-    assert 0 < float(refused["Retry-After"]) <= 0.5
+    assert 0 < float(refused["Retry-After"]) <= 3
     told = {name: first[f"x-ratelimit-{name}-requests"] for name in ("limit", "remaining")}
     assert told == {"limit": "2", "remaining": "1"}
-    assert refused["x-ratelimit-reset-requests"].endswith("ms")
+    assert refused["x-ratelimit-reset-requests"].endswith("s")
 
 
 def test_tokens_a_minute_are_limited():

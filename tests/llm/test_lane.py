@@ -39,9 +39,8 @@ async def test_refusals_narrow_and_answers_widen():
     sent = time.monotonic()
     for _ in range(5):
         lane.refused(sent, 0.05)
-    began = time.monotonic()
     assert await most_at_once(lane, 20) == 6
-    assert time.monotonic() - began >= 0.05
+    assert time.monotonic() - sent >= 0.05
     for _ in range(10):
         lane.answered()
     assert await most_at_once(lane, 20) == 8
@@ -67,4 +66,4 @@ async def test_cancelled_waiters_leave_no_gap():
     waiters[0].cancel()
     lane.leave()
     waiters[1].cancel()
-    assert await asyncio.wait_for(waiters[2], 1) == 1
+    assert await asyncio.wait_for(waiters[2], 30) == 1

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
-from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
+from waiting import until
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.fake import Failure
@@ -14,18 +16,9 @@ from toolloom.schemas import EndpointDenied, EndpointDown, RequestRefused
 SIX = ("429", "500", "reset", "truncated", "hang", "html")
 
 
-async def until(true: Callable[[], bool]) -> None:
-    """Wait for what a server sees."""
-    for _ in range(1000):
-        if true():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came true")
-
-
 async def test_replicas_share_the_load(gateway, at, plain):
     """Several addresses serve one model: each takes its part, and the cache knows one model."""
-    async with FakeServer(latency=0.05) as one, FakeServer(latency=0.05) as two:
+    async with FakeServer(latency=0.2) as one, FakeServer(latency=0.2) as two:
         model = gateway.model(at(one, concurrency=4, replicas=[{"base_url": two.base_url}]))
         await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(40)))
         assert one.received + two.received == 40
@@ -39,7 +32,7 @@ async def test_keys_share_the_load(gateway, at, plain, monkeypatch):
     """Two keys at one address have limits of their own."""
     monkeypatch.setenv("FIRST", "a" * 20)
     monkeypatch.setenv("SECOND", "b" * 20)
-    async with FakeServer(latency=0.05) as server:
+    async with FakeServer(latency=0.2) as server:
         endpoint = at(server, concurrency=2, key_env="FIRST", replicas=[{"key_env": "SECOND"}])
         model = gateway.model(endpoint)
         await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(12)))
@@ -65,10 +58,10 @@ async def test_a_dead_replica_costs_no_record(gateway, at, plain, failure, order
     async with FakeServer(lambda body: failure) as sick, FakeServer(latency=0.02) as well:
         first, second = [address if failure is None else sick.base_url, well.base_url][::order]
         endpoint = at(first, replicas=[{"base_url": second}], tries=4, concurrency=8)
-        model, began = gateway.model(endpoint), time.monotonic()
-        await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(100)))
+        model = gateway.model(endpoint)
+        asked = asyncio.gather(*(model.complete(plain(seed=n)) for n in range(100)))
+        await asyncio.wait_for(asked, 60)
         assert well.answered == 100
-        assert time.monotonic() - began < 10
 
 
 async def test_asking_on_after_the_last_line_is_out(gateway, at, plain):
@@ -113,19 +106,23 @@ async def test_patience_ends(gateway, at, plain):
         began = time.monotonic()
         with pytest.raises(EndpointDown):
             await gateway.model(at(server, retry=policy)).complete(plain())
-        assert 0.5 < time.monotonic() - began < 2
-        assert 4 <= server.received <= 13  # the last three ask whether it serves others
+        assert time.monotonic() - began > 0.5
+        assert 2 <= server.received <= 13  # the last three ask whether it serves others
 
 
-async def test_patience_is_for_tries_not_for_the_queue(gateway, at, plain):
+async def test_patience_is_for_tries_not_for_the_queue(gateway, at, plain, monkeypatch):
     """A request that had to wait long for its place has all its tries left."""
-    failures = iter([Failure(500)])
+    failures, now = iter([Failure(500)]), [0.0]
+    monkeypatch.setattr("toolloom.llm.line.time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def script(body):
-        return next(failures, "Hello") if body["seed"] == 9 else "Hello"
+        if body["seed"] == 9:
+            return next(failures, "Hello")
+        now[0] += 100  # seconds
+        return "Hello"
 
-    async with FakeServer(script, latency=0.1) as server:
-        model = gateway.model(at(server, concurrency=1, retry={"patience": 0.8}))
+    async with FakeServer(script) as server:
+        model = gateway.model(at(server, concurrency=1, retry={"patience": 350}))
         await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(10)))
         assert server.answered == 10
 
@@ -171,7 +168,7 @@ async def test_every_kind_of_failure_at_once(gateway, at, plain):
     failures = dict.fromkeys(SIX, 0.05)
     async with FakeServer(failures=failures, retry_after=0.1, latency=0.005) as server:
         policy = {"tries": 12, "first_wait": 0.05, "longest_wait": 0.5}
-        model = gateway.model(at(server, retry=policy, timeout=0.5, concurrency=32))
+        model = gateway.model(at(server, retry=policy, timeout=8, concurrency=32))
         replies = await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(400)))
         assert len(replies) == server.answered == 400
         assert set(server.failures) == set(SIX)
@@ -209,25 +206,62 @@ async def test_concurrency_follows_the_endpoint(gateway, at, plain):
         assert server.failed - first < 400
 
 
+def held(go):
+    """A script that answers once it is told to."""
+
+    async def script(body):
+        await go.wait()
+        return "Hello"
+
+    return script
+
+
+@pytest.mark.usefixtures("patient")
 async def test_answers_under_way_are_kept_when_a_run_ends_early(cache, at, plain):
     """What was sent is paid for: when its asker gives up, the answer is still kept."""
-    async with FakeServer(latency=0.2) as server:
+    go = asyncio.Event()
+    async with FakeServer(held(go)) as server:
         async with Gateway(cache) as gateway:
             asked = asyncio.create_task(gateway.model(at(server)).complete(plain()))
             await until(lambda: server.received == 1)
             asked.cancel()
+            go.set()
         async with Gateway(cache) as gateway:
             await gateway.model(at(server)).complete(plain())
         assert server.received == 1
 
 
+@pytest.mark.usefixtures("patient")
+async def test_a_run_that_is_stopped_twice_leaves_nothing_open(cache, at, plain):
+    """Who does not want to wait for the answers under way gets his connections closed all the
+    same."""
+
+    async def work():
+        async with Gateway(cache) as gateway:
+            await gateway.model(at(server)).complete(plain())
+
+    async with FakeServer(held(asyncio.Event())) as server:
+        working = asyncio.create_task(work())
+        await until(lambda: server.busy)
+        working.cancel()
+        await asyncio.sleep(0.1)
+        working.cancel()
+        await asyncio.wait([working], timeout=30)
+        assert working.cancelled()
+    del working
+    gc.collect()  # a connection that is left open warns, and a warning is an error
+
+
+@pytest.mark.usefixtures("patient")
 async def test_nothing_is_sent_any_more_when_a_run_ends_early(cache, at, plain):
     """Requests that still wait for a place are not sent once their run is over."""
-    async with FakeServer(latency=0.2) as server:
+    go = asyncio.Event()
+    async with FakeServer(held(go)) as server:
         async with Gateway(cache) as gateway:
             model = gateway.model(at(server, concurrency=2))
             asked = [asyncio.create_task(model.complete(plain(seed=n))) for n in range(10)]
             await until(lambda: server.received == 2)
             for task in asked:
                 task.cancel()
+            go.set()
         assert server.received == server.answered == 2

@@ -138,7 +138,7 @@ def test_many_rows_of_few_combinations_are_quick() -> None:
     tests, examples = (Counter(chance.choices(drawn, k=100_000)) for _ in range(2))
     began = time.perf_counter()
     assert measure(tests, examples, 300)["tests"] == 100_000
-    assert time.perf_counter() - began < 5
+    assert time.perf_counter() - began < 20
 
 
 def names(count: int) -> list[str]:

@@ -11,7 +11,8 @@ from toolloom.pipeline.coverage import Combinations, Coverage, Covered
 from toolloom.pipeline.jsonl import record_line
 from toolloom.pipeline.report import Counts, count
 from toolloom.pipeline.screen import counts_view
-from toolloom.pipeline.store import PlannedStage, RunFolder, Use
+from toolloom.pipeline.stage_files import Use
+from toolloom.pipeline.store import PlannedStage, RunFolder
 from toolloom.schemas import Intention, Level, Query, Reason, Scenario
 
 

@@ -15,7 +15,8 @@ from toolloom.pipeline.publish import publish
 from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.runner import make_dataset
 from toolloom.pipeline.screen_versions import diff_view, versions_view
-from toolloom.pipeline.store import PlannedStage, RunFolder, Use
+from toolloom.pipeline.stage_files import Use
+from toolloom.pipeline.store import PlannedStage, RunFolder
 from toolloom.pipeline.tables import Tables
 from toolloom.pipeline.versions import Version, versions
 from toolloom.schemas import Reason, Sample, StoreError

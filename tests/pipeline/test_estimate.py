@@ -17,8 +17,8 @@ from toolloom.pipeline.runner import run
 from toolloom.pipeline.screen import text
 from toolloom.pipeline.screen_estimate import forecast_view
 from toolloom.pipeline.stage import Stage
+from toolloom.pipeline.stage_files import Use
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store import Use
 from toolloom.schemas import (
     ApiSource,
     Brief,

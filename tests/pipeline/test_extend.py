@@ -10,7 +10,7 @@ import beside
 import pytest
 import toys
 
-from toolloom.pipeline.extend import is_expanded, plan_extension
+from toolloom.pipeline.extend import is_expanded, parsed_plan, plan_extension
 from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.report import count
 from toolloom.pipeline.runner import Made, make_dataset, run
@@ -217,3 +217,16 @@ async def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     other.write_text(json.dumps({**told, "content": "another"}))
     with pytest.raises(PublishError, match="its content is another"):
         await run(planned, outputs=tmp_path, stages=STAGES)
+
+
+def test_a_plan_is_read_from_its_fields() -> None:
+    """Of a flow's parameter or a command's options; what does not fit is named as it was given."""
+    assert parsed_plan(ExpansionPlan, {"rows": 7}) == ExpansionPlan(rows=7)
+    for kind, fields, where, message in (
+        (ExpansionPlan, {"rows": 0}, "plan.", "plan.rows: Input should be"),
+        (RewritePlan, {"votes": 2}, "--", "--votes: must be odd"),
+        (RewritePlan, {"rows": 2}, "plan.", "plan.rows: unknown field; known here: coarse, "),
+        (RewritePlan, [], "plan.", "plan: Input should be"),
+    ):
+        with pytest.raises(RecipeError, match=f"^{message}"):
+            parsed_plan(kind, fields, where)  # type: ignore[type-var, arg-type]

@@ -13,8 +13,8 @@ from toolloom.pipeline import watch as watching
 from toolloom.pipeline.progress import Screen, in_words, lasting
 from toolloom.pipeline.runner import Made, make_dataset
 from toolloom.pipeline.stage import Outcome, Stage, planned
+from toolloom.pipeline.stage_files import Mark
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store import Mark
 from toolloom.pipeline.watch import Watch
 from toolloom.schemas import Reason
 

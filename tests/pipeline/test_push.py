@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Dataset, Features, Json, List, Value
-from hub import TOKEN, Blob, Hub
+from hub import Hub
+from hub_handler import TOKEN
+from pushes import PUSH, contents, environment, make_version, push, refused
+from waiting import wait_for
 
-from toolloom.pipeline import push as pushing
 from toolloom.pipeline.parcel import Load
 from toolloom.pipeline.push import Pushed
 from toolloom.pipeline.screen_push import pushed_lines
-from toolloom.pipeline.ticking import SECONDS_BETWEEN_LINES
 from toolloom.pipeline.versions import find_version
-from toolloom.schemas import PushError, StoreError
 
-PUSH = [sys.executable, "-c", "from toolloom.cli import main; main()", "push"]
 LOAD = """
 import json, sys
 from datasets import load_dataset
@@ -32,117 +28,6 @@ where, config, split, *revision = sys.argv[1:]
 rows = load_dataset(where, config, split=split, **({"revision": revision[0]} if revision else {}))
 print("ROWS", json.dumps(rows.to_list()))
 """
-CARD = """---
-configs:
-- config_name: sft
-  data_files:
-  - {split: train, path: "sft/train-*.parquet"}
-  - {split: test_tool, path: "sft/test_tool-*.parquet"}
-- config_name: samples
-  data_files:
-  - {split: train, path: "samples/train-*.parquet"}
----
-# toy
-"""
-SFT = Features({"id": Value("string"), "messages": List(Json()), "tools": List(Json())})
-SAMPLES = Features({"id": Value("string"), "dialogue": Value("string")})
-
-
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def sft_row(number: int) -> dict[str, Any]:
-    arguments = {"city": "Graz", "days": number, "exact": number % 2 == 0, "more": [1.5, None]}
-    call = {"type": "function", "function": {"name": "weather", "arguments": arguments}}
-    return {
-        "id": f"train-7-{number:06d}",
-        "messages": [
-            {"role": "user", "content": f"Rain in {number} days? – «ü»"},
-            {"role": "assistant", "tool_calls": [call]},
-        ],
-        "tools": [{"type": "function", "function": {"name": "weather"}}] * (number % 3),
-    }
-
-
-def make_version(outputs: Path, number: str, rows: int = 5, plots: int = 1) -> Path:
-    """A version as publishing lays it out, with as few columns as will do."""
-    folder = outputs / "datasets" / "toy" / number
-    sizes = {"train": rows, "test_tool": 2}
-    made = {f"sft/{s}": (SFT, [sft_row(i) for i in range(n)]) for s, n in sizes.items()}
-    texts = [{"id": row["id"], "dialogue": json.dumps(row)} for row in made["sft/train"][1]]
-    made["samples/train"] = (SAMPLES, texts)
-    configs: dict[str, Any] = {"sft": {}, "samples": {}}
-    for name, (features, content) in made.items():
-        config, split = name.split("/")
-        path = folder / f"{name}-00000-of-00001.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Dataset.from_list(content, features=features).to_parquet(path)
-        file = {"sha256": sha256(path), "bytes": path.stat().st_size, "rows": len(content)}
-        configs[config][split] = {"files": {path.relative_to(folder).as_posix(): file}}
-    (folder / "README.md").write_text(CARD + f"Version {number}, {rows} rows.\n")
-    (folder / "plots").mkdir()
-    for plot in range(plots):
-        (folder / "plots" / f"{plot}.svg").write_text(f"<svg>{plot}</svg>")
-    others = ["README.md", *(f"plots/{plot}.svg" for plot in range(plots))]
-    manifest = {"layout": 2, "name": "toy", "version": number, "content": number}
-    manifest |= {"configs": configs, "files": {name: sha256(folder / name) for name in others}}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    sums(folder)
-    return folder
-
-
-def sums(folder: Path) -> None:
-    """Write SHA256SUMS, as `sha256sum` does."""
-    names = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
-    lines = [f"{sha256(folder / name)}  {name}\n" for name in names if name != "SHA256SUMS"]
-    (folder / "SHA256SUMS").write_text("".join(lines))
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*.*")} | {
-        "SHA256SUMS": (folder / "SHA256SUMS").read_bytes()
-    }
-
-
-@pytest.fixture
-def hub() -> Iterator[Hub]:
-    with Hub().serve() as serving:
-        yield serving
-
-
-def environment(hub: Hub, home: Path, **more: str) -> dict[str, str]:
-    """Of a process that may reach the loopback Hub."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
-    hubs = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home / "hf"), "HF_TOKEN": TOKEN}
-    return {**kept, **hubs, "HF_DATASETS_DISABLE_PROGRESS_BARS": "1", **more}
-
-
-def push(
-    hub: Hub, outputs: Path, *arguments: str, version: str = "latest", **more: str
-) -> tuple[int, str]:
-    """The exit status of the command, and all that it printed."""
-    given = arguments or ("me/toy",)
-    ran = subprocess.run(
-        [*PUSH, "toy", version, *given, "--outputs", str(outputs)],
-        env=environment(hub, outputs, **more),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert TOKEN not in ran.stdout
-    assert "s3cret" not in ran.stdout  # of a signed address
-    assert hub.leaked == []
-    return ran.returncode, ran.stdout
-
-
-def refused(hub: Hub, outputs: Path, *arguments: str, **more: str) -> str:
-    """What a push says that ends with a mistake."""
-    status, printed = push(hub, outputs, *arguments, **more)
-    assert status == 2, printed
-    assert "Traceback" not in printed
-    return printed
 
 
 def test_a_first_push_is_one_commit_with_all_files_and_a_tag(hub: Hub, tmp_path: Path) -> None:
@@ -193,8 +78,13 @@ def test_a_push_that_was_killed_goes_on(hub: Hub, tmp_path: Path) -> None:
 def test_an_upload_that_was_refused_half_way_goes_on(hub: Hub, tmp_path: Path) -> None:
     """Files that arrived stay; the next push sends the one that did not."""
     folder = make_version(tmp_path, "1.0.0")
-    hub.fail("upload", status=403, body="expired")
-    assert "expired" in refused(hub, tmp_path)
+    held = threading.Event()
+    hub.fail("upload", status=403, body="expired", held=held)
+    with ThreadPoolExecutor(1) as pool:
+        pushing = pool.submit(refused, hub, tmp_path)
+        wait_for(lambda: hub.asked.count("upload") == 3, "all are on their way")
+        held.set()
+        assert "expired" in pushing.result()
     assert hub.repos["me/toy"].titles == ["initial commit"]
     assert hub.counts()["upload"] == 3
     assert push(hub, tmp_path)[0] == 0
@@ -287,126 +177,6 @@ def test_large_files_go_in_parts(tmp_path: Path) -> None:
         assert hub.repos["me/toy"].contents("1.0.0") == contents(folder)
 
 
-@pytest.mark.parametrize("what", ["byte", "lost", "more", "link", "manifest"])
-def test_a_damaged_version_is_not_pushed(tmp_path: Path, what: str) -> None:
-    """The folder is read and compared before the Hub is thought of."""
-    folder = make_version(tmp_path, "1.0.0")
-    table = folder / "sft" / "train-00000-of-00001.parquet"
-    match what:
-        case "byte":
-            content = table.read_bytes()
-            table.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
-        case "lost":
-            table.unlink()
-        case "more":
-            (folder / "sft" / "notes.txt").write_text("mine")
-        case "link":
-            (folder / "plots" / "1.svg").symlink_to("/etc/hostname")
-        case "manifest":
-            manifest = json.loads((folder / "manifest.json").read_text())
-            (folder / "manifest.json").write_text(json.dumps(manifest | {"content": "x"}))
-    with pytest.raises(StoreError, match="nothing was pushed"):
-        pushing.push(find_version(tmp_path, "toy"), "me/toy", TOKEN)
-
-
-FOREIGN = [
-    {"train.csv": b"a,b"},
-    {"manifest.json": b'{"name": "other"}'},
-    {"manifest.json": b"<html>"},
-]
-
-
-@pytest.mark.parametrize("files", FOREIGN, ids=str)
-def test_what_is_no_version_of_the_dataset_is_not_deleted(
-    hub: Hub, tmp_path: Path, files: dict[str, bytes]
-) -> None:
-    """A push to the wrong repository would delete it from the head."""
-    make_version(tmp_path, "1.0.0")
-    repo = hub.make("me/toy")
-    repo.commit("mine", {name: Blob(content) for name, content in files.items()})
-    assert "a repository of its own" in refused(hub, tmp_path)
-    hub.fail("resolve", status=500)
-    refused(hub, tmp_path)
-    assert repo.titles[-1] == "mine"
-
-
-def test_only_a_commit_that_is_the_version_is_tagged(hub: Hub, tmp_path: Path) -> None:
-    """A .gitignore that somebody put into the repository keeps files out of a commit."""
-    make_version(tmp_path, "1.0.0")
-    push(hub, tmp_path)
-    repo = hub.repos["me/toy"]
-    ignored = {".gitignore": Blob(b"plots/1.svg\n"), **(repo.files() or {})}
-    repo.commit("mine", ignored)
-    folder = make_version(tmp_path, "1.1.0", plots=2)
-    assert "it was not tagged" in refused(hub, tmp_path)
-    assert set(repo.tags) == {"1.0.0"}
-    assert push(hub, tmp_path)[0] == 0
-    assert repo.contents("1.1.0") == contents(folder)
-
-
-REFUSALS: list[tuple[dict[str, Any], str]] = [
-    ({"kind": "info", "status": 401, "body": f'{{"error": "bad {TOKEN}"}}'}, "(bad [key]). Log in"),
-    ({"kind": "info", "status": 403}, "may not write to me/toy"),
-    ({"kind": "refs", "status": 404}, "The Hub has no me/toy that this token may see"),
-    ({"kind": "commit", "status": 409}, "me/toy was changed at the same time"),
-    ({"kind": "commit", "status": 412}, "me/toy was changed at the same time"),
-    ({"kind": "info", "status": 429, "headers": {"Retry-After": "30"}}, "again in 30 seconds"),
-    ({"kind": "info", "status": 503, "body": "<html>no</html>"}, "The Hub answered 503"),
-    ({"kind": "info", "reset": True}, "The connection to the Hub broke"),
-    ({"kind": "info", "status": 200, "body": "<html>hello</html>"}, "What answers is no Hub"),
-]
-
-
-@pytest.mark.parametrize(("fault", "said"), REFUSALS, ids=lambda value: str(value)[:40])
-def test_what_the_hub_refuses_is_said_in_a_line(
-    hub: Hub, tmp_path: Path, fault: dict[str, Any], said: str
-) -> None:
-    """What happened and what to do, without a traceback or the token."""
-    make_version(tmp_path, "1.0.0")
-    hub.fail(**{"times": 1, **fault})
-    assert said in refused(hub, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ({"HF_TOKEN": "hf_wrong000000000000000000"}, "does not accept the token"),
-        ({"HF_TOKEN": ""}, "There is no token for the Hub. Set HF_TOKEN"),
-        ({"HF_TOKEN": "hf_wröng000000000000000"}, "characters that no token has"),
-        ({"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set"),
-        ({"HF_ENDPOINT": "localhost"}, "HF_ENDPOINT is no address"),
-        ({"HF_ENDPOINT": "http://hub.invalid"}, "The Hub cannot be reached"),
-        ({"HF_ENDPOINT": "http://127.0.0.1:9"}, "The Hub cannot be reached"),
-    ],
-    ids=str,
-)
-def test_a_set_up_that_cannot_push_is_explained(
-    hub: Hub, tmp_path: Path, more: dict[str, str], said: str
-) -> None:
-    """Token, network and endpoint are the user's to mend."""
-    make_version(tmp_path, "1.0.0")
-    printed = refused(hub, tmp_path, **more)
-    assert said in printed
-    assert "hf_wr" not in printed
-    assert hub.repos == {}
-
-
-def test_a_repository_that_cannot_be_is_refused(tmp_path: Path) -> None:
-    """By the library's own rule, before anything is read."""
-    make_version(tmp_path, "1.0.0")
-    version = find_version(tmp_path, "toy")
-    for repo in ("toy", "a/b/c", "me/..", "me/to--y", "me/{{toy}}", "me/tö", "/toy", "me/", ""):
-        with pytest.raises(PushError, match="Write owner/name"):
-            pushing.push(version, repo, TOKEN)
-
-
-def test_somebody_elses_place_is_refused(hub: Hub, tmp_path: Path) -> None:
-    """The Hub says which rights the token lacks."""
-    make_version(tmp_path, "1.0.0")
-    assert "The token may not write to you/toy" in refused(hub, tmp_path, "you/toy")
-    assert hub.repos == {}
-
-
 def test_a_stored_token_is_used_and_not_shown(hub: Hub, tmp_path: Path) -> None:
     """What `hf auth login` has stored does, and is struck out of errors as well."""
     make_version(tmp_path, "1.0.0")
@@ -448,15 +218,16 @@ def test_progress_counts_files_and_bytes(hub: Hub, tmp_path: Path) -> None:
     make_version(tmp_path, "1.0.0")
     held = threading.Event()
     hub.fail("commit", held=held)
-
-    def let_go() -> None:
-        hub.reached.wait(60)
-        held.wait(SECONDS_BETWEEN_LINES + 0.5)
+    command = [*PUSH, "toy", "1.0.0", "me/toy", "--outputs", str(tmp_path)]
+    options: dict[str, Any] = {"env": environment(hub, tmp_path), "stderr": -1, "text": True}
+    with subprocess.Popen(command, **options) as process:
+        assert process.stderr
+        printed = ""
+        while "sent 7 of 7 files" not in printed and (line := process.stderr.readline()):
+            printed += line
         held.set()
-
-    threading.Thread(target=let_go).start()
-    status, printed = push(hub, tmp_path)
-    assert status == 0, printed
+        printed += process.stderr.read()
+    assert process.returncode == 0, printed
     assert "sent 7 of 7 files" in printed
     assert "100%" not in printed
 

@@ -14,6 +14,7 @@ import toys
 from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.runner import Made, make_dataset, run
 from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.store import RunFolder
 from toolloom.pipeline.versions import Version, find_version, versions
 from toolloom.schemas import (
     Domain,
@@ -208,6 +209,14 @@ async def test_a_plan_that_was_carried_out_is_only_shown(tmp_path: Path) -> None
     assert of(await make(tmp_path, plan(tmp_path, "train", seed=11))).label != made.label
 
 
+async def test_rejected_queries_tried_again_are_not_the_split_made_anew(tmp_path: Path) -> None:
+    """With the same seed of one's own it is another plan."""
+    await make(tmp_path)
+    await make(tmp_path, plan(tmp_path, "train", only_rejected=True, seed=5))
+    wanted = plan(tmp_path, "train", seed=5).regenerate
+    assert wanted and (wanted.only_rejected, wanted.version) == (False, "toy/1.1.0")
+
+
 async def test_two_at_once_make_two_versions(tmp_path: Path) -> None:
     """Of different splits; the same one twice is one run, on which one process works."""
     first = of(await make(tmp_path))
@@ -216,11 +225,12 @@ async def test_two_at_once_make_two_versions(tmp_path: Path) -> None:
     assert len({of(each).number for each in made}) == 2
     for each, split in zip(made, ("test_tool", "validation"), strict=True):
         assert hashes(of(each), split) == hashes(first, split)
-    twice = await asyncio.gather(
-        *(make(tmp_path, plans[0].model_copy(update={"seed": 8})) for _ in range(2)),
-        return_exceptions=True,
-    )
-    assert sorted(type(each).__name__ for each in twice) == ["Made", "StoreError"]
+    again = plans[0].model_copy(update={"seed": 8})
+    with (
+        RunFolder(tmp_path / "runs" / again.run_id).locked(),
+        pytest.raises(StoreError, match="another process"),
+    ):
+        await make(tmp_path, again)
 
 
 async def test_nothing_accepted_makes_no_version(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from toolloom.pipeline.report import Counts, StageCount, Summary, dollars
 from toolloom.pipeline.runner import run, run_recipe
 from toolloom.pipeline.screen import counts_view, rejected_view, summary_view
 from toolloom.pipeline.screen_recipe import recipe_view
-from toolloom.pipeline.store import Use
+from toolloom.pipeline.stage_files import Use
 from toolloom.schemas import Reason, parse_recipe
 
 

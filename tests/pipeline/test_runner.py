@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 import toys
+import waiting
 
-from toolloom.pipeline.job import legs, shards_in_flight, together
+from toolloom.pipeline.job import legs, shards_in_flight
 from toolloom.pipeline.report import Tally
 from toolloom.pipeline.runner import preview, preview_recipe, run, run_recipe, shrunk
+from toolloom.pipeline.shard import together
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.pipeline.store import RunFolder
-from toolloom.schemas import EndpointDown, Query, Reason, StoreError, parse_recipe
+from toolloom.schemas import EndpointDown, Query, Reason, Record, StoreError, parse_recipe
 
 
 def files(outputs: Path) -> dict[str, bytes]:
@@ -187,6 +189,28 @@ def test_legs_end_where_a_stage_needs_everything() -> None:
     assert names(["tested"]) == [["domains"], ["queries"]]
 
 
+async def test_the_loop_goes_on_while_a_stage_is_finished(tmp_path: Path) -> None:
+    """A driver of workers has to tell them that it lives, however many rows it joins."""
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0.01)
+
+    def settle(records: Sequence[Record]) -> Outcome:
+        enough = turns + 10
+        waiting.wait_for(lambda: turns >= enough, "the loop goes on", patience=30)
+        return toys.drop_the_first(records)
+
+    turning = asyncio.create_task(turn())
+    stages = (change(toys.DOMAINS, settle=settle), *toys.STAGES[1:])
+    made = await run(toys.recipe(), outputs=tmp_path, stages=stages)
+    turning.cancel()
+    assert made.counts.accepted == 17
+
+
 async def test_a_dead_endpoint_stops_the_run_and_keeps_what_is_finished(tmp_path: Path) -> None:
     """The error comes out as it is; the next run goes on and ends with the same bytes."""
 
@@ -242,11 +266,20 @@ async def test_nothing_to_draw_is_an_empty_run(tmp_path: Path) -> None:
 
 async def test_a_run_is_held_while_it_works(tmp_path: Path) -> None:
     """A second run of the same recipe at the same time is refused."""
-    first = asyncio.create_task(run(toys.recipe(), outputs=tmp_path, stages=toys.STAGES))
-    await asyncio.sleep(0)
+    working, ended = asyncio.Event(), asyncio.Event()
+
+    async def slow(need: Any, context: Any) -> Any:
+        working.set()
+        await ended.wait()
+        return await toys.QUERIES.work(need, context)
+
+    stages = [change(stage, work=slow) if stage is toys.QUERIES else stage for stage in toys.STAGES]
+    first = asyncio.create_task(run(toys.recipe(), outputs=tmp_path, stages=stages))
+    await working.wait()
     with pytest.raises(StoreError, match="another process"):
         await run(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
-    await first
+    ended.set()
+    assert (await first).counts.accepted
 
 
 async def test_an_outputs_folder_that_is_a_file_is_a_store_error(tmp_path: Path) -> None:
@@ -293,6 +326,7 @@ KILLED = """
 import asyncio, sys
 from pathlib import Path
 import toys
+import waiting
 from toolloom.pipeline.runner import run
 toys.DELAY = 0.05
 async def note(stage, shard, work):

@@ -21,7 +21,8 @@ from toolloom.pipeline.jsonl import (
     write_lines,
 )
 from toolloom.pipeline.stage import Outcome
-from toolloom.pipeline.store import Mark, PlannedStage, RunFolder, StageFolder, Use, find_run
+from toolloom.pipeline.stage_files import Mark, StageFolder, Use
+from toolloom.pipeline.store import PlannedStage, RunFolder, find_run
 from toolloom.schemas import Domain, NothingFound, Reason, StoreError
 
 JSON = st.recursive(

@@ -17,12 +17,12 @@ from forger import fix, found, read_manifest, rows_of, write_rows
 from toolloom.llm.fake import FakeServer
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.configs import PLANNING, encoded, instruction_row
-from toolloom.pipeline.expansion.known import Known
-from toolloom.pipeline.expansion.mining import mine
 from toolloom.pipeline.expansion.mould import Mould
 from toolloom.pipeline.extend import plan_extension
 from toolloom.pipeline.grown_figures import example
 from toolloom.pipeline.instruction_counts import InstructionCounts
+from toolloom.pipeline.mining.known import Known
+from toolloom.pipeline.mining.mining import mine
 from toolloom.pipeline.publish import publish
 from toolloom.pipeline.rewriting.planning import planning_rows
 from toolloom.pipeline.runner import make_dataset

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolloom.schemas import RecipeError, load_recipe, parse_recipe
+from toolloom.schemas import RecipeError, load_recipe, overridden, parse_recipe
 
 
 def problem(**fields: Any) -> str:
@@ -116,3 +116,103 @@ def test_an_address_is_told_without_its_password() -> None:
         parse_recipe({"name": "toy", "model": {"base_url": "ftp://me:open-sesame@host/v1"}}, "x")
     assert "ftp://host/v1" in str(error.value)
     assert "open-sesame" not in str(error.value)
+
+
+FILE = """
+name: toy
+seed: 2
+queries: {count: 40, abilities: {call: 3, retrieve_call: 1}}
+languages: [English, German]
+agents: {tester: {temperature: 0.2}}
+prices: %s
+"""
+
+
+def test_fields_of_a_recipe_can_be_replaced(tmp_path: Path) -> None:
+    """Mappings are merged, lists and values replaced, and what is not named stays; a recipe given
+    by its fields is like its file, and names of files mean what they mean in it."""
+    prices, path = tmp_path / "prices.yaml", tmp_path / "toy.yaml"
+    prices.write_text("m: {prompt: 1, completion: 2}")
+    path.write_text(FILE % prices)
+    over: dict[str, Any] = {
+        "seed": 9,
+        "queries": {"count": 5, "abilities": {"call": 0}},
+        "languages": ["French"],
+        "agents": {"tester": {"model": "big"}},
+        "prices": {"n": {"prompt": 1, "completion": 1}},
+    }
+    made = overridden(path, over)
+    assert (made.name, made.seed, made.queries.count) == ("toy", 9, 5)
+    assert [*made.queries.abilities.values()] == [0, 1]
+    assert made.languages == ("French",)
+    assert made.agents == {"tester": {"temperature": 0.2, "model": "big"}}
+    assert set(made.prices) == {"m", "n"}
+    assert overridden(str(path), {}) == load_recipe(path)
+    assert overridden(load_recipe(path).model_dump(mode="json"), over) == made
+
+
+@pytest.mark.parametrize(
+    ("over", "message"),
+    [
+        ({"queries": {"cuont": 1}}, "queries.cuont (from the overrides): unknown field; did you"),
+        ({"queries": {"count": 0}}, "queries.count (from the overrides): Input should be"),
+        ({"queries": 3}, "queries (from the overrides): Input should be"),
+        (
+            {"agents": {"api": {"retry": {"trys": 1}}}, "shard_size": 3},
+            "agents.api.retry.trys (from the overrides):",
+        ),
+        ({"agents": {"nobody": {"model": "m"}}}, "agents.nobody (from the overrides): Input"),
+        ({"seed": 1}, "shard_size: Input should be a valid integer"),
+    ],
+)
+def test_a_mistake_in_the_overrides_is_told_to_be_theirs(
+    tmp_path: Path, over: dict[str, Any], message: str
+) -> None:
+    """Each mistake is named as in a file, and one that the file made is not put down to them."""
+    path = tmp_path / "toy.yaml"
+    path.write_text("name: toy\nshard_size: many")
+    with pytest.raises(RecipeError) as caught:
+        overridden(path, over)
+    assert str(caught.value).startswith(f"{path} with the overrides is not a valid recipe:\n")
+    assert message in str(caught.value)
+
+
+def test_overrides_are_a_mapping(tmp_path: Path) -> None:
+    """And a recipe that is none, or not there, is told as without them."""
+    for recipe, over, message in (
+        ({"name": "toy"}, ["seed"], "overrides: are a mapping"),
+        (["toy"], {"seed": 1}, "the parameter `recipe`: a recipe is a mapping"),
+        (str(tmp_path / "none.yaml"), {}, "none.yaml: cannot be read"),
+    ):
+        with pytest.raises(RecipeError, match=message):
+            overridden(recipe, over)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: toy\nseed: 2026-13-01", "is not valid YAML: month must be"),
+        ("name: " + "[" * 3000, "is nested too deeply for a recipe"),
+        ('name: toy\nprices: "\\0"', "is not valid YAML: embedded null byte"),
+    ],
+)
+def test_what_cannot_be_read_is_a_mistake_of_the_recipe(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    """Also where it is no mistake of YAML's grammar."""
+    path = tmp_path / "toy.yaml"
+    path.write_text(text)
+    with pytest.raises(RecipeError, match=message):
+        load_recipe(path)
+
+
+def test_a_file_without_prices_is_not_shown(tmp_path: Path) -> None:
+    """Whoever may set `prices` need not be one who may read what a path leads to; and a long
+    value is shown by its beginning."""
+    path = tmp_path / "keys.txt"
+    path.write_text("open-sesame")
+    for recipe, over in (({}, {"prices": str(path)}), ({"prices": str(path)}, {"prices": {}})):
+        with pytest.raises(RecipeError, match="holds no prices") as caught:
+            overridden({"name": "toy", **recipe}, over)
+        assert "open-sesame" not in str(caught.value)
+    assert len(problem(shard_size="x" * 10_000)) < 300

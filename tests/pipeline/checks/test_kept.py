@@ -126,7 +126,7 @@ def test_what_stands_for_something_else_is_found(said: str, arguments: dict[str,
         ("Deliver on March 17th.", {"day": "2023-03-17"}),
         ("Deliver from June 1st 2022 for 3 nights.", {"end": "2022-06-04"}),
         ("Use utf-8 for /var/log/db.log.", {"encoding": "utf-8", "file": "/var/log/db.log"}),
-        ("Ask https://{host}/state on db7.example.org.", {"url": "https://db7.example.org/state"}),
+        ("Ask https://{name}.example/pets on shop.", {"page": "https://shop.example/pets"}),
     ],
 )
 def test_what_a_person_infers_is_not_called_wrong(said: str, arguments: dict[str, Any]) -> None:

@@ -20,8 +20,9 @@ from toolloom.pipeline.job import legs, shards_in_flight
 from toolloom.pipeline.report import count
 from toolloom.pipeline.runner import preview, run
 from toolloom.pipeline.stage import Sifted, Sifting, Stage
+from toolloom.pipeline.stage_files import StageMark
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store import PlannedStage, RunFolder, StageMark
+from toolloom.pipeline.store import PlannedStage, RunFolder
 from toolloom.pipeline.watch import Watch
 from toolloom.schemas import Query, Recipe, RecipeError, Record, Rejected, Sample
 
@@ -188,7 +189,7 @@ async def test_a_cancelled_run_ends_its_thread(tmp_path: Path) -> None:
         for number, line in enumerate(given.rows):
             loop.call_soon_threadsafe(begun.set)
             seen.append(number)
-            time.sleep(0.05)
+            time.sleep(0.3)
             yield line
 
     stages = (toys.DOMAINS, toys.QUERIES, toys.TESTED, Stage("s", "", Sample, Sample, sift=slow))

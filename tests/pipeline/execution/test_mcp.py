@@ -82,7 +82,7 @@ async def test_a_slow_call_ends_at_the_time_limit(server: Server) -> None:
         result = await session.call("nap", {"seconds": 60})
     assert result.failure is Failure.TIME_LIMIT
     assert result.observation.error == "No answer within 0.5 seconds."
-    assert asyncio.get_running_loop().time() - began < 5
+    assert asyncio.get_running_loop().time() - began < 30
 
 
 async def test_a_server_that_dies_is_a_crash(server: Server) -> None:

@@ -275,7 +275,7 @@ async def test_after_an_end_the_state_is_brought_about_again(
     put, other = tool("put", reference="sums.py"), tool(end, reference="sums.py")
 
     async def play() -> list[Any]:
-        async with Workshop([sums(time_limit=1)], cache, 0).session("s1") as session:
+        async with Workshop([sums(time_limit=5)], cache, 0).session("s1") as session:
             return [
                 await session.run(put, {"number": 5}),
                 await session.run(other, {}),
@@ -303,7 +303,7 @@ async def test_one_sample_may_use_several_sources(
                 (await session.run(tool("put", reference="sums.py"), {"number": 1})),
             ]
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         played = await asyncio.gather(*(play(f"s{i}") for i in range(3)))
     assert [[e.observation.response for e in p] for p in played] == [
         [1, {"memory": 1, "file": 1}, 2]

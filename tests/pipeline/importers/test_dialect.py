@@ -75,7 +75,7 @@ def booked(schema: Any, budget: Budget = PARAMETERS) -> list[tuple[str, str]]:
 
 
 @given(SCHEMAS, st.sampled_from([PARAMETERS, RETURNS, Budget(bytes=150, depth=2)]))
-@settings(max_examples=300, deadline=2_000)
+@settings(max_examples=300, deadline=None)
 def test_whatever_goes_in_a_valid_schema_within_the_budget_comes_out(
     schema: Any, budget: Budget
 ) -> None:
@@ -168,7 +168,7 @@ def test_objects_that_hold_themselves_end(key: str) -> None:
     )
     start = time.perf_counter()
     found = read(schema)
-    assert time.perf_counter() - start < 2
+    assert time.perf_counter() - start < 20  # without a bound: hours
     Draft202012Validator.check_schema(found)
 
 
@@ -179,7 +179,7 @@ def test_objects_that_multiply_stay_within_the_budget() -> None:
         laugh = {"allOf": [laugh] * 9, "properties": {f"a{n}": laugh for n in range(9)}}
     start = time.perf_counter()
     found = read({"properties": {"ha": laugh}, "default": laugh})
-    assert time.perf_counter() - start < 2
+    assert time.perf_counter() - start < 20  # without a bound: hours
     assert len(canonical(found)) <= PARAMETERS.bytes
 
 
@@ -353,7 +353,7 @@ def test_choices_that_multiply_are_not_compared() -> None:
 
     start = time.perf_counter()
     found = read({"enum": ["a", laugh()], "allOf": [{"enum": [laugh(), "a", "b"]}]})
-    assert time.perf_counter() - start < 2
+    assert time.perf_counter() - start < 20  # without a bound: hours
     assert found == {"type": "string", "enum": ["a"]}
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import datetime as dt
 import random
 import re
-import time
 from typing import Any
 
 import jsonschema
@@ -166,16 +165,15 @@ def test_nesting_is_bounded() -> None:
         drawn("x", schema)
 
 
+@pytest.mark.timeout(60)
 def test_tries_in_tries_do_not_multiply() -> None:
     """A schema that refuses everything, at each of its levels, is soon given up."""
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(4):
         items = {"type": "array", "items": schema, "minItems": 9, "not": {}}
         schema = {"properties": {"city": items, "town": items}, "required": ["city"], "not": {}}
-    started = time.monotonic()
     with pytest.raises(NoValue):
         drawn("x", schema)
-    assert time.monotonic() - started < 5
 
 
 def test_identities_are_drawn_where_nothing_tells_more() -> None:

@@ -1,0 +1,45 @@
+"""APIs of a harbour, and `toolloom apis`, called on pools of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from toolloom.cli import app
+from toolloom.pipeline.pool.folder import PoolFolder
+from toolloom.schemas import Api, Source
+
+HOSTILE = "\x1b[2J\x07\u202egnp.exe"
+
+
+def api(name: str, **changes: Any) -> Api:
+    fields: dict[str, Any] = {
+        "category": "Sea",
+        "tool": "Harbour",
+        "name": name,
+        "function": name,
+        "description": f"Tell the {name} of a harbour.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "place": {"type": "string", "description": "name of a town"},
+                "kinds": {"type": "array", "items": {"type": "string"}},
+                "day": {"enum": ["today", "tomorrow"]},
+            },
+            "required": ["place"],
+        },
+        "returns": {"type": "object", "properties": {"answer": {"type": "string"}}},
+        "source": Source(kind="openai", reference="sea.json", licence="CC0-1.0"),
+        "collections": ("coast",),
+    }
+    return Api(**{**fields, **changes})
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["apis", *arguments])
+
+
+def pool(name: str) -> PoolFolder:
+    return PoolFolder(Path("outputs/pools") / name)

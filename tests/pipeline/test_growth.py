@@ -1,0 +1,283 @@
+"""A dataset that grows: new queries of a split, beside all that it has."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import beside
+import pytest
+import toys
+from growing import Maker, faults, files, grow, make, recipe, rows
+
+from toolloom.pipeline.diff import compare
+from toolloom.pipeline.regenerate import plan_growth, plan_regeneration
+from toolloom.pipeline.stage import Sifting
+from toolloom.pipeline.store import RunFolder
+from toolloom.pipeline.versions import versions
+from toolloom.schemas import (
+    EndpointDown,
+    Need,
+    NothingFound,
+    Reason,
+    RecipeError,
+    Record,
+    Regeneration,
+    Split,
+    StoreError,
+)
+
+TABLES = ("samples", "sft", "instructions", "planning", "rejected")
+BOTH: dict[str, Any] = {"expand": {"rows": 5}, "rewrite": {"votes": 0}}
+
+
+@pytest.mark.parametrize("also", [{}, BOTH])
+async def test_a_dataset_grows_by_versions(tmp_path: Path, also: dict[str, Any]) -> None:
+    """Each has the rows of the one before in their places and new ones after them, tests keep
+    their bytes, and each holds by itself and against its parent."""
+    made = [await grow(tmp_path, **also) for _ in range(3)]
+    assert [version.number for version in made] == ["1.0.0", "1.1.0", "1.2.0"]
+    for before, after in pairwise(made):
+        for config in TABLES:
+            old, new = rows(before, config), rows(after, config)
+            assert new[: len(old)] == old
+            assert len(new) > len(old) or not old
+        assert files(after, "train") == files(before, "train")
+        assert after.manifest["parent"]["version"] == before.number
+        assert after.manifest["extended"]["rows"]["samples"].keys() == {"train"}
+        [train] = [d for d in compare(before, after).rows if d.split == "train"]
+        assert (train.same, train.removed, train.changed) == (train.before, 0, 0)
+        assert faults(after) == []
+    last = made[-1]
+    ids = [row["id"] for row in rows(last, "samples")]
+    assert len(set(ids)) == len(ids)
+    assert {i.split("-")[1] for i in ids} == {"0", "1", "2"}
+    assert len(last.manifest["splits"]["train"]["runs"]) == 3
+    card = (last.path / "README.md").read_text()
+    assert "the split `train` was grown by new queries" in card
+    if also:
+        added = {*ids} - {row["id"] for row in rows(made[0], "samples")}
+        assert sum("-x" in name for name in added) == 10
+        samples = {name for name in ids if "-x" not in name}
+        assert {row["sample"] for row in rows(last, "instructions")} == samples
+
+
+async def test_what_is_published_is_not_repeated(tmp_path: Path) -> None:
+    """A row that says what one of the version says is rejected, also in the split that grows."""
+
+    def says(need: Need) -> str:
+        return need.id[-6:] if need.id.startswith("train") else need.id
+
+    await grow(tmp_path, Maker(says=says))
+    made = await make(tmp_path, plan_growth(tmp_path, recipe()), Maker(says=says))
+    assert made.published is None
+    told = [row["detail"] for row in RunFolder(Path(made.summary.path)).rejected()]
+    assert "The user says the same as in train-0-000000 in toy/1.0.0." in told
+
+
+async def test_a_growth_asks_only_for_its_own_queries(tmp_path: Path) -> None:
+    """As many as the recipe draws for the split, with the next seed; no other, no domain, no API."""
+    whole, more = Maker(), Maker()
+    first = await grow(tmp_path, whole)
+    second = await grow(tmp_path, more)
+    assert all(name.startswith("train-1-") for name in more.asked)
+    assert len(more.asked) == sum(name.startswith("train-0-") for name in whole.asked)
+    again = Maker()
+    third = await grow(tmp_path, again, queries={"count": 120, "distractors": 1})
+    assert len(again.asked) == 2 * len(more.asked)
+    assert first.manifest["apis"] == second.manifest["apis"] == third.manifest["apis"]
+
+
+async def test_a_growth_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    """It is planned again as it was, nothing that is on the disk is worked on twice, and it ends
+    with the bytes of one that was never stopped."""
+    broken, unbroken, asked = tmp_path / "broken", tmp_path / "unbroken", list[str]()
+    for outputs in (broken, unbroken):
+        await grow(outputs)
+    plans = []
+    for after in (9, 13):
+        maker = Maker(dies_after=after)
+        plans.append(plan_growth(broken, recipe()))
+        with pytest.raises(EndpointDown):
+            await make(broken, plans[-1], maker)
+        asked.append(min(maker.asked))
+    made = [await grow(outputs) for outputs in (broken, unbroken)]
+    assert plans[0] == plans[1]
+    assert asked[0] < asked[1]
+    assert len({(each.path / "SHA256SUMS").read_bytes() for each in made}) == 1
+
+
+async def test_a_growth_that_was_not_published_is_published(tmp_path: Path) -> None:
+    """Killed after its last stage it is planned once more; published, the next one follows."""
+    await grow(tmp_path)
+    planned = plan_growth(tmp_path, recipe())
+    made = await make(tmp_path, planned)
+    assert made.published
+    made.published.path.rename(tmp_path / "away")
+    assert plan_growth(tmp_path, recipe()) == planned
+    maker = Maker()
+    assert (await grow(tmp_path, maker)).number == "1.1.0"
+    assert maker.asked == []
+    assert plan_growth(tmp_path, recipe()).seed == planned.seed + 1
+
+
+async def test_nothing_accepted_makes_no_version(tmp_path: Path) -> None:
+    """And the next plan takes the next seed, also at the very first run; a recipe of one's own
+    seed begins there."""
+    for seed in (4, 5):
+        planned = plan_growth(tmp_path, recipe(seed=4))
+        assert (planned.seed, planned.regenerate) == (seed, None)
+        assert (await make(tmp_path, planned, Maker(accepts=False))).published is None
+    await grow(tmp_path, seed=4)
+    for seed in (7, 8):
+        planned = plan_growth(tmp_path, recipe(seed=4))
+        assert planned.seed == seed
+        assert (await make(tmp_path, planned, Maker(accepts=False))).published is None
+    assert plan_growth(tmp_path, recipe(seed=4)).seed == 9
+    assert [v.number for v in versions(tmp_path / "datasets" / "toy")] == ["1.0.0"]
+
+
+async def test_a_recipe_may_change_between_growths(tmp_path: Path) -> None:
+    """Its queries and models count; the APIs and the plan of splits stay those of the version."""
+    first = await grow(tmp_path)
+    changed = recipe(
+        splits={"train": 1},
+        apis={"domains": 9},
+        model={"base_url": "http://127.0.0.1:9/v1", "model": "other"},
+        seed=70,
+        extend={"version": "toy/0.1.0", "content": "x"},
+        expand={"rows": 80, "splits": ["train", "validation"]},
+    )
+    planned = plan_growth(tmp_path, changed)
+    assert planned.regenerate == Regeneration(
+        version=first.label, content=first.manifest["content"], split=Split.TRAIN, keep=True
+    )
+    assert (planned.seed, planned.extend, planned.model.model) == (1, None, "other")
+    assert planned.splits == recipe().splits
+    assert planned.expand and planned.expand.rows == 69  # 0.6 of 0.7 parts, by the version's plan
+    second = (await make(tmp_path, planned)).published
+    assert second and second.version.number == "1.1.0"
+    assert second.version.manifest["plan"] == first.manifest["plan"]
+    assert second.version.manifest["apis"] == first.manifest["apis"]
+
+
+async def test_a_seed_is_used_once_for_a_split(tmp_path: Path) -> None:
+    """The next one is after the highest; one that was used is refused, and shows its version if
+    that is the latest."""
+    await grow(tmp_path)
+    once = plan_regeneration(tmp_path, "toy", "train", keep=True, seed=6)
+    made = await make(tmp_path, once)
+    assert plan_regeneration(tmp_path, "toy", "train", keep=True, seed=6) == once
+    assert plan_growth(tmp_path, recipe()).seed == 7
+    assert made.published and made.published.version.number == "1.1.0"
+    with pytest.raises(RecipeError, match=r"seed 0: .* toy/1.1.0 were drawn with it already"):
+        plan_regeneration(tmp_path, "toy", "train", keep=True, seed=0)
+    with pytest.raises(RecipeError, match="exclude each other"):
+        plan_regeneration(tmp_path, "toy", "train", keep=True, only_rejected=True)
+    with pytest.raises(ValueError, match="exclude each other"):
+        Regeneration(version="a", content="b", split=Split.TRAIN, keep=True, only_rejected=True)
+
+
+async def test_a_test_that_grows_is_a_new_major_version(tmp_path: Path) -> None:
+    """Figures of it can no longer be compared; then the first way is open again."""
+    await grow(tmp_path)
+    planned = plan_growth(tmp_path, recipe(), "test_tool")
+    made = (await make(tmp_path, planned)).published
+    assert made and made.version.number == "2.0.0"
+    assert faults(made.version) == []
+    assert (await grow(tmp_path)).number == "2.1.0"
+
+
+async def test_a_grown_split_can_be_made_anew_and_tried_again(tmp_path: Path) -> None:
+    """What was rejected of all its runs is tried again; made anew, none of its rows is left."""
+    for _ in range(2):
+        second = await grow(tmp_path)
+    again = plan_regeneration(tmp_path, "toy", "train", only_rejected=True)
+    third = (await make(tmp_path, again)).published
+    assert third and third.version.number == "1.2.0"
+    assert len(rows(third.version, "samples")) > len(rows(second, "samples"))
+    assert plan_growth(tmp_path, recipe()).seed == 3
+    anew = (await make(tmp_path, plan_regeneration(tmp_path, "toy", "train"))).published
+    assert anew
+    assert {row["id"].split("-")[1] for row in rows(anew.version, "samples")} == {"3"}
+    assert faults(third.version) == faults(anew.version) == []
+    assert faults(await grow(tmp_path)) == []
+
+
+async def test_what_is_tried_again_leaves_the_recipe_as_it_was(tmp_path: Path) -> None:
+    """A run that tries again makes no rows of templates; the next that draws queries does."""
+    await grow(tmp_path, **BOTH)
+    again = plan_regeneration(tmp_path, "toy", "train", only_rejected=True)
+    assert (await make(tmp_path, again)).published and again.expand is None
+    for keep in (False, True):
+        planned = plan_regeneration(tmp_path, "toy", "train", keep=keep)
+        assert (planned.seed, planned.expand and planned.expand.rows) == (2, 5)
+
+
+async def test_what_cannot_be_grown_is_named(tmp_path: Path) -> None:
+    """A split that is none or not there, a damaged manifest, versions of an older layout."""
+    with pytest.raises(NothingFound, match="There is no split 'trian'"):
+        plan_growth(tmp_path, recipe(), "trian")
+    first = await grow(tmp_path, splits={**toys.ALL_IN_TRAIN})
+    with pytest.raises(NothingFound, match="has no split 'test_tool'"):
+        plan_growth(tmp_path, recipe(), "test_tool")
+    path = first.path / "manifest.json"
+    sound = json.loads(path.read_text())
+    for damage in (
+        {"splits": []},
+        {"splits": {"train": {}}},
+        {"runs": []},
+        {"plan": 3},
+        {"content": 3},
+    ):
+        path.write_text(json.dumps({**sound, **damage}))
+        with pytest.raises(StoreError, match="is damaged"):
+            plan_growth(tmp_path, recipe())
+    path.write_text(json.dumps({**sound, "extended": {}}))
+    assert plan_regeneration(tmp_path, "toy", "train", keep=True, seed=9).seed == 9
+    path.write_text(json.dumps({**sound, "layout": 1}))
+    with pytest.raises(StoreError, match="an older toolloom"):
+        plan_growth(tmp_path, recipe())
+    path.unlink()
+    with pytest.raises(StoreError, match="cannot be read"):
+        plan_growth(tmp_path, recipe())
+    first.path.rename(first.path.with_name("v1"))
+    (first.path.with_name("v1") / "manifest.json").write_text("{}")
+    with pytest.raises(StoreError, match="older toolloom, which had other numbers"):
+        plan_growth(tmp_path, recipe())
+
+
+def test_the_ids_of_other_runs_are_as_they_were() -> None:
+    """A field that is not asked for is no part of what decides the records."""
+    plain = {"version": "toy/1.0.0", "content": "c", "split": "train"}
+    assert "keep" not in recipe(regenerate=plain).identity["regenerate"]
+    kept = recipe(regenerate={**plain, "keep": True})
+    assert kept.run_id != recipe(regenerate=plain).run_id
+
+
+async def test_what_fell_without_a_split_is_added_to(tmp_path: Path) -> None:
+    """An API of which no template can be asked is no row of the split that is drawn for, whether
+    that grows or is made anew."""
+
+    def gather(given: Sifting) -> Iterator[Record]:
+        yield from beside.gather_templates(given)
+        undrawn = toys.api().model_copy(update={"name": f"of-seed-{given.recipe.seed}"})
+        yield toys.rejected(undrawn, "templates", Reason.NOTHING_TO_DRAW)
+
+    maker = Maker()
+    templates = dataclasses.replace(beside.TEMPLATES, gather=gather)
+    maker.stages = tuple(templates if s is beside.TEMPLATES else s for s in maker.stages)
+    planned = recipe(expand={"rows": 3})
+    fallen = []
+    for anew in (False, False, True):
+        after = plan_regeneration(tmp_path, "toy", "train") if anew else None
+        made = await make(tmp_path, after or plan_growth(tmp_path, planned), maker)
+        assert made.published
+        fallen.append([row["id"] for row in rows(made.published.version, "rejected", "apis")])
+        assert faults(made.published.version) == []
+    assert [len(ids) for ids in fallen] == [2, 3, 4]
+    assert (fallen[1][:2], fallen[2][:3]) == (fallen[0], fallen[1])

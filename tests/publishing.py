@@ -1,0 +1,32 @@
+"""Finished runs of records made by hand, and the versions that are published of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import toys
+
+from toolloom.pipeline.jsonl import record_line
+from toolloom.pipeline.publish import Published, publish
+from toolloom.pipeline.stage_files import Use
+from toolloom.pipeline.store import PlannedStage, RunFolder
+from toolloom.schemas import Rejected, Sample
+
+
+def finished_run(
+    outputs: Path, samples: list[Sample], rejected: list[Rejected] | None = None, **changes: Any
+) -> RunFolder:
+    """A run of one stage with the records given."""
+    recipe = toys.recipe(**changes)
+    folder = RunFolder(outputs / "runs" / recipe.run_id)
+    folder.open(recipe, [PlannedStage.of(toys.TESTED)])
+    folder.stage("tested").write_shard(
+        0, map(record_line, samples), map(record_line, rejected or []), Use()
+    )
+    folder.stage("tested").finish(1, Sample, None)
+    return folder
+
+
+def published(tmp_path: Path, *samples: Sample) -> Published:
+    return publish(finished_run(tmp_path, list(samples)), tmp_path)
