@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toolloom.llm import FakeServer, Gateway, LocalServer
-    from toolloom.pipeline.publish import publish
+    from toolloom.pipeline.dataset.publish import publish
     from toolloom.pipeline.runner import make_dataset
     from toolloom.pipeline.runner import preview_recipe as preview
     from toolloom.pipeline.runner import run_recipe as run
@@ -40,7 +40,7 @@ _HOMES = {
     "LocalServer": ("toolloom.llm", "LocalServer"),
     "make_dataset": ("toolloom.pipeline.runner", "make_dataset"),
     "preview": ("toolloom.pipeline.runner", "preview_recipe"),
-    "publish": ("toolloom.pipeline.publish", "publish"),
+    "publish": ("toolloom.pipeline.dataset.publish", "publish"),
     "run": ("toolloom.pipeline.runner", "run_recipe"),
 }
 

@@ -26,17 +26,17 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
-from toolloom.orchestration import clusters
-from toolloom.orchestration.growth import Growth, told
-from toolloom.orchestration.secrecy import hidden, hide_in_logs
 from toolloom.pipeline import job, runner
 from toolloom.pipeline.extend import parsed_plan, plan_extension
-from toolloom.pipeline.locks import version_lock
-from toolloom.pipeline.mirror import opened
+from toolloom.pipeline.orchestration import clusters
+from toolloom.pipeline.orchestration.growth import Growth, told
+from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs
 from toolloom.pipeline.regenerate import plan_regeneration
-from toolloom.pipeline.secrets import SECRETS, keys_of
 from toolloom.pipeline.stage import Stage
-from toolloom.pipeline.stage_files import Mark
+from toolloom.pipeline.store.locks import version_lock
+from toolloom.pipeline.store.mirror import opened
+from toolloom.pipeline.store.secrets import SECRETS, keys_of
+from toolloom.pipeline.store.stage_files import Mark
 from toolloom.schemas import (
     ExpansionPlan,
     Recipe,

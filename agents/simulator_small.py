@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from toolloom.agents.choices import choices, nearest, offers, parts
-from toolloom.agents.execution import Search
 from toolloom.agents.ledger import Ledger
 from toolloom.agents.plan import (
     Act,
@@ -38,6 +37,7 @@ from toolloom.agents.wording import (
     wish,
 )
 from toolloom.llm import Answer, Misfit, Model, Unusable, Usage, ask
+from toolloom.pipeline.apis.execution.executor import Search
 from toolloom.prompts import render
 from toolloom.schemas import (
     API_SEARCH,

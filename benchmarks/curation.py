@@ -23,8 +23,8 @@ from typing import Any
 from toolloom.pipeline.curation.duplicates import deduplicate
 from toolloom.pipeline.curation.rows import folded, instruction
 from toolloom.pipeline.curation.shingles import jaccard, text_parts
-from toolloom.pipeline.jsonl import Rows, to_line, write_lines
 from toolloom.pipeline.stage import Sifting
+from toolloom.pipeline.store.files import Rows, to_line, write_lines
 from toolloom.schemas import parse_recipe
 
 SIZES = (10_000, 100_000, 1_000_000)

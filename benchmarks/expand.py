@@ -37,14 +37,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 import verify as dialogues
 
-from toolloom.pipeline.configs import SFT, samples_row, sft_row
-from toolloom.pipeline.expansion.expand import expand
-from toolloom.pipeline.expansion.mould import Mould, text_of
-from toolloom.pipeline.expansion.pieces import MARK
-from toolloom.pipeline.expansion.writing import write_expansion
-from toolloom.pipeline.jsonl import Rows, read_lines, read_records, record_line, write_lines
+from toolloom.pipeline.dataset.configs import SFT, samples_row, sft_row
+from toolloom.pipeline.dataset.unfolding.mould import Mould, text_of
+from toolloom.pipeline.dataset.unfolding.pieces import MARK
+from toolloom.pipeline.dataset.unfolding.writing import write_expansion
 from toolloom.pipeline.stage import Sifting
-from toolloom.pipeline.tables import Tables, schema_of
+from toolloom.pipeline.store.files import Rows, read_lines, read_records, record_line, write_lines
+from toolloom.pipeline.store.tables import Tables, schema_of
+from toolloom.pipeline.templates.expand import expand
 from toolloom.schemas import Choice, Expansion, Rejected, Template, marker, parse_recipe
 
 SEED = 7

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from jsonschema import Draft202012Validator
 
-from toolloom.pipeline.importers.ledger import Ledger
-from toolloom.pipeline.importers.openapi import read
+from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.openapi import read
 from toolloom.schemas import Api, ImportFailed
 
 HEAD = (

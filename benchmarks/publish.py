@@ -29,10 +29,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.jsonl import record_line, to_line
-from toolloom.pipeline.publish import publish
-from toolloom.pipeline.stage_files import Use
-from toolloom.pipeline.store import PlannedStage, RunFolder
+from toolloom.pipeline.dataset.publish import publish
+from toolloom.pipeline.store.files import record_line, to_line
+from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import (
     Ability,
     Api,

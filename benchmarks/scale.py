@@ -28,8 +28,8 @@ from typing import Any
 from rich.console import Console
 
 from toolloom.llm.cache import Cache, Entry
-from toolloom.pipeline.stage_files import StageFolder, Use
-from toolloom.pipeline.store import RunFolder
+from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.stage_files import StageFolder, Use
 from toolloom.schemas import Sample
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # for `postgres`
@@ -48,7 +48,7 @@ shard_size: 32
 DRIVE = """
 import sys
 if __name__ == "__main__":
-    from toolloom.orchestration import machines
+    from toolloom.pipeline.orchestration import machines
     machines.LOCAL = int(sys.argv.pop(1))
     from toolloom.cli import main
     main()

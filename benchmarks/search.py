@@ -23,9 +23,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from toolloom.llm import Embedder, Gateway
-from toolloom.pipeline.retrieval import Finder, ndcg
-from toolloom.pipeline.store import find_run
-from toolloom.pipeline.versions import find_version
+from toolloom.pipeline.apis.search import Finder, ndcg
+from toolloom.pipeline.store.run import find_run
+from toolloom.pipeline.store.version import find_version
 from toolloom.schemas import Api, Endpoint, NothingFound, Sample, SearchPlan, ToolloomError
 
 DEPTHS = (1, 5)
@@ -72,8 +72,8 @@ def _needed(sample: Sample) -> tuple[Api, ...]:
 
 def of_api_bank(path: Path) -> Task:
     """API-Bank's annotated searches. Raises ImportFailed."""
-    from toolloom.pipeline.importers import api_bank
-    from toolloom.pipeline.importers.ledger import Ledger
+    from toolloom.pipeline.formats.importers import api_bank
+    from toolloom.pipeline.formats.importers.ledger import Ledger
 
     apis = _unique(api_bank.read(path, Ledger(str(path))))
     ids = {api.name: api.id for api in apis}

@@ -30,11 +30,11 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.jsonl import record_line
-from toolloom.pipeline.publish import publish, sha256
-from toolloom.pipeline.stage_files import Use
-from toolloom.pipeline.store import PlannedStage, RunFolder
-from toolloom.pipeline.verify import verify
+from toolloom.pipeline.dataset.publish import publish, sha256
+from toolloom.pipeline.dataset.verify import verify
+from toolloom.pipeline.store.files import record_line
+from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import (
     API_SEARCH,
     Ability,

@@ -14,7 +14,7 @@ from toolloom.cli.imports import import_
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from toolloom.pipeline.pool.folder import PoolFolder
+    from toolloom.pipeline.apis.pool.folder import PoolFolder
     from toolloom.schemas import Api, Endpoint
 
 app = typer.Typer(
@@ -47,8 +47,8 @@ def list_(
 
     Example: `toolloom apis list shop --category Payments`
     """
-    from toolloom.pipeline.pool.folder import find_pool
-    from toolloom.pipeline.screen_apis import list_view
+    from toolloom.pipeline.apis.pool.folder import find_pool
+    from toolloom.pipeline.pages.screens.apis import list_view
 
     folder = find_pool(outputs, pool)
     if category is not None:
@@ -80,8 +80,8 @@ def show(
 
     Example: `toolloom apis show shop create_order --json`
     """
-    from toolloom.pipeline.pool.folder import find_pool
-    from toolloom.pipeline.screen_apis import api_view, safe_json
+    from toolloom.pipeline.apis.pool.folder import find_pool
+    from toolloom.pipeline.pages.screens.apis import api_view, safe_json
 
     folder = find_pool(outputs, pool)
     found = _find(folder, api)
@@ -115,9 +115,9 @@ def stats(pool: PoolName, outputs: Outputs = HERE) -> None:
 
     Example: `toolloom apis stats shop`
     """
-    from toolloom.pipeline.pool.counts import count_pool
-    from toolloom.pipeline.pool.folder import find_pool
-    from toolloom.pipeline.screen_apis import pool_view
+    from toolloom.pipeline.apis.pool.counts import count_pool
+    from toolloom.pipeline.apis.pool.folder import find_pool
+    from toolloom.pipeline.pages.screens.apis import pool_view
 
     folder = find_pool(outputs, pool)
     say(f"Pool {folder.name}", "", pool_view(count_pool(folder)))
@@ -145,9 +145,9 @@ def filter_(
 
     Examples: `toolloom apis filter shop --dry-run`, `toolloom apis filter shop --into good`
     """
-    from toolloom.pipeline.pool import quality
-    from toolloom.pipeline.pool.folder import find_pool, open_pool
-    from toolloom.pipeline.screen_apis import rules_view
+    from toolloom.pipeline.apis.pool import quality
+    from toolloom.pipeline.apis.pool.folder import find_pool, open_pool
+    from toolloom.pipeline.pages.screens.apis import rules_view
     from toolloom.schemas import NothingFound
 
     for name in rule or ():
@@ -189,8 +189,8 @@ def search(
 
     Example: `toolloom apis search shop "refund a payment" -n 3`
     """
-    from toolloom.pipeline.pool.folder import find_pool
-    from toolloom.pipeline.screen_apis import list_view
+    from toolloom.pipeline.apis.pool.folder import find_pool
+    from toolloom.pipeline.pages.screens.apis import list_view
 
     endpoint = _endpoint(embeddings, model, key_env)
     folder = find_pool(outputs, pool)
@@ -223,7 +223,7 @@ async def _rank(
     apis: list[Api], words: str, k: int, endpoint: Endpoint | None, outputs: Path
 ) -> list[Api]:
     """By BM25, or by meaning; vectors that were made before come from the cache."""
-    from toolloom.pipeline.retrieval import Finder
+    from toolloom.pipeline.apis.search import Finder
     from toolloom.schemas.recipe import SearchPlan
 
     if endpoint is None:

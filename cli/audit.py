@@ -14,7 +14,7 @@ from toolloom.cli import logs
 from toolloom.cli.console import NOTHING_ACCEPTED, known, say
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.audit.audit import Report
+    from toolloom.pipeline.formats.audit.audit import Report
 
 _EVERY = 5.0  # seconds between two lines of progress
 
@@ -46,9 +46,9 @@ def audit(
 
     Example: `toolloom audit train.jsonl --format openai --flagged flagged.jsonl`
     """
-    from toolloom.pipeline.audit import audit as audits
-    from toolloom.pipeline.audit.screen import report_view
-    from toolloom.pipeline.audit.writing import Lines, write_report
+    from toolloom.pipeline.formats.audit import audit as audits
+    from toolloom.pipeline.formats.audit.writing import Lines, write_report
+    from toolloom.pipeline.pages.screens.audit import report_view
 
     known("--format", format, [*audits.FORMATS])
     report_path = Path(json_file) if json_file not in (None, "-") else None

@@ -44,7 +44,7 @@ def stats(outputs: Outputs = HERE, cache: CacheAt = None) -> None:
 
     Example: `toolloom cache stats`
     """
-    from toolloom.pipeline.screen_cache import contents_view
+    from toolloom.pipeline.pages.screens.cache import contents_view
 
     with _stock(outputs, cache) as stock:
         say(contents_view(stock.contents()))
@@ -68,7 +68,7 @@ def prune(
 
     Example: `toolloom cache prune --older-than 30d --dry-run`
     """
-    from toolloom.pipeline.screen_cache import pruned_line
+    from toolloom.pipeline.pages.screens.cache import pruned_line
     from toolloom.schemas import NothingFound
 
     if not older_than and model is None and run is None:
@@ -94,7 +94,7 @@ def export(
     `toolloom cache export postgresql://me@host/answers`
     """
     from toolloom.llm.cache_admin import Stock
-    from toolloom.pipeline.jsonl import to_line, write_lines
+    from toolloom.pipeline.store.files import to_line, write_lines
     from toolloom.schemas import NothingFound
 
     suffix = "" if "://" in target else Path(target).suffix

@@ -48,10 +48,10 @@ def complexity(
 
     Example: `toolloom complexity shop --test test_tool --examples train`
     """
-    from toolloom.pipeline.complexity import complexity as measured
-    from toolloom.pipeline.jsonl import write_lines
-    from toolloom.pipeline.screen_complexity import report_view
-    from toolloom.pipeline.versions import find_version
+    from toolloom.pipeline.dataset.complexity import complexity as measured
+    from toolloom.pipeline.pages.screens.complexity import report_view
+    from toolloom.pipeline.store.files import write_lines
+    from toolloom.pipeline.store.version import find_version
 
     version = find_version(outputs, name)
     report = measured(version, test, examples, demonstrations=demonstrations, keep=n)

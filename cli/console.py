@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from toolloom.cli import logs
-from toolloom.pipeline.secrets import SECRETS
+from toolloom.pipeline.store.secrets import SECRETS
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def _opened(folder: str | Path) -> Path:
     """The local folder of outputs. Raises StoreError if they are in a store that is not there."""
-    from toolloom.pipeline import mirror
+    from toolloom.pipeline.store import mirror
     from toolloom.schemas import StoreError
 
     if str(folder).lower().startswith("memory:"):
@@ -49,7 +49,7 @@ Outputs = Annotated[
 
 def shown(path: Path) -> str:
     """A path of outputs as people know it: the URL in the store, if it is in one."""
-    from toolloom.pipeline import mirror
+    from toolloom.pipeline.store import mirror
 
     return mirror.shown(path)
 
@@ -78,7 +78,7 @@ def console_on(file: Any) -> Console:
 
 def say(*things: RenderableType, file: Any = None) -> None:
     """Print results, on standard output unless told otherwise."""
-    from toolloom.pipeline.screen import text
+    from toolloom.pipeline.render.terminal import text
 
     console = console_on(file or sys.stdout)
     for thing in things:
@@ -89,6 +89,6 @@ def say(*things: RenderableType, file: Any = None) -> None:
 
 def complain(message: str, event: str = "error") -> None:
     """What went wrong, in the form of all lines on standard error."""
-    from toolloom.pipeline.screen import safe
+    from toolloom.pipeline.render.terminal import safe
 
     logs.tell(safe(SECRETS.hide(message)), event)

@@ -59,8 +59,8 @@ def regenerate(
     Examples: `toolloom regenerate test_tool --dataset quickstart --seed 11`,
     `toolloom regenerate train --dataset quickstart --keep`
     """
-    from toolloom.pipeline.locks import version_lock
     from toolloom.pipeline.regenerate import plan_regeneration
+    from toolloom.pipeline.store.locks import version_lock
     from toolloom.schemas import load_recipe
 
     with version_lock(outputs, dataset, cache):
@@ -92,9 +92,9 @@ def versions(name: Name, outputs: Outputs = HERE) -> None:
 
     Example: `toolloom versions quickstart`
     """
-    from toolloom.pipeline.screen_versions import versions_view
-    from toolloom.pipeline.versions import find_version
-    from toolloom.pipeline.versions import versions as all_of
+    from toolloom.pipeline.pages.screens.versions import versions_view
+    from toolloom.pipeline.store.version import find_version
+    from toolloom.pipeline.store.version import versions as all_of
 
     latest = find_version(outputs, name)
     say(versions_view(all_of(latest.path.parent), latest.number))
@@ -116,10 +116,10 @@ def diff(
 
     Example: `toolloom diff quickstart 1.0.0 2.0.0 -n 2`
     """
-    from toolloom.pipeline.diff import compare
-    from toolloom.pipeline.jsonl import write_lines
-    from toolloom.pipeline.screen_versions import diff_view
-    from toolloom.pipeline.versions import find_version
+    from toolloom.pipeline.dataset.diff import compare
+    from toolloom.pipeline.pages.screens.versions import diff_view
+    from toolloom.pipeline.store.files import write_lines
+    from toolloom.pipeline.store.version import find_version
 
     made = compare(
         *(find_version(outputs, v if "/" in v else f"{name}/{v}") for v in (before, after)), keep=n

@@ -32,9 +32,9 @@ def estimate(
     Example: `toolloom estimate recipes/loopback.yaml -n 24`
     """
     from toolloom.pipeline import estimate as forecasts
-    from toolloom.pipeline.jsonl import write_lines
-    from toolloom.pipeline.progress import Screen
-    from toolloom.pipeline.screen_estimate import forecast_view
+    from toolloom.pipeline.pages.progress import Screen
+    from toolloom.pipeline.pages.screens.estimate import forecast_view
+    from toolloom.pipeline.store.files import write_lines
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)

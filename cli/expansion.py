@@ -97,7 +97,7 @@ def expand(
 
     Example: `toolloom expand quickstart --rows 1000`
     """
-    from toolloom.pipeline.locks import version_lock
+    from toolloom.pipeline.store.locks import version_lock
     from toolloom.schemas import ExpansionPlan
 
     _check_splits(split)
@@ -154,7 +154,7 @@ def rewrite(
 
     Example: `toolloom rewrite quickstart --votes 1`
     """
-    from toolloom.pipeline.locks import version_lock
+    from toolloom.pipeline.store.locks import version_lock
     from toolloom.schemas import RewritePlan
 
     _check_splits(split)

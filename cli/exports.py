@@ -56,10 +56,10 @@ def export(
     Examples: `toolloom export shop --format trl`,
     `toolloom export shop/1.0.0 --format openai --split train --into shop.jsonl`
     """
-    from toolloom.pipeline.export.exporting import export as write
-    from toolloom.pipeline.export.formats import NAMES, format_named
-    from toolloom.pipeline.export.view import report_view
-    from toolloom.pipeline.versions import find_version
+    from toolloom.pipeline.dataset.export.exporting import export as write
+    from toolloom.pipeline.dataset.export.formats import NAMES, format_named
+    from toolloom.pipeline.pages.screens.exports import report_view
+    from toolloom.pipeline.store.version import find_version
 
     known("--format", format_, NAMES)
     version = find_version(outputs, name)
@@ -100,10 +100,10 @@ def check_export(
 
     Example: `toolloom check-export train.jsonl --template qwen3 --template mine.jinja`
     """
-    from toolloom.pipeline.export.checking import check, detect
-    from toolloom.pipeline.export.formats import NAMES
-    from toolloom.pipeline.export.templates import choose
-    from toolloom.pipeline.export.view import checked_view, faults
+    from toolloom.pipeline.dataset.export.checking import check, detect
+    from toolloom.pipeline.dataset.export.formats import NAMES
+    from toolloom.pipeline.dataset.export.templates import choose
+    from toolloom.pipeline.pages.screens.exports import checked_view, faults
 
     known("--format", format_, NAMES)
     chosen = choose(template or [])

@@ -20,8 +20,8 @@ from toolloom.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.pool.folder import PoolFolder
-    from toolloom.pipeline.pool.importing import Outcome
+    from toolloom.pipeline.apis.pool.folder import PoolFolder
+    from toolloom.pipeline.apis.pool.importing import Outcome
 
 
 def import_(
@@ -72,10 +72,10 @@ def import_(
     Examples: `toolloom apis import openapi.yaml --into shop`,
     `toolloom apis import --mcp "mcp-server-git" --into work`
     """
-    from toolloom.pipeline.pool.folder import open_pool
-    from toolloom.pipeline.pool.importing import import_into, server
-    from toolloom.pipeline.screen_apis import Count
-    from toolloom.pipeline.ticking import Ticking
+    from toolloom.pipeline.apis.pool.folder import open_pool
+    from toolloom.pipeline.apis.pool.importing import import_into, server
+    from toolloom.pipeline.pages.screens.apis import Count
+    from toolloom.pipeline.render.ticking import Ticking
     from toolloom.schemas import ApiSource, Format, NothingFound
 
     known("--format", form, [name for name in get_args(Format) if name != "mcp"])
@@ -96,8 +96,8 @@ def import_(
 
 def _tell(outcomes: list[Outcome], pool: PoolFolder, report: str) -> None:
     """Print, write and exit with what an import came to."""
-    from toolloom.pipeline import screen_apis
-    from toolloom.pipeline.pool.importing import Failed
+    from toolloom.pipeline.apis.pool.importing import Failed
+    from toolloom.pipeline.pages.screens import apis as screen_apis
 
     failed = [one for one in outcomes if isinstance(one, Failed)]
     made = [one for one in outcomes if not isinstance(one, Failed)]
@@ -126,7 +126,7 @@ def _counted(number: int, noun: str) -> str:
 
 def _write(path: Path, content: bytes) -> None:
     """A file appears when it is whole; a device, such as /dev/stderr, is written to as it is."""
-    from toolloom.pipeline.jsonl import explain, write_lines
+    from toolloom.pipeline.store.files import explain, write_lines
 
     try:
         if path.exists() and not path.is_file():

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from toolloom.pipeline.secrets import SECRETS, keys_of
+from toolloom.pipeline.store.secrets import SECRETS, keys_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -151,6 +151,6 @@ def _write_json(line: str) -> None:
 
 def _on(console: Console) -> Callable[[str], None]:
     """Above the bars, if there are any; whatever the text holds, the terminal obeys none of it."""
-    from toolloom.pipeline.screen import text
+    from toolloom.pipeline.render.terminal import text
 
     return lambda line: console.print(text(line, "yellow"), soft_wrap=True)

@@ -40,9 +40,9 @@ def notebook(
 
     Example: `toolloom notebook quickstart`
     """
-    from toolloom.pipeline.rejections.copy import copy_notebook, write_settings
-    from toolloom.pipeline.rejections.inspection import newest_dataset
-    from toolloom.pipeline.versions import find_version
+    from toolloom.pipeline.pages.rejections.copy import copy_notebook, write_settings
+    from toolloom.pipeline.pages.rejections.inspection import newest_dataset
+    from toolloom.pipeline.store.version import find_version
 
     _need_jupyter()
     wanted = dataset or newest_dataset(outputs)

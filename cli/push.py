@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from toolloom.cli.console import HERE, Outputs, console_on, say
-from toolloom.pipeline.secrets import SECRETS
+from toolloom.pipeline.store.secrets import SECRETS
 
 
 def push(
@@ -31,11 +31,11 @@ def push(
 
     Example: `toolloom push quickstart latest me/quickstart`
     """
-    from toolloom.pipeline import push as pushing
-    from toolloom.pipeline.parcel import Load
-    from toolloom.pipeline.screen_push import pushed_lines, sent_line
-    from toolloom.pipeline.ticking import Ticking
-    from toolloom.pipeline.versions import find_version
+    from toolloom.pipeline.dataset import push as pushing
+    from toolloom.pipeline.dataset.parcel import Load
+    from toolloom.pipeline.pages.screens.push import pushed_lines, sent_line
+    from toolloom.pipeline.render.ticking import Ticking
+    from toolloom.pipeline.store.version import find_version
 
     # Otherwise it asks the Hub, beside all else, by which programs it may be run.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")

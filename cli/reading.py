@@ -11,8 +11,8 @@ from toolloom.cli.console import HERE, Outputs, known, say
 from toolloom.cli.runs import tell_templates
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.store import RunFolder
-    from toolloom.pipeline.versions import Version
+    from toolloom.pipeline.store.run import RunFolder
+    from toolloom.pipeline.store.version import Version
 
 
 def show(
@@ -32,10 +32,10 @@ def show(
     """
     from itertools import islice
 
-    from toolloom.pipeline import screen
-    from toolloom.pipeline.report import count
-    from toolloom.pipeline.screen_datasets import version_view
-    from toolloom.pipeline.versions import Version
+    from toolloom.pipeline.dataset.report import count
+    from toolloom.pipeline.pages.screens.datasets import version_view
+    from toolloom.pipeline.render import terminal
+    from toolloom.pipeline.store.version import Version
     from toolloom.schemas import Sample
 
     found = _find(outputs, what)
@@ -43,11 +43,11 @@ def show(
         say(f"Dataset {found.label}", "", version_view(found))
         samples = found.samples()
     else:
-        say(f"Run {found.id}", "", screen.counts_view(count(found)))
+        say(f"Run {found.id}", "", terminal.counts_view(count(found)))
         tell_templates(found)
         samples = map(Sample.model_validate, found.accepted())
     for sample in islice(samples, n):
-        say(screen.sample_view(sample), "")
+        say(terminal.sample_view(sample), "")
     if isinstance(found, Version):
         say("import datasets", found.load_line)
 
@@ -72,8 +72,8 @@ def rejected(
 
     Example: `toolloom rejected latest --reason ungrounded_argument -n 3`
     """
-    from toolloom.pipeline import screen
-    from toolloom.pipeline.store import find_run
+    from toolloom.pipeline.render import terminal
+    from toolloom.pipeline.store.run import find_run
     from toolloom.schemas import AgentName, Reason
 
     known("--reason", reason, list(Reason))
@@ -84,14 +84,14 @@ def rejected(
             matching += 1
             if shown < n:
                 shown += 1
-                say(screen.rejected_view(row, verbatim=raw), "")
+                say(terminal.rejected_view(row, verbatim=raw), "")
     say(f"{shown} of {matching} rejected records of {folder.id} that match.")
 
 
 def _find(outputs: Path, what: str) -> RunFolder | Version:
     """The dataset of this name, or else the run."""
-    from toolloom.pipeline.store import find_run
-    from toolloom.pipeline.versions import find_version
+    from toolloom.pipeline.store.run import find_run
+    from toolloom.pipeline.store.version import find_version
     from toolloom.schemas import NothingFound
 
     try:

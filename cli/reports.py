@@ -32,8 +32,8 @@ def report(
     """
     from toolloom.pipeline.pages import page
     from toolloom.pipeline.pages.reading import read, rows_of
-    from toolloom.pipeline.ticking import Ticking
-    from toolloom.pipeline.versions import find_version
+    from toolloom.pipeline.render.ticking import Ticking
+    from toolloom.pipeline.store.version import find_version
 
     version = find_version(outputs, dataset)
     path = page.place_of(version, output)

@@ -27,7 +27,7 @@ from toolloom.cli.console import (
 
 if TYPE_CHECKING:
     from toolloom.pipeline.runner import Made
-    from toolloom.pipeline.store import RunFolder
+    from toolloom.pipeline.store.run import RunFolder
     from toolloom.pipeline.watch import Watch
     from toolloom.schemas import Recipe
 
@@ -66,10 +66,10 @@ def validate(recipe: RecipePath) -> None:
 
     Example: `toolloom validate recipes/quickstart.yaml`
     """
-    from toolloom.pipeline.catalogue import category
+    from toolloom.pipeline.apis.catalogue import category
+    from toolloom.pipeline.apis.sources import described
     from toolloom.pipeline.curation import benchmarks
-    from toolloom.pipeline.pool.sources import described
-    from toolloom.pipeline.screen_recipe import recipe_view
+    from toolloom.pipeline.pages.screens.recipe import recipe_view
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe)
@@ -98,18 +98,19 @@ def preview(
 
     Example: `toolloom preview recipes/quickstart.yaml -n 3`
     """
-    from toolloom.pipeline import runner, screen
+    from toolloom.pipeline import runner
+    from toolloom.pipeline.render import terminal
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)
     with watched(chosen, log_json, log_level) as watch:
         seen = stopping.run(runner.preview(chosen, n, progress=watch))
     for row in seen.rejected:
-        say(screen.rejected_view(row.model_dump(mode="json")), "")
+        say(terminal.rejected_view(row.model_dump(mode="json")), "")
     for sample in seen.samples:
-        say(screen.sample_view(sample), "")
+        say(terminal.sample_view(sample), "")
     for told in seen.instructions:
-        say(screen.instruction_view(told))
+        say(terminal.instruction_view(told))
     say(f"{len(seen.samples)} accepted (shown last), {len(seen.rejected)} rejected.")
     if not seen.samples:
         raise typer.Exit(NOTHING_ACCEPTED)
@@ -158,7 +159,7 @@ def run(
 
 def watched(recipe: Recipe, log_json: bool, log_level: logs.Level | None) -> Watch:
     """The run's progress, with its log beside it."""
-    from toolloom.pipeline.progress import Journal, Screen
+    from toolloom.pipeline.pages.progress import Journal, Screen
 
     console = console_on(sys.stderr)
     logs.start(console, log_level, json_lines=log_json, recipe=recipe)
@@ -225,8 +226,8 @@ def runs_here(
             raise ClusterError("--address is that of a cluster: it needs --engine dask or ray.")
         return engine is Engine.LOCAL
     from toolloom.llm.cache import address as found
-    from toolloom.orchestration.machines import KINDS
     from toolloom.pipeline.cluster.foreman import check
+    from toolloom.pipeline.orchestration.machines import KINDS
 
     check(recipe, found(outputs, cache))
     KINDS[engine].check()
@@ -259,10 +260,10 @@ def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -
 
 def end(made: Made, outputs: Path, advice: str = "") -> None:
     """Print what a run came to. Ends with exit code 1 if nothing was accepted."""
-    from toolloom.pipeline import screen
-    from toolloom.pipeline.store import RunFolder
+    from toolloom.pipeline.render import terminal
+    from toolloom.pipeline.store.run import RunFolder
 
-    say(screen.summary_view(made.summary))
+    say(terminal.summary_view(made.summary))
     tell_templates(RunFolder(Path(made.summary.path)))
     if made.published is None:
         where = "" if outputs == HERE else f" --outputs {shown(outputs)}"
@@ -278,7 +279,7 @@ def tell_templates(run: RunFolder) -> None:
     """Print what templates cover and yield, if the run makes any."""
     if "templates" not in {stage.name for stage in run.plan}:
         return
-    from toolloom.pipeline.expansion.coverage import coverage_of, coverage_view
+    from toolloom.pipeline.dataset.expansion_coverage import coverage_of, coverage_view
 
     if coverage := coverage_of(run):
         say("", coverage_view(coverage))

@@ -36,8 +36,8 @@ def serve(
 
     Example: `toolloom serve recipes/quickstart.yaml --cron "0 2 * * *"`
     """
-    from toolloom.pipeline.mirror import shown
-    from toolloom.pipeline.secrets import SECRETS, keys_of
+    from toolloom.pipeline.store.mirror import shown
+    from toolloom.pipeline.store.secrets import SECRETS, keys_of
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe)
@@ -45,7 +45,7 @@ def serve(
     if cache:
         os.environ["TOOLLOOM_CACHE"] = cache  # where the processes of its runs look
     from toolloom import flows
-    from toolloom.orchestration.serving import Deployment, parameters
+    from toolloom.pipeline.orchestration.serving import Deployment, parameters
 
     deployment = Deployment(
         name or chosen.name, parameters(recipe, shown(outputs.absolute())), cron, timezone

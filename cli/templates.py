@@ -36,11 +36,11 @@ def preview(
     Writes nothing and asks no model. Exit code 1 if no row of a template passes the certain
     checks, 2 if there is a mistake in a file.
 
-    Examples: `toolloom expand preview templates/household.yaml`,
+    Examples: `toolloom expand preview recipes/templates/household.yaml`,
     `toolloom expand preview --dataset quickstart`
     """
-    from toolloom.pipeline.screen_templates import preview_view, totals_text
-    from toolloom.pipeline.written import preview as previews
+    from toolloom.pipeline.pages.screens.templates import preview_view, totals_text
+    from toolloom.pipeline.templates.written import preview as previews
     from toolloom.schemas import NothingFound
 
     if not paths and dataset is None:
@@ -60,9 +60,9 @@ def _templates(
     paths: list[Path], dataset: str | None, seed: int, outputs: Path
 ) -> tuple[list[Template], list[Rejected]]:
     """The templates that are asked for, and the samples that make none."""
-    from toolloom.pipeline.versions import find_version
-    from toolloom.pipeline.written.files import Given, load_templates
-    from toolloom.pipeline.written.preview import apis_of, mined
+    from toolloom.pipeline.store.version import find_version
+    from toolloom.pipeline.templates.written.files import Given, load_templates
+    from toolloom.pipeline.templates.written.preview import apis_of, mined
     from toolloom.schemas import Rejected, Template
 
     version = find_version(outputs, dataset) if dataset is not None else None

@@ -12,7 +12,7 @@ import typer
 from toolloom.cli.console import FOUND, HERE, Outputs, console_on, say
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.verify import Progress
+    from toolloom.pipeline.dataset.verify import Progress
 
 SOON, EVERY = 3, 20  # seconds until progress is told, and between its lines where there is no bar
 
@@ -34,10 +34,10 @@ def verify(
 
     Example: `toolloom verify quickstart`
     """
-    from toolloom.pipeline.jsonl import write_lines
-    from toolloom.pipeline.screen_verify import report_view
-    from toolloom.pipeline.verify import place_of
-    from toolloom.pipeline.verify import verify as verified
+    from toolloom.pipeline.dataset.verify import place_of
+    from toolloom.pipeline.dataset.verify import verify as verified
+    from toolloom.pipeline.pages.screens.verify import report_view
+    from toolloom.pipeline.store.files import write_lines
 
     report = verified(place_of(outputs, what), _progress())
     text = report.model_dump_json(indent=2) + "\n"

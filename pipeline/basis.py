@@ -14,14 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolloom.pipeline.contents import TRIED_AGAIN
 from toolloom.pipeline.curation.rows import instruction
-from toolloom.pipeline.jsonl import read_records, record_line, to_line, write_lines
+from toolloom.pipeline.dataset.contents import TRIED_AGAIN
+from toolloom.pipeline.dataset.tallies import need_of
 from toolloom.pipeline.stage import Stage
-from toolloom.pipeline.stage_files import Use
-from toolloom.pipeline.store import QUERIES, RunFolder, begun_with
-from toolloom.pipeline.tallies import need_of
-from toolloom.pipeline.versions import Version, find_version
+from toolloom.pipeline.store.files import read_records, record_line, to_line, write_lines
+from toolloom.pipeline.store.run import QUERIES, RunFolder, begun_with
+from toolloom.pipeline.store.stage_files import Use
+from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import (
     Api,
     JsonObject,

@@ -27,8 +27,8 @@ from toolloom.pipeline.job import Progress
 from toolloom.pipeline.runner import run, standard_stages
 from toolloom.pipeline.shard import use_of
 from toolloom.pipeline.stage import Context, Outcome, Sifting, Stage, planned
-from toolloom.pipeline.stage_files import Use
-from toolloom.pipeline.store import RunFolder
+from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import Brief, BudgetReached, Domain, Need, Recipe, Record
 
 QUERIES = 12  # in a sample, unless told otherwise

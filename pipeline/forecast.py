@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from toolloom.pipeline.report import Summary
+from toolloom.pipeline.dataset.report import Summary
 from toolloom.pipeline.sampling.drawing import counted
 from toolloom.pipeline.stage import Stage
-from toolloom.pipeline.stage_files import Use
+from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import ApiSource, Budget, Domain, Expansion, Recipe, Record, Seed
 
 REDRAWN = 400  # times the sample is drawn anew from itself, for the range

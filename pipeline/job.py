@@ -24,7 +24,6 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from toolloom.llm.gateway import Stats
 from toolloom.llm.log import WORK, Work
 from toolloom.pipeline.cluster.foreman import Foreman
-from toolloom.pipeline.jsonl import Rows, Stopped
 from toolloom.pipeline.shard import Part, together, work_on
 from toolloom.pipeline.stage import (
     Context,
@@ -35,8 +34,9 @@ from toolloom.pipeline.stage import (
     main_before,
     nothing_of,
 )
-from toolloom.pipeline.stage_files import Mark, StageFolder, StageMark, Use, batches
-from toolloom.pipeline.store import RunFolder
+from toolloom.pipeline.store.files import Rows, Stopped
+from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.stage_files import Mark, StageFolder, StageMark, Use, batches
 from toolloom.schemas import Recipe, Record
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from toolloom.pipeline.basis import fallen
-from toolloom.pipeline.publish import came_to_nothing
-from toolloom.pipeline.store import RunFolder
-from toolloom.pipeline.versions import Version, find_version, latest, open_version
+from toolloom.pipeline.dataset.publish import came_to_nothing
+from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.version import Version, find_version, latest, open_version
 from toolloom.schemas import (
     ExpansionPlan,
     JsonObject,

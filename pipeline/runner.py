@@ -21,13 +21,13 @@ from toolloom.pipeline.basis import Basis
 from toolloom.pipeline.cluster.foreman import Foreman, foreman
 from toolloom.pipeline.cluster.foreman import check as check_for_cluster
 from toolloom.pipeline.cluster.order import Engine
+from toolloom.pipeline.dataset.publish import Published, publish
+from toolloom.pipeline.dataset.report import Summary, summarise
 from toolloom.pipeline.extend import Ground
 from toolloom.pipeline.job import Job, Progress, RunShard, Silent, directly
-from toolloom.pipeline.mirror import opened
-from toolloom.pipeline.publish import Published, publish
-from toolloom.pipeline.report import Summary, summarise
 from toolloom.pipeline.stage import Context, Stage, planned, ready
-from toolloom.pipeline.store import PlannedStage, RunFolder
+from toolloom.pipeline.store.mirror import opened
+from toolloom.pipeline.store.run import PlannedStage, RunFolder
 from toolloom.schemas import (
     Granularity,
     Instruction,

@@ -9,9 +9,9 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from toolloom.llm.log import WORK, Work
-from toolloom.pipeline.jsonl import record_line
 from toolloom.pipeline.stage import Context, Outcome, Stage
-from toolloom.pipeline.stage_files import Use
+from toolloom.pipeline.store.files import record_line
+from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import Record
 
 T = TypeVar("T")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from toolloom.agents.outcome import Outcome
 from toolloom.llm import Gateway, Model
-from toolloom.pipeline.jsonl import Rows
+from toolloom.pipeline.store.files import Rows
 from toolloom.schemas import AgentName, Recipe, Record, Rejected
 
 if TYPE_CHECKING:  # a run opens them; reading a stage must not load numpy
-    from toolloom.pipeline.execution.session import Workshop
-    from toolloom.pipeline.retrieval import Finder
+    from toolloom.pipeline.apis.execution.session import Workshop
+    from toolloom.pipeline.apis.search import Finder
 
 __all__ = [
     "Context",
@@ -40,8 +40,8 @@ class Context:
 
     @classmethod
     def of(cls, recipe: Recipe, gateway: Gateway) -> Context:
-        from toolloom.pipeline.execution.session import Workshop
-        from toolloom.pipeline.retrieval import Finder
+        from toolloom.pipeline.apis.execution.session import Workshop
+        from toolloom.pipeline.apis.search import Finder
 
         plan = recipe.search
         embedder = gateway.embedder(plan.embeddings) if plan.embeddings else None

@@ -6,20 +6,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from toolloom.agents import api, domain, query, simulator, tester
-from toolloom.agents.execution import World
 from toolloom.agents.likeness import twin
 from toolloom.agents.outcome import Job
 from toolloom.agents.wording import Senses
-from toolloom.pipeline.catalogue import categories, category, public_apis
+from toolloom.pipeline.apis.catalogue import categories, category, public_apis
+from toolloom.pipeline.apis.execution.compression import compress
+from toolloom.pipeline.apis.execution.executor import World
+from toolloom.pipeline.apis.execution.replay import replay
+from toolloom.pipeline.apis.pool.importing import shown
+from toolloom.pipeline.apis.search import Index
+from toolloom.pipeline.apis.sources import ApiList, listed, lists_among, take
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.grounding import mentions, same, spans
 from toolloom.pipeline.checks.wording import odd_reply, odd_request
-from toolloom.pipeline.compression import compress
 from toolloom.pipeline.curation import balance, benchmarks, contamination, duplicates
-from toolloom.pipeline.execution.replay import replay
-from toolloom.pipeline.pool.importing import shown
-from toolloom.pipeline.pool.sources import ApiList, listed, lists_among, take
-from toolloom.pipeline.retrieval import Index
 from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.sampling.drawing import draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.executed import check_executed

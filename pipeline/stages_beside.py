@@ -38,7 +38,7 @@ def check_templates(recipe: Recipe) -> None:
     templates, and RecipeError for benchmarks that are not there."""
     if recipe.expand:
         from toolloom.pipeline.curation import benchmarks
-        from toolloom.pipeline.written.files import check_files
+        from toolloom.pipeline.templates.written.files import check_files
 
         _check("expand.templates", recipe.expand.templates)
         check_files(recipe.expand.templates)
@@ -48,7 +48,7 @@ def check_templates(recipe: Recipe) -> None:
 def check_seeds(recipe: Recipe) -> None:
     """Raises RecipeError if files of solution trees are not there, or hold none."""
     if recipe.rewrite:
-        from toolloom.pipeline.rewriting.toolbench_seeds import check
+        from toolloom.pipeline.formats.toolbench_seeds import check
 
         _check("rewrite.seeds", recipe.rewrite.seeds)
         check(recipe.rewrite.seeds)
@@ -72,26 +72,26 @@ def expect_all(_: Recipe, coming: int) -> int:
 
 
 def draw_templates(given: Sifting) -> Iterator[Record]:
-    from toolloom.pipeline.expansion.templates import draw_templates as draw
+    from toolloom.pipeline.templates.templates import draw_templates as draw
 
     yield from draw(given)
 
 
 async def make_template(record: Template | Rejected | Need, context: Context) -> Outcome:
-    from toolloom.pipeline.expansion.templates import make_template as make
+    from toolloom.pipeline.templates.templates import make_template as make
 
     return await make(record, context)
 
 
 def expand_templates(given: Sifting) -> Iterator[Sifted]:
-    from toolloom.pipeline.expansion.expand import expand
+    from toolloom.pipeline.templates.expand import expand
 
     yield from expand(given)
 
 
 def draw_seeds(given: Sifting) -> Iterator[Record]:
     """The seeds of the splits that are wanted, and what cannot be one."""
-    from toolloom.pipeline.rewriting.seeds import draw_seeds as draw
+    from toolloom.pipeline.dataset.instructions.seeds import draw_seeds as draw
 
     splits = given.recipe.rewrite.splits if given.recipe.rewrite else ()
     for seed in draw(given):
@@ -102,7 +102,7 @@ def draw_seeds(given: Sifting) -> Iterator[Record]:
 async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:
     """The five levels of a seed; what cannot be one came rejected."""
     from toolloom.agents import rewriter
-    from toolloom.pipeline.rewriting.checks import CHECKS
+    from toolloom.pipeline.checks.instructions.checks import CHECKS
 
     if isinstance(seed, Rejected):
         return Outcome((), (seed,))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from toolloom.llm.gateway import Stats
     from toolloom.pipeline.stage import Outcome, Stage
-    from toolloom.pipeline.stage_files import Mark
+    from toolloom.pipeline.store.stage_files import Mark
     from toolloom.schemas import Recipe
 
 SECONDS_BETWEEN_LINES = 20.0

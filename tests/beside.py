@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 import toys
 
-from toolloom.pipeline.jsonl import record_line
-from toolloom.pipeline.splits import split_of
 from toolloom.pipeline.stage import Context, Outcome, Sifted, Sifting, Stage
-from toolloom.pipeline.store import unfolded
+from toolloom.pipeline.store.files import record_line
+from toolloom.pipeline.store.run import unfolded
 from toolloom.schemas import (
     Choice,
     Expansion,
@@ -25,6 +24,7 @@ from toolloom.schemas import (
     Step,
     Template,
 )
+from toolloom.schemas.split_plan import split_of
 from toolloom.schemas.template import marker
 
 CITIES = ("Zürich", "Bern", "Basel", "Genève", "Lugano")

@@ -8,9 +8,8 @@ from typing import Any
 
 import toys
 
-from toolloom.pipeline.jsonl import Rows, record_line, to_line, write_lines
-from toolloom.pipeline.splits import split_of_need
 from toolloom.pipeline.stage import Sifted, Sifting
+from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
 from toolloom.schemas import (
     Ability,
     Finding,
@@ -22,6 +21,7 @@ from toolloom.schemas import (
     Split,
     SplitPlan,
 )
+from toolloom.schemas.split_plan import split_of_need
 
 SPLITS = {"test_tool": 0, "test_category": 0}  # all toys are seen
 

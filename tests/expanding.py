@@ -9,8 +9,8 @@ from typing import Any
 
 import toys
 
-from toolloom.pipeline.jsonl import Rows, record_line, to_line, to_text, write_lines
 from toolloom.pipeline.stage import Sifted, Sifting
+from toolloom.pipeline.store.files import Rows, record_line, to_line, to_text, write_lines
 from toolloom.schemas import (
     Ability,
     Api,

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from toolloom.pipeline.card import card
-from toolloom.pipeline.configs import CONFIGS
-from toolloom.pipeline.tables import Tables
-from toolloom.pipeline.verify_report import Fault, Kind, Report
+from toolloom.pipeline.dataset.card import card
+from toolloom.pipeline.dataset.configs import CONFIGS
+from toolloom.pipeline.dataset.verify_report import Fault, Kind, Report
+from toolloom.pipeline.store.tables import Tables
 
 Row = dict[str, Any]
 

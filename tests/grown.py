@@ -9,10 +9,10 @@ from typing import Any
 
 import toys
 
-from toolloom.pipeline.jsonl import record_line
 from toolloom.pipeline.stage import Stage
-from toolloom.pipeline.stage_files import Use
-from toolloom.pipeline.store import PlannedStage, RunFolder
+from toolloom.pipeline.store.files import record_line
+from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import (
     FINISH,
     Choice,

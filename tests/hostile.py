@@ -8,8 +8,8 @@ from pathlib import Path
 import grown
 import toys
 
-from toolloom.pipeline.publish import publish
-from toolloom.pipeline.versions import Version
+from toolloom.pipeline.dataset.publish import publish
+from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
     Api,
     Finding,

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.expansion.mould import Mould
-from toolloom.pipeline.mining.known import Known
-from toolloom.pipeline.mining.mining import mine
+from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.templates.mining.known import Known
+from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.schemas import (
     Ability,
     Api,

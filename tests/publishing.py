@@ -7,10 +7,10 @@ from typing import Any
 
 import toys
 
-from toolloom.pipeline.jsonl import record_line
-from toolloom.pipeline.publish import Published, publish
-from toolloom.pipeline.stage_files import Use
-from toolloom.pipeline.store import PlannedStage, RunFolder
+from toolloom.pipeline.dataset.publish import Published, publish
+from toolloom.pipeline.store.files import record_line
+from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import Rejected, Sample
 
 

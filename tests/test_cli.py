@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
 from toolloom.pipeline import runner
-from toolloom.pipeline.screen import rejected_view, safe, spoken
+from toolloom.pipeline.render.terminal import rejected_view, safe, spoken
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.schemas import EndpointDown, Query, Reason
 

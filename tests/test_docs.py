@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from typer.testing import CliRunner
 
 from toolloom.cli import app
-from toolloom.pipeline.written.files import check_files
+from toolloom.pipeline.templates.written.files import check_files
 from toolloom.schemas import Reason, Recipe, load_recipe, parse_recipe
 
 ROOT = Path(__file__).parent.parent
@@ -241,7 +241,8 @@ def test_the_tree_names_every_room() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     packages = tomllib.loads(text)["tool"]["setuptools"]["packages"]
     tree = block(README.read_text(encoding="utf-8"), "tree")
-    rooms = {package.rpartition(".")[2] for package in packages} - {"toolloom"}
+    below = [package.split(".")[1:] for package in packages]
+    rooms = {parts[-1] for parts in below if 0 < len(parts) < 3}
     assert {room for room in rooms if f"{room}/" not in tree} == set()
 
 

@@ -16,8 +16,8 @@ import processes
 import pytest
 from processes import TOOLLOOM, Endpoint, hashes, kill, start
 
-from toolloom.pipeline.splits import signature
-from toolloom.pipeline.versions import find_version
+from toolloom.pipeline.store.version import find_version
+from toolloom.schemas.split_plan import signature
 
 RECIPE = """
 name: more

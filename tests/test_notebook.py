@@ -26,14 +26,14 @@ import toys
 from nbclient import NotebookClient
 from waiting import wait_for
 
+from toolloom.pipeline.dataset.tallies import added
 from toolloom.pipeline.runner import make_dataset
 from toolloom.pipeline.stage import Context, Outcome, Stage
-from toolloom.pipeline.tallies import added
-from toolloom.pipeline.versions import Version, find_version
+from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import Domain, Query, Reason, Rejected, Sample
 
 ROOT = Path(__file__).parents[1]
-SCRIPT = ROOT / "notebooks" / "rejected_samples.py"
+SCRIPT = ROOT / "pipeline" / "pages" / "notebooks" / "rejected_samples.py"
 NOTEBOOK = SCRIPT.with_suffix(".ipynb")
 COMMAND = (
     "import signal, sys; from toolloom.cli import main; sys.argv[0] = 'toolloom'; "
@@ -144,7 +144,7 @@ async def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     """Tables tell what the manifest tells, plots are drawn, and marks change the precision."""
     version = await two_versions(tmp_path)
     click = (
-        "from toolloom.pipeline.rejections.controls import Controls\n"
+        "from toolloom.pipeline.pages.rejections.controls import Controls\n"
         "panel = Controls(data.viewer(agent='tester'), data)\n"
         "panel.note.value = 'nobody said it'\n"
         "panel.buttons['agree'].click()\n"

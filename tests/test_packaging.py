@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("agents", "cli", "llm", "notebooks", "orchestration", "pipeline", "prompts", "schemas")
+ROOMS = ("agents", "cli", "llm", "pipeline", "prompts", "schemas")
 KINDS = {".py", ".j2", ".css", ".js", ".ipynb", ".yaml", ".typed"}
 
 
@@ -46,6 +46,6 @@ def test_no_module_lies_at_the_root() -> None:
 
 def test_the_wheel_has_its_parts(wheel: set[str]) -> None:
     """Each room with its data is there, and the licence."""
-    for name in ("py.typed", "prompts/query.j2", "pipeline/catalogue/categories.yaml"):
+    for name in ("py.typed", "prompts/query.j2", "pipeline/apis/catalogue/categories.yaml"):
         assert f"toolloom/{name}" in wheel
     assert any(name.endswith("LICENSE") for name in wheel)

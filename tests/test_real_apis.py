@@ -19,7 +19,7 @@ from toolloom.llm import FakeServer
 from toolloom.pipeline.runner import Made
 from toolloom.schemas import Failure, Sample
 
-SERVER = Path(__file__).parent / "pipeline" / "execution" / "server.py"
+SERVER = Path(__file__).parent / "pipeline" / "apis" / "execution" / "server.py"
 FUNCTIONS = '''
 """Sums of money."""
 import random

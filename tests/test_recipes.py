@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.execution.session import Workshop
-from toolloom.pipeline.pool.sources import imported
+from toolloom.pipeline.apis.execution.session import Workshop
+from toolloom.pipeline.apis.sources import imported
 from toolloom.schemas import Api, Failure, Recipe, load_recipe
 
 ROOT = Path(__file__).parents[1]

@@ -12,11 +12,11 @@ import pytest
 import toys
 from playwright.sync_api import Browser, Locator, Page
 
+from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages import page as pages
 from toolloom.pipeline.pages.reading import read
-from toolloom.pipeline.pages.rendering import visible
-from toolloom.pipeline.publish import publish
-from toolloom.pipeline.versions import Version
+from toolloom.pipeline.render.html import visible
+from toolloom.pipeline.store.version import Version
 from toolloom.schemas import Ability, Granularity, Reason
 
 SIZES = (browsers.PHONE, browsers.DESKTOP)

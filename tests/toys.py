@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from toolloom.agents.execution import Executed, Executor, World
-from toolloom.pipeline.compression import compress
-from toolloom.pipeline.retrieval import Finder
+from toolloom.pipeline.apis.execution.compression import compress
+from toolloom.pipeline.apis.execution.executor import Executed, Executor, World
+from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.pipeline.stages import SENSES
 from toolloom.pipeline.stages import draw_queries as draw_needs_of

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 from toolloom.llm.fake import FakeServer
+from toolloom.pipeline.dataset.verify_report import Kind, Report
 from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.runner import make_dataset
-from toolloom.pipeline.verify_report import Kind, Report
 from toolloom.schemas import parse_recipe
 
 FIELDS = {

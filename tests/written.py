@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.expansion.mould import Mould
-from toolloom.pipeline.written.files import Given, load_templates
+from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.templates.written.files import Given, load_templates
 from toolloom.schemas import Api, Template, TemplateFileError
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = ROOT / "templates"
+EXAMPLES = ROOT / "recipes" / "templates"
 
 
 def api(name: str, returns: Any = None, **properties: Any) -> Api:

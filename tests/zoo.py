@@ -9,8 +9,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from toolloom.pipeline.importers.ledger import Ledger
-from toolloom.pipeline.importers.openapi import read
+from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.openapi import read
 from toolloom.schemas import Api, ImportReport
 
 INFO = {"title": "Zoo", "version": "1", "license": {"name": "MIT License", "identifier": "MIT"}}

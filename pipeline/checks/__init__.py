@@ -14,7 +14,6 @@ from toolloom.pipeline.checks.calls import (
     known_names,
     searched_first,
 )
-from toolloom.pipeline.checks.flow import Check
 from toolloom.pipeline.checks.grounding import grounded, mentions, spans
 from toolloom.pipeline.checks.intent import asked_first, dependent_calls, intended_calls
 from toolloom.pipeline.checks.kept import kept_values
@@ -30,6 +29,7 @@ from toolloom.pipeline.checks.structure import (
     spoken_calls,
     turn_order,
 )
+from toolloom.pipeline.checks.transcript import Check
 from toolloom.pipeline.checks.wording import helpful_replies, natural_requests
 from toolloom.schemas import Dialogue, Finding
 

@@ -8,13 +8,21 @@ from typing import Any
 
 from toolloom.pipeline.checks.claims import number_held, unfounded
 from toolloom.pipeline.checks.evidence import Evidence, evidence_at, gives_up, says_no
-from toolloom.pipeline.checks.flow import Found, Made, asked, made, replies, said_before, shown
 from toolloom.pipeline.checks.grounding import leaves, same, says
-from toolloom.pipeline.checks.numbers import quantities
 from toolloom.pipeline.checks.pairing import pair
-from toolloom.pipeline.checks.phrases import is_code
 from toolloom.pipeline.checks.polarity import claimed, is_status, negative, other_choices, stated
-from toolloom.pipeline.checks.text import content, stem, words
+from toolloom.pipeline.checks.text.numbers import quantities
+from toolloom.pipeline.checks.text.phrases import is_code
+from toolloom.pipeline.checks.text.words import content, stem, words
+from toolloom.pipeline.checks.transcript import (
+    Found,
+    Made,
+    asked,
+    made,
+    replies,
+    said_before,
+    shown,
+)
 from toolloom.schemas import Dialogue, Reason, Scenario
 
 _AFFIRMS = re.compile(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from toolloom.pipeline.checks.flow import Found, made, observed_before, said_before, shown
 from toolloom.pipeline.checks.grounding import founded, named
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
+from toolloom.pipeline.checks.transcript import Found, made, observed_before, said_before, shown
 from toolloom.schemas import Dialogue, Reason
 
 

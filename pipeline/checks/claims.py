@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from toolloom.pipeline.checks.aliases import forms
-from toolloom.pipeline.checks.dates import MONTHS, WEEKDAYS, dated
 from toolloom.pipeline.checks.evidence import Evidence
 from toolloom.pipeline.checks.grounding import close
-from toolloom.pipeline.checks.numbers import Quantity, quantities
-from toolloom.pipeline.checks.phrases import said
-from toolloom.pipeline.checks.spans import ADDRESS, CODE, QUOTED
-from toolloom.pipeline.checks.text import STOP, exact, literal, plain, sentences, stem, words
-from toolloom.pipeline.checks.times import seconds_in, timed
+from toolloom.pipeline.checks.text.aliases import forms
+from toolloom.pipeline.checks.text.dates import MONTHS, WEEKDAYS, dated
+from toolloom.pipeline.checks.text.numbers import Quantity, quantities
+from toolloom.pipeline.checks.text.phrases import said
+from toolloom.pipeline.checks.text.spans import ADDRESS, CODE, QUOTED
+from toolloom.pipeline.checks.text.times import seconds_in, timed
+from toolloom.pipeline.checks.text.words import STOP, exact, literal, plain, sentences, stem, words
 
 _LISTED = re.compile(r"^\s*(?:#+\s*)?\d{1,2}[.)]\s", re.MULTILINE)
 _LABEL = re.compile(r"^[\s*#•-]*[^:.\n]{1,40}:", re.MULTILINE)

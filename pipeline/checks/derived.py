@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from toolloom.pipeline.checks.grounding import close
-from toolloom.pipeline.checks.numbers import Quantity, quantities
+from toolloom.pipeline.checks.text.numbers import Quantity, quantities
 
 _FIGURE = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\.\d+")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")

@@ -10,12 +10,12 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
-from toolloom.pipeline.checks.dates import dates
-from toolloom.pipeline.checks.flow import made, said_before
 from toolloom.pipeline.checks.grounding import leaves
-from toolloom.pipeline.checks.numbers import quantities
-from toolloom.pipeline.checks.text import plain, spaced, stems_of
-from toolloom.pipeline.checks.times import spans_of_time, times
+from toolloom.pipeline.checks.text.dates import dates
+from toolloom.pipeline.checks.text.numbers import quantities
+from toolloom.pipeline.checks.text.times import spans_of_time, times
+from toolloom.pipeline.checks.text.words import plain, spaced, stems_of
+from toolloom.pipeline.checks.transcript import made, said_before
 from toolloom.schemas import Api, Dialogue
 
 _NO = re.compile(

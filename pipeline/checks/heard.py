@@ -10,14 +10,14 @@ from functools import cached_property
 from itertools import combinations, islice
 from typing import Any
 
-from toolloom.pipeline.checks.dates import dated
 from toolloom.pipeline.checks.derived import converted, figures, implied, told
-from toolloom.pipeline.checks.flow import Made, observed_before
 from toolloom.pipeline.checks.grounding import close, leaves
-from toolloom.pipeline.checks.numbers import Quantity
-from toolloom.pipeline.checks.spans import ADDRESS, CODE
-from toolloom.pipeline.checks.text import exact, fold, plain
-from toolloom.pipeline.checks.times import spans_of_time, timed
+from toolloom.pipeline.checks.text.dates import dated
+from toolloom.pipeline.checks.text.numbers import Quantity
+from toolloom.pipeline.checks.text.spans import ADDRESS, CODE
+from toolloom.pipeline.checks.text.times import spans_of_time, timed
+from toolloom.pipeline.checks.text.words import exact, fold, plain
+from toolloom.pipeline.checks.transcript import Made, observed_before
 from toolloom.schemas import Dialogue
 
 NO_DATE = dt.datetime(2000, 1, 1)  # stands for a present that is not told

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from toolloom.pipeline.checks.flow import Found, Made, asked, made, replies, shown
 from toolloom.pipeline.checks.grounding import leaves, same
 from toolloom.pipeline.checks.pairing import Pairing, differences, fits, pair
+from toolloom.pipeline.checks.transcript import Found, Made, asked, made, replies, shown
 from toolloom.schemas import Dialogue, Reason, Scenario
 
 

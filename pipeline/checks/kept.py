@@ -14,15 +14,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from toolloom.pipeline.checks.dates import dated, dates, only_date
 from toolloom.pipeline.checks.derived import combined, computed, converted, figures, sequences
-from toolloom.pipeline.checks.flow import Found, Made, made, shown
 from toolloom.pipeline.checks.grounding import close, fixed
 from toolloom.pipeline.checks.heard import NO_DATE, Heard, Used, heard_before, is_number
-from toolloom.pipeline.checks.numbers import Quantity, quantities
-from toolloom.pipeline.checks.phrases import said
-from toolloom.pipeline.checks.text import STOP, exact, fold, spaced, stem, words
-from toolloom.pipeline.checks.times import only_time, spans_of_time, timed, times
+from toolloom.pipeline.checks.text.dates import dated, dates, only_date
+from toolloom.pipeline.checks.text.numbers import Quantity, quantities
+from toolloom.pipeline.checks.text.phrases import said
+from toolloom.pipeline.checks.text.times import only_time, spans_of_time, timed, times
+from toolloom.pipeline.checks.text.words import STOP, exact, fold, spaced, stem, words
+from toolloom.pipeline.checks.transcript import Found, Made, made, shown
 from toolloom.schemas import Dialogue, JsonObject, Reason
 
 _STAMP = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?(?:Z|[+-][\d:]+)?")

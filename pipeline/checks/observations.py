@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolloom.pipeline.checks.evidence import says_no
-from toolloom.pipeline.checks.flow import Found, Made, made, replies, shown
 from toolloom.pipeline.checks.pairing import fits
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
+from toolloom.pipeline.checks.transcript import Found, Made, made, replies, shown
 from toolloom.schemas import Dialogue, Fault, Intention, Reason
 
 

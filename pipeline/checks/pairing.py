@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolloom.pipeline.checks.aliases import forms
-from toolloom.pipeline.checks.flow import Made, made, once, shown
 from toolloom.pipeline.checks.grounding import fixed, same
+from toolloom.pipeline.checks.text.aliases import forms
+from toolloom.pipeline.checks.transcript import Made, made, once, shown
 from toolloom.schemas import Dialogue, Intention, Query
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from toolloom.pipeline.checks.text import STOP, clauses, plain, sentences, spaced, stem, words
+from toolloom.pipeline.checks.text.words import STOP, clauses, plain, sentences, spaced, stem, words
 from toolloom.schemas import JsonObject
 
 _PAIRS = """

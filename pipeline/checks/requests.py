@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from toolloom.pipeline.checks.flow import Found, asked, shown
 from toolloom.pipeline.checks.grounding import fixed, leaves, named, same, says
+from toolloom.pipeline.checks.transcript import Found, asked, shown
 from toolloom.schemas import Dialogue, Intention, JsonObject, Query, Reason
 
 

@@ -15,8 +15,8 @@ from jsonschema.exceptions import SchemaError
 from jsonschema.validators import extend
 from referencing import Registry
 
-from toolloom.pipeline.checks.flow import shown
 from toolloom.pipeline.checks.simple import fits, is_simple
+from toolloom.pipeline.checks.transcript import shown
 from toolloom.schemas import JsonObject, canonical
 
 _MOST = 8  # violations reported for one value

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from toolloom.pipeline.callformat import CallTextError, parse
-from toolloom.pipeline.checks.flow import Found, observations, replies, shown
 from toolloom.pipeline.checks.plain import oddity
+from toolloom.pipeline.checks.text.call_text import CallTextError, parse
+from toolloom.pipeline.checks.transcript import Found, observations, replies, shown
 from toolloom.schemas import Dialogue, Message, Reason
 
 _SCHEMAS = (dict, bool)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from rapidfuzz import fuzz
 
-from toolloom.pipeline.checks.flow import Found, replies, said_before, shown
-from toolloom.pipeline.checks.text import fold, lowered, plain, sentences, words
+from toolloom.pipeline.checks.text.words import fold, lowered, plain, sentences, words
+from toolloom.pipeline.checks.transcript import Found, replies, said_before, shown
 from toolloom.schemas import Dialogue, Reason
 
 _REMNANT = re.compile(

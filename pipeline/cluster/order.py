@@ -82,6 +82,6 @@ Engine: TypeAlias = Callable[[], AbstractAsyncContextManager[Cluster]]
 @cache
 def code() -> str:
     """What decides a dataset's bytes: the code, as its manifest names it, and the Python."""
-    from toolloom.pipeline.publish import code_hash
+    from toolloom.pipeline.dataset.publish import code_hash
 
     return f"{code_hash()} on Python {sys.version_info.major}.{sys.version_info.minor}"

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.callformat import CallTextError, parse
-from toolloom.pipeline.importers.ledger import Ledger
-from toolloom.pipeline.importers.rows import rows
+from toolloom.pipeline.checks.text.call_text import CallTextError, parse
+from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.rows import rows
 from toolloom.schemas import FunctionCall, ImportFailed, JsonObject, Recipe, RecipeError
 
 ENDINGS = {".json", ".jsonl", ".ndjson", ".txt"}

@@ -13,9 +13,9 @@ from toolloom.llm.log import note
 from toolloom.pipeline.curation import benchmarks
 from toolloom.pipeline.curation.index import Index, Match
 from toolloom.pipeline.curation.rows import calls, reject, turns
-from toolloom.pipeline.importers.ledger import Ledger
-from toolloom.pipeline.jsonl import to_line
+from toolloom.pipeline.formats.importers.ledger import Ledger
 from toolloom.pipeline.stage import Sifted, Sifting
+from toolloom.pipeline.store.files import to_line
 from toolloom.schemas import Finding, JsonObject, Reason, Recipe
 
 _DETAILS = {

@@ -25,9 +25,9 @@ from toolloom.pipeline.curation.shingles import (
     named_parts,
     text_parts,
 )
-from toolloom.pipeline.splits import split_of
 from toolloom.pipeline.stage import Sifted, Sifting
 from toolloom.schemas import CurationPlan, Finding, JsonObject, Reason, Split
+from toolloom.schemas.split_plan import split_of
 
 AT_ONCE = 2000  # rows whose digests are made together
 NAME, TEXT, CALLS = range(3)  # what is noted of a row

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from toolloom.pipeline.checks.text import STOP
+from toolloom.pipeline.checks.text.words import STOP
 from toolloom.pipeline.curation.rows import folded
 from toolloom.pipeline.curation.shingles import Long, hashed, mixed
 

@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from toolloom.pipeline.splits import signature
 from toolloom.schemas import API_SEARCH, Finding, JsonObject, Rejected
+from toolloom.schemas.split_plan import signature
 
 _GAP = re.compile(r"[\W_]+")
 # Accents and vowel points, which people leave out at will: Latin, Greek, Cyrillic, Hebrew, Arabic.

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from toolloom.pipeline.checks.flow import Made, made
 from toolloom.pipeline.checks.pairing import differences, fits, pair
-from toolloom.pipeline.pages.rendering import render, source
-from toolloom.pipeline.screen import spoken
-from toolloom.pipeline.splits import api_id
-from toolloom.pipeline.tallies import need_of
+from toolloom.pipeline.checks.transcript import Made, made
+from toolloom.pipeline.dataset.tallies import need_of
+from toolloom.pipeline.render.html import render, source
+from toolloom.pipeline.render.terminal import spoken
 from toolloom.schemas import Dialogue, Intention, JsonObject
+from toolloom.schemas.split_plan import api_id
 
 STYLE: Final = source("dialogue.css")
 """All rules are below `.toolloom`."""

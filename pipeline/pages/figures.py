@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolloom.pipeline.instruction_counts import LEVELS
+from toolloom.pipeline.dataset.instruction_counts import LEVELS
+from toolloom.pipeline.dataset.report import dollars, percent
+from toolloom.pipeline.dataset.tallies import added
 from toolloom.pipeline.pages.diversity import Diversity, diversity
 from toolloom.pipeline.pages.funnel import Funnel, Step, funnel
-from toolloom.pipeline.pages.histogram import binned, quantile
 from toolloom.pipeline.pages.reading import INSTRUCTED, TEMPLATES, WRITTEN, Seen
-from toolloom.pipeline.report import dollars, percent
-from toolloom.pipeline.tallies import added
-from toolloom.pipeline.versions import Version
+from toolloom.pipeline.render.histogram import binned, quantile
+from toolloom.pipeline.store.version import Version
 from toolloom.schemas import JsonObject
 
 MOST = 24  # bars of one chart

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from toolloom.pipeline.grown_figures import EXPANDED
-from toolloom.pipeline.instruction_counts import STAGE as REWRITTEN
-from toolloom.pipeline.report import Counts, StageCount
-from toolloom.pipeline.stage_files import Use
-from toolloom.pipeline.store import begun_with
-from toolloom.pipeline.versions import Version
+from toolloom.pipeline.dataset.grown_figures import EXPANDED
+from toolloom.pipeline.dataset.instruction_counts import STAGE as REWRITTEN
+from toolloom.pipeline.dataset.report import Counts, StageCount
+from toolloom.pipeline.store.run import begun_with
+from toolloom.pipeline.store.stage_files import Use
+from toolloom.pipeline.store.version import Version
 from toolloom.schemas import JsonObject, StoreError
 
 

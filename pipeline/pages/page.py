@@ -6,13 +6,13 @@ import hashlib
 from base64 import b64encode
 from pathlib import Path
 
-from toolloom.pipeline.jsonl import FULL, replacing
 from toolloom.pipeline.pages.dialogue import STYLE
 from toolloom.pipeline.pages.figures import figures
 from toolloom.pipeline.pages.reading import SHOWN, Seen, manifest_readable
-from toolloom.pipeline.pages.rendering import render, source
 from toolloom.pipeline.pages.samples import REASONS, samples
-from toolloom.pipeline.versions import Version
+from toolloom.pipeline.render.html import render, source
+from toolloom.pipeline.store.files import FULL, replacing
+from toolloom.pipeline.store.version import Version
 from toolloom.schemas import StoreError
 
 MARK = b"<!doctype html>\n<!-- a toolloom report -->\n"  # how a report of ours begins

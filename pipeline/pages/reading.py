@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeAlias
 
-from toolloom.pipeline.configs import APIS, INSTRUCTIONS, REJECTED, SAMPLES
-from toolloom.pipeline.grown_figures import EXPANDED
-from toolloom.pipeline.instruction_counts import LEVELS
+from toolloom.pipeline.dataset.configs import APIS, INSTRUCTIONS, REJECTED, SAMPLES
+from toolloom.pipeline.dataset.grown_figures import EXPANDED
+from toolloom.pipeline.dataset.instruction_counts import LEVELS
+from toolloom.pipeline.dataset.tallies import RowCounts
 from toolloom.pipeline.pages.diversity import DRAWN, LETTERS
-from toolloom.pipeline.pages.drawing import Draw, Spread
-from toolloom.pipeline.pages.rendering import visible
-from toolloom.pipeline.tallies import RowCounts
-from toolloom.pipeline.versions import Version
+from toolloom.pipeline.render.drawing import Draw, Spread
+from toolloom.pipeline.render.html import visible
+from toolloom.pipeline.store.version import Version
 from toolloom.schemas import JsonObject, StoreError
 
 SHOWN = 20  # samples of each kind

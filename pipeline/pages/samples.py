@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from toolloom.pipeline.instruction_counts import LEVELS
+from toolloom.pipeline.dataset.instruction_counts import LEVELS
+from toolloom.pipeline.dataset.tallies import need_of
 from toolloom.pipeline.pages.dialogue import dialogue_html
 from toolloom.pipeline.pages.reading import Row, Seen, readable
-from toolloom.pipeline.pages.rendering import render
-from toolloom.pipeline.tallies import need_of
-from toolloom.pipeline.versions import PARTS, Version
+from toolloom.pipeline.render.html import render
+from toolloom.pipeline.store.version import PARTS, Version
 from toolloom.schemas import JsonObject
 
 REASONS = 16  # of which rejected records are shown, the most frequent ones

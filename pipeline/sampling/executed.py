@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolloom.pipeline.execution.naming import server_name
-from toolloom.pipeline.execution.places import find_place, place_of
+from toolloom.pipeline.apis.execution.naming import server_name
+from toolloom.pipeline.apis.execution.sources import find_place, place_of
 from toolloom.schemas import Api, ApiSource, Recipe, ToolloomError
 
 

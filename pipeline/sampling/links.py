@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from toolloom.pipeline.sampling.keywords import kind_of
+from toolloom.pipeline.checks.keywords import kind_of
 from toolloom.pipeline.sampling.vocabulary import words
 from toolloom.schemas import Api, Level
 

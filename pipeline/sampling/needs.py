@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolloom.pipeline.sampling.keywords import fits, kind_of
+from toolloom.pipeline.checks.keywords import fits, kind_of
 from toolloom.pipeline.sampling.links import Link
 from toolloom.pipeline.sampling.offers import Offers
 from toolloom.pipeline.sampling.values import NoValue, draw_object, draw_value

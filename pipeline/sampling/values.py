@@ -17,7 +17,7 @@ from typing import Any
 
 from faker import Faker
 
-from toolloom.pipeline.sampling.keywords import (
+from toolloom.pipeline.checks.keywords import (
     PLAIN_OBJECT,
     as_dict,
     as_strings,

@@ -8,8 +8,8 @@ from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.sampling.groups import Group, in_order
 from toolloom.pipeline.sampling.needs import servable
 from toolloom.pipeline.sampling.offers import Offers
-from toolloom.pipeline.splits import zone
 from toolloom.schemas import Api, Recipe, Split, ToolloomError
+from toolloom.schemas.split_plan import zone
 
 NAMED = 10  # categories in an error
 

@@ -6,7 +6,7 @@ import pytest
 
 from toolloom.agents import api
 from toolloom.llm import Misfit
-from toolloom.pipeline.catalogue import public_apis
+from toolloom.pipeline.apis.catalogue import public_apis
 from toolloom.schemas import Domain, Reason
 
 DOMAIN = Domain(category="Weather", name="tide tables", description="When the sea is high.")

@@ -9,7 +9,7 @@ from rewritten import CHECKS, GOOD, SEED, level_of, lost, made, says
 
 from toolloom.agents import rewriter
 from toolloom.llm.fake_answers import improvise
-from toolloom.pipeline.rewriting import checks
+from toolloom.pipeline.checks.instructions import checks
 from toolloom.pipeline.shard import use_of
 from toolloom.schemas import Granularity, Reason
 

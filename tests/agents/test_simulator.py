@@ -8,8 +8,8 @@ import pytest
 import toys
 
 from toolloom.agents import simulator
-from toolloom.agents.execution import World
 from toolloom.llm import Misfit
+from toolloom.pipeline.apis.execution.executor import World
 from toolloom.schemas import (
     API_SEARCH,
     Ability,

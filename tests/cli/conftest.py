@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from harbour import api
 
-from toolloom.pipeline.importers.ledger import Ledger
-from toolloom.pipeline.pool.folder import open_pool
+from toolloom.pipeline.apis.pool.folder import open_pool
+from toolloom.pipeline.formats.importers.ledger import Ledger
 
 TOOLS = [
     {

@@ -11,9 +11,9 @@ import typer
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import complexity as command
-from toolloom.pipeline.configs import APIS, SAMPLES, api_row, samples_row
-from toolloom.pipeline.tables import Tables
-from toolloom.pipeline.versions import LAYOUT
+from toolloom.pipeline.dataset.configs import APIS, SAMPLES, api_row, samples_row
+from toolloom.pipeline.store.tables import Tables
+from toolloom.pipeline.store.version import LAYOUT
 from toolloom.schemas import Sample
 
 

@@ -10,9 +10,9 @@ import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline.configs import SAMPLES, samples_row
-from toolloom.pipeline.tables import Tables
-from toolloom.pipeline.versions import LAYOUT
+from toolloom.pipeline.dataset.configs import SAMPLES, samples_row
+from toolloom.pipeline.store.tables import Tables
+from toolloom.pipeline.store.version import LAYOUT
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_without_templates_it_says_so(
     outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where TRL is not installed, shapes and loading are checked all the same."""
-    monkeypatch.setattr("toolloom.pipeline.export.templates.find_spec", lambda name: None)
+    monkeypatch.setattr("toolloom.pipeline.dataset.export.templates.find_spec", lambda name: None)
     into = tmp_path / "mine.jsonl"
     call("export", "shop", "--format", "openai", "--split", "train", "--into", into, "-o", outputs)
     done = call("check-export", into)

@@ -11,13 +11,13 @@ import pytest
 from harbour import HOSTILE, api, call, pool
 from rich.console import Console
 
-from toolloom.pipeline.importers.ledger import Ledger
-from toolloom.pipeline.pool.folder import open_pool
-from toolloom.pipeline.pool.importing import server
-from toolloom.pipeline.screen_apis import imports_view
+from toolloom.pipeline.apis.pool.folder import open_pool
+from toolloom.pipeline.apis.pool.importing import server
+from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.pages.screens.apis import imports_view
 from toolloom.schemas import Source
 
-SERVER = Path(__file__).parents[1] / "pipeline" / "execution" / "server.py"
+SERVER = Path(__file__).parents[1] / "pipeline" / "apis" / "execution" / "server.py"
 
 
 def test_import_says_what_it_came_to(home: Path) -> None:

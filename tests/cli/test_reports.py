@@ -10,8 +10,8 @@ import toys
 from typer.testing import CliRunner
 
 from toolloom.cli import app
+from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages.page import MARK
-from toolloom.pipeline.publish import publish
 
 
 def test_a_report_is_written_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from toolloom.cli import app
 from toolloom.pipeline.runner import make_dataset
 from toolloom.pipeline.stage import Context, Outcome, Stage
-from toolloom.pipeline.written.build import play
+from toolloom.pipeline.templates.written.build import play
 from toolloom.schemas import Need, Query, Sample
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +63,7 @@ def weather(folder: Path, rest: str = "") -> Path:
 
 def test_the_examples_are_shown_with_their_values_and_rows() -> None:
     """Goal, calls, pools, the number of possible rows, and rows that pass."""
-    ran = call(ROOT / "templates", "-n", 2)
+    ran = call(ROOT / "recipes" / "templates", "-n", 2)
     assert ran.exit_code == 0, ran.output
     assert "written-two-weights · written · 9 rows" in ran.stdout
     assert 'call  convert_weight({"amount": "{flour}", "source": "gram"' in ran.stdout

@@ -11,7 +11,7 @@ import pytest
 import verifying
 from hub import Hub
 
-from toolloom.pipeline import mirror
+from toolloom.pipeline.store import mirror
 
 NUMBERS = count()
 

@@ -5,7 +5,7 @@ import re
 import jsonschema
 import pytest
 
-from toolloom.pipeline.catalogue import categories, category, public_apis
+from toolloom.pipeline.apis.catalogue import categories, category, public_apis
 from toolloom.schemas import RecipeError
 
 

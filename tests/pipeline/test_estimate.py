@@ -10,15 +10,15 @@ import toys
 from rich.console import Console
 
 from toolloom.llm import FakeServer
+from toolloom.pipeline.dataset.report import Counts, Summary
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.forecast import Gathered, Kind, Sample, Took, flows, forecast, kind_of
-from toolloom.pipeline.report import Counts, Summary
+from toolloom.pipeline.pages.screens.estimate import forecast_view
+from toolloom.pipeline.render.terminal import text
 from toolloom.pipeline.runner import run
-from toolloom.pipeline.screen import text
-from toolloom.pipeline.screen_estimate import forecast_view
 from toolloom.pipeline.stage import Stage
-from toolloom.pipeline.stage_files import Use
 from toolloom.pipeline.stages import STAGES
+from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import (
     ApiSource,
     Brief,

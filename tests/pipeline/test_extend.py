@@ -10,13 +10,13 @@ import beside
 import pytest
 import toys
 
+from toolloom.pipeline.dataset.report import count
 from toolloom.pipeline.extend import is_expanded, parsed_plan, plan_extension
 from toolloom.pipeline.regenerate import plan_regeneration
-from toolloom.pipeline.report import count
 from toolloom.pipeline.runner import Made, make_dataset, run
 from toolloom.pipeline.stage import Context, Outcome, Sifting, Stage
-from toolloom.pipeline.store import RunFolder
-from toolloom.pipeline.versions import Version, find_version
+from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import (
     EndpointDown,
     ExpansionPlan,

@@ -14,11 +14,11 @@ import pytest
 import toys
 from growing import Maker, faults, files, grow, make, recipe, rows
 
-from toolloom.pipeline.diff import compare
+from toolloom.pipeline.dataset.diff import compare
 from toolloom.pipeline.regenerate import plan_growth, plan_regeneration
 from toolloom.pipeline.stage import Sifting
-from toolloom.pipeline.store import RunFolder
-from toolloom.pipeline.versions import versions
+from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.version import versions
 from toolloom.schemas import (
     EndpointDown,
     Need,

@@ -14,8 +14,8 @@ import toys
 from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.runner import Made, make_dataset, run
 from toolloom.pipeline.stage import Context, Outcome, Stage
-from toolloom.pipeline.store import RunFolder
-from toolloom.pipeline.versions import Version, find_version, versions
+from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.version import Version, find_version, versions
 from toolloom.schemas import (
     Domain,
     EndpointDown,

@@ -14,12 +14,12 @@ import pytest
 import toys
 import waiting
 
+from toolloom.pipeline.dataset.report import Tally
 from toolloom.pipeline.job import legs, shards_in_flight
-from toolloom.pipeline.report import Tally
 from toolloom.pipeline.runner import preview, preview_recipe, run, run_recipe, shrunk
 from toolloom.pipeline.shard import together
 from toolloom.pipeline.stage import Context, Outcome, Stage
-from toolloom.pipeline.store import RunFolder
+from toolloom.pipeline.store.run import RunFolder
 from toolloom.schemas import EndpointDown, Query, Reason, Record, StoreError, parse_recipe
 
 

@@ -12,14 +12,14 @@ import beside
 import pytest
 import toys
 
+from toolloom.pipeline.dataset.report import count
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.job import legs
-from toolloom.pipeline.report import count
 from toolloom.pipeline.runner import preview, run
 from toolloom.pipeline.stage import Sifting, Stage, main_before, planned, ready
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.stages_beside import EXPANDED, REWRITTEN, TEMPLATES
-from toolloom.pipeline.store import RunFolder
+from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.watch import Watch
 from toolloom.schemas import Query, Recipe, RecipeError, Record, Sample
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from toolloom.pipeline.audit.audit import audited
-from toolloom.pipeline.export.format import Unfit
-from toolloom.pipeline.export.formats import FORMATS
+from toolloom.pipeline.dataset.export.formats import FORMATS
+from toolloom.pipeline.formats.audit.audit import audited
+from toolloom.pipeline.formats.export.base import Unfit
 from toolloom.schemas import Dialogue, Sample, Verdict
 
 # Format of the export → format of the audit.

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolloom.pipeline.checks import grounded, inspect, mentions, spans
+from toolloom.pipeline.checks import grounded, inspect, mentions
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
+from toolloom.pipeline.checks.text import spans
 from toolloom.schemas import (
     Ability,
     Api,

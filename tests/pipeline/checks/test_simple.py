@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from toolloom.pipeline.checks.flow import once
 from toolloom.pipeline.checks.schema import violations
 from toolloom.pipeline.checks.simple import fits, is_simple
+from toolloom.pipeline.checks.transcript import once
 from toolloom.schemas import Dialogue
 
 NAMES = st.sampled_from(["a", "b", "city"])

@@ -8,7 +8,7 @@ import pytest
 import toys
 
 from toolloom.pipeline.curation.benchmarks import Gold, check, files, items, read
-from toolloom.pipeline.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import Ledger
 from toolloom.schemas import RecipeError
 
 

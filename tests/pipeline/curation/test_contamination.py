@@ -15,7 +15,7 @@ from toolloom.pipeline.curation.callforms import fits, plain_call, says
 from toolloom.pipeline.curation.contamination import decontaminate, finding, read
 from toolloom.pipeline.curation.index import Match
 from toolloom.pipeline.curation.overlap import words
-from toolloom.pipeline.curation.report import pairs
+from toolloom.pipeline.dataset.curation_report import pairs
 from toolloom.schemas import FunctionCall, JsonObject, Reason, Sample, ToolCall
 
 TEXT = (

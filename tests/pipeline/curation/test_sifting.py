@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 import toys
 
-from toolloom.pipeline.curation.report import contamination
+from toolloom.pipeline.dataset.curation_report import contamination
+from toolloom.pipeline.dataset.report import count
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.job import legs, shards_in_flight
-from toolloom.pipeline.report import count
 from toolloom.pipeline.runner import preview, run
 from toolloom.pipeline.stage import Sifted, Sifting, Stage
-from toolloom.pipeline.stage_files import StageMark
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store import PlannedStage, RunFolder
+from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.stage_files import StageMark
 from toolloom.pipeline.watch import Watch
 from toolloom.schemas import Query, Recipe, RecipeError, Record, Rejected, Sample
 

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
+from toolloom.pipeline.dataset.report import Counts, StageCount
 from toolloom.pipeline.pages.funnel import Funnel, funnel
-from toolloom.pipeline.report import Counts, StageCount
-from toolloom.pipeline.stage_files import Use
-from toolloom.pipeline.versions import Version
+from toolloom.pipeline.store.stage_files import Use
+from toolloom.pipeline.store.version import Version
 from toolloom.schemas import StoreError
 
 

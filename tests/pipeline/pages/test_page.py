@@ -11,12 +11,12 @@ import hostile
 import pytest
 import toys
 
+from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages.figures import figures, share
 from toolloom.pipeline.pages.page import MARK, page, place_of, write
 from toolloom.pipeline.pages.reading import SHOWN, read
 from toolloom.pipeline.pages.samples import samples
-from toolloom.pipeline.publish import publish
-from toolloom.pipeline.versions import Version, find_version
+from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import Reason, StoreError
 
 SORTS = {"accepted": "ability", "rejected": "reason"}  # each is a kind of its own

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 import toys
 
+from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages.page import page
 from toolloom.pipeline.pages.reading import INSTRUCTED, TEMPLATES, WRITTEN, read, rows_of
-from toolloom.pipeline.publish import publish
-from toolloom.pipeline.versions import Version, open_version
+from toolloom.pipeline.store.version import Version, open_version
 from toolloom.schemas import Reason, StoreError
 
 

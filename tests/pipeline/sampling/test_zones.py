@@ -8,10 +8,8 @@ import toys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolloom.pipeline import splits
 from toolloom.pipeline.sampling.drawing import draw_needs
 from toolloom.pipeline.sampling.zones import Zones
-from toolloom.pipeline.splits import split_of_need, stray, zone
 from toolloom.schemas import (
     Api,
     JsonObject,
@@ -21,7 +19,9 @@ from toolloom.schemas import (
     Split,
     SplitPlan,
     ToolloomError,
+    split_plan,
 )
+from toolloom.schemas.split_plan import split_of_need, stray, zone
 
 TEXT: JsonObject = {"type": "string"}
 SEATS: JsonObject = {"type": "integer", "minimum": 2, "maximum": 900}
@@ -118,7 +118,7 @@ def test_a_larger_run_keeps_every_row_in_its_split() -> None:
 
 
 def signature(need: Need) -> str:
-    return splits.signature(i.model_dump(mode="json") for i in need.intent)
+    return split_plan.signature(i.model_dump(mode="json") for i in need.intent)
 
 
 def test_one_split_alone_is_drawn_as_with_all_others() -> None:

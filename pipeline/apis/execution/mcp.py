@@ -1,0 +1,312 @@
+"""The one door to MCP servers: a program of ours that talks over pipes, or an address.
+
+Three failures of a call look different, and stay different: the tool says that it failed
+(`isError`), the server refuses the request (a JSON-RPC error), or a result that claims success
+says in words that it failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    CONNECTION_CLOSED,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsRequest,
+    ListToolsResult,
+    PaginatedRequestParams,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+from toolloom.pipeline.apis.execution import process
+from toolloom.pipeline.apis.execution.keeping import NotOpened, kept_open
+from toolloom.pipeline.apis.execution.naming import is_address, server_name, server_reference
+from toolloom.pipeline.apis.execution.process import GRACE, Child
+from toolloom.pipeline.apis.execution.results import (
+    Result,
+    failed,
+    legible,
+    portable,
+    read_tool_result,
+    too_late,
+)
+from toolloom.schemas import ApiSource, Failure, JsonObject, ToolloomError
+
+PAGES = 100
+TOOLS = 10_000
+START = 30.0  # seconds for a server to begin, at least
+
+Transport: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
+
+for _name in ("mcp", "httpx2"):  # they tell of addresses and of every server's noise
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+    logging.getLogger(_name).propagate = False
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool as its server describes it: nothing here has been checked."""
+
+    name: str
+    title: str
+    description: str
+    input_schema: JsonObject
+    output_schema: JsonObject | None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """All tools of a server, and what is to be said about the list."""
+
+    tools: tuple[Tool, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Server:
+    """An MCP server that can be started, or reached, as often as needed."""
+
+    command: str  # with its arguments, or an address
+    name: str = ""
+    environment: tuple[str, ...] = ()
+    prepare: str = ""
+    time_limit: float = 10
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", server_name(self.command, self.name))
+
+    @classmethod
+    def of(cls, source: ApiSource) -> Server:
+        """The server a recipe names."""
+        return cls(source.mcp, source.name, source.environment, source.prepare, source.time_limit)
+
+    @property
+    def reference(self) -> str:
+        """What records call it."""
+        return server_reference(self.command, self.name)
+
+    @property
+    def start_limit(self) -> float:
+        return max(START, self.time_limit)
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Connection]:
+        """A fresh process in a fresh folder, or a new session at an address.
+
+        Raises ToolloomError if the server cannot be used.
+        """
+        async with AsyncExitStack() as stack:
+            if is_address(self.command):
+                made = Connection(self)
+                await self._enter(stack, made, lambda: streamable_http_client(self.command))
+            else:
+                folder = stack.enter_context(process.working_folder())
+                child = await self._start(folder)
+                made = Connection(self, child, folder)
+                stack.push_async_callback(made.stop)
+                await self._enter(stack, made, lambda: _streams(child))
+            yield made
+
+    async def _enter(self, stack: AsyncExitStack, made: Connection, transport: Transport) -> None:
+        """Begin to talk."""
+        talk = kept_open(
+            lambda: Client(transport(), cache=None), seconds=self.start_limit, grace=GRACE
+        )
+        try:
+            made.client = await stack.enter_async_context(talk)
+        except NotOpened as error:
+            raise made.trouble(await made.fate() or str(error)) from error
+
+    async def _start(self, folder: Path) -> Child:
+        argv = process.arguments(self.command, self.name)
+        environment = process.handed_on(self.environment, self.name)
+        if self.prepare:
+            limit = 3 * self.time_limit
+            await process.prepare(self.prepare, environment, folder, name=self.name, seconds=limit)
+        return await process.started(argv, environment, folder, name=self.name)
+
+
+class Connection:
+    """A session with a server. Not for several calls at once."""
+
+    def __init__(
+        self, server: Server, child: Child | None = None, folder: Path | None = None
+    ) -> None:
+        self.server = server
+        self.client: Client | None = None
+        self._child = child
+        self._folder = folder
+        self._hangs = False
+
+    @property
+    def version(self) -> str:
+        """The version of the protocol that was agreed on."""
+        assert self.client
+        return self.client.protocol_version
+
+    async def list_tools(self) -> Listing:
+        """All pages of the list. Raises ToolloomError."""
+        tools: list[Tool] = []
+        seen: set[str | None] = {None}
+        cursor: str | None = None
+        while True:
+            page = await self._page(cursor)
+            tools += [_tool(each) for each in page.tools]
+            cursor = page.next_cursor
+            if cursor is None:
+                return Listing(tuple(tools), ())
+            if cursor in seen or len(seen) >= PAGES or len(tools) > TOOLS:
+                why = "goes round in a circle" if cursor in seen else "has no end"
+                note = f"Its list of tools {why}: the first {len(tools[:TOOLS])} were read."
+                return Listing(tuple(tools[:TOOLS]), (note,))
+            seen.add(cursor)
+
+    async def _page(self, cursor: str | None) -> ListToolsResult:
+        assert self.client
+        request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
+        try:
+            async with asyncio.timeout(self.server.start_limit):
+                return await self.client.session.send_request(request, ListToolsResult)
+        except TimeoutError as error:
+            raise self.trouble("does not list its tools in time") from error
+        except MCPError as error:
+            raise self.trouble(f"does not list its tools: {error.message}") from error
+        except ValidationError as error:
+            raise self.trouble(f"has no readable list of tools: {_first(error)}") from error
+
+    async def call(self, name: str, arguments: JsonObject) -> Result:
+        """What came of a call, whatever the server does."""
+        assert self.client
+        params = CallToolRequestParams(name=name, arguments=arguments)
+        request = CallToolRequest(params=params)
+        try:
+            async with asyncio.timeout(self.server.time_limit):
+                found = await self.client.session.send_request(request, CallToolResult)
+            result = _read(found)
+        except TimeoutError:
+            self._hangs = True
+            result = too_late(self.server.time_limit)
+        except MCPError as error:
+            result = await self._refused(error)
+        except ValidationError as error:
+            words = f"The answer is no tool result: {_first(error)}"
+            result = failed(Failure.PROTOCOL_ERROR, words)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
+            result = await self._gone()
+        return portable(result, self._folder, self._secrets())
+
+    def _secrets(self) -> Mapping[str, str]:
+        """What of the server no observation may hold: its tokens, or the rest of its address."""
+        if self._child:
+            return self._child.secrets
+        return {self.server.command: self.server.reference}
+
+    async def _refused(self, error: MCPError) -> Result:
+        if error.code == CONNECTION_CLOSED:
+            return await self._gone()
+        return failed(Failure.PROTOCOL_ERROR, error.message)
+
+    async def _gone(self) -> Result:
+        how = await self._child.ended() if self._child else "no longer answers"
+        return failed(Failure.CRASH, f"The server {how}.")
+
+    async def fate(self) -> str:
+        """How its process ended, if it did."""
+        return await self._child.ended() if self._child and self._child.has_ended() else ""
+
+    async def stop(self) -> None:
+        """End the process. One that hangs is given no time."""
+        if self._child:
+            await self._child.stop(0 if self._hangs else GRACE)
+
+    def trouble(self, what: str) -> ToolloomError:
+        """An error of the server as such, with the end of what it wrote to its standard error."""
+        what = what.replace(self.server.command, self.server.reference)[: 2 * process.WORDS]
+        words = self._child.last_words() if self._child else ""
+        said = f" It says: {words.rstrip('.')}." if words else ""
+        check = "Check its address."
+        if self._child:
+            check = "Check its command; it sees only the variables named in `environment`."
+        return ToolloomError(f"The MCP server {self.server.name} {what.rstrip('.')}.{said} {check}")
+
+
+@asynccontextmanager
+async def _streams(child: Child) -> AsyncIterator[Any]:
+    """The process as a transport of the library."""
+    into, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, out = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def receive() -> None:
+        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async with into:
+                while (line := await child.receive()) is not None:
+                    if (message := _message(line)) is not None:
+                        await into.send(SessionMessage(message))
+
+    async def send() -> None:
+        async with out:
+            async for each in out:
+                try:
+                    await child.send(
+                        each.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    )
+                except OSError:  # it has ended: whoever waits for an answer is told
+                    await into.aclose()
+                    return
+
+    async with anyio.create_task_group() as group, into, read, write, out:
+        group.start_soon(receive)
+        group.start_soon(send)
+        try:
+            yield read, write
+        finally:
+            group.cancel_scope.cancel()
+
+
+def _message(line: str) -> Any:
+    """The message in a line; None if there is none, but a stray print."""
+    with contextlib.suppress(ValidationError):
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    try:  # servers cut texts in the middle of a character
+        return jsonrpc_message_adapter.validate_python(legible(json.loads(line)), by_name=False)
+    except (ValueError, RecursionError):  # pydantic's errors are ValueErrors
+        return None
+
+
+def _read(found: CallToolResult) -> Result:
+    size = len(found.model_dump_json())
+    if size > process.MESSAGE:  # over HTTP nothing else bounds it
+        words = f"The answer is longer than {process.MESSAGE} bytes."
+        return failed(Failure.PROTOCOL_ERROR, words)
+    blocks = [b.model_dump(mode="json", by_alias=True, exclude_none=True) for b in found.content]
+    return read_tool_result(blocks, found.structured_content, found.is_error)
+
+
+def _tool(found: Any) -> Tool:
+    return Tool(
+        found.name,
+        found.title or "",
+        found.description or "",
+        found.input_schema,
+        found.output_schema,
+    )
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

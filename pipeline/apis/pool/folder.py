@@ -1,0 +1,248 @@
+"""A pool of APIs on disk: imported once, used by any number of recipes.
+
+    <outputs>/pools/<name>/apis.jsonl       Api records, in the order in which they came
+    <outputs>/pools/<name>/examples.jsonl   PublicApi records: examples for the API agent
+    <outputs>/pools/<name>/imports.jsonl    an ImportReport for each import
+    <outputs>/pools/<name>/dropped.jsonl    in a pool made by a filter: what it left out, and why
+
+An import appears in these files as a whole or not at all. Memory holds names, never the APIs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from pydantic import ValidationError
+
+from toolloom.pipeline.apis.pool.merging import Merge
+from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.store.files import explain, locked, read_lines, record_line, replacing
+from toolloom.pipeline.store.mirror import shown
+from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError
+from toolloom.schemas.catalogue import PublicApi
+
+R = TypeVar("R", bound=Record)
+LEGAL = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
+BUSY = (
+    "another process is changing this pool. Wait for it to end and run the same command again, "
+    "or import into another pool."
+)
+
+
+class PoolFolder:
+    """The files of one pool. One process at a time writes; anybody may read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def apis(self) -> Iterator[Api]:
+        """Raises StoreError with the line that holds no API."""
+        return _records(self.path / "apis.jsonl", Api, _misshapen)
+
+    def examples(self) -> Iterator[PublicApi]:
+        """Public APIs that ground the API agent; they are no APIs of the pool."""
+        return _records(self.path / "examples.jsonl", PublicApi)
+
+    def reports(self) -> Iterator[ImportReport]:
+        """What each import came to, the oldest first."""
+        return _records(self.path / "imports.jsonl", ImportReport)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the APIs as they lie on the disk."""
+        hashed = hashlib.sha256()
+        for line in _lines(self.path / "apis.jsonl"):
+            hashed.update(line)
+        return hashed.hexdigest()
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the pool for this process. Raises StoreError if another one does."""
+        return locked(self.path, BUSY)
+
+    def add(self, items: Iterable[Api | PublicApi], ledger: Ledger) -> ImportReport:
+        """Add what an importer reads; it books in `ledger`, which knows no names of the pool.
+
+        Whatever `items` or the disk raises, the pool stays as it was.
+        """
+        began = time.monotonic()
+        with self.locked(), _Spool(self.path) as spool:
+            merge = Merge(self.apis())
+            examples: list[PublicApi] = []
+            for item in items:
+                if isinstance(item, Api):
+                    settled, place = merge.settle(item)
+                    spool.keep(place, record_line(settled))
+                else:
+                    examples.append(item)
+            merge.close(ledger)
+            report = ledger.report(
+                imported=merge.added + merge.replaced,
+                replaced=merge.replaced,
+                examples=len(examples),
+                seconds=round(time.monotonic() - began, 3),
+            )
+            report = report.model_copy(update={"renamed": merge.renamed(report.renamed)})
+            self._write(spool, examples, report)
+        return report
+
+    def _write(self, spool: _Spool, examples: Sequence[PublicApi], report: ImportReport) -> None:
+        paths = [self.path / name for name in ("apis.jsonl", "examples.jsonl", "imports.jsonl")]
+        old, seen, reports = map(_lines, paths)
+        with together(*paths) as (apis, public, imports):
+            apis.writelines(spool.over(old))
+            public.writelines(_joined(zip(self.examples(), seen, strict=True), examples))
+            imports.writelines(reports)
+            imports.write(record_line(report))
+
+
+class _Spool:
+    """Lines of an import on the disk, by the place they take in the pool."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lines: dict[int, tuple[int, int]] = {}
+        self._end = 0
+
+    def __enter__(self) -> _Spool:
+        try:
+            # Without a buffer, closing it cannot fail a second time on a full disk.
+            self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)
+        except OSError as error:
+            raise explain(self._folder, error, "written") from error
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def keep(self, place: int, line: bytes) -> None:
+        rest = memoryview(line)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise explain(self._folder, error, "written") from error
+        self._lines[place] = (self._end, len(line))
+        self._end += len(line)
+
+    def over(self, old: Iterable[bytes]) -> Iterator[bytes]:
+        """The old lines, those that were kept for their place instead, then the new ones."""
+        for place, line in enumerate(old):
+            yield self._line(place) if place in self._lines else line
+            self._lines.pop(place, None)
+        yield from map(self._line, sorted(self._lines))
+
+    def _line(self, place: int) -> bytes:
+        start, length = self._lines[place]
+        return os.pread(self._file.fileno(), length, start)
+
+
+@contextmanager
+def together(*paths: Path) -> Iterator[list[BinaryIO]]:
+    """Files that appear under their names, in this order, when all are whole and on the disk."""
+    with ExitStack() as stack:
+        files = [stack.enter_context(replacing(path)) for path in reversed(paths)]
+        yield files[::-1]
+        for file in files:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, none if it is not there; the last one ends like the others."""
+    if path.exists():
+        for line in read_lines(path):
+            yield line if line.endswith(b"\n") else line + b"\n"
+
+
+def _records(
+    path: Path, model: type[R], misshapen: Callable[[R], str] = lambda record: ""
+) -> Iterator[R]:
+    for number, line in enumerate(_lines(path), 1):
+        try:
+            record = model.model_validate(json.loads(line))
+            if wrong := misshapen(record):
+                raise ValueError(wrong)
+        except (ValueError, RecursionError) as error:
+            why = str(error)
+            if isinstance(error, ValidationError):
+                first = error.errors()[0]
+                why = f"{'.'.join(map(str, first['loc'])) or model.__name__}: {first['msg']}"
+            raise StoreError(
+                f"{path}, line {number}: is damaged or from another version of toolloom ({why}). "
+                f"Remove this line, or the folder {path.parent}, and import its source again."
+            ) from error
+        yield record
+
+
+def _misshapen(api: Api) -> str:
+    """The part of an API's schemas that all who use them would stumble on; empty if none."""
+    for name, schema in (("parameters", api.parameters), ("returns", api.returns or {})):
+        properties, required = schema.get("properties", {}), schema.get("required", [])
+        if not isinstance(properties, dict) or not all(
+            isinstance(one, dict | bool) for one in properties.values()
+        ):
+            return f"{name}.properties: Input should be an object of schemas"
+        if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
+            return f"{name}.required: Input should be a list of names"
+    return ""
+
+
+def _joined(old: Iterable[tuple[PublicApi, bytes]], new: Sequence[PublicApi]) -> Iterator[bytes]:
+    """The old examples, new ones of the same name in their place, then the other new ones."""
+    fresh = {(api.category, api.name): record_line(api) for api in new}
+    for known, line in old:
+        yield fresh.pop((known.category, known.name), line)
+    yield from fresh.values()
+
+
+def pools(outputs: Path) -> list[str]:
+    """Names of the pools below `outputs`."""
+    found = (outputs / "pools").glob("*/apis.jsonl")
+    return sorted(path.parent.name for path in found if path.is_file())
+
+
+def find_pool(outputs: Path, name: str) -> PoolFolder:
+    """A pool by name or path. Raises NothingFound with the nearest name, or all."""
+    named = [outputs / "pools" / name] if LEGAL.fullmatch(name) else []
+    for path in (*named, *([Path(name)] if name else [])):
+        if _holds_pool(path):
+            return PoolFolder(path)
+    known = pools(outputs)
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = "There is none yet: `toolloom apis import` makes one."
+    if known:
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
+    raise NothingFound(f"There is no pool {name!r} in {shown(outputs / 'pools')}. {hint}")
+
+
+def _holds_pool(path: Path) -> bool:
+    try:
+        return (path / "apis.jsonl").is_file()
+    except OSError:  # such as a name that is too long
+        return False
+
+
+def open_pool(outputs: Path, name: str) -> PoolFolder:
+    """The pool to import into, there already or not: a name, or a path if it has a separator."""
+    if os.sep in name and "\0" not in name:
+        return PoolFolder(Path(name))
+    if not LEGAL.fullmatch(name):
+        raise StoreError(
+            f"{name!r} cannot be the name of a pool: use up to 64 letters, digits, dots, hyphens "
+            "and underscores, beginning with a letter or digit, or a path such as ./pools/mine."
+        )
+    return PoolFolder(outputs / "pools" / name)

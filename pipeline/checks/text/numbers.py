@@ -1,0 +1,252 @@
+"""Numbers a text says: digits, words, scales, percent, fractions and ordinals."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from toolloom.pipeline.checks.text.words import Word, first_word, lowered, plain, words
+
+SMALL = {
+    word: number
+    for number, word in enumerate(
+        """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen
+    fourteen fifteen sixteen seventeen eighteen nineteen
+    """.split()  # noqa: SIM905 - a table of words
+    )
+}
+_TENS = {
+    word: 10 * number
+    for number, word in enumerate(
+        ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], start=2
+    )
+}
+_SCALES = {
+    "hundred": 100,
+    "thousand": 1000,
+    "k": 1000,
+    "grand": 1000,
+    "million": 10**6,
+    "mio": 10**6,
+    "mn": 10**6,
+    "m": 10**6,
+    "billion": 10**9,
+    "bn": 10**9,
+    "b": 10**9,
+    "trillion": 10**12,
+    "dozen": 12,
+}
+_BARE_SCALES = frozenset({"hundred", "thousand", "million", "billion", "trillion", "dozen"})
+ORDINALS = {
+    word: number
+    for number, word in enumerate(
+        """
+    first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth
+    thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth
+    twentieth
+    """.split(),  # noqa: SIM905 - a table of words
+        start=1,
+    )
+} | {"thirtieth": 30}
+# Words that imply a number without stating one; a reply may use them freely.
+_IMPLIED = {
+    "single": 1, "once": 1, "alone": 1, "solo": 1, "myself": 1, "double": 2, "twice": 2,
+    "both": 2, "couple": 2, "pair": 2, "triple": 3, "thrice": 3,
+}  # fmt: skip
+
+_DIGIT = re.compile(r"\d")
+_DIGITS = re.compile(
+    r"(?<![\w.,])(?<![^\W\d_]-)(?P<sign>(?<![\d)])[-+])?(?:[$€£¥₹₩#~]\s?)?"
+    r"(?P<num>\d{1,3}(?:[,' \u00a0\u202f]\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+,\d+|\d+,\d{1,2}"
+    r"|\d+(?:\.\d+)?|\.\d+)(?!\d)"
+    r"(?:\s?(?P<percent>%|percent\b|per cent\b)|(?:st|nd|rd|th)\b(?P<ordinal>)"
+    r"|(?P<letter>[kmb])\b|\s?(?P<scale>mn|mio|bn|hundred|thousand|million|billion|trillion|dozen)\b"
+    r"|/(?P<under>\d{1,3})(?![\d/])|(?=\s?[^\W\d_]{1,4}\b)|(?![\w]))",
+    re.IGNORECASE,
+)
+_STARTS = frozenset([*SMALL, *_TENS, *ORDINALS, *_IMPLIED, "half"])
+_BEGINNINGS = _STARTS | {"a", "an"}
+_AFTER_A = _BARE_SCALES | {"quarter", "half"}
+_HALF = re.compile(r"\s(?:and|&)\sa\shalf\b", re.IGNORECASE)
+_LONGEST = 40  # digits of a number worth reading; longer ones are codes or bombs
+
+
+class Quantity(NamedTuple):
+    """A number in a text. `scale` is what its mantissa was multiplied by, for rounding."""
+
+    value: float
+    start: int
+    end: int
+    decimals: int = 0
+    scale: float = 1
+    percent: bool = False
+    stated: bool = True
+    unit: str = ""
+
+    def readings(self) -> tuple[float, ...]:
+        """The values it may stand for: «25%» is 25 and 0.25, «5m» five metres or millions."""
+        if not self.percent and self.unit != "m":
+            return (self.value,)
+        found = [self.value]
+        if self.percent:
+            found.append(self.value / 100)
+        if self.scale == 10**6 and self.unit == "m":
+            found.append(self.value / self.scale)
+        return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def quantities(text: str) -> tuple[Quantity, ...]:
+    """Every number a text says, in order of place."""
+    flat = plain(text)
+    digits = list(_from_digits(flat)) if _DIGIT.search(flat) else []
+    spelled = list(_from_words(flat))
+    if not spelled:
+        return tuple(digits)
+    taken = {i for q in digits for i in range(q.start, q.end)}
+    spelled = [q for q in spelled if q.start not in taken]
+    return tuple(sorted([*digits, *spelled], key=lambda q: q.start))
+
+
+def _from_digits(text: str) -> Iterator[Quantity]:
+    small = lowered(text)
+    half_said = small is None or "half" in small
+    sign_said = small is None or "minus" in small or "negative" in small
+    for found in _DIGITS.finditer(text):
+        digits = _canonical(found["num"])
+        if len(digits) > _LONGEST:
+            continue
+        number = float(digits) if "." in digits else int(digits)
+        suffix = (found["letter"] or found["scale"] or "").lower()
+        scale = _SCALES.get(suffix, 1)
+        if found["under"] and int(found["under"]):
+            number = number / int(found["under"])
+        half = half_said and _HALF.match(text, found.end())
+        number = (number + (0.5 if half else 0)) * scale
+        negated = sign_said and _negated(text[: found.start()])
+        signed = -number if found["sign"] == "-" or negated else number
+        unit = suffix or first_word(text[found.end() : found.end() + 24])
+        yield Quantity(
+            value=_whole(signed),
+            start=found.start("num"),
+            end=found.end() + (half.end() if half else 0),
+            decimals=len(digits.partition(".")[2]),
+            scale=scale,
+            percent=bool(found["percent"]),
+            stated=found["ordinal"] is None,
+            unit=unit,
+        )
+
+
+def _canonical(digits: str) -> str:
+    """Digits with a point, whatever separators they came with."""
+    if digits.replace(".", "").isdecimal():
+        return digits
+    if re.fullmatch(r"\d+,\d{1,2}|\d{1,3}(?:\.\d{3})+,\d+", digits):
+        return digits.replace(".", "").replace(",", ".")
+    return re.sub(r"[,' \u00a0\u202f]", "", digits)
+
+
+def _negated(before: str) -> bool:
+    return bool(re.search(r"\b(?:minus|negative)\s$", before[-12:], re.IGNORECASE))
+
+
+def _whole(number: float) -> float:
+    return int(number) if math.isfinite(number) and number == int(number) else number
+
+
+def _from_words(text: str) -> Iterator[Quantity]:
+    found = words(text)
+    if _BEGINNINGS.isdisjoint([w.folded for w in found]):
+        return
+    place = 0
+    while place < len(found):
+        if not _may_start(found, place):
+            place += 1
+            continue
+        value, used = _spelled(found[place : place + 12])
+        if not used:
+            place += 1
+            continue
+        last = found[place + used - 1]
+        after = found[place + used : place + used + 1]
+        yield Quantity(
+            value=_whole(-value if _negated(text[: found[place].start]) else value),
+            start=found[place].start,
+            end=last.end,
+            decimals=1 if value != int(value) else 0,
+            percent=bool(after) and after[0].folded in {"percent", "per"},
+            stated=value != 1 and last.folded not in ORDINALS and last.folded not in _IMPLIED,
+            unit=after[0].folded if after else "",
+        )
+        place += used
+
+
+def _may_start(found: tuple[Word, ...], place: int) -> bool:
+    """Whether `_spelled` is worth asking: nearly all words begin no number."""
+    name = found[place].folded
+    if name in {"a", "an"}:
+        return place + 1 < len(found) and found[place + 1].folded in _AFTER_A
+    return name in _STARTS
+
+
+def _spelled(found: tuple[Word, ...]) -> tuple[float, int]:
+    """The number at the start of these words, and how many of them it takes (0: none)."""
+    names = [w.folded for w in found]
+    fraction = _fraction(names)
+    if fraction[1]:
+        return fraction
+    total, current, used, last = 0, 0, 0, ""
+    for place, name in enumerate(names):
+        if name in {"a", "an"} and not used and names[1:2] and names[1] in _BARE_SCALES:
+            current = 1
+        elif (
+            name in SMALL
+            and last in {"", "tens", "scale"}
+            and (last != "tens" or current % 10 == 0)
+        ):
+            if last == "tens" and not 0 < SMALL[name] < 10:
+                break
+            current, last = current + SMALL[name], "small"
+        elif name in _TENS and last in {"", "scale"}:
+            current, last = current + _TENS[name], "tens"
+        elif name in ORDINALS and last in {"", "tens", "scale"}:
+            return total + current + ORDINALS[name], place + 1
+        elif name in _BARE_SCALES and (used or name != "dozen") and current:
+            current, total = (
+                (current * _SCALES[name], total)
+                if name in {"hundred", "dozen"}
+                else (0, total + current * _SCALES[name])
+            )
+            last = "scale"
+        elif (
+            name == "and"
+            and last == "scale"
+            and names[place + 1 : place + 2]
+            and (names[place + 1] in SMALL or names[place + 1] in _TENS)
+        ):
+            continue
+        else:
+            break
+        used = place + 1
+    if not used:
+        return (_IMPLIED[names[0]], 1) if names and names[0] in _IMPLIED else (0, 0)
+    if names[used : used + 3] == ["and", "a", "half"]:
+        return total + current + 0.5, used + 3
+    return total + current, used
+
+
+def _fraction(names: list[str]) -> tuple[float, int]:
+    if names[:1] == ["half"] and names[1:2] in (["a"], ["an"], ["the"]):
+        return (6, 3) if names[2:3] == ["dozen"] else (0.5, 1)
+    if names[:2] == ["three", "quarters"]:
+        return 0.75, 2
+    if names[:2] in (["a", "quarter"], ["one", "quarter"]):
+        return 0.25, 2
+    if names[:2] in (["a", "half"], ["one", "half"]):
+        return 0.5, 2
+    return 0, 0

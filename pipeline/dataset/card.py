@@ -1,0 +1,303 @@
+"""The dataset card: README.md with the YAML header that maps configs to files.
+
+It is made of the manifest alone, so that it can be made again and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import yaml
+
+from toolloom.pipeline.dataset.card_grown import expansion_parts, instruction_parts
+from toolloom.pipeline.dataset.card_runs import run_parts
+from toolloom.pipeline.dataset.configs import CONFIGS
+from toolloom.pipeline.dataset.instruction_counts import instructions_of
+from toolloom.pipeline.dataset.tallies import added
+from toolloom.pipeline.render.markdown import cell, table
+from toolloom.pipeline.render.plots import plots
+from toolloom.schemas import JsonObject
+
+__all__ = ["card", "cell", "table"]
+
+SIZES = (
+    (1_000, "n<1K"),
+    (10_000, "1K<n<10K"),
+    (100_000, "10K<n<100K"),
+    (1_000_000, "100K<n<1M"),
+    (10_000_000, "1M<n<10M"),
+)
+MOST_SOURCES = 50  # of APIs, that are listed
+TESTS = {
+    "train": "to train on",
+    "validation": "to validate on: APIs that are seen in `train`, other calls",
+    "test_instruction": "new instructions for APIs that are seen in `train`",
+    "test_tool": "tools that are unseen, of categories that are seen in `train`",
+    "test_category": "categories that are unseen",
+    "apis": "rejected before there were queries",
+}
+
+
+def card(manifest: JsonObject) -> str:
+    """The text of README.md. Holds no time of day: equal versions make equal cards."""
+    header = yaml.safe_dump(_header(manifest), sort_keys=False, allow_unicode=True)
+    recipe = _first_run(manifest)["recipe"]
+    splits = [told for told in manifest["splits"].values() if told["rows"]]
+    parts = [
+        f"---\n{header}---",
+        f"# {manifest['name']} {manifest['version']}",
+        cell(recipe["description"]) or "Training data for language models that use tools.",
+        _what(splits, manifest),
+        "## Load it",
+        _loading(manifest),
+        "## Splits",
+        _splits(manifest),
+        "## What is in it",
+        *(f"![{plot.title}](plots/{plot.name}.svg)" for plot in plots(manifest)),
+        *(
+            _tallies(title, name, manifest)
+            for title, name in (
+                ("Ability", "abilities"),
+                ("Scenario", "scenarios"),
+                ("Calls", "calls"),
+                ("Category", "categories"),
+                ("Observations", "observations"),
+            )
+        ),
+        *expansion_parts(manifest),
+        *instruction_parts(manifest),
+        "## How it was made",
+        _origin(manifest),
+        *run_parts(manifest),
+        "## What was rejected",
+        table(("Reason", "Records"), added(manifest["splits"].values(), "reasons").items())
+        or "Nothing.",
+        "## Contamination" if manifest.get("contamination") else "",
+        _contamination(manifest.get("contamination")),
+        "## APIs",
+        _apis(manifest),
+        "## Limits",
+        _limits(manifest, splits),
+        "## Columns",
+        *_columns(manifest),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _first_run(manifest: JsonObject) -> JsonObject:
+    """The run that made the APIs: its recipe says what the dataset is for."""
+    found: JsonObject = manifest["runs"][manifest["apis"]["run"]]
+    return found
+
+
+def _header(manifest: JsonObject) -> JsonObject:
+    dialogues = sum(told["rows"] for told in manifest["splits"].values())
+    counted = instructions_of(manifest)
+    rows = dialogues or (counted.levels.total() if counted else 0)
+    return {
+        "pretty_name": manifest["name"],
+        "license": "unknown",  # the terms of the models and APIs it was made with decide
+        "task_categories": ["text-generation"],
+        "tags": ["function-calling", "tool-use", "synthetic", "toolloom"],
+        "size_categories": [next((s for n, s in SIZES if rows < n), "n>10M")],
+        "configs": [
+            _config(name, splits, _cache_version(manifest), place == 0)
+            for place, (name, splits) in enumerate(_loadable(manifest))
+        ],
+    }
+
+
+def _loadable(manifest: JsonObject) -> list[tuple[str, JsonObject]]:
+    """The configs with those of their splits that have files.
+
+    One config without any in the header, and `datasets` loads none of the others either.
+    """
+    found = []
+    for name, splits in manifest["configs"].items():
+        if full := {split: made for split, made in splits.items() if made["files"]}:
+            found.append((name, full))
+    return found
+
+
+def _cache_version(manifest: JsonObject) -> str:
+    """A version of digits that no other dataset has.
+
+    `datasets` caches what it loads from a folder under the folder's name, the config and this
+    version alone: without it, two datasets in folders called `1.0.0` would be one to it.
+    """
+    return f"0.0.{int(manifest['content'][:12], 16)}"
+
+
+def _config(name: str, splits: JsonObject, version: str, default: bool) -> JsonObject:
+    files = [{"split": split, "path": f"{name}/{split}-*.parquet"} for split in splits]
+    made: JsonObject = {"config_name": name, "version": version, "data_files": files}
+    return {**made, "default": True} if default else made
+
+
+def _what(splits: list[JsonObject], manifest: JsonObject) -> str:
+    counted = instructions_of(manifest)
+    if not splits and counted:
+        return (
+            f"{counted.levels.total():,} instructions at five granularities, each with the "
+            "solution path that serves it, checked without a model; what did not pass is in the "
+            "config `rejected` with its reason and the model's raw responses."
+        )
+    rows, several = (sum(told[name] for told in splits) for name in ("rows", "several_turns"))
+    return (
+        f"{rows:,} dialogues, {several:,} of them with several user turns. "
+        "Each call was checked against its API's JSON Schema, "
+        "against what the user said and what the APIs answered; what did not pass is in the "
+        "config `rejected` with its reason and the model's raw responses."
+    )
+
+
+def _loading(manifest: JsonObject) -> str:
+    lines = [
+        f'{name} = load_dataset("<this folder or repository>", "{name}", split="{split}")'
+        f"  # {made['rows']:,} rows"
+        for name, splits in _loadable(manifest)
+        for split, made in list(splits.items())[:1]
+    ]
+    code = "\n".join(["from datasets import load_dataset", "", *lines])
+    objects = [n for n in ("sft", "planning") if n in dict(_loadable(manifest))]
+    named = " and ".join(f"`{name}`" for name in objects)
+    hold = "hold" if len(objects) > 1 else "holds"
+    need = "JSON columns, which need `datasets` 4.7 or newer; all other configs are text."
+    notes = [f"{named} {hold} {need}"] if objects else []
+    if left := sum(made["left_out"] for made in manifest["configs"].get("sft", {}).values()):
+        notes.append(
+            f"{left:,} dialogues with numbers that `datasets` cannot hold exactly are left out of "
+            "it; `samples` has them."
+        )
+    notes.append("`SHA256SUMS` holds the sums of all files, for `sha256sum --check`.")
+    return f"```python\n{code}\n```\n\n{' '.join(notes)}"
+
+
+def _splits(manifest: JsonObject) -> str:
+    found: JsonObject = (manifest.get("instructions") or {"splits": {}})["splits"]
+    also = {n: sum(each["levels"].values()) for n, each in found.items()}
+    rows = [
+        (
+            *(name, TESTS[name], told["rows"], *([also.get(name, 0)] if also else [])),
+            *(told["rejected"], told["apis"], " ".join(told["runs"])),
+        )
+        for name, told in manifest["splits"].items()
+    ]
+    plan = manifest["plan"]
+    weights = ", ".join(f"{name} {plan[name]:g}" for name in list(TESTS)[:5])
+    intro = (
+        "The tests are ToolLLM's three levels of generalisation. A hash of an API's category and "
+        "tool decides whether it is held out, and a hash of its calls in which of the other "
+        f"splits a dialogue is (weights: {weights}): no API of an unseen split is in another, not "
+        "even as a distractor, and a larger dataset keeps every row in its split."
+    )
+    more = ["Instructions"] if also else []
+    head = ("Split", "What it holds", "Dialogues", *more, "Rejected", "APIs", "Run")
+    return f"{intro}\n\n{table(head, rows)}"
+
+
+def _tallies(title: str, name: str, manifest: JsonObject) -> str:
+    """One kind of count: a row for each value, a column for each split."""
+    splits = {split: told for split, told in manifest["splits"].items() if told["rows"]}
+    total = added(splits.values(), name)
+    rows = [
+        (value, count, *(told[name].get(value, 0) for told in splits.values()))
+        for value, count in total.items()
+    ]
+    return table((title, "All", *splits), rows)
+
+
+def _origin(manifest: JsonObject) -> str:
+    made = f"By toolloom {manifest['toolloom']} (code {manifest['code'][:12]})."
+    if before := manifest["parent"]:
+        split, extended = manifest["regenerated"], manifest.get("extended")
+        how = f"with the split `{split}` made anew" if split else "with all splits made anew"
+        if extended:
+            how = f"and has all of its rows, with {_added(extended['rows'])} more"
+            if grown := _grown(manifest["runs"][extended["run"]]):
+                how += f": the split `{grown}` was grown by new queries"
+        made += f" It follows version {before['version']}, {how}."
+    return (
+        f"{made} `manifest.json` holds the recipe and the counts of each run, and the hashes of "
+        "all files."
+    )
+
+
+def _grown(run: JsonObject) -> str | None:
+    """The split for which a run drew more queries."""
+    wanted = run["recipe"].get("regenerate") or {}
+    return wanted["split"] if wanted.get("keep") else None
+
+
+def _added(rows: JsonObject) -> str:
+    """What was added, by config."""
+    named = ((c, sum(splits.values())) for c, splits in rows.items() if c != "sft")
+    return ", ".join(f"{count:,} in `{config}`" for config, count in named if count)
+
+
+def _contamination(told: JsonObject | None) -> str:
+    """What curation found of benchmarks in accepted rows."""
+    if not told:
+        return ""
+    head = ("Row", "Benchmark", "Where", "What matches", "Row's words", "Benchmark's words")
+    keys = ("id", "benchmark", "place", "match", "row", "theirs")
+    rows = [[str(pair[key])[:200] for key in keys] for pair in told["examples"]]
+    return (
+        f"{told['dropped']:,} overlaps with benchmarks were dropped with their rows, "
+        f"{told['flagged']:,} are flagged and stay. `contamination.jsonl` has every pair; the "
+        f"first are:\n\n{table(head, rows)}"
+    )
+
+
+def _apis(manifest: JsonObject) -> str:
+    """Where they come from, with the licence of each source."""
+    apis = manifest["apis"]
+    seen = {split: made["rows"] for split, made in manifest["configs"].get("apis", {}).items()}
+    if not seen:
+        return "None of its own: the instructions name those of their source."
+    parts = ", ".join(f"{rows:,} in `{split}`" for split, rows in seen.items())
+    intro = (
+        f"{apis['count']:,} APIs: {parts}. The config `apis` has each with its source and licence."
+    )
+    rows = [
+        (s["kind"], s["reference"] or "–", s["licence"] or "not stated", s["apis"])
+        for s in apis["sources"][:MOST_SOURCES]
+    ]
+    more = len(apis["sources"]) - MOST_SOURCES
+    rest = f"And {more:,} more sources." if more > 0 else ""
+    listed = table(("Source", "Read from", "Licence", "APIs"), rows)
+    return "\n\n".join(part for part in (intro, listed, rest) if part)
+
+
+def _limits(manifest: JsonObject, splits: list[JsonObject]) -> str:
+    """What the data cannot be held to."""
+    runs = [run["recipe"] for run in manifest["runs"].values()]
+    languages = sorted({language for recipe in runs for language in recipe["languages"]})
+    models = sorted({a["model"] for run in manifest["runs"].values() for a in run["agents"]} - {""})
+    played = added(splits, "observations") if splits else {}
+    real = played.get("executed", 0)
+    lines = [
+        f"Words are written by {', '.join(map(cell, models)) or 'no model'}, in "
+        f"{', '.join(map(cell, languages))}: their errors and manners are in it. The checks of "
+        "words are made for English.",
+        *(
+            [
+                f"{real:,} of {sum(played.values()):,} observations come from APIs that were "
+                "really executed; the others were played, and are no facts about the world."
+            ]
+            if played
+            else []
+        ),
+        "Checks find what contradicts a schema, the user or an observation. They do not show "
+        "that a request is interesting, nor that an answer is the best one.",
+        "People, places and accounts are invented; a likeness is chance.",
+        "The licence depends on the terms of the models and of the APIs it was made with.",
+    ]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _columns(manifest: JsonObject) -> Iterable[str]:
+    for config in CONFIGS:
+        if config.name in manifest["configs"]:
+            yield f"### `{config.name}`: {config.about}"
+            yield "\n".join(f"- `{name}`: {c.about}" for name, c in config.columns.items())

@@ -1,0 +1,179 @@
+"""All formats, in one table."""
+
+from __future__ import annotations
+
+from toolloom.pipeline.dataset.export.all_shot import LONGEST, AllShots, all_shot, all_shot_notes
+from toolloom.pipeline.dataset.export.few_shot import SHOTS, FewShots, few_shot
+from toolloom.pipeline.formats.export.api_bank import api_bank
+from toolloom.pipeline.formats.export.base import File, Format
+from toolloom.pipeline.formats.export.chat import axolotl, axolotl_notes, openai, trl, verl
+from toolloom.pipeline.formats.export.hermes import hermes
+from toolloom.pipeline.formats.export.llamafactory import dataset_info, llamafactory
+from toolloom.pipeline.formats.export.preferences import trl_dpo
+from toolloom.pipeline.formats.export.single import bfcl, xlam
+from toolloom.pipeline.formats.export.toolllama import toolllama
+
+_BFCL = ("simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance")
+_IN_TEXT = "the format writes calls as JSON within a text"
+_CALLS = "the format writes calls as [name(key='value')]"
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        "trl",
+        "TRL's SFTTrainer: `messages` and `tools`",
+        trl,
+        {"sft": File("{split}.parquet", "parquet", {"messages": "objects", "tools": "objects"})},
+        ("object", "string"),
+        hint="SFTTrainer(train_dataset="
+        'load_dataset("parquet", data_files="{folder}/{split}.parquet", split="train"))',
+    ),
+    Format(
+        "trl-dpo",
+        "TRL's DPOTrainer: turns with and without a planted defect",
+        trl_dpo,
+        {
+            "pairs": File(
+                "{split}.parquet",
+                "parquet",
+                {
+                    **dict.fromkeys(("prompt", "chosen", "rejected", "tools"), "objects"),
+                    **dict.fromkeys(("defect", "reason"), "text"),
+                },
+            )
+        },
+        ("object", "string"),
+        hint="DPOTrainer(train_dataset="
+        'load_dataset("parquet", data_files="{folder}/{split}.parquet", split="train"))',
+    ),
+    Format(
+        "llamafactory",
+        "LLaMA-Factory's sharegpt form, with its `dataset_info.json`",
+        llamafactory,
+        {"sft": File("{split}.jsonl", "jsonl")},
+        ("object",),
+        why=_IN_TEXT,
+        notes=dataset_info,
+        hint="dataset_dir: {folder}\ndataset: {dataset}_{split}",
+    ),
+    Format(
+        "axolotl",
+        "Axolotl's chat_template type, with the lines of its configuration",
+        axolotl,
+        {"sft": File("{split}.jsonl", "jsonl")},
+        ("string", "object"),
+        notes=axolotl_notes,
+        hint="The lines of {folder}/axolotl.yaml go into Axolotl's configuration.",
+    ),
+    Format(
+        "verl",
+        "verl: `sft` for its multi-turn SFT, `rl` with a rule's ground truth",
+        verl,
+        {
+            "sft": File(
+                "sft/{split}.parquet", "parquet", {"messages": "calling turns", "tools": "tools"}
+            ),
+            "rl": File(
+                "rl/{split}.parquet",
+                "parquet",
+                {
+                    "data_source": "text",
+                    "prompt": "turns",
+                    "ability": "text",
+                    "reward_model": "reward",
+                    "extra_info": "extra",
+                },
+            ),
+        },
+        ("string",),
+        why="objects with different keys would be padded with nulls in verl's Parquet",
+        hint="data.train_files={folder}/sft/{split}.parquet   (or rl/{split}.parquet)",
+    ),
+    Format(
+        "openai",
+        "OpenAI's fine-tuning: `messages`, `tools`, `parallel_tool_calls`",
+        openai,
+        {"sft": File("{split}.jsonl", "jsonl")},
+        ("string",),
+        why="OpenAI takes arguments as text only",
+        hint='client.files.create(file=open("{folder}/{split}.jsonl", "rb"), purpose="fine-tune")',
+    ),
+    Format(
+        "hermes",
+        "NousResearch's Hermes: JSON between `<tool_call>` tags",
+        hermes,
+        {"sft": File("{split}.jsonl", "jsonl")},
+        ("object",),
+        why=_IN_TEXT,
+        hint='load_dataset("json", data_files="{folder}/{split}.jsonl", split="train")',
+    ),
+    Format(
+        "xlam",
+        "Salesforce's xLAM-60k: a query and its calls",
+        xlam,
+        {"sft": File("{split}.json", "json")},
+        ("object",),
+        why=_IN_TEXT,
+        hint='load_dataset("json", data_files="{folder}/{split}.json", split="train")',
+    ),
+    Format(
+        "bfcl",
+        "Berkeley's function calling leaderboard, version 4: questions and possible answers",
+        bfcl,
+        {
+            **{name: File(f"{{split}}/BFCL_v4_{name}.json", "jsonl") for name in _BFCL},
+            **{
+                f"{name} answers": File(f"{{split}}/possible_answer/BFCL_v4_{name}.json", "jsonl")
+                for name in _BFCL[:-1]
+            },
+        },
+        ("object",),
+        why="the format lists the values each argument may have",
+        hint="In place of the files of these names in bfcl_eval/data: {folder}/{split}",
+    ),
+    Format(
+        "api-bank",
+        "API-Bank's training rows (Lynx): `API-Request: [Name(key='value')]`",
+        api_bank,
+        {"sft": File("{split}.json", "json")},
+        ("object",),
+        why="the format writes calls as text of its own",
+        hint='json.load(open("{folder}/{split}.json"))',
+    ),
+    Format(
+        "toolllama",
+        "ToolLLaMA's conversations: Thought, Action, Action Input",
+        toolllama,
+        {"sft": File("{split}.json", "json")},
+        ("object",),
+        why=_IN_TEXT,
+        hint="--data_path {folder}/{split}.json --conv_template tool-llama-single-round",
+    ),
+    Format(
+        "few-shot",
+        "prompts with the demonstrations most like a goal, answered by calls alone",
+        few_shot,
+        {"sft": File("{split}.jsonl", "jsonl")},
+        ("object",),
+        why=_CALLS,
+        hint="SFTTrainer(train_dataset="
+        'load_dataset("json", data_files="{folder}/{split}.jsonl", split="train"))',
+        weaver=FewShots,
+        shots=SHOTS,
+    ),
+    Format(
+        "all-shot",
+        f"goals of a category in sequences of {LONGEST:,} tokens, with a loss on every call",
+        all_shot,
+        {"sft": File("{split}.jsonl", "jsonl")},
+        ("object",),
+        why=_CALLS,
+        notes=all_shot_notes,
+        hint="The lines of {folder}/axolotl.yaml go into Axolotl's configuration.",
+        weaver=AllShots,
+    ),
+)
+NAMES = tuple(one.name for one in FORMATS)
+
+
+def format_named(name: str) -> Format:
+    return FORMATS[NAMES.index(name)]

@@ -1,0 +1,285 @@
+"""Makes versions of a dataset from finished runs.
+
+A version never changes: it is built in a hidden folder and renamed when it is whole. It holds no
+time of day, so equal runs make equal bytes, and a run that is published already is not again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version as installed
+from pathlib import Path
+
+from toolloom.pipeline.dataset.card import card
+from toolloom.pipeline.dataset.contents import Part, Whole
+from toolloom.pipeline.dataset.contents_grown import Grown
+from toolloom.pipeline.store import mirror
+from toolloom.pipeline.store.files import explain, locked, write_lines
+from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.version import (
+    LAYOUT,
+    Version,
+    dotted,
+    find_version,
+    following,
+    latest,
+    numbers,
+    open_version,
+    point,
+)
+from toolloom.schemas import (
+    Expansion,
+    Extension,
+    Instruction,
+    JsonObject,
+    PublishError,
+    Regeneration,
+    StoreError,
+    digest,
+)
+from toolloom.schemas.recipe import public_fields
+
+
+@dataclass(frozen=True)
+class Published:
+    """A version, and whether it was made just now."""
+
+    version: Version
+    fresh: bool = False
+
+    @property
+    def path(self) -> Path:
+        return self.version.path
+
+    @property
+    def manifest(self) -> JsonObject:
+        return self.version.manifest
+
+    @property
+    def label(self) -> str:
+        return self.version.label
+
+    @property
+    def load_line(self) -> str:
+        return self.version.load_line
+
+
+def publish(run: RunFolder, outputs: Path) -> Published:
+    """Make a version of a finished run, or find the one it made. Raises PublishError.
+
+    A run that regenerates a split, or adds rows, makes the version that follows from the one it
+    names.
+    """
+    _check(run)
+    regenerated, extended = run.recipe.regenerate, run.recipe.extend
+    if regenerated is not None:
+        made = publish_more if regenerated.keep else publish_split
+        return made(run, _parent(regenerated, outputs), outputs)
+    if extended is not None and extended.version:
+        return publish_more(run, _parent(extended, outputs), outputs)
+    folder = outputs / "datasets" / run.recipe.name
+    with locked(folder):
+        return _make(folder, _content(run), lambda: latest(folder), Whole(run))
+
+
+def publish_split(run: RunFolder, parent: Version, outputs: Path) -> Published:
+    """Make the version in which one split of `parent` comes from `run`, and the others are its.
+
+    Raises PublishError.
+    """
+    _check(run)
+    folder = outputs / "datasets" / parent.name
+    content = digest([_content(run), parent.manifest["content"]], 64)
+    with locked(folder):
+        return _make(folder, content, lambda: parent, Part(run, parent))
+
+
+def publish_more(run: RunFolder, parent: Version, outputs: Path) -> Published:
+    """Make the version that has all of `parent` and what `run` adds to it. Raises PublishError."""
+    _check(run)
+    folder = outputs / "datasets" / parent.name
+    content = digest([_content(run), parent.manifest["content"]], 64)
+    with locked(folder):
+        return _make(folder, content, lambda: parent, Grown(run, parent))
+
+
+def _parent(wanted: Regeneration | Extension, outputs: Path) -> Version:
+    parent = find_version(outputs, wanted.version)
+    if parent.manifest["content"] != wanted.content:
+        again = "Regenerate the split from" if isinstance(wanted, Regeneration) else "Add to"
+        raise PublishError(
+            f"{parent.path}: is not the version that this run was made for "
+            f"({wanted.version} with the content {wanted.content[:12]}…). {again} the version that "
+            "is there."
+        )
+    return parent
+
+
+def _check(run: RunFolder) -> None:
+    marks = {stage.name: run.stage(stage.name).mark for stage in run.plan}
+    if not marks or None in marks.values():
+        raise PublishError(f"{run.id} is not finished; run its recipe again to go on.")
+    if not any(mark.accepted for name in _published(run) if (mark := marks[name])):
+        raise PublishError(
+            f"{run.id} accepted nothing, so there is nothing to publish. "
+            f"`toolloom rejected {run.id}` shows why."
+        )
+
+
+def came_to_nothing(run: RunFolder) -> bool:
+    """Whether a run is finished and accepted nothing that could be published."""
+    mirror.fetch(run.path)
+    plan = run.plan if (run.path / "plan.json").is_file() else ()
+    marks = {stage.name: run.stage(stage.name).mark for stage in plan}
+    accepted = {name: mark.accepted for name, mark in marks.items() if mark}
+    return 0 < len(accepted) == len(marks) and not any(accepted[n] for n in _published(run))
+
+
+def _published(run: RunFolder) -> list[str]:
+    """The stages whose accepted records are rows of the version."""
+    beside = [s.name for s in run.plan if s.writes in (Expansion.__name__, Instruction.__name__)]
+    rows = [stage.name for stage in run.plan if not stage.beside]
+    return beside if run.adds else [*rows[-1:], *beside]
+
+
+def _content(run: RunFolder) -> str:
+    """What a version is made of: equal for equal runs, however fast and on whose account."""
+    marks = [run.stage(stage.name).mark for stage in run.plan]
+    hashes = [(m.accepted_sha256, m.rejected_sha256) for m in marks if m]
+    recipe = public_fields(run.recipe.identity)
+    return digest([LAYOUT, installed("toolloom"), recipe, hashes], 64)
+
+
+def _make(
+    folder: Path, content: str, parent: Callable[[], Version | None], source: Whole | Part | Grown
+) -> Published:
+    """The version with this content, found or built; the lock is held."""
+    for number in reversed(numbers(folder)):
+        if (known := _readable(folder / dotted(number))) and known.manifest["content"] == content:
+            point(folder)
+            mirror.fetch(known.path)
+            return Published(known)
+    version = _build(folder, content, parent(), source)
+    point(folder)
+    return Published(version, fresh=True)
+
+
+def _readable(path: Path) -> Version | None:
+    """A version; None if it is damaged or of another layout: it is not the one looked for."""
+    try:
+        return open_version(path)
+    except StoreError:
+        return None
+
+
+def _build(
+    folder: Path, content: str, parent: Version | None, source: Whole | Part | Grown
+) -> Version:
+    building = folder / ".building"  # the lock is held: nobody else builds here
+    try:
+        shutil.rmtree(building, ignore_errors=True)
+        building.mkdir()
+        manifest = {**_origin(content, parent), **source.fill(building)}
+        _sum(manifest, building)
+        number = dotted(following(numbers(folder), parent, manifest))
+        manifest = {"layout": LAYOUT, "name": folder.name, "version": number, **manifest}
+        _tell(manifest, building)
+        path = folder / number
+        mirror.claim(path)
+        building.rename(path)
+    except OSError as error:
+        raise explain(folder, error, "written") from error
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    mirror.push(path)
+    return Version(path, manifest)
+
+
+def _origin(content: str, parent: Version | None) -> JsonObject:
+    """What the manifest tells of a version's origin."""
+    before = parent and {
+        "version": parent.number,
+        "sha256": sha256(parent.path / "manifest.json"),
+    }
+    return {
+        "layout": LAYOUT,
+        "parent": before,
+        "content": content,
+        "toolloom": installed("toolloom"),
+        "code": code_hash(),
+    }
+
+
+def _sum(manifest: JsonObject, folder: Path) -> None:
+    """Add hash and size of each table to the manifest. Raises PublishError if a copy is not
+    what it was."""
+    for name, told in tables_of(manifest):
+        found = sha256(folder / name)
+        if told.get("sha256", found) != found:
+            raise PublishError(
+                f"{name} of {manifest['parent']['version']}: is damaged (its SHA-256 is not "
+                "the one in its manifest), so no version can be made of it."
+            )
+        told |= {"sha256": found, "bytes": (folder / name).stat().st_size}
+
+
+def tables_of(manifest: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    """Path of each Parquet file, and what the manifest tells of it."""
+    for config in manifest["configs"].values():
+        for split in config.values():
+            yield from split["files"].items()
+
+
+def _tell(manifest: JsonObject, folder: Path) -> None:
+    """Add plots, card, manifest and checksums to the tables."""
+    from toolloom.pipeline.render.plots import draw
+
+    draw(manifest, folder / "plots")
+    write_lines(folder / "README.md", [card(manifest).encode("utf-8", "replace")])
+    tables = dict(tables_of(manifest))
+    others = sorted(name for name in _names(folder) if name not in tables)
+    manifest["files"] = {name: sha256(folder / name) for name in others}
+    text = json.dumps(manifest, indent=2, ensure_ascii=False)
+    write_lines(folder / "manifest.json", [text.encode("utf-8", "replace") + b"\n"])
+    write_lines(folder / "SHA256SUMS", list(sums(folder)))  # all of them, before it is there
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """The files below a folder, as paths in it."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix()
+
+
+def sums(folder: Path) -> Iterator[bytes]:
+    """The lines of SHA256SUMS, in the form that `sha256sum --check` reads."""
+    for name in sorted(_names(folder)):
+        if name != "SHA256SUMS":
+            yield f"{sha256(folder / name)}  {name}\n".encode()
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@cache
+def code_hash() -> str:
+    """SHA-256 over the package's own files: code, prompts, catalogue."""
+    import toolloom
+
+    root, hashed = Path(toolloom.__path__[0]), hashlib.sha256()
+    for room in ("__init__.py", "flows.py", *_ROOMS):
+        for path in sorted((root / room).rglob("*") if (root / room).is_dir() else [root / room]):
+            if path.suffix in {".py", ".j2", ".yaml"} and path.is_file():
+                hashed.update(f"{path.relative_to(root).as_posix()}\0".encode())
+                hashed.update(path.read_bytes())
+    return hashed.hexdigest()
+
+
+_ROOMS = ("agents", "cli", "llm", "pipeline", "prompts", "schemas")

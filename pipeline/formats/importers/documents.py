@@ -1,0 +1,252 @@
+"""JSON and YAML files of any quality, as JSON values: nothing in them is built or executed."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.prose import legible
+from toolloom.schemas import ImportFailed
+
+LARGEST = 100_000_000  # bytes of a file
+DEEPEST = 300  # nesting of a YAML file; Python's own limit holds for JSON
+_SECOND_TRY = 2_000_000  # bytes up to which a slower, more tolerant parser is tried
+_TOLD = 5  # repeated keys that are noted one by one
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})")
+_FLOAT = re.compile(
+    r"[-+]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+|(?:0|[1-9][0-9]*)\.?)(?:[eE][-+]?[0-9]{1,2})?"
+)
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # begins like the UTF-16 mark
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def load(path: Path, ledger: Ledger | None = None) -> Any:
+    """The value of a JSON or YAML file. Dates and `yes` stay text, all keys are text.
+
+    Aliases of YAML share one object, and may refer to what holds them. Raises ImportFailed.
+    """
+    text = _text(path)
+    if ledger is not None:
+        ledger.bytes += path.stat().st_size
+    repeated: list[str] = []
+    try:
+        value = _parsed(text, path, repeated)
+    except RecursionError as error:
+        raise ImportFailed(f"{path} is nested too deeply to be an API description.") from error
+    if ledger is not None:
+        _note(repeated, path, ledger)
+    return value
+
+
+def _note(repeated: list[str], path: Path, ledger: Ledger) -> None:
+    for key in map(legible, repeated[:_TOLD]):
+        ledger.note(f"{path.name}: the key {key} stands twice in one object; the last one counts.")
+    if len(repeated) > _TOLD:
+        ledger.note(f"{path.name}: so do {len(repeated) - _TOLD} more keys.")
+
+
+def _text(path: Path) -> str:
+    """The file as text, by its byte order mark or as UTF-8."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise ImportFailed(f"{path} is not a file. Name a JSON or YAML file.")
+        if found.st_size > LARGEST:
+            raise ImportFailed(
+                f"{path} has {found.st_size:,} bytes; at most {LARGEST:,} are read. Split it."
+            )
+        with path.open("rb") as stream:
+            raw = stream.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise ImportFailed(f"{path} cannot be read: {why}. Check its name and rights.") from error
+    coding = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
+    try:
+        return raw.decode(coding)
+    except UnicodeDecodeError as error:
+        raise ImportFailed(
+            f"{path} is no {coding.upper()} text: byte {error.start} cannot be read. "
+            "Save it as UTF-8."
+        ) from error
+
+
+def _parsed(text: str, path: Path, repeated: list[str]) -> Any:
+    if text[:200].lstrip()[:1] not in ("{", "["):
+        return _yaml(text, path, repeated)
+    try:
+        return _json(text, repeated)
+    except ValueError as error:
+        if len(text) <= _SECOND_TRY:  # YAML allows comments and a last comma
+            try:
+                return _yaml(text, path, repeated)
+            except ImportFailed:
+                pass
+        raise ImportFailed(_told(path, error, len(text))) from error
+
+
+def _told(path: Path, error: ValueError, size: int) -> str:
+    if not isinstance(error, json.JSONDecodeError):
+        return f"{path} is no JSON that can be read: {error}."
+    where = f"line {error.lineno}, column {error.colno}"
+    cut = " It ends too early: get the whole file." if error.pos >= size - 1 else ""
+    return f"{path} is no JSON: {error.msg} at {where}.{cut}"
+
+
+def _json(text: str, repeated: list[str]) -> Any:
+    def gather(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            times = Counter(key for key, _ in pairs)
+            repeated.extend(f"`{key[:80]}`" for key, number in times.items() if number > 1)
+        return found
+
+    return json.loads(text, object_pairs_hook=gather, parse_constant=str)
+
+
+def _yaml(text: str, path: Path, repeated: list[str]) -> Any:
+    try:
+        return _built(yaml.parse(text, Loader=yaml.CSafeLoader), path, repeated)
+    except yaml.YAMLError as error:
+        if "\t" in text and len(text) <= _SECOND_TRY:  # the C parser refuses more tabs than needed
+            try:
+                return _built(yaml.parse(text, Loader=yaml.SafeLoader), path, repeated)
+            except yaml.YAMLError:
+                pass
+        raise ImportFailed(f"{path} is no YAML: {_where(error)}.") from error
+    except ValueError as error:
+        raise ImportFailed(f"{path} is no YAML that can be read: {error}.") from error
+
+
+def _where(error: yaml.YAMLError) -> str:
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None:
+        return " ".join(str(error).split())[:200]
+    return f"{problem} at line {mark.line + 1}, column {mark.column + 1}"
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+class _Merge:
+    """The key `<<`, whose value's entries are taken over."""
+
+
+def _built(events: Iterable[Any], path: Path, repeated: list[str]) -> Any:
+    """The first document of a stream of events, without recursion."""
+    anchors: dict[str, Any] = {}
+    stack: list[_Open] = []
+    for event in events:
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event)
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor not in anchors:
+                raise ImportFailed(f"{path}: no anchor `{event.anchor}` (line {_line(event)}).")
+            value = anchors[event.anchor]
+        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            if len(stack) >= DEEPEST:
+                raise RecursionError
+            mapping = isinstance(event, yaml.MappingStartEvent)
+            stack.append(_Open({} if mapping else [], _line(event)))
+            if event.anchor:
+                anchors[event.anchor] = stack[-1].value
+            continue
+        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            value = stack.pop().finished()
+        elif isinstance(event, yaml.DocumentEndEvent):
+            break
+        else:
+            continue
+        if isinstance(event, yaml.ScalarEvent) and event.anchor:
+            anchors[event.anchor] = value
+        if not stack:
+            return _plain_key(value) if isinstance(value, _Merge) else value
+        stack[-1].add(value, repeated)
+    return None
+
+
+class _Open:
+    """A mapping or sequence whose end has not come."""
+
+    _NO_KEY: Any = object()
+
+    def __init__(self, value: Any, line: int) -> None:
+        self.value = value
+        self.line = line
+        self._key: Any = self._NO_KEY
+        self._merged: list[Any] = []
+
+    def add(self, value: Any, repeated: list[str]) -> None:
+        if isinstance(self.value, list):
+            self.value.append("<<" if isinstance(value, _Merge) else value)
+        elif self._key is self._NO_KEY:
+            self._key = value
+        else:
+            key, self._key = self._key, self._NO_KEY
+            value = "<<" if isinstance(value, _Merge) else value
+            if isinstance(key, _Merge):
+                self._merged.append(value)
+                return
+            name = _plain_key(key)
+            if name in self.value:
+                repeated.append(f"`{name[:80]}` (in the object at line {self.line})")
+            self.value[name] = value
+
+    def finished(self) -> Any:
+        """What is merged fills the gaps: the mapping's own entries win, and earlier ones."""
+        for merged in self._merged:
+            for part in merged if isinstance(merged, list) else [merged]:
+                if isinstance(part, dict) and part is not self.value:
+                    for key, value in part.items():
+                        self.value.setdefault(key, value)
+        return self.value
+
+
+def _plain_key(key: Any) -> str:
+    """`200: …` and `true: …` have keys that are text in JSON."""
+    if isinstance(key, str):
+        return key
+    if isinstance(key, _Merge):
+        return "<<"
+    return json.dumps(key) if isinstance(key, bool | int | float | None) else "?"
+
+
+def _scalar(event: Any) -> Any:
+    text: str = event.value
+    if event.style or (event.tag or "").endswith(":str"):
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if text == "<<":
+        return _Merge()
+    if text[0] in "+-.0123456789":
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        if len(text) < 40 and _FLOAT.fullmatch(text):
+            return float(text)
+    return text
+
+
+def documents(folder: Path) -> Iterator[Path]:
+    """JSON and YAML files directly in a folder, by name."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix.lower() in {".json", ".yaml", ".yml"} and path.is_file():
+            yield path

@@ -1,0 +1,216 @@
+"""What Prefect's page shows of a run: how far it is while it works, and what it came to."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from uuid import UUID
+
+from prefect.artifacts import (
+    acreate_markdown_artifact,
+    acreate_progress_artifact,
+    aupdate_progress_artifact,
+)
+
+from toolloom.llm.log import note
+from toolloom.pipeline.dataset.report import StageCount, Summary, dollars
+from toolloom.pipeline.pages.progress import in_words, stage_in_words
+from toolloom.pipeline.render.markdown import cell, table
+from toolloom.pipeline.render.plots import Plot, image
+from toolloom.pipeline.runner import Made
+from toolloom.pipeline.store.mirror import shown
+from toolloom.pipeline.store.run import begun_with
+from toolloom.pipeline.store.secrets import SECRETS
+from toolloom.pipeline.watch import StageFigures, Watch
+from toolloom.schemas import Recipe
+
+if TYPE_CHECKING:
+    from toolloom.pipeline.stage import Stage
+
+SECONDS_BETWEEN_UPDATES = 3.0
+MOST_BEFORE_THE_END = 99.0  # percent
+
+
+def key_of(dataset: str, part: str = "") -> str:
+    """An artifact's key: artifacts of one key are shown as versions of each other."""
+    return f"toolloom-{dataset}{part}"
+
+
+class Live(Watch):
+    """Follows a run on Prefect's page. Whatever happens to the page, the run goes on."""
+
+    def __init__(self, dataset: str) -> None:
+        super().__init__()
+        self._key = key_of(dataset, "-progress")
+        self._shown: tuple[float, str] = (0.0, "")
+        self._artifact: UUID | None = None
+        self._updating: asyncio.Task[None] | None = None
+        self._given: set[str] = set()
+
+    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None:
+        super().planned(recipe, stages)
+        adds = recipe.regenerate is not None
+        self._given = set(begun_with(adds, [stage.name for stage in stages]))
+
+    def _own(self) -> list[StageFigures]:
+        """The stages that the run does itself."""
+        return [stage for stage in self.figures() if stage.name not in self._given]
+
+    def say(self, event: str, message: str, **facts: Any) -> None:
+        note(logging.INFO, event, message, **facts)
+
+    def tell(self) -> None:
+        """Nothing: the page is updated by the clock."""
+
+    async def __aenter__(self) -> Self:
+        self._updating = asyncio.create_task(self._update_again_and_again())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if self._updating:
+            self._updating.cancel()
+            await asyncio.wait([self._updating])
+        await self._update(percent(self._own()) if error else 100.0)
+
+    async def _update_again_and_again(self) -> None:
+        while True:
+            await self._update(min(MOST_BEFORE_THE_END, percent(self._own())))
+            await asyncio.sleep(SECONDS_BETWEEN_UPDATES)
+
+    async def _update(self, done: float) -> None:
+        now = (round(done, 1), SECRETS.hide(described(self._own(), self.facts())))
+        if now == self._shown:
+            return
+        try:
+            if self._artifact is None:
+                self._artifact = await acreate_progress_artifact(now[0], self._key, now[1])
+            else:
+                await aupdate_progress_artifact(self._artifact, now[0], now[1])
+            self._shown = now
+        except Exception as error:  # noqa: BLE001 - of any library on the way to it
+            note(logging.WARNING, "page", f"the page cannot be updated: {error!r}")
+
+
+def percent(stages: list[StageFigures]) -> float:
+    """How much is done: the mean of the stages that ask models, as they take the time."""
+    asking = [stage for stage in stages if stage.asks] or stages
+    shares = [1.0 if s.finished else s.done / s.total if s.total else 0.0 for s in asking]
+    return 100 * sum(shares) / len(shares) if shares else 0.0
+
+
+def described(stages: list[StageFigures], facts: dict[str, Any]) -> str:
+    """The counters and the stages, as Markdown. A card shows the first line alone."""
+    lines = [f"- {cell(stage_in_words(stage))}" for stage in stages if stage.done or stage.finished]
+    return "\n".join([cell(in_words(facts)), "", *(lines or ["- The run begins."])])
+
+
+async def publish_summary(dataset: str, message: str, made: Made) -> None:
+    """Put the summary of a finished run on its page."""
+    try:
+        await acreate_markdown_artifact(
+            SECRETS.hide(summary(message, made)), key_of(dataset), SECRETS.hide(message)
+        )
+    except Exception as error:  # noqa: BLE001 - of any library on the way to it
+        note(logging.WARNING, "page", f"the summary cannot be put on the page: {error!r}")
+
+
+def summary(message: str, made: Made) -> str:
+    """What a finished run came to, as Markdown."""
+    counts, stages = made.summary.counts, _done(made)
+    return "\n\n".join(
+        part
+        for part in (
+            f"# {cell(message)}",
+            *_version(made),
+            _picture(stages),
+            table(("Stage", "Agent", "Accepted", "Rejected", "Requests"), map(_row, stages)),
+            table(("Rejected because", "Records"), counts.reasons.items()),
+            _took(made.summary),
+            _unpriced(made.summary),
+            f"Run `{made.summary.run}`",
+        )
+        if part
+    )
+
+
+def _version(made: Made) -> Iterator[str]:
+    if made.published is None:
+        return
+    where = shown(made.published.path.absolute())
+    link = where if "://" in where else Path(where).as_uri()
+    yield f"Dataset version [{cell(made.published.label)}](<{link}>). Load it with:"
+    yield _code(f"import datasets\n{made.published.load_line}")
+
+
+def _code(text: str) -> str:
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}python\n{text}\n{fence}"
+
+
+def _done(made: Made) -> list[StageCount]:
+    """The stages that the run did itself."""
+    return [stage for stage in made.summary.counts.stages if not stage.given]
+
+
+def _row(stage: StageCount) -> tuple[Any, ...]:
+    agent = stage.agent or "–"
+    return stage.name, agent, stage.accepted, stage.rejected, stage.use.requests
+
+
+def _picture(stages: Sequence[StageCount]) -> str:
+    """Bars of what each stage accepted and rejected, within the text itself."""
+    plot = Plot(
+        "stages",
+        "Records by stage",
+        [stage.name for stage in stages],
+        [stage.accepted for stage in stages],
+        [stage.rejected for stage in stages],
+        ("accepted", "rejected"),
+    )
+    data = base64.b64encode(image(plot)).decode()
+    return f"![What each stage accepted and rejected](data:image/svg+xml;base64,{data})"
+
+
+def _took(summary: Summary) -> str:
+    """What this run did, and what its records took in all, earlier runs and the cache included."""
+    counts = summary.counts
+    cost, whole = [], []
+    if counts.priced:
+        cost, whole = [dollars(summary.cost)], [dollars(counts.use.cost)]
+    tokens = counts.use.prompt_tokens + counts.use.completion_tokens
+    return table(
+        ("", "Requests", "From the cache", "Tokens", *(["Cost"] if cost else []), "Time"),
+        [
+            (
+                "This run",
+                f"{summary.asked:,}",
+                f"{summary.cached:,}",
+                f"{summary.tokens:,}",
+                *cost,
+                _time(summary),
+            ),
+            ("Its records in all", counts.use.requests, "", f"{tokens:,}", *whole, ""),
+        ],
+    )
+
+
+def _unpriced(summary: Summary) -> str:
+    """What the cost lacks, if anything."""
+    counts = summary.counts
+    models = ", ".join(map(cell, counts.unpriced)) if counts.priced else ""
+    return models and f"The cost lacks that of {models}: the recipe has no price for it."
+
+
+def _time(summary: Summary) -> str:
+    return f"{summary.seconds:,.1f} s"

@@ -1,0 +1,156 @@
+"""What curators say of rejected records: a JSONL beside the versions of a dataset.
+
+    <outputs>/datasets/<name>/judgements.jsonl
+
+A mark is a line and is never changed: the last one of a curator on a record counts. Lines are
+added under a lock and are on the disk before `add` returns. What a killed process leaves of a line
+is passed over by readers and closed by the next writer.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from toolloom.pipeline.pages.rejections.table import Row
+from toolloom.pipeline.store.files import explain, record_line
+from toolloom.pipeline.store.mirror import fetch, push
+from toolloom.schemas import Record
+
+FILE = "judgements.jsonl"
+
+
+class Judgement(Record):
+    """A curator's mark on a rejected record."""
+
+    key: str = Field(description="The record's key: id, stage and content, whatever the version.")
+    id: str
+    stage: str
+    agent: str
+    reason: str
+    version: str = Field(description="The version in which the curator saw it.")
+    agrees: bool | None = Field(description="Rightly rejected? None: the mark is taken back.")
+    note: str = ""
+    curator: str
+    time: dt.datetime = Field(description="When, in UTC.")
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The marks that count, by the key of the record and by curator."""
+
+    by_record: Mapping[str, Mapping[str, Judgement]] = field(default_factory=dict)
+    damaged: int = 0  # lines that cannot be read
+
+    def of(self, row: Row) -> Mapping[str, Judgement]:
+        return self.by_record.get(row.key, {})
+
+    def verdict(self, row: Row) -> bool | None:
+        """What most curators say; None if nobody says anything, or as many this as that."""
+        votes = [mark.agrees for mark in self.of(row).values()]
+        more = 2 * sum(map(bool, votes)) - len(votes)
+        return more > 0 if more else None
+
+
+class Judgements:
+    """The file of a dataset's judgements."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: that of the dataset, with its versions."""
+        self.path = folder / FILE
+
+    def read(self) -> Marks:
+        """The marks that count. Raises StoreError for a file that cannot be read."""
+        try:
+            with self.path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH)  # not in the middle of a line
+                lines = file.read().split(b"\n")
+        except FileNotFoundError:
+            return Marks()
+        except OSError as error:
+            raise explain(self.path, error, "read") from error
+        found: dict[str, dict[str, Judgement]] = {}
+        damaged = 0
+        for line in filter(None, lines):
+            try:
+                mark = Judgement.model_validate_json(line)
+            except ValidationError:
+                damaged += 1
+                continue
+            marks = found.setdefault(mark.key, {})
+            marks.pop(mark.curator, None)
+            if mark.agrees is not None:
+                marks[mark.curator] = mark
+        return Marks({key: marks for key, marks in found.items() if marks}, damaged)
+
+    def add(self, row: Row, agrees: bool | None, curator: str, note: str = "") -> Judgement:
+        """Keep a mark; it is on the disk when this returns. Raises StoreError."""
+        mark = Judgement(
+            key=row.key,
+            id=row.id,
+            stage=row.stage,
+            agent=row.agent,
+            reason=row.reason,
+            version=row.version,
+            agrees=agrees,
+            note=_sound(note),
+            curator=_sound(curator),
+            time=dt.datetime.now(dt.UTC).replace(microsecond=0),
+        )
+        fetch(self.path)  # others may have added to it
+        try:
+            with _alone(self.path) as place:
+                _append(place, record_line(mark))
+        except OSError as error:
+            raise explain(self.path, error, "written") from error
+        push(self.path)
+        return mark
+
+
+def _sound(text: str) -> str:
+    """Text without halves of characters, which JSON could be written with and not read."""
+    return text.encode(errors="replace").decode()
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[int]:
+    """The file, open at its end for this process alone; a process that dies lets go of it."""
+    made = not path.exists()
+    place = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        yield place
+        os.fsync(place)
+        if made:
+            _sync_name(path.parent)
+    finally:
+        os.close(place)
+
+
+def _append(place: int, line: bytes) -> None:
+    """Write a whole line, after the end of one that was cut off."""
+    size = os.fstat(place).st_size
+    if size and os.pread(place, 1, size - 1) != b"\n":
+        line = b"\n" + line
+    try:
+        while line:
+            line = line[os.write(place, line) :]
+    except OSError:  # no room: leave no half of a line
+        os.ftruncate(place, size)
+        raise
+
+
+def _sync_name(folder: Path) -> None:
+    """A new file outlives a power cut only if its folder is on the disk as well."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(place)
+    finally:
+        os.close(place)

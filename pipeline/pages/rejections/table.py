@@ -1,0 +1,253 @@
+"""The rejected records of a version as a flat table: one row a record, all of them counted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from toolloom import prompts
+from toolloom.pipeline.dataset.tallies import need_of
+from toolloom.pipeline.pages.reading import manifest_readable, readable
+from toolloom.pipeline.render.html import visible
+from toolloom.pipeline.store.version import Version, dotted, numbers, open_version
+from toolloom.schemas import JsonObject, NothingFound, Record, StoreError, digest
+from toolloom.schemas.split_plan import api_id, needed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NONE = "–"  # shown where a record has no value
+READING = "answer"  # the check of what fell as an agent's answer was read, before any check ran
+INNER = ("findings", "record", "dialogue", "verdict", "flags", "provenance")  # columns of JSON
+MOST_VERSIONS = 24  # that are compared: one that grows each night has hundreds
+KEPT = 400  # characters of a text that a row keeps
+COLUMNS = (
+    "split",
+    "stage",
+    "agent",
+    "model",
+    "reason",
+    "check",
+    "ability",
+    "scenario",
+    "category",
+    "prompt",
+)
+MANY = {"category": "categories", "prompt": "prompts"}  # columns of which a record has several
+
+
+class Row(Record):
+    """A rejected record in a line. Its dialogue stays on the disk (`whole`)."""
+
+    key: str = Field(description="Of id, stage and content: the same in each version that has it.")
+    version: str
+    split: str
+    place: int = Field(description="Number of the row in its split, from 0.")
+    id: str
+    stage: str
+    agent: str = Field(description="The agent whose work was rejected; empty of curation.")
+    model: str = Field(description="The model that made what was rejected, where one did.")
+    reason: str
+    check: str = Field(description="The check of the first finding.")
+    ability: str = ""
+    scenario: str = ""
+    categories: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = Field(default=(), description="Hashes of the maker's templates.")
+    apis: tuple[str, ...] = ()
+    detail: str = ""
+    text: str = Field(default="", description="What the user says, as far as the record came.")
+
+    def values(self, column: str) -> tuple[str, ...]:
+        """What it has in one of `COLUMNS`; `NONE` if nothing."""
+        value = getattr(self, MANY.get(column, column))
+        found = value if isinstance(value, tuple) else (value,)
+        if column == "prompt":
+            found = tuple(map(prompt_name, found))
+        return tuple(visible(one) or NONE for one in found) or (NONE,)
+
+
+def rows_of(version: Version) -> list[Row]:
+    """All rejected records of a version.
+
+    Raises StoreError if they are damaged, or not as many as the manifest tells.
+    """
+    rows = [
+        _row(version, split, place, stored)
+        for split in version.splits("rejected")
+        for place, stored in enumerate(version.rows("rejected", split))
+    ]
+    found = Counter(row.split for row in rows)
+    with manifest_readable(version):
+        told = {split: int(one["rejected"]) for split, one in version.told("splits").items()}
+    for split in {**told, **found}:
+        if told.get(split, 0) != found[split]:
+            raise StoreError(
+                f"{version.path}: is damaged (the manifest tells of {told.get(split, 0)} rejected "
+                f"records of {split}, its files hold {found[split]}). "
+                f"`toolloom verify {version.label}` says more."
+            )
+    return rows
+
+
+def whole(version: Version, config: str, split: str, place: int) -> JsonObject:
+    """A row of `rejected` or `samples` with all it holds. Raises StoreError."""
+    left = place
+    for name, told in version.manifest["configs"][config][split]["files"].items():
+        if left < told["rows"]:
+            row = _row_at(version.path / name, left)
+            return {key: version.parsed(row, key) if key in INNER else row[key] for key in row}
+        left -= told["rows"]
+    raise StoreError(f"{version.path}: is damaged (no row {place} in {config}/{split}).")
+
+
+def _row_at(path: Path, place: int) -> JsonObject:
+    """A row of a file; of the file no more is read than the group it is in."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    left = place
+    try:
+        with pq.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                count = file.metadata.row_group(group).num_rows
+                if left < count:
+                    row: JsonObject = file.read_row_group(group).slice(left, 1).to_pylist()[0]
+                    return row
+                left -= count
+    except (OSError, pa.ArrowException) as error:
+        why = str(error).partition("\n")[0][:200]
+        raise StoreError(f"{path}: is damaged ({why}).") from error
+    raise StoreError(f"{path}: is damaged (it has no row {place}).")
+
+
+def _row(version: Version, split: str, place: int, stored: JsonObject) -> Row:
+    with readable(version, stored):
+        return _read(version, split, place, stored)
+
+
+def _read(version: Version, split: str, place: int, stored: JsonObject) -> Row:
+    record, findings = version.parsed(stored, "record"), version.parsed(stored, "findings")
+    need, maker = need_of(record), _maker(version, stored, record)
+    seen = {name: stored[name] for name in ("id", "stage", "agent", "reason", "detail")}
+    return Row(
+        key=digest([seen, findings, record], 16),
+        version=version.number,
+        split=split,
+        place=place,
+        **{**seen, "detail": seen["detail"][:KEPT]},
+        model=maker.get("model") or _answered(stored["raw"]),
+        prompts=tuple(maker.get("prompts", ())),
+        check=findings[0]["check"] if findings else READING,
+        ability=need.get("ability", ""),
+        scenario=need.get("scenario", ""),
+        categories=_categories(record, need),
+        apis=tuple(dict.fromkeys(map(api_id, needed(need)))),
+        text=words_of(record)[:KEPT],
+    )
+
+
+def _maker(version: Version, stored: JsonObject, record: JsonObject) -> JsonObject:
+    """The share in the record of the agent whose work it is.
+
+    What checks or curation reject is a finished dialogue: the work of whoever wrote that.
+    """
+    dialogue = record.get("dialogue", record)
+    shares = dialogue.get("provenance") if "messages" in dialogue else None
+    found = (shares or version.parsed(stored, "provenance") or [{}])[-1]
+    return found if isinstance(found, dict) else {}
+
+
+def _answered(raw: Sequence[str]) -> str:
+    """The model that a raw response names: of an answer of several records only the first one's
+    provenance does."""
+    try:
+        told = json.loads(raw[0])["model"] if raw else ""
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return told if isinstance(told, str) else ""
+
+
+def _categories(record: JsonObject, need: JsonObject) -> tuple[str, ...]:
+    """Of the APIs that are needed, each once; of a domain or an API its own."""
+    steps = (record.get("seed") or {}).get("steps", ())
+    found = [part["category"] for part in (*needed(need), *steps)]
+    if not found and isinstance(record.get("category"), str):
+        found = [record["category"]]
+    return tuple(dict.fromkeys(found))
+
+
+def words_of(record: JsonObject) -> str:
+    """What the user says first in a record of any stage; of a domain or an API what it is."""
+    seed = record.get("seed") or {}
+    told = (
+        need_of(record).get("text"),
+        record.get("text"),
+        seed.get("hybrid"),
+        record.get("name"),
+        record.get("about"),
+    )
+    return next((text for text in told if isinstance(text, str) and text), "")
+
+
+@cache
+def _known_prompts() -> dict[str, str]:
+    names = prompts.environment().list_templates(extensions=["j2"])
+    return {prompts.source_hash(name[:-3]): name[:-3] for name in names}
+
+
+def prompt_name(told: str) -> str:
+    """A template's hash with its name, if it is one of today's."""
+    return f"{_known_prompts().get(told, 'earlier text')} {told}"
+
+
+def known_column(column: str) -> str:
+    """The column. Raises NothingFound that lists all if it is none of `COLUMNS`."""
+    if column not in COLUMNS:
+        raise NothingFound(f"There is no column {column!r}. Known are: {', '.join(COLUMNS)}.")
+    return column
+
+
+def counts(rows: Iterable[Row], column: str) -> dict[str, int]:
+    """Records by what they have in a column, most first.
+
+    A record of several categories or prompts counts for each of them, as in the manifest.
+    """
+    found = Counter(value for row in rows for value in row.values(column))
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def over_versions(folder: Path, column: str = "reason") -> dict[str, dict[str, int]]:
+    """`counts` of the newest `MOST_VERSIONS` in a dataset's folder, oldest first.
+
+    Reasons are read from the manifests; other columns from all tables.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for number in numbers(folder)[-MOST_VERSIONS:]:
+        version = open_version(folder / dotted(number))
+        if column == "reason":
+            with manifest_readable(version):
+                reasons = Counter[str]()
+                for told in version.told("splits").values():
+                    reasons.update({visible(k): int(n) for k, n in told["reasons"].items()})
+            found[version.number] = dict(reasons)
+        else:
+            found[version.number] = counts(rows_of(version), column)
+    return found
+
+
+def frame(rows: Iterable[Row]) -> pd.DataFrame:
+    """The rows as pandas knows them; several values of a record as one text."""
+    import pandas as pd
+
+    def cells(row: Row) -> dict[str, Any]:
+        shown = {column: ", ".join(row.values(column)) for column in COLUMNS}
+        said = {name: visible(getattr(row, name)) for name in ("detail", "text")}
+        return {"id": visible(row.id), **shown, **said}
+
+    return pd.DataFrame(map(cells, rows), columns=["id", *COLUMNS, "detail", "text"])

@@ -1,0 +1,205 @@
+"""JSON lines on disk: whole files or none, read one line at a time."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import IO, Any, BinaryIO, TypeVar
+
+import jsonlines
+from pydantic import ValidationError
+
+from toolloom.pipeline.store import mirror
+from toolloom.schemas import JsonObject, Record, StoreError
+
+R = TypeVar("R", bound=Record)
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def explain(path: Path, error: OSError, done: str) -> StoreError:
+    """An error of the file system as one that says what to do."""
+    why = error.strerror or str(error)
+    if error.errno in FULL:
+        advice = "Make room and run the same command again: nothing that was finished is lost."
+    elif error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        advice = "Choose another folder with --outputs, or change its permissions."
+    else:
+        advice = "Choose another folder with --outputs, or mend this one."
+    return StoreError(f"{path}: cannot be {done} ({why}). {advice}")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that appears under its name only when it is whole and on the disk."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise explain(path, error, "written") from error
+        raise
+    mirror.push(path)
+
+
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def to_text(value: Any) -> str:
+    """Compact JSON. Text that UTF-8 cannot hold (lone surrogates) is escaped."""
+    text = _compact(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+def to_line(value: Any) -> bytes:
+    return to_text(value).encode() + b"\n"
+
+
+def record_line(record: Record) -> bytes:
+    return to_line(record.model_dump(mode="json"))
+
+
+class Lines:
+    """Lines on their way into a file: their number and SHA-256."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hashed = hashlib.sha256()
+        self.count = 0
+
+    def write(self, line: bytes) -> None:
+        self._file.write(line)
+        self._hashed.update(line)
+        self.count += 1
+
+    @property
+    def sha256(self) -> str:
+        return self._hashed.hexdigest()
+
+
+def write_lines(path: Path, lines: Iterable[bytes]) -> tuple[int, str]:
+    """Write lines to a file; their number and SHA-256."""
+    with replacing(path) as file:
+        written = Lines(file)
+        for line in lines:
+            written.write(line)
+    return written.count, written.sha256
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, one at a time. Bytes, because str also ends lines at U+2028."""
+    try:
+        with path.open("rb") as file:
+            yield from file
+    except OSError as error:
+        raise explain(path, error, "read") from error
+
+
+def read_objects(path: Path) -> Iterator[JsonObject]:
+    """The JSON objects of a file. Raises StoreError with the line that is none."""
+    try:
+        # Its default reader, orjson where there is one, turns large integers into floats.
+        yield from jsonlines.Reader(read_lines(path), loads=json.loads).iter(type=dict)
+    except jsonlines.InvalidLineError as error:
+        why = str(error.__cause__ or "not a JSON object")
+        raise _malformed(path, error.lineno, why) from error
+
+
+def read_records(path: Path, model: type[R]) -> Iterator[R]:
+    """The records of a file. Raises StoreError with the line that does not fit."""
+    for number, value in enumerate(read_objects(path), 1):
+        try:
+            yield model.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or model.__name__
+            raise _malformed(path, number, f"{where}: {first['msg']}") from error
+
+
+class Stopped(Exception):
+    """Nobody waits for the rows any more."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Records on the disk, as often as they are wanted, one in memory at a time."""
+
+    path: Path
+    count: int
+    stop: Event = field(default_factory=Event)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Their lines. Raises Stopped once `stop` is set."""
+        for line in read_lines(self.path) if self.count else ():
+            self.check()
+            yield line
+
+    def check(self) -> None:
+        if self.stop.is_set():
+            raise Stopped
+
+    def objects(self) -> Iterator[tuple[bytes, JsonObject]]:
+        """Their lines, and what these hold. Raises StoreError with a line that is no object."""
+        if self.count:
+            yield from zip(self, read_objects(self.path), strict=True)
+
+
+def _malformed(path: Path, number: int, why: str) -> StoreError:
+    folder = path.parent.parent if path.parent.name == "shards" else path.parent
+    return StoreError(
+        f"{path}, line {number}: is damaged or from another version of toolloom ({why}). "
+        f"Remove the folder {folder} and run the same command again; "
+        "answers that are in the cache are not asked again."
+    )
+
+
+@contextmanager
+def locked(folder: Path, busy: str | None = None) -> Iterator[None]:
+    """Hold a folder for this process; the system lets go when the process ends or dies.
+
+    Waits for another process that holds it, or raises StoreError with the text `busy`.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("w")
+    except OSError as error:
+        raise explain(folder, error, "written") from error
+    with file:
+        try:
+            _lock(file, waits=busy is None)
+        except BlockingIOError as error:
+            raise StoreError(f"{folder}: {busy}") from error
+        except OSError as error:
+            raise explain(folder, error, "locked") from error
+        with mirror.holding(folder):
+            yield
+
+
+def _lock(file: IO[str], waits: bool) -> None:
+    """Take the lock of a file. Raises BlockingIOError if another process holds on to it."""
+    for pause in () if waits else (0.05, 0.05):  # who only looks holds it for a moment
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(pause)
+    fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))

@@ -1,0 +1,57 @@
+"""What nobody who reads a log, a state or an artifact may see: keys and passwords."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolloom.schemas import Recipe
+
+HIDDEN = "[key]"
+SHORTEST = 6  # characters of a key: shorter ones stand in too many texts by chance
+# Whoever wrote it, what follows these words is a key.
+AUTHORISATION = re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{6,}|\bsk-[\w-]{16,}", re.IGNORECASE)
+
+
+class Secrets:
+    """What no line may hold."""
+
+    def __init__(self) -> None:
+        self._known: list[str] | None = None
+
+    def learn(self, values: Iterable[str]) -> None:
+        """The environment's secrets are known without being told."""
+        found = {v.strip() for v in (*(self._known or self._of_environment()), *values)}
+        # Longer ones first: one may begin another.
+        self._known = sorted((v for v in found if len(v) >= SHORTEST), key=len, reverse=True)
+
+    def hide(self, line: str) -> str:
+        if self._known is None:
+            self.learn(())
+        for secret in self._known or ():
+            line = line.replace(secret, HIDDEN)
+        return AUTHORISATION.sub(HIDDEN, line)
+
+    def _of_environment(self) -> Iterable[str]:
+        from toolloom.pipeline.apis.execution.process import secrets
+
+        return secrets(os.environ)
+
+
+SECRETS = Secrets()
+
+
+def keys_of(recipe: Recipe) -> list[str]:
+    """The values of a recipe's keys, and what its addresses hide before the host or after `?`."""
+    from urllib.parse import urlsplit
+
+    found: list[str] = []
+    for endpoint in recipe.endpoints:
+        places = [(r.key_env, r.base_url) for r in endpoint.replicas]
+        for key_env, base_url in [(endpoint.key_env, endpoint.base_url), *places]:
+            parts = urlsplit(base_url or "")
+            found += [os.environ.get(key_env or "", ""), parts.password or "", parts.query]
+    return found

@@ -1,0 +1,205 @@
+"""Verdicts on rows that were not inspected, from those that were. See `verdicts`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolloom.pipeline.checks.evidence import says_no
+from toolloom.pipeline.checks.grounding import leaves
+from toolloom.pipeline.checks.polarity import is_status
+from toolloom.pipeline.checks.text.phrases import is_code
+from toolloom.pipeline.checks.text.words import STOP, words
+from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.templates.interference import Marked, Matrix, interfering
+from toolloom.pipeline.templates.marks import PARTS_OF_A_DAY, Marks, apart, marks_of
+from toolloom.pipeline.templates.surroundings import constants, flags, neighbours, scaled_slots
+from toolloom.schemas import Choice
+
+Row: TypeAlias = tuple[int, ...]
+Table: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+Pairs: TypeAlias = tuple[tuple[int, int], ...]
+Tied: TypeAlias = tuple[tuple[int, int], ...]
+"""Values of a row, by choice and place, that a check could match with each other."""
+Mixture: TypeAlias = tuple[frozenset[Tied], tuple[int, ...]]
+"""The values of a row that interfere, and of which kinds the others are."""
+
+
+_TRIES = 30  # rows that are tried until one has no values that interfere
+
+
+class Composition:
+    """What is known of a template's values: who interferes with whom, and who passed."""
+
+    def __init__(self, mould: Mould) -> None:
+        now = dt.datetime.fromisoformat(mould.query["now"])
+        said_by = flags(mould.query)
+        choices = mould.template.choices
+        marks = [[marks_of(row, now, said_by) for row in choice.rows] for choice in choices]
+        scaled = set(scaled_slots(mould.skeleton))
+        marked = [
+            Marked(each, not scaled.isdisjoint(choice.slots))
+            for each, choice in zip(marks, choices, strict=True)
+        ]
+        self.proven = [np.zeros(m.count, np.bool_) for m in marked]
+        self._unruly = [m.unruly for m in marked]
+        self._pairs: dict[tuple[int, int], Matrix] = {
+            (a, b): interfering(marked[a], marked[b])
+            for a, b in combinations(range(len(marked)), 2)
+        }
+        self._join(mould, marks)
+        self._pairs = {pair: matrix for pair, matrix in self._pairs.items() if matrix.any()}
+        around = [marks_of((unit,), now, said_by) for unit in constants(mould.skeleton, now)]
+        self._touched = [_touched(each, Marked(around, scaled=True)) for each in marks]
+        self._kinds = [_kinds(*each) for each in zip(choices, self._touched, strict=True)]
+        self._masks: frozenset[int] | None = None  # constants that each row that passed touches
+        self._passed: set[Mixture] = set()
+        self._failed: set[Mixture] = set()
+
+    def _join(self, mould: Mould, marks: list[list[Marks]]) -> None:
+        """Values interfere that stand side by side, as far as they may be read as one."""
+        owner = {s: n for n, choice in enumerate(mould.template.choices) for s in choice.slots}
+        numeric = [np.array([_is_numeric(m) for m in each], np.bool_) for each in marks]
+        for one, other, always in neighbours(mould.skeleton):
+            a, b = sorted((owner[one], owner[other]))
+            if a != b:
+                found = self._pairs[a, b]
+                found |= True if always else np.outer(numeric[a], numeric[b])
+
+    @property
+    def settled(self) -> bool:
+        """Constants stand on their own: no value is in all rows that bears one of them out."""
+        return self._masks is not None and not self._masks
+
+    def meets(self, rows: Table) -> Mask:
+        """Which rows have values that interfere."""
+        found = np.zeros(len(rows), np.bool_)
+        for (a, b), matrix in self._pairs.items():
+            found |= matrix[rows[:, a], rows[:, b]]
+        for choice, unruly in enumerate(self._unruly):
+            found |= unruly[rows[:, choice]]
+        return found
+
+    def met(self, rows: Table) -> list[Pairs]:
+        """For each row the choices whose values interfere; all where one changes how others are
+        read."""
+        found: list[Pairs] = [() for _ in rows]
+        for (a, b), matrix in self._pairs.items():
+            for place in np.flatnonzero(matrix[rows[:, a], rows[:, b]]).tolist():
+                found[place] += ((a, b),)
+        for choice, unruly in enumerate(self._unruly):
+            for place in np.flatnonzero(unruly[rows[:, choice]]).tolist():
+                found[place] += tuple((choice, other) for other in range(len(self.proven)))
+        return found
+
+    def proves(self, rows: Table) -> list[bool]:
+        """Which rows pass for certain, if none of their values interfere: all are proven, and a
+        row with values of the same kinds passed."""
+        found = np.ones(len(rows), np.bool_)
+        for choice, proven in enumerate(self.proven):
+            found &= proven[rows[:, choice]]
+        kinds = np.stack([own[rows[:, c]] for c, own in enumerate(self._kinds)], axis=1)
+        each, place = np.unique(kinds, axis=0, return_inverse=True)
+        passed = [(frozenset[Tied](), tuple(one)) in self._passed for one in each.tolist()]
+        found &= np.array(passed, np.bool_)[place.reshape(-1)]
+        return list(found.tolist())
+
+    def ties(self, row: Row, met: Pairs) -> list[Tied]:
+        """The values that interfere, in groups that do not interfere with each other."""
+        groups: list[set[int]] = []
+        for a, b in met:
+            joined = [group for group in groups if a in group or b in group]
+            groups = [group for group in groups if group not in joined]
+            groups.append({a, b}.union(*joined))
+        return [tuple((choice, row[choice]) for choice in sorted(group)) for group in groups]
+
+    def holds(self, row: Row, ties: list[Tied]) -> bool:
+        """Whether a row passes for certain: all else is proven, and a row passed in which just
+        these values interfere and all others are of the same kinds."""
+        return self._mixture(row, ties) in self._passed and self._rests_on(row, ties)
+
+    def falls(self, row: Row, ties: list[Tied]) -> bool:
+        """Whether a row fell that has these values too, and is no other in what counts."""
+        return self._mixture(row, ties) in self._failed and self._rests_on(row, ties)
+
+    def unlearn(self, row: Row, ties: list[Tied]) -> None:
+        """A row fell: if all else is proven, by the values that interfere."""
+        if ties and self._rests_on(row, ties):
+            self._failed.add(self._mixture(row, ties))
+
+    def _rests_on(self, row: Row, ties: list[Tied]) -> bool:
+        """Whether nothing but the values that interfere is in question."""
+        rest = set(enumerate(row)).difference(*ties)
+        return self.settled and all(self.proven[choice][place] for choice, place in rest)
+
+    def _mixture(self, row: Row, ties: list[Tied]) -> Mixture:
+        tied = {choice for group in ties for choice, _ in group}
+        kinds = (
+            -1 if choice in tied else int(own[place])
+            for (choice, place), own in zip(enumerate(row), self._kinds, strict=True)
+        )
+        return frozenset(ties), tuple(kinds)
+
+    def unproven(self) -> Iterator[Row]:
+        """Rows that hold every value that is not proven, as far as they do not interfere."""
+        waiting = [np.flatnonzero(~proven).tolist() for proven in self.proven]
+        for number in range(max(map(len, waiting))):
+            for step in range(_TRIES):
+                row = tuple(
+                    found[(number + step * choice) % len(found)]
+                    if (found := waiting[choice])
+                    else (number + step * choice) % len(self.proven[choice])
+                    for choice in range(len(waiting))
+                )
+                if not self.met(np.array([row]))[0]:
+                    yield row
+                    break
+
+    def learn(self, row: Row) -> None:
+        """A row passed."""
+        touched = (t[place] for t, place in zip(self._touched, row, strict=True))
+        constants_touched = frozenset[int]().union(*touched)
+        self._masks = constants_touched & (
+            constants_touched if self._masks is None else self._masks
+        )
+        ties = self.ties(row, self.met(np.array([row]))[0])
+        self._passed.add(self._mixture(row, ties))
+        for choice, place in set(enumerate(row)).difference(*ties):
+            self.proven[choice][place] = True
+
+
+def _touched(each: Sequence[Marks], around: Marked) -> list[frozenset[int]]:
+    """For each value the constants that it could bear out by what not all of the values have."""
+    found = interfering(Marked(list(apart(each))), around)
+    return [frozenset(np.flatnonzero(row).tolist()) for row in found]
+
+
+def _kinds(choice: Choice, touched: Sequence[frozenset[int]]) -> Table:
+    """For each value a number for how it counts where a reply has to tell any one of them."""
+    told = [
+        (*(_kind(leaf) for value in row for leaf in leaves(value)), bool(constants))
+        for row, constants in zip(choice.rows, touched, strict=True)
+    ]
+    numbers = {kind: number for number, kind in enumerate(dict.fromkeys(told))}
+    return np.array([numbers[kind] for kind in told], np.int64)
+
+
+def _kind(leaf: Any) -> tuple[object, ...]:
+    if not isinstance(leaf, str):
+        return type(leaf).__name__, leaf if isinstance(leaf, bool) else None
+    # A state, or words that any text may hold.
+    bare = is_status(leaf) or all(word.folded in STOP for word in words(leaf))
+    return leaf.casefold() if bare else "", is_code(leaf), says_no(leaf)
+
+
+def _is_numeric(marks: Marks) -> bool:
+    calendar = ("day:", "month:", "weekday:", "time:")
+    return bool(marks.numbers or marks.dated or marks.marks & PARTS_OF_A_DAY) or any(
+        mark.startswith(calendar) for mark in marks.marks
+    )

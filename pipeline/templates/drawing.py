@@ -1,0 +1,182 @@
+"""Which rows of which templates are made: distinct ones, as evenly as can be, by split."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolloom.pipeline.curation.shingles import hashed, mixed
+from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.templates.composition import Mask, Row, Table
+from toolloom.schemas import JsonObject, Scenario, Split, SplitPlan
+from toolloom.schemas.split_plan import SEEN, needed, seen_split, split_of, stray, tool_of, zone
+
+AT_ONCE = 2_000  # rows that are drawn together
+_ROUNDS = 6
+_TIMES = 4  # that the same words and calls are drawn with other observations, at most
+_MOST = 2**62  # rows beyond which each choice is drawn by itself
+
+
+class Order:
+    """All rows of a template in an order of chance, in no memory: a permutation of their numbers.
+
+    A Feistel network over the next power of four, walked until it comes back among the numbers
+    (Black and Rogaway, 2002, section 4). Beyond 2^62 rows, where none is drawn twice but by an
+    unlikely chance, each choice is drawn by itself.
+    """
+
+    def __init__(self, sizes: Sequence[int], rng: random.Random) -> None:
+        self.sizes = tuple(sizes)
+        self.count = math.prod(self.sizes)
+        self._keys = [np.uint64(rng.getrandbits(64)) for _ in range(_ROUNDS + len(self.sizes))]
+        bits = (min(self.count, _MOST) - 1).bit_length()
+        self._half = np.uint64(max(1, (bits + 1) // 2))
+        self._mask = np.uint64((1 << int(self._half)) - 1)
+
+    def rows(self, start: int, count: int) -> NDArray[np.int64]:
+        """Rows by their place in the order: fewer at its end."""
+        numbers = np.arange(start, min(start + count, self.count), dtype=np.uint64)
+        if self.count > _MOST:
+            columns = [
+                mixed(numbers + key) % np.uint64(size)
+                for key, size in zip(self._keys[_ROUNDS:], self.sizes, strict=True)
+            ]
+            return np.stack(columns, axis=1).astype(np.int64)
+        places = self._permuted(numbers)
+        columns = []
+        for size in self.sizes:
+            places, column = np.divmod(places, np.uint64(size))
+            columns.append(column)
+        return np.stack(columns, axis=1).astype(np.int64)
+
+    def _permuted(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        found = self._once(numbers)
+        while len(out := np.flatnonzero(found >= self.count)):
+            found[out] = self._once(found[out])
+        return found
+
+    def _once(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        left, right = numbers >> self._half, numbers & self._mask
+        for key in self._keys[:_ROUNDS]:
+            left, right = right, left ^ (mixed(right + key) & self._mask)
+        return (left << self._half) | right
+
+
+def mark(calls: str, words: str) -> int:
+    """Eight bytes for what a row calls and says."""
+    return hashed(f"{calls}\0{words}")
+
+
+class Places:
+    """Which split a row of a template is in."""
+
+    def __init__(self, mould: Mould, plan: SplitPlan) -> None:
+        self._plan = plan
+        zones = {zone(plan, *tool_of(api)) for api in needed(mould.query)}
+        self._unseen = not zones <= {Split.TRAIN}
+        alone = not any(map(plan.weight, SEEN[1:]))
+        self.fixed = split_of(plan, mould.query) if self._unseen or alone else None
+        """The split of all its rows, if it is the same."""
+
+    def of(self, calls: str) -> Split:
+        return self.fixed or seen_split(self._plan, calls)
+
+    def among(self, splits: Iterable[Split], query: JsonObject) -> list[Split]:
+        """Those of some splits that its rows may be in."""
+        return [
+            split
+            for split in splits
+            if (self.fixed is split if self.fixed else split in SEEN and self._plan.weight(split))
+            and stray(self._plan, query, split) is None
+        ]
+
+
+class Drawn(NamedTuple):
+    """A row, its place in the order, its split, and what it calls and says."""
+
+    row: Row
+    place: int
+    split: Split
+    mark: int
+
+
+class Draw:
+    """The rows of a template in an order of chance, as far as they are in the wanted splits."""
+
+    def __init__(
+        self, mould: Mould, places: Places, splits: Iterable[Split], rng: random.Random
+    ) -> None:
+        self._mould, self._places, self._splits = mould, places, frozenset(splits)
+        sizes = [len(choice.rows) for choice in mould.template.choices]
+        self._told = sorted(mould.told)
+        self._order = Order([sizes[choice] for choice in self._told], rng)
+        # What stands in observations alone makes no row of its own: it comes as it may.
+        seen = [choice for choice in range(len(sizes)) if choice not in mould.told]
+        self._seen = [(c, np.uint64(rng.getrandbits(64)), np.uint64(sizes[c])) for c in seen]
+        self._original = mould.template.kind == "mined"
+        times = min(_TIMES, math.prod(sizes[choice] for choice in seen))
+        self.count = self._order.count * times
+
+    def rows(
+        self, start: int, count: int, over: Callable[[Table], Mask] | None = None
+    ) -> Iterator[Drawn]:
+        """Those from a place in the order on. The sample of a mined template is none of them.
+
+        `over`: tells which rows are passed over before anything is made of them.
+        """
+        table = self._table(start, count)
+        at = np.arange(start, start + len(table))
+        if over is not None and len(table):
+            kept = ~over(table)
+            table, at = table[kept], at[kept]
+        places: list[list[int]] = table.T.tolist()
+        calls = self._mould.signatures(places, len(table))
+        said = self._mould.words(places, len(table))
+        fixed = self._places.fixed
+        drawn = zip(at.tolist(), zip(*places, strict=True), calls, said, strict=True)
+        for place, row, made, words in drawn:
+            split = fixed or self._places.of(made)
+            if split in self._splits and not (self._original and self._is_first(row)):
+                yield Drawn(row, place, split, mark(made, words))
+
+    def _is_first(self, row: Row) -> bool:
+        """Whether it says and calls what the sample does."""
+        return not any(row[choice] for choice in self._told)
+
+    def _table(self, start: int, count: int) -> Table:
+        """The rows, a choice a column. The order comes again with other observations at its end."""
+        parts, end = [], min(start + count, self.count)
+        while start < end:
+            place = start % self._order.count
+            parts.append(self._order.rows(place, end - start))
+            start += len(parts[-1])
+        told = np.concatenate(parts) if parts else np.zeros((0, len(self._told)), np.int64)
+        table = np.zeros((len(told), len(self._told) + len(self._seen)), np.int64)
+        table[:, self._told] = told
+        numbers = np.arange(end - len(told), end, dtype=np.uint64)
+        for choice, key, size in self._seen:
+            table[:, choice] = (mixed(numbers + key) % size).astype(np.int64)
+        return table
+
+
+def even(wanted: int, most: Sequence[int]) -> list[int]:
+    """So many rows over templates that have at most so many: each the same, as far as it can."""
+    found = [0] * len(most)
+    open_ = sorted(range(len(most)), key=lambda place: most[place])
+    for done, place in enumerate(open_):
+        left = len(open_) - done
+        found[place] = min(most[place], -(-wanted // left) if left else 0)
+        wanted -= found[place]
+    return found
+
+
+def combination(need: JsonObject) -> tuple[str, ...]:
+    """The APIs that the calls of a need go to, as `Template.combination`; none if none is made."""
+    if need.get("scenario") == Scenario.IRRELEVANCE:
+        return ()
+    return tuple(sorted(call["api"] for call in need["intent"]))

@@ -1,0 +1,293 @@
+"""What the checks can match on in a value: words, numbers, days, times, names that mean the same.
+
+Made with the checks' own readers, and generous: a mark too many costs an inspection, a mark too
+few could let a row pass that should not.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any, NamedTuple
+
+from toolloom.pipeline.checks.grounding import leaves
+from toolloom.pipeline.checks.polarity import POLES
+from toolloom.pipeline.checks.text.aliases import GROUPS, forms
+from toolloom.pipeline.checks.text.dates import MONTHS, WEEKDAYS, dated, only_date
+from toolloom.pipeline.checks.text.numbers import quantities
+from toolloom.pipeline.checks.text.times import moments, only_time, seconds_in, spans_of_time, timed
+from toolloom.pipeline.checks.text.words import (
+    STOP,
+    Word,
+    content,
+    fold,
+    letters,
+    plain,
+    spaced,
+    stem,
+    words,
+)
+
+_LONG = 8  # letters of a word in which a slip of the pen is forgiven
+_IN_A_RUN = 5  # words that may be written as one
+_PROSE = 6  # words of a text that may be told in other words
+_LONGEST = 300  # letters of a value that is judged by its marks
+UNITS = frozenset(
+    """
+    m meter meters metre metres km kilometer kilometers kilometre kilometres cm g gram grams kg
+    kilogram kilograms mg ml l liter liters litre litres mb gb tb percent per k mn mio bn b hundred
+    thousand million billion trillion dozen
+    """.split()  # noqa: SIM905 - a table of words
+)
+_SHORT = re.compile(r"[A-Z]{2,6}")
+_GLUED = re.compile(r"[\w/-]")
+_NO_SPACES = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+_SIGN = re.compile(r"[^\w\s.,;:!?'\"()\[\]{}<>/\\-]")
+_LENGTH = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+_STAMP = re.compile(
+    r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?\Z"
+)
+_MONTH = re.compile(r"\d{4}-(\d{2})")
+# What ends a sentence, begins another reading of what follows, or turns what is said around.
+_UNRULY = re.compile(
+    r"[.!?…;:](?=\s|$)|[\n\r。！？{}<>\[\]()\"“”«»*`#|~]|__|(?<!\w)['‘]|['’](?!\w)|://|\s[-–—]\s"
+)
+_TURNING = frozenset(
+    """
+    no not never without neither nor cannot out isn't aren't wasn't weren't don't doesn't didn't
+    except skip exclude excluding avoid off disable disabled hate can't won't n't decline remove
+    if unless whether once should
+    """.split()  # noqa: SIM905 - a table of words
+)
+# Beside a number they make a time of it.
+PARTS_OF_A_DAY = frozenset(
+    "am pm morning noon afternoon evening night midnight tonight today tomorrow".split()  # noqa: SIM905 - words
+)
+_FORMS: dict[str, set[str]] = {}
+for _number, _group in enumerate(GROUPS):
+    for _form in _group:
+        _FORMS.setdefault(letters(_form) or _form, set()).add(f"alias:{_number}")
+
+
+class Marks(NamedTuple):
+    """Two values can be matched by a check only if a mark of one is in `marks` or `open` of the
+    other, or their numbers or long words are near each other."""
+
+    marks: frozenset[str]
+    open: frozenset[str]
+    numbers: tuple[float, ...]
+    dated: tuple[float, ...]  # in a day or time, which no other day or time is taken for
+    long: tuple[str, ...]
+    scaled: bool  # a number with a unit, a share or a scale: it may be told as another number
+    prose: bool
+    unruly: bool  # changes how what stands beside it is read
+
+    def __or__(self, other: Marks) -> Marks:
+        return Marks(
+            self.marks | other.marks,
+            self.open | other.open,
+            tuple({*self.numbers, *other.numbers}),
+            tuple({*self.dated, *other.dated}),
+            tuple({*self.long, *other.long}),
+            self.scaled or other.scaled,
+            self.prose or other.prose,
+            self.unruly or other.unruly,
+        )
+
+
+_NOTHING = Marks(frozenset(), frozenset(), (), (), (), scaled=False, prose=False, unruly=False)
+
+
+def apart(each: Sequence[Marks]) -> Iterator[Marks]:
+    """The marks of each value without those that all of them have."""
+    words = frozenset[str].intersection(*(m.marks for m in each))
+    begun = frozenset[str].intersection(*(m.open for m in each))
+    numbers = frozenset[float].intersection(*(frozenset(m.numbers) for m in each))
+    calendar = frozenset[float].intersection(*(frozenset(m.dated) for m in each))
+    long = frozenset[str].intersection(*(frozenset(m.long) for m in each))
+    for marks in each:
+        yield marks._replace(
+            marks=marks.marks - words,
+            open=marks.open - begun,
+            numbers=tuple(n for n in marks.numbers if n not in numbers),
+            dated=tuple(n for n in marks.dated if n not in calendar),
+            long=tuple(word for word in marks.long if word not in long),
+        )
+
+
+def marks_of(values: Iterable[Any], now: dt.datetime, flags: frozenset[str]) -> Marks:
+    """The marks of values that are chosen together. `flags`: the marks of a yes or no."""
+    found = _NOTHING
+    for value in values:
+        for leaf in leaves(value):
+            found |= _of_leaf(leaf, now, flags)
+        sizes = [len(part) for part in _lists(value)]
+        found |= _NOTHING._replace(numbers=tuple(map(float, sizes)), unruly=value in ("", [], {}))
+    return found
+
+
+def _lists(value: Any) -> Iterator[list[Any]]:
+    stack = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, list):
+            yield part
+            stack += part
+        elif isinstance(part, dict):
+            stack += part.values()
+
+
+def _of_leaf(leaf: Any, now: dt.datetime, flags: frozenset[str]) -> Marks:
+    if isinstance(leaf, str):
+        return _of_text(leaf, now)
+    if isinstance(leaf, bool):
+        return _NOTHING._replace(marks=flags | {f"flag:{leaf}"})
+    if isinstance(leaf, int | float):
+        return _NOTHING._replace(numbers=(_float(leaf),))
+    return _NOTHING
+
+
+def _float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf")
+
+
+@lru_cache(maxsize=4096)
+def _of_text(text: str, now: dt.datetime) -> Marks:
+    calendar, opened = frozenset(_calendar(text, now)), frozenset(_months(text, now))
+    if _is_moment(text, now):
+        return _NOTHING._replace(
+            marks=calendar, open=opened, dated=tuple({*_dated(text, now), *_said(text)})
+        )
+    flat = plain(text)
+    found = words(flat) if spaced(flat) == flat else (*words(flat), *words(spaced(flat)))
+    meant = [w for w in found if w.folded not in STOP] or list(found)
+    marks = {m for w in meant for m in _of_word(w)}
+    marks |= set(_runs(found)) | set(_named(text)) | set(_SIGN.findall(text))
+    marks |= {c[i : i + 2] for c in _NO_SPACES.findall(fold(text)) for i in range(len(c))}
+    begun = {w.folded[:n] for w in meant for n in range(3, len(w.folded))}
+    begun |= {f"capital:{w.folded[:1]}" for w in found if w.capital}
+    return Marks(
+        calendar | marks,
+        opened | begun | frozenset(_initials(text)),
+        tuple({*_said(text), *_lengths(text)}),
+        tuple(set(_dated(text, now))),
+        tuple({w.folded for w in meant if len(w.folded) >= _LONG}),
+        scaled=any(q.scale != 1 or q.percent or is_unit(q.unit) for q in quantities(text))
+        or text.startswith("P"),
+        prose=len(content(text)) >= _PROSE,
+        unruly=_is_unruly(text, found),
+    )
+
+
+def _is_moment(text: str, now: dt.datetime) -> bool:
+    """Whether a text is a day, a time or both, in figures, and nothing else."""
+    whole = text.strip()
+    figures = not re.search(r"[^\W\dTZ_]", whole)
+    return figures and bool(only_date(whole, now.date()) or only_time(whole) or _STAMP.match(whole))
+
+
+def _is_unruly(text: str, found: Iterable[Word]) -> bool:
+    turning = any(w.folded in _TURNING or w.folded.endswith("n't") for w in found)
+    return turning or len(text) > _LONGEST or not text.strip() or bool(_UNRULY.search(text))
+
+
+def _of_word(word: Word) -> Iterator[str]:
+    root = stem(word.folded)
+    yield from (word.folded, root, stem(word.folded.removesuffix("s")))
+    yield from (f"pole:{n}" for n, (yes, no) in enumerate(POLES) if root in yes or root in no)
+    if word.folded in MONTHS:
+        yield f"month:{MONTHS[word.folded]}"
+    if word.folded in WEEKDAYS:
+        yield f"weekday:{WEEKDAYS[word.folded]}"
+
+
+def _runs(found: tuple[Word, ...]) -> Iterator[str]:
+    """Words that may be written together, and the groups of names they are among."""
+    for size in range(1, _IN_A_RUN + 1):
+        for start in range(len(found) - size + 1):
+            run = "".join([w.folded for w in found[start : start + size]])
+            yield from _FORMS.get(run, ())
+            if size > 1:
+                yield run
+
+
+def _named(text: str) -> Iterator[str]:
+    """Other names of it; capitals that may be initials."""
+    found = words(plain(text))
+    for form in forms(text):
+        yield letters(form) or form
+        yield from _FORMS.get(letters(form) or form, ())
+    yield from _FORMS.get(fold(text.strip()), ())
+    for word in found:
+        if _SHORT.fullmatch(word.raw) and not _GLUED.match(text[word.end : word.end + 1]):
+            yield from (f"capital:{letter}" for letter in word.raw.lower())
+
+
+def _initials(text: str) -> Iterator[str]:
+    capitals = [w.raw[0].lower() for w in words(plain(text)) if w.capital and w.folded not in STOP]
+    for start in range(len(capitals) - 1):
+        yield from ("".join(capitals[start:end]) for end in range(start + 2, start + 7))
+
+
+def _calendar(text: str, now: dt.datetime) -> Iterator[str]:
+    for day in chain.from_iterable(place.days for place in dated(text, now.date())):
+        yield f"day:{day}"
+    for moment in chain.from_iterable(place.times for place in timed(text)):
+        yield f"time:{moment:%H:%M}"
+    for told in moments(text, now):
+        yield from (f"time:{told:%H:%M}", f"day:{told:%Y-%m-%d}")
+
+
+def _months(text: str, now: dt.datetime) -> Iterator[str]:
+    """By which names a day may be told."""
+    for day in chain.from_iterable(place.days for place in dated(text, now.date())):
+        yield from (f"month:{day.month}", f"weekday:{day.weekday()}")
+    if month := _MONTH.fullmatch(text.strip()):
+        yield f"month:{int(month[1])}"
+
+
+def _said(text: str) -> Iterator[float]:
+    for quantity in quantities(text):
+        yield from map(_float, quantity.readings())
+
+
+def _dated(text: str, now: dt.datetime) -> Iterator[float]:
+    for place in dated(text, now.date()):
+        for day in place.days:
+            yield from (float(day.year), float(day.month), float(day.day))
+
+
+def _lengths(text: str) -> Iterator[float]:
+    """Lengths of time in seconds."""
+    yield from map(_float, spans_of_time(text))
+    length = _LENGTH.fullmatch(text)
+    if length and any(length.groups()):
+        sizes = (604800, 86400, 3600, 60, 1)
+        yield sum(float(n or 0) * s for n, s in zip(length.groups(), sizes, strict=True))
+
+
+def is_unit(word: str) -> bool:
+    """Whether a number with this word after it may be told as another one."""
+    return bool(seconds_in(word)) or word in UNITS
+
+
+def units(text: str, now: dt.datetime) -> Iterator[str]:
+    """The parts of a constant text that a value could be matched with: words and phrases."""
+    flat = plain(text)
+    yield from (w.raw for w in words(spaced(flat)) if w.folded not in STOP)
+    for read in _PHRASES:
+        yield from (text[start:end] for start, end in read(flat, now))
+
+
+_Places = Callable[[str, dt.datetime], Iterable[tuple[int, int]]]
+_PHRASES: tuple[_Places, ...] = (
+    lambda text, now: [(d.start, d.end) for d in dated(text, now.date())],
+    lambda text, now: [(t.start, t.end) for t in timed(text)],
+    lambda text, now: [(q.start, q.end) for q in quantities(text)],
+)

@@ -1,0 +1,230 @@
+"""An accepted sample becomes a template by itself (tool manipulation, sections 4.1 and C.1).
+
+What the user tells, what calls pass and what observations and replies repeat is one value each;
+where there is no doubt which, it becomes slots that are filled together.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from toolloom.pipeline.sampling.chance import rng_for
+from toolloom.pipeline.templates.mining.doubts import is_told, settle, weigh
+from toolloom.pipeline.templates.mining.forms import ITSELF, TEXT, is_number, said_as
+from toolloom.pipeline.templates.mining.known import Known
+from toolloom.pipeline.templates.mining.occurrences import Places
+from toolloom.pipeline.templates.mining.options import Pool, Setting, Use, fill, in_words
+from toolloom.pipeline.templates.mining.survey import Path, Survey, survey, written
+from toolloom.pipeline.templates.mining.ties import rows, tied
+from toolloom.pipeline.templates.mining.variables import Variable, variables
+from toolloom.schemas import Finding, JsonObject, Provenance, Reason, Rejected, Scenario, Split
+from toolloom.schemas.template import CLOSE, OPEN, Choice, Template, TemplateKind, marker
+
+STAGE = "templates"
+_FINDINGS = 40
+MOST_POOLS = 60
+_MARK = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
+_ARTICLE = re.compile(r"\b(an?)\s\Z", re.IGNORECASE)
+
+
+def mine(
+    sample: JsonObject, known: Known, split: Split | None = None, kind: TemplateKind = "mined"
+) -> Template | Rejected:
+    """A sample, as JSON, as a template; or why none of its values may vary."""
+    found = survey(sample)
+    if isinstance(found, Finding):
+        return _refused(sample, [found])
+    all_, loose = variables(found)
+    weigh(found, all_, loose)
+    pools, places = _pools(found, all_, known)
+    findings = _findings(all_)
+    if not any(pool.one.is_argument for pool in pools):
+        nothing = "none of the values that the user tells may vary"
+        why = Finding(check="mining", reason=Reason.NOTHING_TO_VARY, detail=nothing)
+        return _refused(sample, [why, *findings])
+    return _template(found, pools, places).model_copy(
+        update={"kind": kind, "split": split, "refused": tuple(findings)}
+    )
+
+
+def _template(found: Survey, pools: Sequence[Pool], places: Sequence[Places]) -> Template:
+    query, names = found.query, _names(pools)
+    name, unserved = query["id"], query["scenario"] == Scenario.IRRELEVANCE
+    apis = [intention["api"] for intention in query["intent"] if not unserved]
+    skeleton = _skeleton(found, pools, places, names)
+    goal = skeleton["dialogue"]["query"]["text"]
+    return Template(
+        id=name,
+        kind="mined",
+        goal=_MARK.sub(lambda m: "{" + m[1] + "}", goal),
+        apis=tuple(apis),
+        sample=skeleton,
+        choices=tuple(_choices(pools, names, rng_for("mined", name, "ties"))),
+        provenance=(Provenance(stage=STAGE, agent="", model="", seed=0, parents=(name,)),),
+    )
+
+
+def _refused(sample: JsonObject, findings: Sequence[Finding]) -> Rejected:
+    return Rejected(
+        id=sample["dialogue"]["query"]["id"],
+        stage=STAGE,
+        agent="",
+        reason=findings[0].reason,
+        detail=findings[0].detail,
+        findings=tuple(findings[:_FINDINGS]),
+        record=sample,
+    )
+
+
+def _findings(all_: Sequence[Variable]) -> list[Finding]:
+    found = [_finding(one) for one in all_ if is_told(one.doubt)]
+    return found[:_FINDINGS]
+
+
+def _finding(one: Variable) -> Finding:
+    reason = Reason.VALUE_NOT_MENTIONED if one.unsaid else Reason.AMBIGUOUS_VALUE
+    reason = Reason.NOTHING_TO_VARY if one.doubt == ONLY else reason
+    places = sorted({leaf.place for leaf, _ in one.leaves if leaf.place >= 0})
+    where = f" (messages {', '.join(map(str, places))})" if places else ""
+    detail = f"{one.about} = {str(one.value)[:60]}{where}: {one.doubt}"
+    return Finding(check="mining", reason=reason, detail=detail)
+
+
+ONLY = "no other value is known for it"
+
+
+def _pools(
+    found: Survey, all_: Sequence[Variable], known: Known
+) -> tuple[list[Pool], Sequence[Places]]:
+    """The values that vary, each with what it may be, and where they stand.
+
+    A value that cannot vary is a part of the words that stay, so the others are weighed again.
+    """
+    query = found.query
+    now = dt.datetime.fromisoformat(query["now"])
+    while True:
+        places = settle(found, all_)
+        pools = [Pool(v, list(dict.fromkeys(_uses(v, places)))) for v in all_ if not v.doubt]
+        for pool in pools[MOST_POOLS:]:
+            pool.one.refuse(f"a template has at most {MOST_POOLS} values that vary")
+        constant = in_words("\n".join(_rest(at) for at in places))
+        setting = Setting(now, query.get("language", "English"), known, constant)
+        fill(pools[:MOST_POOLS], setting, rng_for("mined", query["id"]))
+        lacking = [pool.one for pool in pools if len(pool.values) < 2]
+        if not lacking:
+            return pools, places
+        for one in lacking:
+            one.refuse(ONLY)
+
+
+def _uses(one: Variable, places: Sequence[Places]) -> Iterator[Use]:
+    own = {leaf.path for leaf, _ in one.leaves}
+    yield from (Use(form) for _, form in one.leaves)
+    for at in places:
+        text = at.text.text
+        for span in at.of(one) if at.text.path not in own else ():
+            article = _ARTICLE.search(text[max(0, span.start - 4) : span.start])
+            after = re.match(r"\s?[^\W\d_]{2,}", text[span.end : span.end + 12])
+            yield Use(
+                _form_at(span.form, one, span.start == 0 and span.end == len(text)),
+                role="user" if at.text.role == "goal" else at.text.role,
+                before=article[1] if article else "",
+                after=after.group() if after else "",
+            )
+
+
+def _form_at(form: str, one: Variable, whole: bool) -> str:
+    """A text that is nothing but a number needs the number as text."""
+    return TEXT if whole and form == ITSELF and is_number(one.value) else form
+
+
+def _rest(at: Places) -> str:
+    """The words that no value takes."""
+    text, start, parts = at.text.text, 0, []
+    for span, _ in at.spans:
+        parts.append(text[start : span.start])
+        start = span.end
+    return " … ".join([*parts, text[start:]])
+
+
+def _names(pools: Sequence[Pool]) -> dict[int, str]:
+    """A name for each value that varies, by its identity; its slots' names begin with it."""
+    found: dict[int, str] = {}
+    for pool in pools:
+        base = re.sub(r"\W+", "_", pool.one.first.name)[:40].strip("_") or "value"
+        name, number = base, 2
+        while any(
+            name == n or n.startswith(f"{name}_") or name.startswith(f"{n}_")
+            for n in found.values()
+        ):
+            name, number = f"{base}{number}", number + 1
+        found[id(pool.one)] = name
+    return found
+
+
+def _slot(name: str, form: str) -> str:
+    return f"{name}_{form}" if form else name
+
+
+def _skeleton(
+    found: Survey, pools: Sequence[Pool], places: Sequence[Places], names: dict[int, str]
+) -> JsonObject:
+    """The sample with slots in place of what varies, and without how it was made."""
+    tree = found.tree
+    for at in places:
+        _put(tree, at.text.path, _marked(at, names))
+    for pool in pools:
+        for leaf, form in pool.one.leaves:
+            _put(tree, leaf.path, marker(_slot(names[id(pool.one)], form)))
+    messages = tree["dialogue"]["messages"]
+    for place, content in found.contents.items():
+        messages[place]["content"] = written(messages[place]["content"], content)
+    tree["dialogue"]["provenance"] = tree["dialogue"]["query"]["provenance"] = []
+    return {**tree, "flags": [], "provenance": []}
+
+
+def _marked(at: Places, names: dict[int, str]) -> str:
+    text, start, parts = at.text.text, 0, []
+    for span, one in at.spans:
+        if id(one) in names:
+            whole = span.start == 0 and span.end == len(text)
+            slot = _slot(names[id(one)], _form_at(span.form, one, whole))
+            parts += [text[start : span.start], marker(slot)]
+            start = span.end
+    return "".join([*parts, text[start:]])
+
+
+def _put(tree: Any, path: Path, value: Any) -> None:
+    for step in path[:-1]:
+        tree = tree[step]
+    tree[path[-1]] = value
+
+
+def _choices(pools: Sequence[Pool], names: dict[int, str], rng: random.Random) -> Iterator[Choice]:
+    for group in tied(pools):
+        slots = [(pool, form) for pool in group for form in pool.forms]
+        found = rows(group, rng)
+        sources: dict[str, int] = {}
+        for row in found:
+            for _, source in row:
+                sources[source] = sources.get(source, 0) + 1
+        yield Choice(
+            slots=tuple(_slot(names[id(pool.one)], form) for pool, form in slots),
+            rows=tuple(_row(row, group, slots) for row in found),
+            about="; ".join(pool.one.about for pool in group),
+            sources=sources,
+        )
+
+
+def _row(
+    row: Sequence[tuple[Any, str]], group: Sequence[Pool], slots: Sequence[tuple[Pool, str]]
+) -> tuple[Any, ...]:
+    values = {id(pool): value for pool, (value, _) in zip(group, row, strict=True)}
+    return tuple(
+        values[id(pool)] if form == ITSELF else said_as(values[id(pool)], form)
+        for pool, form in slots
+    )

@@ -1,0 +1,182 @@
+"""The stage `templates`: mined, written, and asked of a model where an API has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from toolloom.agents import query
+from toolloom.agents.outcome import Job, Outcome
+from toolloom.llm import Answer, Unusable
+from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.sampling.chance import rng_for
+from toolloom.pipeline.sampling.executed import executed_by
+from toolloom.pipeline.sampling.needs import Draft, Kind, moment
+from toolloom.pipeline.sampling.offers import Offers
+from toolloom.pipeline.sampling.values import NoValue
+from toolloom.pipeline.sampling.zones import Zones
+from toolloom.pipeline.stage import Context, Sifting
+from toolloom.pipeline.stages import SENSES
+from toolloom.pipeline.templates.mining.known import Known
+from toolloom.pipeline.templates.mining.mining import STAGE, mine
+from toolloom.pipeline.templates.written.build import play
+from toolloom.pipeline.templates.written.files import Given, load_templates
+from toolloom.schemas import (
+    Ability,
+    Api,
+    Dialogue,
+    ExpansionPlan,
+    Finding,
+    JsonObject,
+    Level,
+    Need,
+    Reason,
+    Recipe,
+    Rejected,
+    Scenario,
+    Split,
+    Template,
+    digest,
+    seed_for,
+)
+from toolloom.schemas.split_plan import SEEN, split_of, split_of_need, zone
+
+_TRIES = 24  # needs drawn for an API until one falls into a wanted split
+
+
+def draw_templates(given: Sifting) -> Iterator[Template | Rejected | Need]:
+    """Templates of the samples of the wanted splits, written ones, and what is to be asked for.
+
+    Reads the samples twice: other samples of a split tell what its values may be. Raises
+    TemplateFileError for written templates that do not fit the APIs of the run.
+    """
+    plan = given.recipe.expand or ExpansionPlan()
+    called: set[str] = set()
+    for made in _mined(given, plan) if plan.mine else ():
+        called |= _called(made)
+        yield made
+    apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
+    for written in _written(given.recipe, plan, apis):
+        called |= _called(written)
+        yield written
+    if plan.ask:
+        yield from _asked(given.recipe, plan, apis, called)
+
+
+def _called(made: Template | Rejected) -> set[str]:
+    return set(made.apis) if isinstance(made, Template) else set()
+
+
+def _mined(given: Sifting, plan: ExpansionPlan) -> Iterator[Template | Rejected]:
+    known: dict[Split, Known] = {split: Known() for split in plan.splits}
+    for split, sample in _samples(given, plan):
+        known[split].add(sample)
+    for split, sample in _samples(given, plan):
+        yield mine(sample, known[split], split)
+
+
+def _samples(given: Sifting, plan: ExpansionPlan) -> Iterator[tuple[Split, JsonObject]]:
+    for _, sample in given.rows.objects():
+        split = split_of(given.recipe.splits, sample["dialogue"]["query"])
+        if split in plan.splits:
+            yield split, sample
+
+
+def _written(recipe: Recipe, plan: ExpansionPlan, apis: Sequence[Api]) -> list[Template]:
+    if not plan.templates:
+        return []
+    language, distractors = recipe.languages[0], recipe.queries.distractors
+    given = Given(apis, recipe.seed, language, distractors, recipe.splits)
+    return load_templates(plan.templates, given)
+
+
+def _asked(
+    recipe: Recipe, plan: ExpansionPlan, apis: Sequence[Api], called: set[str]
+) -> Iterator[Need | Rejected]:
+    """A need for each API that may be called in a wanted split and that no template calls."""
+    zones = Zones(recipe, apis)
+    for api in sorted(apis, key=lambda a: a.id):
+        place = zone(recipe.splits, api.category, api.tool)
+        wanted = set(plan.splits) & ({place} if place.unseen else set(SEEN))
+        if wanted and api.id not in called:
+            yield _need(recipe, api, wanted, zones.offers(place))
+
+
+def _need(recipe: Recipe, api: Api, wanted: Iterable[Split], offers: Offers) -> Need | Rejected:
+    """A need of one call whose values fall into a wanted split; or why there is none."""
+    name = f"asked-{recipe.seed}-{digest(api.id, 10)}"
+    if executed_by(recipe, api):
+        why = "it really runs here: other values would need an execution, which no template has"
+        return _undrawn(name, api, Reason.EXECUTED_RESULT, why)
+    rng = rng_for(recipe.seed, STAGE, api.id)
+    kind = Kind(Ability.CALL, Scenario.SINGLE, Level.SINGLE_TOOL)
+    drawable = False
+    for _ in range(_TRIES):
+        draft = Draft(recipe, kind, rng, moment(rng), recipe.languages[0], {})
+        try:
+            need = draft.need(name, offers, [api], draft.calls([api], None))
+        except NoValue:
+            continue
+        drawable = True
+        if need.intent[0].arguments and split_of_need(recipe.splits, need) in wanted:
+            return need
+    why = "no values are known for what it requires"
+    if drawable:
+        why = f"none of {_TRIES} draws has values that fall into {', '.join(sorted(wanted))}"
+    return _undrawn(name, api, Reason.NOTHING_TO_DRAW, why)
+
+
+def _undrawn(name: str, api: Api, reason: Reason, why: str) -> Rejected:
+    """An API for which no request can be drawn."""
+    detail = f"{api.id}: {why}"
+    record = api.bare().model_dump(mode="json")
+    return Rejected(id=name, stage=STAGE, agent="", reason=reason, detail=detail, record=record)
+
+
+async def make_template(record: Template | Rejected | Need, context: Context) -> Outcome:
+    """A template as it came; a need as a template of the request that a model words for it."""
+    if isinstance(record, Template):
+        return Outcome((record,))
+    if isinstance(record, Rejected):
+        return Outcome((), (record,))
+    seed = seed_for(context.recipe.seed, STAGE, record.id)
+    job = Job(STAGE, "query", record.id, seed, context.model("query"))
+    try:
+        answer = await query.word(record, job, SENSES)
+    except Unusable as why:
+        return Outcome((), (job.reject(record, why),))
+    made = _worded(record, answer, job, context.recipe)
+    return Outcome((made,)) if isinstance(made, Template) else Outcome((), (made,))
+
+
+def _worded(need: Need, answer: Answer[str], job: Job, recipe: Recipe) -> Template | Rejected:
+    """A worded need, answered with drawn values and mined like any other sample."""
+    own = job.provenance(answer.usage, [api.id for api in need.needed])
+    try:
+        sample = play(need, answer.value, job.seed, own)
+    except NoValue as why:
+        detail = f"nothing says what a response of {need.intent[0].api} looks like ({why})"
+        finding = Finding(check="mining", reason=Reason.NOTHING_TO_DRAW, detail=detail)
+        return job.reject(need, finding, usage=answer.usage, raw=answer.raw)
+    found = inspect(Dialogue.model_validate(sample["dialogue"]))
+    if found:
+        return _refused(sample, found, job, answer)
+    made = mine(sample, Known(), split_of_need(recipe.splits, need), "asked")
+    if isinstance(made, Rejected):
+        return _refused(sample, made.findings, job, answer)
+    return made.model_copy(update={"provenance": own})
+
+
+def _refused(
+    sample: JsonObject, found: Sequence[Finding], job: Job, answer: Answer[str]
+) -> Rejected:
+    return Rejected(
+        id=job.record,
+        stage=job.stage,
+        agent=job.agent,
+        reason=found[0].reason,
+        detail=found[0].detail,
+        findings=tuple(found),
+        record=sample,
+        raw=answer.raw,
+        provenance=job.provenance(answer.usage),
+    )

@@ -1,0 +1,165 @@
+"""Responses drawn from what an API promises to return, and plain sentences that tell them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from toolloom.agents.results import told_by
+from toolloom.agents.wording import Fact
+from toolloom.pipeline.checks.keywords import as_dict, as_strings, fits
+from toolloom.pipeline.checks.polarity import is_status
+from toolloom.pipeline.checks.text.phrases import is_code
+from toolloom.pipeline.sampling.values import NoValue, draw_value
+from toolloom.schemas import Api, JsonObject, Need
+
+PLAIN: JsonObject = {"status": "ok"}  # of an API that promises nothing
+_BARE = frozenset(["type", "title", "description"])  # keywords of a schema that promises nothing
+MOST_FIELDS = 8
+DONE = "It is done."
+_ADJECTIVES = ("ed", "able", "ible", "open", "valid", "active")
+_PREPOSITIONS = frozenset(["until", "by", "at", "on", "from", "to", "in"])
+
+
+def respond(
+    api: Api,
+    arguments: JsonObject,
+    rng: random.Random,
+    now: dt.datetime,
+    language: str = "English",
+) -> Any:
+    """A response that fits what the API promises to return; arguments of a field's name come back.
+
+    Raises NoValue where nothing says what a field that must be there looks like.
+    """
+    schema = api.returns
+    if not schema or (schema.keys() <= _BARE and fits(schema, PLAIN)):
+        return dict(PLAIN)
+    made = _whole(schema, arguments, rng, now, language)
+    if made in ({}, [], [{}]) or not fits(schema, made):
+        raise NoValue("result")
+    return made
+
+
+def _whole(
+    schema: JsonObject, arguments: JsonObject, rng: random.Random, now: dt.datetime, language: str
+) -> Any:
+    """An object with all the fields that can be drawn, or whatever else the schema asks for."""
+    items = schema.get("items")
+    if "properties" not in schema and isinstance(items, dict) and "properties" in items:
+        return [_whole(items, arguments, rng, now, language)]
+    if "properties" not in schema:
+        return draw_value("result", schema, rng, now, language)
+    required = as_strings(schema.get("required"))
+    fields = as_dict(schema["properties"])
+    made: JsonObject = {}
+    for name in sorted(fields, key=lambda n: n not in required):
+        if len(made) >= MOST_FIELDS and name not in required:
+            continue
+        try:
+            made[name] = _field(name, fields[name], arguments, rng, now, language)
+        except NoValue:
+            if name in required:
+                made[name] = _nothing(name, fields[name])
+    if not any(value not in (None, {}) for value in made.values()):
+        raise NoValue(next(iter(fields), "result"))
+    return {name: made[name] for name in fields if name in made}
+
+
+def _field(
+    name: str,
+    schema: Any,
+    arguments: JsonObject,
+    rng: random.Random,
+    now: dt.datetime,
+    language: str,
+) -> Any:
+    if name in arguments and fits(schema, arguments[name]):
+        return arguments[name]
+    return draw_value(name, schema, rng, now, language)
+
+
+def _nothing(name: str, schema: Any) -> Any:
+    """What a field may hold that says nothing: null, or an object without content."""
+    empty: tuple[Any, ...] = (None, {})
+    for value in empty:
+        if fits(schema, value):
+            return value
+    raise NoValue(name)
+
+
+def tell(need: Need, responses: Sequence[Any], examples: Sequence[Any] = ()) -> str:
+    """One plain sentence for each fact that the responses of a need tell. In English.
+
+    `examples`: the same responses with values in place of slots, where there are any. What feeds
+    a later call is not told: only what comes of it is.
+    """
+    feeding = {r.call for i in need.intent for r in i.references.values()}
+    told = {i: facts_of(need, i, r) for i, r in enumerate(responses) if i not in feeding}
+    labels = Counter(f.label for facts in told.values() for f in facts)
+    several = len(told) > 1 and any(times > 1 for times in labels.values())
+    parts = [
+        _sentences(told[i], _about(need, i) if several else "", _says_little(need, i, plain))
+        for i, plain in enumerate(examples or responses)
+        if i in told
+    ]
+    return " ".join(dict.fromkeys(sentence for part in parts for sentence in part))
+
+
+def facts_of(need: Need, index: int, response: Any) -> list[Fact]:
+    """What a response tells that the call does not already say."""
+    if response == PLAIN:
+        return []
+    intention = need.intent[index]
+    given = list(intention.arguments.values())
+    found = told_by(need.api(intention.api), response)
+    return [f for f in found if f.value not in given and _sentence(f)]
+
+
+def _says_little(need: Need, index: int, response: Any) -> bool:
+    """Whether nothing but codes, days and states is told: then that it worked is said too."""
+    values = [f.value for f in facts_of(need, index, response)]
+    return all(isinstance(v, str) and (is_code(v) or is_status(v)) for v in values)
+
+
+def _about(need: Need, index: int) -> str:
+    """A value that tells this call from the others."""
+    others = [v for n, i in enumerate(need.intent) if n != index for v in i.arguments.values()]
+    for value in need.intent[index].arguments.values():
+        if isinstance(value, str | int | float) and value is not True and value not in others:
+            return str(value)
+    return ""
+
+
+def _sentences(facts: Sequence[Fact], about: str, worked: bool) -> list[str]:
+    """Sentences that tell the facts of one call; `about` says which call it is."""
+    told = [*([DONE] if worked else []), *map(_sentence, facts)]
+    if not about:
+        return told
+    # One sentence: said of each call in turn, the same words would come over and over.
+    clauses = [f"{one[:1].lower()}{one[1:]}".removesuffix(".") for one in told]
+    return [f"For {about}, {' and '.join(clauses)}."]
+
+
+def _sentence(fact: Fact) -> str:
+    """«The booking number is 7.» Nothing for what has no plain words."""
+    label = _said(fact.label)
+    if isinstance(fact.value, bool):
+        return f"It is {label}." if fact.value and label.endswith(_ADJECTIVES) else ""
+    shown = fact.shown.rstrip(".")
+    if not shown:
+        return ""
+    if label.split()[-1] in _PREPOSITIONS:
+        verb = "" if label.split()[0].endswith("s") else "is "
+        return f"It {verb}{label} {shown}."
+    return f"The {label} is {shown}."
+
+
+def _said(label: str) -> str:
+    """A field's name in words: «created at» of `createdAt`."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", label)
+    return " ".join(parted.lower().split()).removeprefix("is ") or "result"

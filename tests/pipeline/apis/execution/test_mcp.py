@@ -1,0 +1,217 @@
+"""The door to MCP servers, with real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mcp_types import CallToolResult, TextContent
+
+from toolloom.pipeline.apis.execution import process
+from toolloom.pipeline.apis.execution.mcp import Server, _message, _read
+from toolloom.schemas import ApiSource, Failure, ToolloomError
+
+SERVER = Path(__file__).with_name("server.py")
+
+
+async def test_all_pages_of_a_list_are_read(server: Server) -> None:
+    """A list of tools in three pages is one list, with input and output schemas."""
+    async with server.session() as session:
+        listing = await session.list_tools()
+    assert [t.name for t in listing.tools] == [
+        *("add", "count", "fail", "grumble", "nap", "die", "show", "roll", "picture", "listed"),
+        "count",
+    ]
+    assert listing.notes == ()
+    assert listing.tools[0].output_schema and not listing.tools[1].output_schema
+
+
+async def test_a_list_that_goes_round_in_a_circle_ends(server: Server) -> None:
+    """A cursor that was seen before ends the list, and that is said."""
+    async with replace(server, command=f"{server.command} --endless").session() as session:
+        listing = await session.list_tools()
+    assert len(listing.tools) == 11
+    assert "circle" in listing.notes[0]
+
+
+async def test_results_become_responses(server: Server) -> None:
+    """Structured content, JSON in a text, several texts, and other content by its kind alone."""
+    async with server.session() as session:
+        seen = [
+            (await session.call(name, arguments)).observation.response
+            for name, arguments in [
+                ("add", {"a": 2, "b": 3}),
+                ("count", {}),
+                ("listed", {}),
+                ("picture", {}),
+            ]
+        ]
+    assert seen == [
+        {"sum": 5},
+        {"memory": 1, "file": 1},
+        "one\ntwo",
+        ["a square", {"type": "image", "mimeType": "image/png", "bytes": 5}],
+    ]
+
+
+async def test_three_ways_to_fail_are_told_apart(server: Server) -> None:
+    """isError, a refused request and an error in words each have their own failure."""
+    async with server.session() as session:
+        results = [await session.call(name, {}) for name in ("fail", "unheard_of", "grumble")]
+    assert [r.failure for r in results] == [
+        Failure.TOOL_ERROR,
+        Failure.PROTOCOL_ERROR,
+        Failure.ERROR_TEXT,
+    ]
+    assert [r.observation.error for r in results] == [
+        "no such page in ./book",
+        "Unknown tool: unheard_of",
+        "Error: the shelf is empty",
+    ]
+
+
+async def test_a_slow_call_ends_at_the_time_limit(server: Server) -> None:
+    """A tool that takes too long is a failure after the limit, not a wait."""
+    began = asyncio.get_running_loop().time()
+    async with replace(server, time_limit=0.5).session() as session:
+        result = await session.call("nap", {"seconds": 60})
+    assert result.failure is Failure.TIME_LIMIT
+    assert result.observation.error == "No answer within 0.5 seconds."
+    assert asyncio.get_running_loop().time() - began < 30
+
+
+async def test_a_server_that_dies_is_a_crash(server: Server) -> None:
+    """A server killed during a call is an observation; it says how it ended."""
+    async with server.session() as session:
+        result = await session.call("die", {})
+    assert result.failure is Failure.CRASH
+    assert result.observation.error == "The server ended by signal 9."
+
+
+async def test_a_server_sees_a_fresh_folder_and_no_environment(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither variables nor files of ours are there, and the folder's path is not told."""
+    monkeypatch.setenv("SECRET_KEY", "hush")
+    monkeypatch.setenv("CITY", "Bern")
+    async with replace(server, environment=("CITY",)).session() as session:
+        shown = (await session.call("show", {})).observation.response
+    assert set(shown.split("\n")) - {"LC_CTYPE"} == {"cwd=.", "CITY"}  # Python sets LC_CTYPE
+
+
+async def test_prepare_runs_first_in_the_same_folder(server: Server, tmp_path: Path) -> None:
+    """What `prepare` makes is there when the server starts; a script is found by its path."""
+    script = tmp_path / "shelve.py"
+    script.write_text("open('calls.txt', 'w').write('once twice ')")
+    async with replace(server, prepare=f"{sys.executable} {script}").session() as session:
+        assert (await session.call("count", {})).observation.response["file"] == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"command": "no-such-program --key hush"}, "no program `no-such-program`"),
+        ({"command": "'half"}, "cannot be read"),
+        ({"prepare": f"{sys.executable} -c 'raise SystemExit(\"no flour\")'"}, "no flour"),
+        ({"command": f"{sys.executable} {SERVER} --broken hush"}, "the shelf has no books"),
+        ({"command": f"{sys.executable} {SERVER} --strange hush"}, "in no known way: "),
+        ({"environment": ("NOT_SET_ANYWHERE",)}, "NOT_SET_ANYWHERE, which is not set"),
+        ({"command": "http://ada:hush@127.0.0.1:9/mcp?key=hush"}, "cannot be used"),
+    ],
+)
+async def test_a_server_that_cannot_be_used_is_an_error_that_says_why(
+    server: Server, changes: dict[str, str], told: str
+) -> None:
+    """One line names the source and the reason, and none of the command's arguments."""
+    with pytest.raises(ToolloomError) as error:
+        async with replace(server, **changes).session():
+            pass
+    assert "shelf" in str(error.value) and told in str(error.value)
+    assert "hush" not in str(error.value) and "pydantic" not in str(error.value)
+
+
+def test_a_text_that_was_cut_in_a_character_is_read() -> None:
+    """Half a surrogate pair is what servers make of a long text: an answer all the same."""
+    line = '{"jsonrpc": "2.0", "id": 1, "result": {"text": "half \\ud83d"}}'
+    assert _message(line).result == {"text": "half ?"}
+    for stray in ("a stray line", "[]", "null", "[" * 100_000, "9" * 5_000):
+        assert _message(stray) is None
+
+
+def test_an_answer_beyond_all_bounds_is_refused() -> None:
+    """Over HTTP the length of an answer is bounded here, before it reaches the cache."""
+    found = CallToolResult(content=[TextContent(type="text", text="x" * process.MESSAGE)])
+    result = _read(found)
+    assert result.failure is Failure.PROTOCOL_ERROR
+    assert "longer than" in str(result.observation.error)
+
+
+async def test_an_address_is_reached_over_http(server: Server) -> None:
+    """A server at an address is used as one over pipes is."""
+    command = [sys.executable, str(SERVER), "http"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220 - a test's own server
+    try:
+        assert running.stdout and running.stdout.readline() == "a stray line\n"
+        port = int(running.stdout.readline())
+        async with Server(f"http://127.0.0.1:{port}/mcp", time_limit=5).session() as session:
+            assert len((await session.list_tools()).tools) == 11
+            assert (await session.call("add", {"a": 1, "b": 1})).observation.response == {"sum": 2}
+            assert (await session.call("fail", {})).failure is Failure.TOOL_ERROR
+            running.kill()
+            assert (await session.call("add", {"a": 1, "b": 1})).failure is not None
+    finally:
+        running.kill()
+        running.communicate()
+
+
+async def test_a_published_server_works() -> None:
+    """A server as users install it: found beside our Python, its failures as errors."""
+    server = Server("mcp-server-time --local-timezone UTC", "time")
+    clocks = {"source_timezone": "Asia/Tokyo", "target_timezone": "Asia/Kolkata", "time": "09:00"}
+    async with server.session() as session:
+        told = await session.call("convert_time", clocks)
+        wrong = await session.call("convert_time", {**clocks, "source_timezone": "Mars/Olympus"})
+    assert told.observation.response["time_difference"] == "-3.5h"
+    assert wrong.failure is Failure.TOOL_ERROR and "Mars/Olympus" in str(wrong.observation.error)
+
+
+async def test_a_session_may_be_used_from_several_tasks(server: Server) -> None:
+    """One task opens, another calls: sessions do not belong to a task."""
+    async with server.session() as session:
+        result = await asyncio.create_task(session.call("add", {"a": 1, "b": 2}))
+    assert result.observation.response == {"sum": 3}
+
+
+async def test_a_cancelled_call_leaves_nothing(server: Server) -> None:
+    """Stopping a run in the middle of a call ends the server too."""
+
+    async def nap() -> None:
+        async with server.session() as session:
+            started.set()
+            await session.call("nap", {"seconds": 60})
+
+    started = asyncio.Event()
+    task = asyncio.create_task(nap())
+    await started.wait()
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_the_library_keeps_off_the_terminal() -> None:
+    """Its log may hold addresses and arguments: it goes to no handler of ours."""
+    assert not logging.getLogger("mcp").propagate
+    assert not logging.getLogger("httpx2").propagate
+
+
+def test_a_recipe_names_a_server() -> None:
+    """Its program or host is its name by default; records never hold arguments or secrets."""
+    assert Server("/opt/tools/clock --key hush").reference == "clock"
+    address = Server.of(ApiSource(mcp="https://ada:pw@clock.example:8443/mcp?key=hush"))
+    assert (address.name, address.reference) == ("clock.example", "https://clock.example:8443/mcp")

@@ -1,0 +1,136 @@
+"""Observations of results, and errors in plain words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolloom.pipeline.apis.execution.results import (
+    Result,
+    failed,
+    portable,
+    read_tool_result,
+    says_error,
+)
+from toolloom.schemas import Failure, Observation, canonical
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error: the shelf is empty",
+        "error",
+        "ERROR - no connection",
+        "Error 404: no such page",
+        "Error fetching the page",
+        "Internal error: try again",
+        "ValueError: not a number",
+        "requests.exceptions.HTTPError: 500",
+        "An error occurred while searching.",
+        'Traceback (most recent call last):\n  File "x.py", line 1',
+        "Failed to open the shelf",
+        "Unable to reach the library",
+        "Could not find a book of that name",
+        "Unknown tool: borrow",
+        "Unknown city: Atlantis",
+        "Invalid time zone: Mars/Olympus",
+        "Permission denied",
+        "  Failed: no such branch",
+    ],
+)
+def test_words_that_tell_of_an_error_are_known(text: str) -> None:
+    """A short text that begins as errors do says that the call failed."""
+    assert says_error(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error rates fell by 3 %",
+        "No errors found",
+        "Errors: 0",
+        "Error-free since May",
+        "Error budget: 20 minutes",
+        "Failed: 0, passed: 12",
+        "Failed attempts to climb the north face",
+        "Invalid tickets were refunded in March",
+        "Unknown Pleasures is an album of 1979",
+        "Tracebacks are read from the bottom",
+        "The word error comes from errare, to wander",
+        "Exceptional weather in Bern",
+        "Cannot Street, London",
+        "Terror: a novel",
+        "",
+        "Error: " + "a very long report about errors " * 30,
+    ],
+)
+def test_texts_about_errors_are_results(text: str) -> None:
+    """A text that merely speaks of errors, or is long, is a result like any other."""
+    assert not says_error(text)
+
+
+def block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def test_an_error_as_an_object_is_an_error() -> None:
+    """An object that holds an error and nothing of use failed; one with results did not."""
+    only = read_tool_result([block('{"error": "no such city", "code": 404}')], None, False)
+    assert (only.failure, only.observation.error) == (Failure.ERROR_TEXT, "no such city")
+    more = read_tool_result([block('{"error": "one skipped", "cities": ["Bern"]}')], None, False)
+    assert more.failure is None
+    none = read_tool_result([block('{"error": null, "status": "ok"}')], None, False)
+    assert none.observation.response == {"error": None, "status": "ok"}
+
+
+def test_structured_content_is_never_an_error_in_words() -> None:
+    """What follows an output schema is a result, whatever its text says."""
+    result = read_tool_result([block("Error: 3")], {"error": "3"}, False)
+    assert result == Result(Observation(response={"error": "3"}))
+
+
+@pytest.mark.parametrize("text", ["42", "true", '"Bern"', "{half", "[1, NaN]", "[" * 100_000])
+def test_only_objects_and_lists_are_read_as_json(text: str) -> None:
+    """A number or a broken object stays the text that it is."""
+    assert read_tool_result([block(text)], None, False).observation.response == text
+
+
+def test_the_working_folder_is_a_dot() -> None:
+    """Results name no temporary folder, in whatever value, key or error it stands."""
+    result = Result(Observation(response={"/tmp/w/a": ["in /tmp/w", 1]}))
+    assert portable(result, Path("/tmp/w")).observation.response == {"./a": ["in .", 1]}
+    error = portable(failed(Failure.TOOL_ERROR, "no /tmp/w/x"), Path("/tmp/w"))
+    assert error.observation.error == "no ./x"
+
+
+def test_long_errors_are_cut() -> None:
+    """An error of a server is at most 2,000 characters long."""
+    error = portable(failed(Failure.TOOL_ERROR, "x" * 9_000), None).observation.error
+    assert error is not None and len(error) == 2_000
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters()), inner),
+)
+
+
+@given(VALUES)
+def test_every_response_can_be_written(value: Any) -> None:
+    """Whatever a server sends is, once portable, JSON in UTF-8."""
+    seen = portable(Result(Observation(response=value)), None).observation.response
+    assert json.loads(canonical(seen).encode().decode()) == seen
+
+
+def test_bottomless_responses_are_cut() -> None:
+    """A response of a thousand levels does not break what reads it later."""
+    deep: Any = "bottom"
+    for _ in range(1_000):
+        deep = [deep]
+    seen = portable(Result(Observation(response=deep)), None).observation
+    assert Observation.model_validate_json(seen.model_dump_json()) == seen

@@ -1,0 +1,326 @@
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolloom.pipeline.apis.pool.folder import PoolFolder, find_pool, open_pool
+from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.schemas import Api, ImportFailed, ImportReport, NothingFound, Source, StoreError
+from toolloom.schemas.catalogue import PublicApi
+
+
+def api(name: str, reference: str = "shop.yaml", **changes: Any) -> Api:
+    fields: dict[str, Any] = {
+        "category": "Trade",
+        "tool": "Shop",
+        "name": name,
+        "function": name,
+        "description": f"Does {name} for a customer.",
+        "parameters": {"type": "object", "properties": {}},
+        "source": Source(kind="openapi", reference=reference),
+    }
+    return Api(**{**fields, **changes})
+
+
+def bring(pool: PoolFolder, *items: Api | PublicApi, source: str = "shop.yaml") -> ImportReport:
+    """Import as importers do: the ledger gives the names."""
+    ledger = Ledger(source, "openapi")
+
+    def read() -> Iterator[Api | PublicApi]:
+        for item in items:
+            if isinstance(item, Api):
+                ledger.read += 1
+                name = ledger.function(item.source.operation or item.function, item.id)
+                item = item.model_copy(update={"function": name})
+            yield item
+
+    return pool.add(read(), ledger)
+
+
+def names(pool: PoolFolder) -> list[str]:
+    return [one.function for one in pool.apis()]
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> PoolFolder:
+    return open_pool(tmp_path, "mine")
+
+
+def test_an_import_is_kept_with_its_report(pool: PoolFolder) -> None:
+    """APIs come back as they were, in their order, and the report says how many."""
+    report = bring(pool, api("buy"), api("sell"))
+    assert list(pool.apis()) == [api("buy"), api("sell")]
+    assert (report.read, report.imported, report.replaced) == (2, 2, 0)
+    assert list(pool.reports()) == [report]
+
+
+def test_importing_again_changes_no_byte(pool: PoolFolder) -> None:
+    """The same source gives the same pool, whatever it holds besides."""
+    first, second = (api("buy"), api("sell")), (api("buy", "other.yaml"), api("lend", "other.yaml"))
+    bring(pool, *first)
+    bring(pool, *second, source="other.yaml")
+    before = (pool.path / "apis.jsonl").read_bytes()
+    digest = pool.digest
+    reports = bring(pool, *first), bring(pool, *second, source="other.yaml")
+    assert (pool.path / "apis.jsonl").read_bytes() == before
+    assert pool.digest == digest
+    assert [report.replaced for report in reports] == [2, 2]
+    assert len(list(pool.reports())) == 4
+
+
+def test_an_api_is_replaced_in_its_place(pool: PoolFolder) -> None:
+    """A newer description takes the line of the older one, new APIs follow."""
+    bring(pool, api("buy"), api("sell"))
+    bring(pool, api("lend"), api("buy", description="Buys."))
+    assert names(pool) == ["buy", "sell", "lend"]
+    assert next(pool.apis()).description == "Buys."
+
+
+def test_an_api_keeps_its_function_name(pool: PoolFolder) -> None:
+    """A name that the source now gives to another API stays with the one that had it."""
+    bring(pool, api("buy"))
+    report = bring(pool, api("buy v2", function="buy"), api("buy"))
+    assert {one.name: one.function for one in pool.apis()} == {"buy": "buy", "buy v2": "buy_2"}
+    assert [(line.api, line.new) for line in report.renamed] == [("Trade/Shop/buy v2", "buy_2")]
+
+
+def test_a_function_name_of_another_source_is_taken(pool: PoolFolder) -> None:
+    """Names are unique in a pool, and each change is booked once, from the source's own name."""
+    bring(pool, api("buy"), api("GET_pets_id"))
+    source = Source(kind="openapi", reference="other.yaml", operation="GET /pets/{id}")
+    items = api("buy", "other.yaml", tool="Market"), api("x", source=source)
+    report = bring(pool, *items, source="other.yaml")
+    assert names(pool) == ["buy", "GET_pets_id", "buy_2", "GET_pets_id_2"]
+    booked = [(line.old, line.new, line.why) for line in report.renamed]
+    assert booked == [("GET /pets/{id}", "GET_pets_id_2", "illegal"), ("buy", "buy_2", "taken")]
+
+
+def test_an_id_of_another_source_is_told_apart(pool: PoolFolder) -> None:
+    """The newcomer's tool gets a number, which is noted; neither API is lost."""
+    bring(pool, api("buy"))
+    report = bring(pool, api("buy", "other.yaml"), source="other.yaml")
+    assert [one.id for one in pool.apis()] == ["Trade/Shop/buy", "Trade/Shop (2)/buy"]
+    assert "Shop (2)" in report.notes[0]
+    assert report.replaced == 0
+
+
+def test_an_id_that_stands_twice_in_a_source_is_kept_twice(pool: PoolFolder) -> None:
+    """Also when it is imported again."""
+    twice = [api("buy"), api("buy", description="Buys more.")]
+    bring(pool, *twice)
+    before = pool.digest
+    assert bring(pool, *twice).replaced == 2
+    assert pool.digest == before
+    assert [one.tool for one in pool.apis()] == ["Shop", "Shop (2)"]
+
+
+def test_an_api_that_its_source_has_no_more_stays_with_a_note(pool: PoolFolder) -> None:
+    """An import removes nothing."""
+    bring(pool, api("buy"), api("sell"))
+    report = bring(pool, api("sell"))
+    assert names(pool) == ["buy", "sell"]
+    assert report.notes == (
+        "1 APIs that the pool has from shop.yaml were not in it this time; they stay.",
+    )
+
+
+def test_examples_are_kept_apart(pool: PoolFolder) -> None:
+    """Public APIs ground the API agent; one of the same name is replaced."""
+    old, new = (PublicApi(name="Rain", category="Weather", does=does) for does in ("a", "b"))
+    bring(pool, old, PublicApi(name="Sun", category="Weather", does="c"))
+    report = bring(pool, new)
+    assert [one.does for one in pool.examples()] == ["b", "c"]
+    assert (report.examples, report.imported, list(pool.apis())) == (1, 0, [])
+
+
+def files(pool: PoolFolder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in pool.path.iterdir()}
+
+
+@pytest.mark.parametrize("error", [ImportFailed("no"), KeyboardInterrupt(), KeyError("a bug")])
+def test_a_failure_in_the_middle_changes_nothing(pool: PoolFolder, error: BaseException) -> None:
+    """Whatever an importer raises, the pool is as it was."""
+    bring(pool, api("buy"))
+    before = files(pool)
+
+    def broken() -> Iterator[Api]:
+        yield api("sell")
+        raise error
+
+    with pytest.raises(type(error)):
+        pool.add(broken(), Ledger("shop.yaml"))
+    assert files(pool) == before
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.apis.pool.folder import PoolFolder
+from toolloom.schemas import Api, StoreError
+pool = PoolFolder(Path(sys.argv[1]))
+size = (pool.path / "apis.jsonl").stat().st_size + int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+known = next(pool.apis())
+one = known.model_copy(update={"name": "sell", "function": "sell"})
+try:
+    pool.add([one] * int(sys.argv[3]), Ledger("shop.yaml"))
+except StoreError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("room", "number"), [(-100, 1), (10, 1), (10, 9)])
+def test_a_full_disk_changes_nothing(pool: PoolFolder, room: int, number: int) -> None:
+    """No room for what is read, or for the pool with it: a plain error, and the old pool."""
+    bring(pool, api("buy", description="x" * 900))
+    before = files(pool)
+    command = [sys.executable, "-c", LIMITED, str(pool.path), str(room), str(number)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "cannot be written (File too large). Make room" in ran.stdout
+    assert files(pool) == before
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from toolloom.pipeline.apis.pool.folder import PoolFolder
+with PoolFolder(Path(sys.argv[1])).locked():
+    print("held", flush=True)
+    input()
+"""
+
+
+def test_two_imports_at_once_are_refused(pool: PoolFolder) -> None:
+    """The second one is told to wait, and changes nothing; a dead one holds nothing."""
+    bring(pool, api("buy"))
+    command = [sys.executable, "-c", HOLD, str(pool.path)]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as other:
+        assert other.stdout and other.stdout.readline() == "held\n"
+        with pytest.raises(StoreError, match="another process is changing this pool"):
+            bring(pool, api("sell"))
+        other.kill()
+    bring(pool, api("sell"))
+    assert names(pool) == ["buy", "sell"]
+
+
+@pytest.mark.parametrize(
+    "line", [b"{", b"\n", b"[]\n", b'{"name": "buy"}\n', b"\xff\n", b"[" * 99_999]
+)
+def test_a_damaged_line_is_named(pool: PoolFolder, line: bytes) -> None:
+    """Reading and importing say which line it is, and leave the file alone."""
+    bring(pool, api("buy"))
+    path = pool.path / "apis.jsonl"
+    path.write_bytes(path.read_bytes() + line)
+    before = files(pool)
+    for work in (lambda: list(pool.apis()), lambda: bring(pool, api("sell"))):
+        with pytest.raises(StoreError, match=r"apis\.jsonl, line 2: is damaged"):
+            work()
+    assert files(pool) == before
+
+
+def test_a_last_line_without_an_end_is_whole(pool: PoolFolder) -> None:
+    """A file that was edited by hand does not swallow what follows."""
+    bring(pool, api("buy"))
+    path = pool.path / "apis.jsonl"
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    bring(pool, api("sell"))
+    assert names(pool) == ["buy", "sell"]
+
+
+def test_hostile_text_is_data(pool: PoolFolder) -> None:
+    """Names are never paths, and text that JSON or a terminal minds comes back as it was."""
+    evil = api("../../etc/passwd\0\n\u2028", category="/", tool="\x1b[2J", function="evil")
+    strange = evil.model_copy(update={"parameters": {"default": "\ud800", "n": 10**30}})
+    bring(pool, strange)
+    assert list(pool.apis()) == [strange]
+    assert sorted(path.name for path in pool.path.iterdir()) == [
+        ".lock", "apis.jsonl", "examples.jsonl", "imports.jsonl",
+    ]  # fmt: skip
+
+
+def test_many_apis_of_one_id_take_no_longer_each(pool: PoolFolder) -> None:
+    """Numbers that were given once are not tried again."""
+    bring(pool, *(api("buy", function=f"f{n}", deprecated=bool(n % 2)) for n in range(3000)))
+    assert sum(1 for _ in pool.apis()) == 3000
+    assert (
+        json.loads((pool.path / "apis.jsonl").read_bytes().splitlines()[-1])["tool"]
+        == "Shop (3000)"
+    )
+
+
+@pytest.mark.parametrize("name", ["mine", "{outputs}/pools/mine"])
+def test_a_pool_is_found_by_name_or_path(tmp_path: Path, pool: PoolFolder, name: str) -> None:
+    """Whatever people type."""
+    bring(pool, api("buy"))
+    assert find_pool(tmp_path, name.format(outputs=tmp_path)).path == pool.path
+
+
+@pytest.mark.parametrize("name", ["other", "", "..", "../pools", "a\0b", "x" * 5000, "*", "/"])
+def test_a_pool_that_is_not_there_is_named(tmp_path: Path, pool: PoolFolder, name: str) -> None:
+    """What is not found is an error that lists what there is."""
+    bring(pool, api("buy"))
+    with pytest.raises(NothingFound, match=r"There are: mine|There is no pool"):
+        find_pool(tmp_path, name)
+
+
+def test_a_name_that_is_nearly_right_gets_a_hint(tmp_path: Path, pool: PoolFolder) -> None:
+    """The nearest name is suggested, and without any pool how to make one."""
+    with pytest.raises(NothingFound, match="apis import"):
+        find_pool(tmp_path, "mien")
+    bring(pool, api("buy"))
+    with pytest.raises(NothingFound, match=r"Did you mean mine\?"):
+        find_pool(tmp_path, "mien")
+
+
+@pytest.mark.parametrize("name", ["", ".hidden", "a b", "x" * 65, "a\0b", "ä"])
+def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+    """A pool's name is a plain folder name."""
+    with pytest.raises(StoreError, match="cannot be the name of a pool"):
+        open_pool(tmp_path, name)
+
+
+def test_a_path_makes_a_pool_elsewhere(tmp_path: Path) -> None:
+    """A name with a separator is a path."""
+    pool = open_pool(tmp_path / "outputs", f"{tmp_path}/elsewhere")
+    bring(pool, api("buy"))
+    assert find_pool(tmp_path / "outputs", f"{tmp_path}/elsewhere").digest == pool.digest
+
+
+def test_a_file_in_place_of_a_pool_is_a_store_error(tmp_path: Path) -> None:
+    """What cannot be a folder is an error with advice."""
+    (tmp_path / "pools").write_text("a file")
+    with pytest.raises(StoreError, match="cannot be written"):
+        bring(open_pool(tmp_path, "mine"), api("buy"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"parameters": {"properties": []}},
+        {"parameters": {"properties": {"a": 5}}},
+        {"parameters": {"required": "abc"}},
+        {"returns": {"properties": 3}},
+    ],
+)
+def test_an_api_that_nothing_could_use_is_named(pool: PoolFolder, changes: dict[str, Any]) -> None:
+    """Schemas that were edited out of shape are told with their line, not where they are used."""
+    bring(pool, api("buy"))
+    (pool.path / "apis.jsonl").write_text(api("buy", **changes).model_dump_json())
+    with pytest.raises(StoreError, match=r"apis\.jsonl, line 1: is damaged .* Input should be"):
+        list(pool.apis())
+
+
+@pytest.mark.parametrize("line", ["nonsense", "[]", '{"category": "Birds"}'])
+def test_a_damaged_example_is_named(pool: PoolFolder, line: str) -> None:
+    """An import into a pool with a damaged example changes nothing."""
+    bring(pool, api("buy"), PublicApi(name="Nests", category="Birds", does="Finds nests."))
+    (pool.path / "examples.jsonl").write_text(line)
+    before = files(pool)
+    with pytest.raises(StoreError, match=r"examples\.jsonl, line 1: is damaged"):
+        bring(pool, api("sell"))
+    assert files(pool) == before

@@ -1,0 +1,190 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolloom.pipeline.apis.pool.folder import PoolFolder, open_pool
+from toolloom.pipeline.apis.pool.quality import (
+    ALL,
+    NAMES,
+    USUAL,
+    Dropped,
+    count_broken,
+    filter_pool,
+    judge,
+)
+from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.schemas import Api, Source, StoreError
+
+
+def api(name: str = "find_parcel", **changes: Any) -> Api:
+    """An API that no rule minds."""
+    fields: dict[str, Any] = {
+        "category": "Post",
+        "tool": "Parcels",
+        "name": name,
+        "function": name,
+        "description": f"Find a parcel by its number ({name}).",
+        "parameters": {
+            "type": "object",
+            "properties": {"number": {"type": "string", "description": "number on the label"}},
+            "required": ["number"],
+        },
+        "returns": {"type": "object", "properties": {"place": {"type": "string"}}},
+    }
+    return Api(**{**fields, **changes})
+
+
+def properties(count: int, description: str = "what it is") -> dict[str, Any]:
+    each = {"type": "string", "description": description}
+    return {"type": "object", "properties": {f"p{n}": each for n in range(count)}}
+
+
+def broken(*apis: Api) -> list[tuple[str, ...]]:
+    return [rules for _, rules in judge(apis, NAMES)]
+
+
+def test_a_good_api_breaks_no_rule() -> None:
+    """Nor does one without parameters."""
+    assert broken(api(), api("list_parcels", parameters={"type": "object"})) == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes"),
+    [
+        ("no_description", {"description": " \n"}),
+        ("short_description", {"description": "Find parcels"}),
+        ("overlong_description", {"description": "Find a parcel. " + "x" * 1010}),
+        ("deprecated", {"deprecated": True}),
+        ("meaningless_name", {"name": "x"}),
+        ("meaningless_name", {"name": "42"}),
+        ("meaningless_name", {"name": "Test_2"}),
+        ("meaningless_name", {"name": "GET /", "function": "GET"}),
+        ("undocumented_parameters", {"parameters": properties(2, "")}),
+        (
+            "undescribed_required",
+            {"parameters": {**properties(2), "required": ["elsewhere"]}},
+        ),
+        ("too_many_parameters", {"parameters": properties(21)}),
+        ("oversized_schema", {"parameters": properties(3, "x" * 2700)}),
+        ("no_returns", {"returns": None}),
+        ("error_returns", {"returns": {"properties": {"error": {}, "message": {}}}}),
+        ("error_returns", {"returns": {"examples": ["<!DOCTYPE html><p>Not found"]}}),
+        ("destructive", {"source": Source(kind="openapi", operation="DELETE /parcels")}),
+    ],
+)
+def test_each_rule_finds_what_it_is_for(rule: str, changes: dict[str, Any]) -> None:
+    """A planted fault is found under its name, and under no other."""
+    assert broken(api(**changes)) == [(rule,)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"description": "Find a parcel"},
+        {"description": "Find it: " + "x" * 1015},
+        {"name": "GET /", "function": "front_page"},
+        {"name": "查", "function": "look_up"},
+        {"name": "search"},
+        {"parameters": properties(20)},
+        {"returns": {"properties": {"error": {}, "parcel": {}}}},
+        {"returns": {"properties": {"status": {}, "message": {}}}},
+        {"name": "list_errors", "returns": {"properties": {"errors": {}}}},
+        {"source": Source(kind="openapi", operation="GET /DELETE ")},
+    ],
+)
+def test_what_is_just_right_is_kept(changes: dict[str, Any]) -> None:
+    """Thresholds are reached without harm, and what only looks like a fault is none."""
+    assert broken(api(**changes)) == [()]
+
+
+def test_a_duplicate_repeats_one_that_is_kept() -> None:
+    """Of equal APIs the first one without other faults stays; silence repeats nothing."""
+    same = {"description": "Find a parcel by its number."}
+    found = broken(
+        api("a1", deprecated=True, **same),
+        api("b1", **same),
+        api("c1", tool="Letters", **same),
+        api("d1", description=""),
+        api("e1", description=""),
+    )
+    assert found == [("deprecated",), (), ("duplicate",), ("no_description",), ("no_description",)]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"properties": {"a": None}},
+        {"properties": {"a": {"description": ["no", "text"]}}},
+        {"properties": {"a": True}, "required": ["b"]},
+        {"properties": {"\ud800": {"default": "\ud800"}}},
+    ],
+)
+def test_odd_schemas_are_judged_too(parameters: dict[str, Any]) -> None:
+    """No rule raises on a schema that no importer would make."""
+    assert "undocumented_parameters" in broken(api(parameters=parameters))[0]
+
+
+def test_only_the_rules_that_are_named_apply() -> None:
+    """Each rule stands alone."""
+    faulty = api("x", description="", deprecated=True)
+    assert [rules for _, rules in judge([faulty], ["deprecated"])] == [("deprecated",)]
+    assert [rules for _, rules in judge([faulty], [])] == [()]
+
+
+def test_every_rule_has_a_name_and_a_sentence() -> None:
+    """Names are unique, and the usual ones are among them."""
+    assert len(set(NAMES)) == len(ALL)
+    assert set(USUAL) < set(NAMES)
+    assert all(rule.description.endswith(".") for rule in ALL)
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> PoolFolder:
+    pool = open_pool(tmp_path, "raw")
+    apis = [api("one"), api("two", deprecated=True, description=""), api("three")]
+    pool.add(apis, Ledger("post.yaml"))
+    return pool
+
+
+def test_a_filter_parts_a_pool_in_two(pool: PoolFolder, tmp_path: Path) -> None:
+    """What is kept and what is dropped, with its rules, are together what there was."""
+    into = open_pool(tmp_path, "good")
+    made = filter_pool(pool, USUAL, into)
+    assert [one.name for one in into.apis()] == ["one", "three"]
+    lines = (into.path / "dropped.jsonl").read_text().splitlines()
+    dropped = [Dropped.model_validate_json(line) for line in lines]
+    assert [(one.api.name, one.rules) for one in dropped] == [
+        ("two", ("no_description", "deprecated"))
+    ]
+    assert (made.kept, made.dropped, made.broken["deprecated"]) == (2, 1, 1)
+    assert made == count_broken(pool)
+
+
+def test_a_filtered_pool_tells_where_it_comes_from(pool: PoolFolder, tmp_path: Path) -> None:
+    """The reports of the pool before are there, and one of the filter, which loses nothing."""
+    into = open_pool(tmp_path, "good")
+    filter_pool(pool, USUAL, into)
+    first, last = into.reports()
+    assert first == next(pool.reports())
+    assert (last.source, last.read, last.imported) == ("raw", 3, 2)
+    assert [line.what for line in last.skipped] == ["Post/Parcels/two"]
+
+
+def test_filtering_again_makes_the_pool_anew(pool: PoolFolder, tmp_path: Path) -> None:
+    """Other rules give another pool under the same name."""
+    into = open_pool(tmp_path, "good")
+    filter_pool(pool, USUAL, into)
+    assert filter_pool(pool, ["no_returns"], into).kept == 3
+    assert into.digest == pool.digest
+
+
+def test_a_filter_overwrites_no_other_pool(pool: PoolFolder, tmp_path: Path) -> None:
+    """Neither the pool it reads nor one that was imported."""
+    other = open_pool(tmp_path, "other")
+    other.add([api("four")], Ledger("post.yaml"))
+    for into, why in ((other, "no filter made"), (pool, "is the pool to filter")):
+        before = into.digest
+        with pytest.raises(StoreError, match=why):
+            filter_pool(pool, USUAL, into)
+        assert into.digest == before

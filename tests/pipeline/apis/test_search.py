@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+import toys
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolloom.llm import Embedder, FakeServer, Gateway
+from toolloom.pipeline.apis import search as retrieval
+from toolloom.pipeline.apis.search import Finder, Index, api_text, ndcg, words
+from toolloom.schemas import Api, Endpoint, JsonObject, SearchPlan
+
+POOL = [
+    toys.api(),
+    toys.api("boats", "rent").model_copy(update={"description": "Rent a sailing boat."}),
+    toys.api("boats", "sell").model_copy(update={"description": "Sell a motor boat."}),
+    toys.api("boats", "repair").model_copy(update={"description": "Repair a boat's sail."}),
+]
+FOUND = SearchPlan().found
+
+
+def search(apis: Sequence[Api], keywords: str) -> list[JsonObject]:
+    """API Search as a dialogue sees it, without embeddings."""
+    return asyncio.run(Finder(SearchPlan()).search(apis, keywords))
+
+
+def test_words_are_stems_of_parted_names() -> None:
+    """Names in any writing fall apart into the same stems."""
+    assert words("getBoatRentals") == words("get_boat_rental") == ["get", "boat", "rental"]
+
+
+def test_the_best_fit_comes_first() -> None:
+    """Documentation is what is found, at most two, best first."""
+    found = search(POOL, "rent a boat for sailing")
+    assert found[0] == POOL[1].document()
+    assert len(found) == FOUND
+
+
+def test_nothing_fits_gives_nothing() -> None:
+    """Documents that share no word with the search are not found; an empty pool is none."""
+    assert search(POOL, "quantum chess") == []
+    assert search(POOL, "") == []
+    assert search([], "boat") == []
+
+
+def test_ties_keep_the_pools_order() -> None:
+    """Equal texts are found in the order they stand in."""
+    assert Index(["red boat", "red boat", "sky"]).top("boat", 3) == [0, 1]
+
+
+@given(st.text(max_size=60))
+def test_any_keywords_can_be_searched_for(keywords: str) -> None:
+    """Whatever a model searches for, it gets documents or none."""
+    assert all(d in [a.document() for a in POOL] for d in search(POOL, keywords))
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeServer]:
+    async with FakeServer() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def embedder(server: FakeServer, tmp_path: Path) -> AsyncIterator[Embedder]:
+    """Hashed words from the fake endpoint: texts that share words are near."""
+    async with Gateway(tmp_path / "cache.sqlite") as gateway:
+        yield gateway.embedder(Endpoint(base_url=server.base_url, model="fake"))
+
+
+@pytest.mark.parametrize("keywords", ["rent a boat", "motor", "repair sail", "quantum", "", "?!"])
+async def test_without_embeddings_a_finder_finds_what_bm25_finds(keywords: str) -> None:
+    """A finder without an embedding model returns BM25's documents, and nothing for no match."""
+    best = Index([api_text(a) for a in POOL]).top(keywords, FOUND)
+    assert await Finder(SearchPlan()).search(POOL, keywords) == [POOL[i].document() for i in best]
+
+
+async def test_a_plan_says_how_many_are_found() -> None:
+    """A search returns as many documents as the plan says."""
+    assert len(await Finder(SearchPlan(found=3)).search(POOL, "boat")) == 3
+    assert await Finder(SearchPlan()).search([], "boat") == []
+
+
+async def test_embeddings_find_the_nearest(embedder: Embedder) -> None:
+    """With embeddings the nearest text comes first, and there is always a nearest one."""
+    finder = Finder(SearchPlan(), embedder)
+    assert (await finder.search(POOL, "rent a sailing boat"))[0] == POOL[1].document()
+    assert len(await finder.search(POOL, "quantum chess")) == FOUND
+    assert await finder.search(POOL, " ") == await finder.search([], "boat") == []
+
+
+async def test_equal_meanings_keep_the_pools_order(embedder: Embedder) -> None:
+    """APIs with equal texts are ranked in the order they stand in, wherever that is."""
+    same = [POOL[1].model_copy(update={"function": f"rent_{n}"}) for n in range(40)]
+    ranked = await Finder(SearchPlan(), embedder).rank([POOL[0], *same], "rent boats", 41)
+    assert [a.function for a in ranked if a.function.startswith("rent_")] == [
+        a.function for a in same
+    ]
+
+
+async def test_apis_are_embedded_once(server: FakeServer, embedder: Embedder) -> None:
+    """However often and in whatever pool an API is searched, its text is sent once."""
+    finder = Finder(SearchPlan(), embedder)
+    for pool in (POOL, POOL, POOL[1:], POOL[::-1]):
+        await finder.search(pool, "boat")
+    sent = [text for body in server.bodies for text in body["input"]]
+    assert len(sent) == len(set(sent)) == len(POOL) + 1
+
+
+async def test_only_a_beginning_is_embedded(server: FakeServer, embedder: Embedder) -> None:
+    """Long documents and keywords are cut before they are sent."""
+    wordy = toys.api().model_copy(update={"description": "boat " * 5000})
+    await Finder(SearchPlan(), embedder).search([wordy], "sail " * 5000)
+    sent = [text for body in server.bodies for text in body["input"]]
+    assert [len(text) for text in sent] == [retrieval.EMBEDDED] * 2
+
+
+async def test_an_index_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches of one pool share an index; a finder keeps few of them, the latest used."""
+    built: list[int] = []
+
+    class Counted(Index):
+        def __init__(self, texts: list[str]) -> None:
+            built.append(len(texts))
+            super().__init__(texts)
+
+    monkeypatch.setattr(retrieval, "Index", Counted)
+    monkeypatch.setattr(retrieval, "INDEXES_KEPT", 2)
+    finder = Finder(SearchPlan())
+    for size in (4, 4, 3, 4, 2, 4, 3):
+        await finder.search(POOL[:size], "boat")
+    assert built == [4, 3, 2, 3]
+
+
+async def test_large_indexes_are_not_piled_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a finder keeps is bounded by its APIs, but the index in use is always kept."""
+    monkeypatch.setattr(retrieval, "APIS_KEPT", 3)
+    finder = Finder(SearchPlan())
+    await asyncio.gather(*(finder.search(POOL[:n], "boat") for n in (1, 2, 4)))
+    assert [len(key) for key in finder._kept] == [4]
+
+
+def test_ndcg_is_as_computed_by_hand() -> None:
+    """Gains are discounted by the logarithm of the rank and divided by the best ranking's."""
+    assert ndcg(["a", "b"], {"a"}, 1) == 1
+    assert ndcg(["b", "a"], {"a"}, 1) == 0
+    assert ndcg(["b", "a"], {"a"}, 5) == pytest.approx(1 / math.log2(3))
+    assert ndcg(["a", "x", "b"], {"a", "b"}, 5) == pytest.approx(1.5 / (1 + 1 / math.log2(3)))
+    assert ndcg(["a", "x"], {"a", "b", "c"}, 1) == 1
+    assert ndcg([], {"a"}, 5) == 0
+
+
+@given(st.permutations("abcdefg"), st.sets(st.sampled_from("abcdefg"), min_size=1))
+def test_ndcg_is_whole_only_with_the_relevant_first(ranked: list[str], relevant: set[str]) -> None:
+    """NDCG lies between 0 and 1, and is 1 exactly where the best ranks are relevant ones."""
+    score, best = ndcg(ranked, relevant, 5), ranked[: min(5, len(relevant))]
+    assert 0 <= score <= 1 + 1e-9
+    assert (score > 1 - 1e-9) == (set(best) <= relevant)

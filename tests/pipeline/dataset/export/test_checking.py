@@ -1,0 +1,292 @@
+"""Files in trainers' forms, checked: the shape of rows, renderings, loading."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from toolloom.pipeline.dataset.configs import SFT, encoded, training_row
+from toolloom.pipeline.dataset.export.checking import Checked, check, detect
+from toolloom.pipeline.dataset.export.exporting import export
+from toolloom.pipeline.dataset.export.formats import NAMES, format_named
+from toolloom.pipeline.dataset.export.templates import choose
+from toolloom.pipeline.store.tables import Tables, read_rows
+from toolloom.schemas import ExportError, NothingFound, Sample
+
+
+class Shop:
+    """A version of a dataset with one split."""
+
+    name = "shop"
+
+    def __init__(self, samples: dict[str, Sample]) -> None:
+        self._samples = list(samples.values())
+
+    def splits(self, config: str) -> list[str]:
+        return ["train"]
+
+    def samples(self, split: str | None = None) -> list[Sample]:
+        return self._samples
+
+
+def written(
+    name: str, samples: dict[str, Sample], tmp_path: Path, form: Any = None
+) -> dict[str, Path]:
+    """The files of an export, by the ends of their names."""
+    report = export(Shop(samples), format_named(name), tmp_path / name, form)
+    return {path.relative_to(tmp_path / name).as_posix(): path for path in report.files}
+
+
+def fared(checked: Checked) -> dict[str, tuple[int, int]]:
+    return {one.template.name: (one.rendered, one.failed) for one in checked.templates}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_export_passes_its_own_check(
+    name: str, samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    """Its rows have the documented shape, load as they are, and are told by their keys."""
+    for path in written(name, samples, tmp_path).values():
+        assert detect(path) == name
+        checked = check(path, name, choose(["qwen3"]))
+        assert (checked.wrong, checked.first, checked.loaded) == (0, "", "")
+        assert checked.is_sound
+
+
+def test_templates_differ_in_what_arguments_may_be(
+    samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    """Qwen 2.5 needs objects, DeepSeek text, Qwen 3 takes both, Gemma 4 refuses text."""
+    templates = choose(["qwen2_5", "qwen3", "deepseekv3", "gemma4_v5"])
+    objects = written("trl", samples, tmp_path / "o", "object")["train.parquet"]
+    assert fared(check(objects, "trl", templates)) == {
+        "qwen2_5": (7, 0),
+        "qwen3": (7, 0),
+        "deepseekv3": (1, 6),  # what calls nothing
+        "gemma4_v5": (7, 0),
+    }
+    text = written("trl", samples, tmp_path / "s", "string")["train.parquet"]
+    assert fared(check(text, "trl", templates)) == {
+        "qwen2_5": (1, 6),
+        "qwen3": (7, 0),
+        "deepseekv3": (7, 0),
+        "gemma4_v5": (1, 6),
+    }
+
+
+def test_the_config_sft_of_a_version_passes(samples: dict[str, Sample], tmp_path: Path) -> None:
+    """What a version holds for TRL is in TRL's form, with columns of its own."""
+    with Tables(tmp_path) as tables:
+        for sample in samples.values():
+            tables.add(SFT, "train", encoded(SFT, training_row(sample)))
+        (path,) = tables.finish()["sft"]["train"]["files"]
+    assert detect(tmp_path / path) == "trl"
+    checked = check(tmp_path / path, "trl", choose(["qwen3"]))
+    assert checked.is_sound and fared(checked) == {"qwen3": (7, 0)}
+
+
+def test_a_call_that_a_template_drops_is_a_failure(
+    samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    """LFM's first template never reads calls, GPT-OSS's only the first of a turn."""
+    path = written("trl", samples, tmp_path)["train.parquet"]
+    lfm, gpt, llama = check(path, "trl", choose(["lfm2", "gptoss", "llama3_1"])).templates
+    assert (lfm.failed, gpt.failed, llama.failed) == (6, 1, 1)
+    assert "the call of current_weather is lost" in lfm.first
+    assert gpt.first.startswith("row 2: ") and "lost" in gpt.first
+    assert "single tool-calls" in llama.first
+
+
+def test_axolotl_is_rendered_as_axolotl_reads_it(
+    samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    """It parses arguments that are text, so a template that needs objects is no trouble."""
+    path = written("axolotl", samples, tmp_path)["train.jsonl"]
+    assert fared(check(path, "axolotl", choose(["qwen2_5"]))) == {"qwen2_5": (7, 0)}
+
+
+def test_both_sides_of_a_pair_are_rendered(samples: dict[str, Sample], tmp_path: Path) -> None:
+    """A row counts once, and only if chosen and rejected both survive."""
+    path = written("trl-dpo", samples, tmp_path)["train.parquet"]
+    checked = check(path, "trl-dpo", choose(["qwen3"]))
+    assert fared(checked) == {"qwen3": (checked.rows, 0)}
+
+
+TALK = {
+    "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
+    "tools": [],
+}
+
+
+def lines(path: Path, *rows: Any) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def changed(base: Any, **changes: Any) -> Any:
+    return {**json.loads(json.dumps(base)), **changes}
+
+
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+LLAMA = [
+    {"from": "system", "value": "s"},
+    {"from": "user", "value": "u"},
+    {"from": "assistant", "value": "\nThought: \nAction: f\nAction Input: {}"},
+]
+WRONG: list[tuple[str, Any, str]] = [
+    ("trl", changed(TALK, extra=1), "extra: Extra inputs"),
+    ("trl", changed(TALK, messages=[{"role": "ai", "content": "a"}]), "messages.0"),
+    ("trl", changed(TALK, messages=[{"role": "tool", "content": "a"}]), "a result without a call"),
+    (
+        "trl",
+        changed(TALK, messages=[{"role": "assistant", "tool_calls": [CALL]}, TALK["messages"][0]]),
+        "has no result",
+    ),
+    ("openai", changed(TALK, messages=[TALK["messages"][0]]), "the last message"),
+    (
+        "openai",
+        changed(
+            TALK,
+            tools=[{"type": "function", "function": {"name": "a.b", "parameters": {}}}],
+        ),
+        "tools.0.function.name",
+    ),
+    (
+        "llamafactory",
+        {"conversations": [{"from": "gpt", "value": "a"}, {"from": "human", "value": "b"}]},
+        "turn 0 is gpt",
+    ),
+    (
+        "llamafactory",
+        {
+            "conversations": [
+                {"from": "human", "value": "a"},
+                {"from": "function_call", "value": "b"},
+            ]
+        },
+        "a function_call is no JSON",
+    ),
+    (
+        "hermes",
+        {"id": "1", "conversations": [{"from": "gpt", "value": "<tool_call>\n{}\n</tool_call>"}]},
+        "no call with name",
+    ),
+    (
+        "hermes",
+        {"id": "1", "conversations": [{"from": "gpt", "value": "<tool_call>{"}]},
+        "not closed",
+    ),
+    (
+        "xlam",
+        {"id": 1, "query": "q", "tools": "[]", "answers": '[{"name":"f","arguments":{}}]'},
+        "'f'",
+    ),
+    (
+        "bfcl",
+        {
+            "id": "multiple_1",
+            "question": [[{"role": "user", "content": "a"}]],
+            "function": [{"name": "f", "description": "", "parameters": {"type": "object"}}],
+        },
+        "other than `dict`",
+    ),
+    ("bfcl", {"id": "multiple_1", "ground_truth": [{"f": {"a": 1}}]}, "ground_truth.0.f.a"),
+    ("api-bank", {"instruction": "i", "input": "", "output": "f()"}, "output is neither"),
+    ("api-bank", {"instruction": "i", "input": "", "output": "API-Request: [f(]"}, "output: "),
+    ("toolllama", {"id": "1", "conversations": LLAMA[:2] + LLAMA[:1]}, "ends with the assistant"),
+    (
+        "toolllama",
+        {"id": "1", "conversations": [*LLAMA[:2], {"from": "assistant", "value": "Hello"}]},
+        "not Thought",
+    ),
+    ("trl", "text", "the row"),
+]
+
+
+@pytest.mark.parametrize(("name", "row", "why"), WRONG)
+def test_a_row_of_another_shape_is_named(name: str, row: Any, why: str, tmp_path: Path) -> None:
+    """The first one with its number and what is wrong; the models are closed."""
+    checked = check(lines(tmp_path / "a.jsonl", row), name, [])
+    assert checked.wrong == 1 and not checked.is_sound
+    assert checked.first.startswith("row 1: ") and why in checked.first
+
+
+def test_a_file_that_does_not_load_as_it_is_is_told(tmp_path: Path) -> None:
+    """`datasets` would round this number without a word."""
+    call = {"type": "function", "function": {"name": "f", "arguments": {"x": 0.12345678901234567}}}
+    row = changed(
+        TALK,
+        messages=[
+            TALK["messages"][0],
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "content": "{}"},
+        ],
+    )
+    plain = changed(TALK, messages=TALK["messages"])
+    checked = check(lines(tmp_path / "a.jsonl", row, plain), "trl", [])
+    assert checked.wrong == 0 and not checked.is_sound
+    assert "gives another row 1" in checked.loaded
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "holds no rows"),
+        (b"{", "line 1: is no JSON"),
+        (b'[{"a": 1}', "is no JSON"),
+        (b'{"a": 1}\n', "no format has rows with a"),
+        (b"PAR1 and no more", "damaged"),
+        (b"[" * 100_000, "is no JSON"),
+        (b'"text"\n', "holds no rows"),
+    ],
+)
+def test_what_cannot_be_read_is_told(content: bytes, why: str, tmp_path: Path) -> None:
+    """Damaged, empty and foreign files are errors with a message."""
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(Exception, match=why) as raised:
+        detect(path)
+    assert "Error" in type(raised.value).__name__
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """And so is a folder."""
+    for path in (tmp_path / "none.jsonl", tmp_path):
+        with pytest.raises(NothingFound, match="no such file"):
+            detect(path)
+    with pytest.raises(ExportError, match="no rows"):
+        detect(lines(tmp_path / "empty.jsonl"))
+
+
+def test_the_table_of_another_may_hold_nulls(tmp_path: Path) -> None:
+    """A column of JSON that is null is read as null, and judged as any other value."""
+    texts = pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}", None]))
+    offsets = pa.array([0, 2, 2], pa.int32())
+    tools = pa.ListArray.from_arrays(offsets, texts, mask=pa.array([False, True]))
+    said = [{"role": "user", "content": "x"}]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"messages": [said, said], "tools": tools}), path)
+    assert [row["tools"] for row in read_rows(path)] == [[{}, None], None]
+    assert check(path, "trl", []).wrong == 2
+
+
+def test_a_files_name_is_no_pattern(tmp_path: Path) -> None:
+    """`datasets` would load `ab.jsonl` for `a*.jsonl`, or find nothing for `a[1].jsonl`."""
+    row = {"messages": [{"role": "user", "content": "x"}]}
+    (tmp_path / "ab.jsonl").write_text("1")
+    for name in ("a*.jsonl", "a[1].jsonl"):
+        (tmp_path / name).write_text(json.dumps(row))
+        assert check(tmp_path / name, "trl", []).loaded == ""
+
+
+def test_a_name_that_no_file_can_have_is_told() -> None:
+    """However long it is, the error is one that says so."""
+    with pytest.raises(NothingFound, match="no such file"):
+        detect(Path("a" * 5_000))
+    with pytest.raises(NothingFound, match="no such file"):
+        choose(["a" * 5_000])

@@ -1,0 +1,253 @@
+"""Exports on the disk: streamed, whole or not there, the same each time, nothing dropped."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolloom.pipeline.dataset.export.exporting import (
+    ROUNDED,
+    choose_arguments,
+    choose_splits,
+    export,
+)
+from toolloom.pipeline.dataset.export.files import Opened
+from toolloom.pipeline.dataset.export.formats import FORMATS, NAMES, format_named
+from toolloom.pipeline.formats.export.base import File
+from toolloom.pipeline.store.tables import read_rows
+from toolloom.pipeline.store.version import Version
+from toolloom.schemas import ExportError, NothingFound, Sample, StoreError
+
+
+class Shop:
+    """A version of a dataset with samples of each kind in two splits."""
+
+    name = "shop"
+
+    def __init__(self, samples: Iterable[Sample], breaks: bool = False) -> None:
+        self._samples, self._breaks = samples, breaks
+
+    def splits(self, config: str) -> list[str]:
+        return ["train", "test_tool"]
+
+    def samples(self, split: str | None = None) -> Iterator[Sample]:
+        yield from self._samples
+        if self._breaks:
+            raise StoreError("the version is damaged")
+
+
+@pytest.fixture
+def shop(samples: dict[str, Sample]) -> Shop:
+    return Shop(list(samples.values()))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_sample_is_in_rows_or_counted(name: str, shop: Shop, tmp_path: Path) -> None:
+    """Held and left out make all, and each reason is told."""
+    report = export(shop, format_named(name), tmp_path / name)
+    assert report.samples == 14
+    assert report.held + report.unfit.total() == 14
+    assert report.rows == sum(report.files.values())
+    assert report.rows >= report.held or name == "all-shot"  # which puts several into one row
+    assert all(report.unfit) and all(path.is_file() for path in (*report.files, *report.notes))
+    assert "{" not in report.hint and str(tmp_path.resolve()) in report.hint
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_export_is_the_same_each_time(name: str, shop: Shop, tmp_path: Path) -> None:
+    """Its bytes depend on the samples alone, and a second export takes the first one's place."""
+    export(shop, format_named(name), tmp_path / "a")
+    first = files(tmp_path / "a")
+    export(shop, format_named(name), tmp_path / "a")
+    assert files(tmp_path / "a") == first
+    assert not [path for path in first if path.rpartition("/")[2].startswith(".")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_export_that_breaks_leaves_nothing(
+    name: str, samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    """No file appears under its name unless all are whole; what was there stays."""
+    into = tmp_path / "a"
+    export(Shop(samples.values()), format_named(name), tmp_path / "whole")
+    kept = into / next(iter(files(tmp_path / "whole")))
+    kept.parent.mkdir(parents=True)
+    kept.write_text("before")
+    with pytest.raises(StoreError, match="damaged"):
+        export(Shop(samples.values(), breaks=True), format_named(name), into)
+    assert list(files(into).values()) == [b"before"]
+
+
+def test_rows_that_datasets_would_round_are_left_out(
+    samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    """A number of more digits than `datasets` reads back is told, not changed."""
+    sample = samples["single"]
+    message = sample.dialogue.messages[2]
+    call = message.tool_calls[0]
+    function = call.function.model_copy(update={"arguments": {"city": 0.12345678901234567}})
+    spoilt = message.model_copy(
+        update={"tool_calls": (call.model_copy(update={"function": function}),)}
+    )
+    messages = (*sample.dialogue.messages[:2], spoilt, *sample.dialogue.messages[3:])
+    dialogue = sample.dialogue.model_copy(update={"messages": messages})
+    shop = Shop([sample.model_copy(update={"dialogue": dialogue})])
+    assert export(shop, format_named("trl"), tmp_path / "trl").unfit == {ROUNDED: 2}
+    report = export(shop, format_named("trl"), tmp_path / "text", "string")
+    assert report.held == 2
+    assert export(shop, format_named("openai"), tmp_path / "openai").held == 2
+
+
+def test_one_file_takes_one_split(shop: Shop, tmp_path: Path) -> None:
+    """--into FILE writes that file alone, without notes; the hint names it."""
+    into = tmp_path / "mine.jsonl"
+    report = export(shop, format_named("openai"), into, split="train")
+    assert list(files(tmp_path)) == ["mine.jsonl"]
+    assert len(into.read_text().splitlines()) == report.rows == 7
+    assert str(into) in report.hint
+    assert export(shop, format_named("axolotl"), into, split="train").notes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "into", "split", "why"),
+    [
+        ("openai", "a.jsonl", None, "2 splits"),
+        ("openai", "a.json", "train", "writes .jsonl"),
+        ("verl", "a.parquet", "train", "several files"),
+    ],
+)
+def test_one_file_that_cannot_take_it_is_refused(
+    name: str, into: str, split: str | None, why: str, shop: Shop, tmp_path: Path
+) -> None:
+    """Several splits, another kind of file, or several files: the message says what to do."""
+    with pytest.raises(ExportError, match=why):
+        export(shop, format_named(name), tmp_path / into, split=split)
+    assert files(tmp_path) == {}
+
+
+def test_a_split_that_does_not_exist_is_refused(shop: Shop, tmp_path: Path) -> None:
+    """The message lists those that do."""
+    with pytest.raises(NothingFound, match="there are: train, test_tool"):
+        export(shop, format_named("trl"), tmp_path, split="dev")
+
+
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.name)
+def test_arguments_are_refused_where_the_format_fixes_them(format_: Any) -> None:
+    """What is fixed has a reason, and what is free both forms."""
+    assert choose_arguments(format_, None) == format_.arguments[0]
+    if len(format_.arguments) == 2:
+        assert choose_arguments(format_, "string") == "string"
+        return
+    other: Any = {"object": "string", "string": "object"}[format_.arguments[0]]
+    with pytest.raises(ExportError, match="Leave out --arguments"):
+        choose_arguments(format_, other)
+
+
+def test_parquet_pads_nothing(samples: dict[str, Sample], tmp_path: Path) -> None:
+    """Arguments of different functions have their own keys and no others."""
+    export(Shop(samples.values()), format_named("trl"), tmp_path, split="train")
+    rows = list(read_rows(tmp_path / "train.parquet"))
+    found = [
+        set(call["function"]["arguments"])
+        for row in rows
+        for message in row["messages"]
+        for call in message.get("tool_calls", ())
+    ]
+    assert {"keywords"} in found and {"city"} in found
+    assert all(len(one) == 1 for one in found)
+
+
+def test_memory_does_not_grow_with_rows(samples: dict[str, Sample], tmp_path: Path) -> None:
+    """Samples are read, turned and written one at a time."""
+
+    def peak(count: int) -> int:
+        many = (samples["single"] for _ in range(count))
+        tracemalloc.start()
+        export(Shop(many), format_named("llamafactory"), tmp_path / str(count), split="train")
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(10)
+    assert peak(4_000) < 2 * peak(400) + 200_000
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_told(shop: Shop, tmp_path: Path) -> None:
+    """The error names the file and what to do."""
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreError, match="cannot be written"):
+        export(shop, format_named("trl"), tmp_path / "a")
+
+
+def test_a_file_in_the_place_of_the_folder_is_told(shop: Shop, tmp_path: Path) -> None:
+    """So is a name that is taken."""
+    (tmp_path / "taken").write_text("x")
+    with pytest.raises(StoreError, match="cannot be written"):
+        export(shop, format_named("trl"), tmp_path / "taken")
+
+
+def test_json_arrays_are_arrays(shop: Shop, tmp_path: Path) -> None:
+    """xLAM, API-Bank and ToolLLaMA are loaded with `json.load`."""
+    for name in ("xlam", "api-bank", "toolllama"):
+        report = export(shop, format_named(name), tmp_path / name, split="train")
+        assert len(json.loads((tmp_path / name / "train.json").read_text())) == report.rows
+
+
+def test_a_full_disk_leaves_no_file_of_an_export(tmp_path: Path) -> None:
+    """What is still in memory is written before any file takes its name."""
+    kept = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, kept[1]))
+        with pytest.raises(StoreError, match="Make room"), Opened(tmp_path) as opened:
+            opened.write(tmp_path / "long.jsonl", File("", "jsonl"), {"a": "x" * 3_000})
+            opened.write(tmp_path / "short.jsonl", File("", "jsonl"), {"a": "x"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, kept)
+    assert files(tmp_path) == {}
+
+
+def test_two_exports_to_a_folder_follow_each_other(tmp_path: Path) -> None:
+    """They would write the same unfinished files: the folder is locked while one does."""
+    other = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with Opened(tmp_path) as opened:
+            opened.write(tmp_path / "a.jsonl", File("", "jsonl"), {})
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(other)
+
+
+@pytest.mark.parametrize("into", ["1.0.0", "1.0.0/sft", "1.0.0/mine.jsonl"])
+def test_a_version_is_no_place_for_an_export(into: str, shop: Shop, tmp_path: Path) -> None:
+    """Versions never change: a folder or file within one is refused."""
+    (tmp_path / "1.0.0").mkdir()
+    (tmp_path / "1.0.0" / "manifest.json").write_text("{}")
+    with pytest.raises(ExportError, match="versions never change"):
+        export(shop, format_named("openai"), tmp_path / into, split="train")
+    assert [*files(tmp_path)] == ["1.0.0/manifest.json"]
+
+
+def test_a_dataset_without_samples_has_nothing_to_export(tmp_path: Path) -> None:
+    """One of instructions alone says where its training rows are."""
+    version = Version(tmp_path, {"name": "g3", "version": "1.0.0", "configs": {"planning": {}}})
+    with pytest.raises(NothingFound, match="no samples, so there is nothing to export"):
+        choose_splits(version, None)

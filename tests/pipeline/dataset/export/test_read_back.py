@@ -1,0 +1,149 @@
+"""Exports read back by the audit's readers, which were written from the same documentation."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import foreign
+import pytest
+
+from toolloom.pipeline.dataset.export.files import Opened
+from toolloom.pipeline.dataset.export.formats import FORMATS
+from toolloom.pipeline.formats.audit.reading import Reading
+from toolloom.pipeline.formats.export.base import Arguments, Unfit
+from toolloom.schemas import JsonObject, Sample
+
+TABLE = {format.name: format for format in FORMATS}
+KINDS = (
+    "single",
+    "parallel",
+    "clarification",
+    "irrelevance",
+    "recovery",
+    "search",
+    "multi_turn",
+)
+WHOLE = [("trl", "trl"), ("axolotl", "trl"), ("openai", "openai"), ("llamafactory", "sharegpt")]
+
+
+def exported(sample: Sample, name: str, form: Arguments | None = None) -> list[JsonObject]:
+    format = TABLE[name]
+    made = format.rows(sample, form or format.arguments[0])
+    return [row for _, row in made.rows]
+
+
+def spoken(found: Sample | Reading) -> list[tuple[str, Any]]:
+    """Role, words and calls of each message, and the whole observations of tools."""
+    dialogue = found.dialogue
+    assert dialogue
+    made: list[tuple[str, Any]] = []
+    for message in dialogue.messages:
+        calls = [(c.function.name, c.function.arguments) for c in message.tool_calls]
+        said = json.loads(message.content or "") if message.role == "tool" else message.content
+        made.append((message.role, (said or "", calls)))
+    return made
+
+
+def offered(found: Sample | Reading) -> list[Any]:
+    assert found.dialogue
+    return [(a.function, a.description, a.parameters) for a in found.dialogue.query.pool]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("name", "format"), WHOLE)
+def test_a_whole_dialogue_comes_back(
+    tmp_path: Path, samples: dict[str, Sample], name: str, format: str, kind: str
+) -> None:
+    """Words, calls, observations and tools are those of the sample, and no check finds a fault."""
+    sample = samples[kind]
+    for form in TABLE[name].arguments:
+        (row,) = exported(sample, name, form)
+        found = foreign.reading(tmp_path, format, row)
+        assert spoken(found) == spoken(sample)
+        if kind != "search":  # there the tools come from what was found
+            assert offered(found) == offered(sample)
+        assert foreign.findings(found) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hermes_comes_back_but_for_its_instruction(
+    tmp_path: Path, samples: dict[str, Sample], kind: str
+) -> None:
+    """Its system turn also says how to call, so it is longer than the sample's."""
+    sample = samples[kind]
+    found = foreign.reading(tmp_path, "hermes", exported(sample, "hermes")[0])
+    assert spoken(found)[1:] == spoken(sample)[1:]
+    assert spoken(sample)[0][1][0] in spoken(found)[0][1][0]
+    assert kind == "search" or offered(found) == offered(sample)
+    assert foreign.findings(found) == [] and found.has_now
+
+
+@pytest.mark.parametrize("kind", ["single", "parallel", "irrelevance", "recovery"])
+def test_xlam_holds_the_request_its_calls_and_tools(
+    tmp_path: Path, samples: dict[str, Sample], kind: str
+) -> None:
+    """Flat parameters keep names, types and what may be left out."""
+    sample = samples[kind]
+    found = foreign.reading(tmp_path, "xlam", exported(sample, "xlam")[0])
+    made = [c for m in sample.dialogue.messages if m.tool_calls for c in m.tool_calls]
+    first = made[:1] if kind == "recovery" else made
+    assert foreign.calls(found) == [(c.function.name, c.function.arguments) for c in first]
+    assert found.dialogue
+    for there, here in zip(found.dialogue.query.pool, sample.dialogue.query.pool, strict=True):
+        assert (there.function, there.required) == (here.function, here.required)
+        kinds = [{n: p["type"] for n, p in a.properties.items()} for a in (there, here)]
+        assert kinds[0] == kinds[1]
+    assert foreign.findings(found) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_toolllama_s_last_step_holds_the_task(
+    tmp_path: Path, samples: dict[str, Sample], kind: str
+) -> None:
+    """Each step is a row that reads without a fault; the last has all calls and the answer."""
+    try:
+        rows = exported(samples[kind], "toolllama")
+    except Unfit:
+        return
+    found = foreign.readings(tmp_path, "toolbench", rows)
+    assert [foreign.findings(each) for each in found] == [[] for _ in rows]
+    first = samples[kind].dialogue.messages
+    if kind != "multi_turn":
+        calls = [(c.function.name, c.function.arguments) for m in first for c in m.tool_calls]
+        assert foreign.calls(found[-1]) == calls
+        assert foreign.said(found[-1], "assistant")[-1] == first[-1].content
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_trl_s_parquet_reads_as_its_rows(
+    tmp_path: Path, samples: dict[str, Sample], kind: str
+) -> None:
+    """Columns of JSON values come out of Parquet as text, and no key is padded."""
+    (row,) = exported(samples[kind], "trl")
+    file = tmp_path / "train.parquet"
+    with Opened(tmp_path) as opened:
+        opened.write(file, TABLE["trl"].files["sft"], row)
+    (found,) = foreign.reader("trl")(file)
+    assert spoken(found) == spoken(samples[kind]) and foreign.findings(found) == []
+
+
+def test_verl_s_nested_parquet_reads_as_its_rows(
+    tmp_path: Path, samples: dict[str, Sample]
+) -> None:
+    """Typed columns pad what a turn does not have with null, which is no value."""
+    made = TABLE["verl"].rows(samples["parallel"], "string")
+    file = tmp_path / "train.parquet"
+    with Opened(tmp_path) as opened:
+        for part, row in made.rows:
+            if part == "sft":
+                opened.write(file, TABLE["verl"].files["sft"], row)
+    (found,) = foreign.reader("trl")(file)
+    assert spoken(found) == spoken(samples["parallel"]) and foreign.findings(found) == []
+
+
+def test_the_better_turn_of_a_preference_is_read(
+    tmp_path: Path, samples: dict[str, Sample]
+) -> None:
+    """A pair's prompt and chosen turn are a dialogue without a fault."""
+    for row in exported(samples["single"], "trl-dpo"):
+        assert foreign.findings(foreign.reading(tmp_path, "trl", row)) == []

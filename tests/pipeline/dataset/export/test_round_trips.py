@@ -1,0 +1,96 @@
+"""Whatever words and arguments hold, what a format writes reads back as it was."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolloom.pipeline.checks.text.call_text import parse
+from toolloom.pipeline.dataset.export.checking import SHAPES
+from toolloom.pipeline.dataset.export.exporting import _made
+from toolloom.pipeline.dataset.export.formats import FORMATS, format_named
+from toolloom.pipeline.formats.export.base import Format
+from toolloom.schemas import FunctionCall, Sample, ToolCall
+
+WORDS = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
+    ["</tool_call>", "<tool_call>\n{}", "a\nUser: b", "\nAction: x", "'", "</tools>", '"}', "\\"]
+)
+VALUES = st.recursive(
+    WORDS | st.integers(-(2**53), 2**53) | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def remade(sample: Sample, words: str, arguments: dict[str, Any]) -> Sample:
+    """The sample of one call with other words and arguments."""
+    system, asked, call, result, answer = sample.dialogue.messages
+    function = FunctionCall(name="current_weather", arguments=arguments)
+    messages = (
+        system,
+        asked.model_copy(update={"content": f"What? {words}"}),
+        call.model_copy(update={"tool_calls": (ToolCall(id="call_0", function=function),)}),
+        result.model_copy(update={"content": json.dumps({"response": words, "error": None})}),
+        answer.model_copy(update={"content": f"That. {words}"}),
+    )
+    dialogue = sample.dialogue.model_copy(update={"messages": messages})
+    return sample.model_copy(update={"dialogue": dialogue})
+
+
+def read_back(name: str, row: dict[str, Any]) -> Any:
+    """The arguments of the call in a row."""
+    match name:
+        case "trl" | "openai" | "axolotl":
+            value = row["messages"][2]["tool_calls"][0]["function"]["arguments"]
+            return json.loads(value) if isinstance(value, str) else value
+        case "llamafactory":
+            return json.loads(row["conversations"][1]["value"])["arguments"]
+        case "hermes":
+            turn = row["conversations"][2]["value"]
+            (inner,) = re.findall(r"<tool_call>\n(.*?)\n</tool_call>", turn, re.DOTALL)
+            return json.loads(inner)["arguments"]
+        case "xlam":
+            return json.loads(row["answers"])[0]["arguments"]
+        case "api-bank":
+            return parse(row["output"])[0].arguments
+        case "toolllama":
+            return json.loads(row["conversations"][2]["value"].partition("Action Input: ")[2])
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["trl", "openai", "axolotl", "llamafactory", "hermes", "xlam", "api-bank", "toolllama"]
+)
+@settings(deadline=None)  # the first row imports `datasets`
+@given(words=WORDS, arguments=st.dictionaries(WORDS, VALUES, max_size=3))
+def test_arguments_read_back(
+    name: str, words: str, arguments: dict[str, Any], samples: dict[str, Sample]
+) -> None:
+    """The first row holds the very call, or the sample is left out with a reason."""
+    format_ = format_named(name)
+    made = _made(format_, remade(samples["single"], words, arguments), format_.arguments[0])
+    assert made.rows or made.unfit
+    if made.rows:
+        assert read_back(name, dict(made.rows[0][1])) == arguments
+
+
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.name)
+@settings(deadline=None)  # the first row imports `datasets`
+@given(words=WORDS, arguments=st.dictionaries(WORDS, VALUES, max_size=3))
+def test_rows_have_their_shape_whatever_they_hold(
+    format_: Format, words: str, arguments: dict[str, Any], samples: dict[str, Sample]
+) -> None:
+    """What people or models wrote cannot make a row that its own check refuses."""
+    made = _made(format_, remade(samples["single"], words, arguments), format_.arguments[0])
+    for _, row in made.rows:
+        fitting = [one for one in SHAPES[format_.name] if set(row) <= _names(one.model)]
+        fitting[0].model.model_validate(row)
+
+
+def _names(model: Any) -> set[str]:
+    return {field.alias or name for name, field in model.model_fields.items()}

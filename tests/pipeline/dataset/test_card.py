@@ -1,0 +1,106 @@
+"""The card of a version: its header, its figures and its cost, made of the manifest alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toys
+import yaml
+from publishing import published
+
+from toolloom.pipeline.dataset.card import card as made_card
+from toolloom.pipeline.dataset.card import cell, table
+from toolloom.pipeline.dataset.publish import publish
+from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.stages import STAGES
+from toolloom.pipeline.store.files import read_objects, record_line
+from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.stage_files import Use
+from toolloom.schemas import Reason, Sample
+
+
+def test_the_card_maps_configs_to_files(tmp_path: Path) -> None:
+    """The header is what the Hub reads, the body says who made it with which prompts."""
+    card = (published(tmp_path, toys.sample()).path / "README.md").read_text()
+    header = yaml.safe_load(card.split("---")[1])
+    assert [c["config_name"] for c in header["configs"]] == ["sft", "samples", "apis"]
+    assert header["size_categories"] == ["n<1K"]
+    assert "| tested | query | toy-1 | abc123 |" in card
+
+
+def test_text_cannot_break_out_of_the_card() -> None:
+    """Model and user text in a table stays in its cell."""
+    evil = "a | b\n---\nconfigs: []\n<script> [x](http://evil)"
+    assert "\n" not in cell(evil)
+    assert table(("x",), [(evil,)]).count("\n") == 2
+    assert "\\<script\\>" in cell(evil)
+    assert "\x1b" not in cell("\x1b[2J") and "\u202e" not in cell("\u202etxt")
+
+
+def card_of(tmp_path: Path, use: Use, **changes: Any) -> str:
+    """The card of a run of one accepted and one rejected record, which took so much."""
+    recipe = toys.recipe(**changes)
+    folder = RunFolder(tmp_path / "runs" / recipe.run_id)
+    folder.open(recipe, [PlannedStage.of(toys.TESTED)])
+    lost = toys.rejected(toys.query(1), "tested", Reason.UNHELPFUL_ANSWER)
+    folder.stage("tested").write_shard(
+        0, map(record_line, [toys.sample()]), map(record_line, [lost]), use
+    )
+    folder.stage("tested").finish(1, Sample, None)
+    return (publish(folder, tmp_path).path / "README.md").read_text()
+
+
+def test_the_card_tells_what_an_accepted_row_cost(tmp_path: Path) -> None:
+    """All that was asked, for the rows that came of it; and how much the endpoint had cached."""
+    use = Use(
+        requests=9, prompt_tokens=8000, cached_tokens=2000, completion_tokens=100, cost=0.0123
+    )
+    model = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    card = card_of(tmp_path, use, model=model, prices={"m": {"prompt": 1}})
+    assert "sent 8,000 tokens, 25 % of them cached by the endpoint, and wrote 100." in card
+    assert "cost $0.0123: $0.0123 for each accepted dialogue (API-Bank's agents: $0.1)" in card
+    assert "| tested | tester | 1 | 1 | 9 | 8000 | 25 % | 100 | $0.0123 |" in card
+
+
+def test_a_card_without_prices_has_no_dollars(tmp_path: Path) -> None:
+    """Tokens are counted, and nothing is guessed."""
+    card = card_of(tmp_path, Use(requests=9, prompt_tokens=8000))
+    assert "sent 8,000 tokens" in card
+    assert "$" not in card
+
+
+def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
+    """A cost that lacks a model says so."""
+    model = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    prices = {"judge": {"prompt": 1}}
+    changes = {"agents": {"query": {"model": "judge"}}, "prices": prices, "model": model}
+    assert "cost $0.500, without m:" in card_of(tmp_path, Use(requests=1, cost=0.5), **changes)
+
+
+def test_the_card_is_made_of_the_manifest(tmp_path: Path) -> None:
+    """So that it can be made again from the file, and compared."""
+    made = published(tmp_path, toys.sample())
+    manifest = json.loads((made.path / "manifest.json").read_bytes())
+    assert made_card(manifest) == (made.path / "README.md").read_text()
+
+
+@pytest.mark.parametrize("action", ["drop", "flag"])
+async def test_overlaps_with_benchmarks_are_on_the_card(tmp_path: Path, action: str) -> None:
+    """The matching pairs are in a file of their own, and the first of them on the card."""
+    benchmark = tmp_path / "bench.jsonl"
+    benchmark.write_text(json.dumps({"question": "what is the weather in ZÜRICH (4)"}) + "\n")
+    plan = {"against": [str(benchmark)], "contaminated": action}
+    decontaminated = next(stage for stage in STAGES if stage.name == "decontaminated")
+    made = await make_dataset(
+        toys.recipe(curation=plan), outputs=tmp_path, stages=(*toys.STAGES, decontaminated)
+    )
+    assert made.published
+    version = made.published.version
+    [pair] = read_objects(version.path / "contamination.jsonl")
+    assert (pair["id"], pair["dropped"]) == ("q4", action == "drop")
+    assert version.manifest["contamination"]["examples"] == [pair]
+    assert "| q4 | " in (version.path / "README.md").read_text()
+    assert len(list(version.samples())) == (16 if action == "drop" else 17)

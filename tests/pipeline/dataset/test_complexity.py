@@ -1,0 +1,253 @@
+"""The complexity score of appendix D, by hand, against the definition, and of real versions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toys
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolloom.llm.fake import FakeServer
+from toolloom.pipeline.dataset.complexity import (
+    Combination,
+    Examples,
+    calling,
+    combination,
+    combinations,
+    complexity,
+    distance,
+    measure,
+    reversed_f1,
+)
+from toolloom.pipeline.dataset.configs import SAMPLES
+from toolloom.pipeline.dataset.demonstrations import demonstration
+from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.store.tables import Tables
+from toolloom.pipeline.store.version import Version, find_version
+from toolloom.schemas import JsonObject, NothingFound, StoreError, parse_recipe
+
+FIELDS = {
+    "name": "toy",
+    "seed": 7,
+    "apis": {"domains": 6, "per_domain": 3},
+    "queries": {"count": 60, "distractors": 2},
+    "tester": {"votes": 1},
+    "splits": {"train": 4, "validation": 2, "test_instruction": 2, "test_tool": 0},
+}
+LN2 = math.log(2)
+CALLS = st.lists(st.sampled_from("abcd"), max_size=4).map(lambda found: tuple(sorted(found)))
+
+
+@pytest.fixture(scope="module")
+def version(tmp_path_factory: pytest.TempPathFactory) -> Version:
+    """A dataset that the scripted endpoint played."""
+    folder = tmp_path_factory.mktemp("complexity")
+    with FakeServer().serve_in_thread() as server:
+        model = {"base_url": server.base_url, "model": "fake", "concurrency": 16}
+        recipe = parse_recipe({**FIELDS, "model": model}, "a recipe")
+        asyncio.run(make_dataset(recipe, outputs=folder))
+    return find_version(folder, "toy")
+
+
+def test_the_paper_s_example() -> None:
+    """Four calls kept or dropped, two inserted of ten APIs (D.1.1)."""
+    example, test = ("a1", "a2", "a3", "a4"), ("a1", "a2", "a6", "a4", "a5")
+    assert distance(test, example, 10) == pytest.approx(4 * LN2 + 2 * math.log(10))
+    assert round(distance(test, example, 10), 4) == 7.3778
+    assert reversed_f1(test, example) == pytest.approx(100 * (1 - 6 / 9))
+    figures = measure(Counter([tuple(sorted(test))]), Counter([example]), 10)
+    assert round(figures["score"], 4) == 7.3778
+
+
+@pytest.mark.parametrize(
+    ("test", "example", "apis", "far", "f1"),
+    [
+        ("", "", 5, 0, 0),
+        ("", "ab", 5, 2 * LN2, 100),
+        ("ab", "", 5, 2 * math.log(5), 100),
+        ("aa", "a", 5, LN2 + math.log(5), 100 / 3),
+        ("a", "aa", 5, 2 * LN2, 100 / 3),
+        ("ba", "ab", 5, 2 * LN2, 0),
+        ("a", "b", 1, LN2, 100),
+    ],
+)
+def test_edges_of_the_distance(test: str, example: str, apis: int, far: float, f1: float) -> None:
+    """Nothing called, one API called twice, another order, one API to choose from."""
+    assert distance(test, example, apis) == pytest.approx(far)
+    assert reversed_f1(test, example) == pytest.approx(f1)
+
+
+@given(st.lists(CALLS, min_size=1, max_size=8), st.lists(CALLS, min_size=1, max_size=8))
+def test_the_nearest_example_is_that_of_the_definition(
+    tests: list[Combination], examples: list[Combination]
+) -> None:
+    """Both scores are means of minima over all pairs, however often a combination occurs."""
+    figures = measure(Counter(tests), Counter(examples), 7)
+    far = [min(distance(t, e, 7) for e in examples) for t in tests]
+    f1 = [min(reversed_f1(t, e) for e in examples) for t in tests]
+    assert figures["score"] == pytest.approx(sum(far) / len(far))
+    assert figures["reversed_f1"] == pytest.approx(sum(f1) / len(f1), abs=1e-9)
+    assert figures["seen_samples"] == sum(t in examples for t in tests) / len(tests)
+    assert figures["seen"] == len({*tests} & {*examples}) / len({*tests})
+    for hard in figures["hardest"]:
+        assert hard.distance == pytest.approx(distance(hard.apis, hard.nearest, 7))
+        assert hard.lacking == tuple(
+            sorted((Counter(hard.apis) - Counter(hard.nearest)).elements())
+        )
+
+
+def test_the_farthest_come_first() -> None:
+    """With the example they are nearest to, and what it lacks."""
+    tests = Counter({("a",): 3, ("b", "c"): 1, ("d",): 2})
+    first, second = measure(tests, Counter([("a",), ("a", "b")]), 4, keep=2)["hardest"]
+    assert (first.apis, first.samples, first.nearest, first.lacking) == (
+        ("b", "c"), 1, ("a", "b"), ("c",),
+    )  # fmt: skip
+    assert (second.apis, second.samples, second.lacking) == (("d",), 2, ("d",))
+
+
+@pytest.mark.parametrize(
+    ("tests", "examples", "apis", "why"),
+    [
+        ([], [("a",)], 2, "no tests"),
+        ([("a",)], [], 2, "no examples"),
+        ([("a",)], [("a",)], 0, "without APIs"),
+    ],
+)
+def test_nothing_to_compare_is_an_error(
+    tests: list[Combination], examples: list[Combination], apis: int, why: str
+) -> None:
+    """Each names what is missing."""
+    with pytest.raises(ValueError, match=why):
+        measure(Counter(tests), Counter(examples), apis)
+
+
+def test_many_rows_of_few_combinations_are_quick() -> None:
+    """Each different combination is compared once, whatever the number of rows."""
+    chance = random.Random(7)
+    drawn = [tuple(sorted(chance.choices(names(300), k=3))) for _ in range(3_000)]
+    tests, examples = (Counter(chance.choices(drawn, k=100_000)) for _ in range(2))
+    began = time.perf_counter()
+    assert measure(tests, examples, 300)["tests"] == 100_000
+    assert time.perf_counter() - began < 20
+
+
+def names(count: int) -> list[str]:
+    return [f"api{number}" for number in range(count)]
+
+
+def test_examples_take_memory_by_their_calls() -> None:
+    """There is one entry for each call of a different combination."""
+    known = Examples([("a", "a", "b"), ("b",), ("b",)])
+    assert sum(map(len, known._places.values())) == 4
+
+
+def dialogue(*messages: JsonObject) -> JsonObject:
+    made: JsonObject = toys.sample().model_dump(mode="json")["dialogue"]
+    return {**made, "messages": list(messages)}
+
+
+def called(identity: str, name: str, error: str | None = None) -> list[JsonObject]:
+    call: JsonObject = {"id": identity, "function": {"name": name, "arguments": {}}}
+    seen = json.dumps({"response": None, "error": error})
+    return [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": identity, "content": seen},
+    ]
+
+
+def test_what_a_sample_needs_are_its_successful_calls() -> None:
+    """A call that failed and was tried again counts once, API Search and open calls not at all."""
+    found = combination(
+        dialogue(
+            *called("0", "api_search"),
+            *called("1", "weather_current", "503"),
+            *called("2", "weather_current"),
+            *called("3", "weather_forecast"),
+            called("4", "weather_forecast")[0],
+            *called("5", "weather_current"),
+            {"role": "tool", "tool_call_id": "6", "content": "no JSON"},
+        )
+    )
+    assert found == (
+        "weather/station/current", "weather/station/current", "weather/station/forecast",
+    )  # fmt: skip
+
+
+def test_rows_and_samples_need_the_same(version: Version) -> None:
+    """A row read as JSON and the record it is tell the same calls."""
+    for split in version.splits("samples"):
+        samples = [demonstration(sample) for sample in version.samples(split)]
+        assert combinations(version, split) == Counter(one.apis if one else () for one in samples)
+
+
+def test_a_version_s_splits_against_train(version: Version) -> None:
+    """All splits, by the definition; train against itself is ln 2 for each call."""
+    report = complexity(version)
+    shown, _ = calling(version, "train")
+    apis = {row["id"] for each in version.splits("apis") for row in version.rows("apis", each)}
+    assert [one.test for one in report.figures] == version.splits("samples")
+    for one in report.figures:
+        tests, idle = calling(version, one.test)
+        assert one.idle_tests == idle
+        far = sum(n * min(distance(t, e, len(apis)) for e in shown) for t, n in tests.items())
+        assert one.score == pytest.approx(far / tests.total())
+        assert (one.tests, one.shown, one.apis) == (tests.total(), shown.total(), len(apis))
+    calls = sum(len(one) * count for one, count in shown.items()) / shown.total()
+    assert report.figures[0].score == pytest.approx(calls * LN2)
+    assert report.figures[0].seen == 1 and report.figures[0].reversed_f1 == 0
+
+
+def test_demonstrations_are_fewer_and_farther(version: Version) -> None:
+    """With a few examples tests are harder; APIs that nobody calls are named."""
+    (whole,) = complexity(version, "validation").figures
+    report = complexity(version, "validation", demonstrations=True)
+    (few,) = report.figures
+    assert few.demonstrations and few.shown <= min(few.apis, whole.shown)
+    assert few.score >= whole.score and few.seen <= whole.seen
+    train = {row["id"] for row in version.rows("apis", "train")}
+    shown = {api for one in combinations(version, "train") for api in one}
+    assert {*report.uncovered} == train - shown
+
+
+@pytest.mark.parametrize("choice", [{"test": "dev"}, {"examples": "dev"}])
+def test_a_split_without_samples_is_refused(version: Version, choice: dict[str, Any]) -> None:
+    """The message lists those that have some."""
+    with pytest.raises(NothingFound, match="'dev'.*train, validation, test_instruction"):
+        complexity(version, **choice)
+
+
+def test_samples_without_a_call_are_left_out(version: Version) -> None:
+    """Where no API fits there is no combination, neither to come by nor to begin with."""
+    found, idle = calling(version, "train")
+    whole = combinations(version, "train")
+    assert () not in found and idle == whole[()] > 0
+    assert found.total() + idle == whole.total()
+
+
+def test_a_damaged_row_is_named(version: Version, tmp_path: Path) -> None:
+    """A dialogue that is JSON, but no dialogue."""
+    folder = tmp_path / "1.0.0"
+    row = {**next(version.rows("samples", "train")), "id": "t-1", "dialogue": "[]"}
+    with Tables(folder) as tables:
+        tables.add(SAMPLES, "train", row)
+        configs = tables.finish()
+    with pytest.raises(StoreError, match="the row t-1 is damaged"):
+        combinations(Version(folder, {"configs": configs}), "train")
+
+
+def test_a_version_without_apis_is_refused(version: Version) -> None:
+    """|D| would not be known."""
+    configs = {**version.manifest["configs"], "apis": {}}
+    bare = Version(version.path, {**version.manifest, "configs": configs})
+    with pytest.raises(NothingFound, match="its config `apis` is empty"):
+        complexity(bare)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toys
+from rich.console import Console
+
+from toolloom.pipeline.dataset.configs import SAMPLES, samples_row
+from toolloom.pipeline.dataset.diff import Diff, compare, summed
+from toolloom.pipeline.dataset.publish import publish
+from toolloom.pipeline.pages.screens.versions import diff_view, versions_view
+from toolloom.pipeline.regenerate import plan_regeneration
+from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.store.files import record_line
+from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.stage_files import Use
+from toolloom.pipeline.store.tables import Tables
+from toolloom.pipeline.store.version import Version, versions
+from toolloom.schemas import Reason, Sample, StoreError
+
+ALL_SEEN = {"validation": 0, "test_instruction": 0, "test_tool": 0, "test_category": 0}
+
+
+def version(outputs: Path, seed: int, *samples: Sample, lost: int = 0) -> Version:
+    """A version that holds these rows in `train`."""
+    recipe = toys.recipe(seed=seed, splits=ALL_SEEN)
+    folder = RunFolder(outputs / "runs" / recipe.run_id)
+    folder.open(recipe, [PlannedStage.of(toys.TESTED)])
+    fallen = [
+        toys.rejected(toys.query(900 + i), "tested", Reason.UNHELPFUL_ANSWER) for i in range(lost)
+    ]
+    folder.stage("tested").write_shard(
+        0, map(record_line, samples), map(record_line, fallen), Use()
+    )
+    folder.stage("tested").finish(1, Sample, None)
+    return publish(folder, outputs).version
+
+
+def shown(*things: Any) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    console.print(*things)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def row(number: int, answer: str = "It is 7 °C.", **changes: Any) -> Sample:
+    return toys.sample(toys.query(number, **changes), answer=answer)
+
+
+def test_rows_are_matched_by_id_and_by_content(tmp_path: Path) -> None:
+    """Same, changed, removed, added; and the same words under another id."""
+    one = version(tmp_path, 0, *(row(i) for i in range(5)))
+    moved = row(3, id="q77")
+    two = version(tmp_path, 1, row(0), row(1, "It is cold."), row(2), moved, row(8), row(9))
+    (rows,) = compare(one, two).rows
+    assert rows.model_dump() == {
+        "split": "train",
+        "before": 5,
+        "after": 6,
+        "same": 2,
+        "renamed": 1,
+        "changed": 1,
+        "removed": 1,
+        "added": 2,
+    }
+    back = compare(two, one).rows[0]
+    assert (back.added, back.removed, back.changed, back.renamed) == (1, 2, 1, 1)
+
+
+def test_who_made_a_row_is_no_difference(tmp_path: Path) -> None:
+    """Only words, calls and APIs are compared."""
+    other = row(0).model_copy(update={"provenance": (toys.share("tested", "q9"),)})
+    made = compare(version(tmp_path, 0, row(0), row(1)), version(tmp_path, 1, other, row(1)))
+    assert made.rows[0].same == 2
+
+
+def test_examples_show_both_sides(tmp_path: Path) -> None:
+    """As many of each kind as are asked for."""
+    one = version(tmp_path, 0, *(row(i) for i in range(6)))
+    two = version(tmp_path, 1, row(0, "Cold."), row(1, "Cold."), row(2), row(8), row(9))
+    made = compare(one, two, keep=1)
+    assert [(e.kind, e.id) for e in made.examples] == [
+        ("added", "q8"),
+        ("removed", "q3"),
+        ("changed", "q0"),
+    ]
+    assert [(e.before is None, e.after is None) for e in made.examples] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
+    assert len(compare(one, two, keep=9).examples) == 2 + 3 + 2
+    assert compare(one, two, keep=0).examples == ()
+    told = shown(*diff_view(made))
+    assert "changed in train: q0" in told
+    assert "It is 7 °C." in told and "Cold." in told
+    assert Diff.model_validate_json(made.model_dump_json()) == made
+
+
+def test_figures_stand_side_by_side(tmp_path: Path) -> None:
+    """Rows by ability, scenario, category and calls; rejected records by reason."""
+    one = version(tmp_path, 0, *(row(i) for i in range(6)), lost=2)
+    two = version(tmp_path, 1, *(row(i) for i in range(4)), lost=3)
+    figures = compare(one, two).figures
+    assert figures["train"]["abilities"] == {
+        "call": (2, 2),
+        "plan_retrieve_call": (2, 1),
+        "retrieve_call": (2, 1),
+    }
+    assert figures["train"]["calls"] == {"1": (6, 4)}
+    assert summed(figures, "reasons") == {"unhelpful_answer": (2, 3)}
+    assert "unhelpful_answer        2       3   +1" in shown(*diff_view(compare(one, two)))
+
+
+async def test_untouched_splits_are_not_read(tmp_path: Path) -> None:
+    """Equal hashes are equal rows: also where a file is not there to be read."""
+    recipe = toys.recipe(queries={"count": 40}, splits={"unseen": ["c1"]})
+    await make_dataset(recipe, outputs=tmp_path, stages=toys.SPLIT_STAGES)
+    again = plan_regeneration(tmp_path, "toy", "test_category")
+    await make_dataset(again, outputs=tmp_path, stages=toys.SPLIT_STAGES)
+    one, two = versions(tmp_path / "datasets" / "toy")
+    for path in two.files("samples", "train"):
+        path.unlink()
+    made = {rows.split: rows for rows in compare(one, two).rows}
+    assert made["train"].same == made["train"].after > 0
+    assert made["test_category"].added == made["test_category"].after > 0
+    told = shown(versions_view([one, two], two.number))
+    assert "2.0.0 (latest)   1.0.0" in told
+    assert f"test_category anew, {again.run_id}" in told
+
+
+def test_damaged_rows_are_named(tmp_path: Path) -> None:
+    """What is no JSON, and what is no sample."""
+    one = version(tmp_path, 0, row(0))
+    for bad in ({"dialogue": "{"}, {"dialogue": '{"query": {}, "messages": []}'}):
+        two = version(tmp_path, 1, row(1))
+        damaged = {**samples_row(row(1).model_dump(mode="json")), **bad}
+        with Tables(tmp_path / "bad") as tables:
+            tables.add(SAMPLES, "train", damaged)
+            tables.finish()
+        (path,) = (tmp_path / "bad").rglob("*.parquet")
+        path.replace(two.files("samples", "train")[0])
+        with pytest.raises(StoreError, match="the row q1 is damaged"):
+            compare(one, two)
+    manifest = {k: v for k, v in one.manifest.items() if k != "splits"}
+    with pytest.raises(StoreError, match="is damaged .no `splits`"):
+        compare(one, Version(one.path, manifest))

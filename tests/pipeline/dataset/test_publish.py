@@ -1,0 +1,225 @@
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow.parquet as pq
+import pytest
+import toys
+from publishing import finished_run, published
+
+from toolloom.pipeline.dataset.configs import SFT, chat_message, encoded, training_row
+from toolloom.pipeline.dataset.publish import Published, publish
+from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.store import tables
+from toolloom.pipeline.store.tables import reads_back
+from toolloom.schemas import Ability, Message, PublishError, Sample
+from toolloom.schemas.recipe import public_recipe
+
+
+def load(published: Published, config: str, tmp_path: Path) -> list[Any]:
+    """The rows, loaded as users load them."""
+    loaded = datasets.load_dataset(
+        str(published.path), config, split="train", cache_dir=str(tmp_path / "hf")
+    )
+    return list(loaded)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+async def test_a_run_becomes_a_dataset(tmp_path: Path) -> None:
+    """Every config loads offline, with the rows the run counted."""
+    made = await make_dataset(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
+    assert made.published
+    rows = {c: len(load(made.published, c, tmp_path)) for c in ("sft", "samples", "rejected")}
+    assert rows == {"sft": 17, "samples": 17, "rejected": 4}
+    [fallen] = datasets.load_dataset(
+        str(made.published.path), "rejected", split="apis", cache_dir=str(tmp_path / "hf")
+    )
+    assert fallen["stage"] == "domains"
+
+
+async def test_the_line_to_load_it_works(tmp_path: Path) -> None:
+    """The printed line is Python that gives the training rows."""
+    made = await make_dataset(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
+    assert made.published
+    assert len(eval(made.published.load_line, {"datasets": datasets})) == 17
+
+
+def test_arguments_of_any_type_come_back(tmp_path: Path) -> None:
+    """Objects whose types differ from row to row are equal after loading, with no key added."""
+    arguments: list[dict[str, Any]] = [
+        {"a": 1, "deep": {"b": [1, "x", None, True]}},
+        {"a": "one", "c": 1.5, "empty": {}, "text": '{"json": 1}'},
+        {"a": None, "ü": "\u2028 \U0001f600", "big": 2**63},
+    ]
+    samples = [toys.sample(toys.query(i), a) for i, a in enumerate(arguments)]
+    rows = load(published(tmp_path, *samples), "sft", tmp_path)
+    assert [r["messages"][1]["tool_calls"][0]["function"]["arguments"] for r in rows] == arguments
+
+
+def test_keys_without_a_value_are_left_out(tmp_path: Path) -> None:
+    """A message has only its own keys, as chat templates ask whether a key is there; and content."""
+    rows = load(published(tmp_path, toys.sample()), "sft", tmp_path)
+    keys = [set(message) for message in rows[0]["messages"]]
+    assert keys == [
+        {"role", "content"},
+        {"role", "content", "tool_calls"},
+        {"role", "content", "tool_call_id", "name"},
+        {"role", "content"},
+    ]
+
+
+def test_empty_text_is_a_value() -> None:
+    """Empty content is not no content."""
+    assert chat_message(Message(role="user", content=""))["content"] == ""
+
+
+def test_tools_are_what_the_assistant_was_given() -> None:
+    """The whole pool in `call`, API Search alone where APIs must be found."""
+    call = toys.query(ability=Ability.CALL)
+    search = toys.query(ability=Ability.RETRIEVE_CALL)
+    names = [
+        [t["function"]["name"] for t in training_row(toys.sample(q))["tools"]]
+        for q in (call, search)
+    ]
+    assert names == [["weather_current", "weather_forecast"], ["api_search"]]
+
+
+@pytest.mark.parametrize("value", [2**70, 1 / 3, -(2**64)])
+def test_numbers_that_datasets_cannot_hold_are_only_in_samples(
+    tmp_path: Path, value: float
+) -> None:
+    """A row that would load changed, or break the loading, is left out of training and counted."""
+    odd = toys.sample(toys.query(1), {"number": value})
+    assert not reads_back(encoded(SFT, training_row(odd)))
+    made = published(tmp_path, toys.sample(), odd)
+    assert [row["id"] for row in load(made, "sft", tmp_path)] == ["q0"]
+    assert made.manifest["configs"]["sft"]["train"]["left_out"] == 1
+    kept = json.loads(load(made, "samples", tmp_path)[1]["dialogue"])
+    assert kept["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"number": value}
+
+
+def test_a_version_whose_rows_are_all_left_out_of_sft_loads(tmp_path: Path) -> None:
+    """One config without files in the header, and `datasets` would load none of them."""
+    made = published(tmp_path, toys.sample(arguments={"city": "Zürich", "n": 2**80}))
+    assert made.manifest["configs"]["sft"]["train"]["rows"] == 0
+    assert len(load(made, "samples", tmp_path)) == 1
+    assert '"samples", split="train"' in made.load_line
+    card = (made.path / "README.md").read_text()
+    assert '"samples", split="train")  # 1 rows' in card
+    assert '"sft", split=' not in card
+
+
+def test_a_sample_can_be_rebuilt(tmp_path: Path) -> None:
+    """The samples config holds the whole record."""
+    sample = toys.sample()
+    row = load(published(tmp_path, sample), "samples", tmp_path)[0]
+    parts = {key: json.loads(row[key]) for key in ("dialogue", "verdict", "flags", "provenance")}
+    assert Sample.model_validate(parts) == sample
+
+
+def test_a_dataset_without_rejects_has_no_such_config(tmp_path: Path) -> None:
+    """`datasets` cannot load a split without rows, so there is none."""
+    made = published(tmp_path, toys.sample())
+    assert set(made.manifest["configs"]) == {"sft", "samples", "apis"}
+    assert "Nothing." in (made.path / "README.md").read_text()
+
+
+def test_many_rows_make_numbered_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are named as the Hub expects, and load in order."""
+    monkeypatch.setattr(tables, "ROWS_IN_FILE", 4)
+    monkeypatch.setattr(tables, "ROWS_IN_GROUP", 2)
+    made = published(tmp_path, *(toys.sample(toys.query(i)) for i in range(7)))
+    names = sorted(path.name for path in (made.path / "sft").iterdir())
+    assert names == [f"train-0000{i}-of-00002.parquet" for i in range(2)]
+    assert pq.read_metadata(made.path / "sft" / names[0]).num_row_groups == 2
+    assert [r["id"] for r in load(made, "sft", tmp_path)] == [f"q{i}" for i in range(7)]
+
+
+async def test_equal_runs_publish_equal_bytes(tmp_path: Path) -> None:
+    """No time, no path and no order of arrival is in what is published."""
+    for name in ("a", "b"):
+        await make_dataset(toys.recipe(), outputs=tmp_path / name, stages=toys.STAGES)
+    one, two = (contents(tmp_path / name / "datasets" / "toy" / "1.0.0") for name in ("a", "b"))
+    assert one == two
+    assert set(one) >= {"README.md", "manifest.json"}
+
+
+async def test_a_run_is_published_once(tmp_path: Path) -> None:
+    """Publishing a run again gives the version there is; another run makes the next one."""
+    for seed, version, fresh in ((0, "1.0.0", True), (1, "1.0.1", True), (0, "1.0.0", False)):
+        recipe = toys.recipe(seed=seed)
+        made = await make_dataset(recipe, outputs=tmp_path, stages=toys.STAGES)
+        assert made.published
+        assert (made.published.path.name, made.published.fresh) == (version, fresh)
+
+
+def test_hashes_in_the_manifest_hold(tmp_path: Path) -> None:
+    """Each file's SHA-256 is in the manifest."""
+    made = published(tmp_path, toys.sample())
+    splits = [split for config in made.manifest["configs"].values() for split in config.values()]
+    sums = {name: told["sha256"] for split in splits for name, told in split["files"].items()}
+    sums |= made.manifest["files"]
+    assert set(sums) == set(contents(made.path)) - {"manifest.json", "SHA256SUMS"}
+    for name, sha256 in sums.items():
+        assert hashlib.sha256((made.path / name).read_bytes()).hexdigest() == sha256
+
+
+def test_the_sums_can_be_checked_without_toolloom(tmp_path: Path) -> None:
+    """SHA256SUMS names every other file, in the form of sha256sum."""
+    made = published(tmp_path, toys.sample())
+    lines = (made.path / "SHA256SUMS").read_text().splitlines()
+    found = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    files = {k: v for k, v in contents(made.path).items() if k != "SHA256SUMS"}
+    assert found == {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+
+
+def test_passwords_in_addresses_are_not_published() -> None:
+    """User name and password of a base URL stay at home, wherever a recipe has one."""
+    place = {"base_url": "https://me:pass@host/v1", "model": "m"}
+    replicated = {**place, "replicas": [{"base_url": place["base_url"]}]}
+    recipe = toys.recipe(
+        model=replicated, agents={"tester": replicated}, search={"embeddings": replicated}
+    )
+    text = json.dumps(public_recipe(recipe))
+    assert "pass@" not in text
+    assert text.count("https://host/v1") == 6
+
+
+async def test_how_a_run_is_done_makes_no_other_version(tmp_path: Path) -> None:
+    """Another concurrency, key or budget goes on with the run, and finds what it published."""
+    for concurrency, fresh in ((2, True), (9, False)):
+        model = {"concurrency": concurrency, "key_env": f"KEY_{concurrency}"}
+        recipe = toys.recipe(model=model, budget={"max_requests": 100 * concurrency})
+        made = await make_dataset(recipe, outputs=tmp_path, stages=toys.STAGES)
+        assert made.published
+        assert (made.published.path.name, made.published.fresh) == ("1.0.0", fresh)
+
+
+def test_a_run_with_nothing_accepted_is_not_published(tmp_path: Path) -> None:
+    """It says where to look for the reasons."""
+    folder = finished_run(tmp_path, [])
+    with pytest.raises(PublishError, match="toolloom rejected toy-"):
+        publish(folder, tmp_path)
+
+
+def test_a_run_that_is_not_finished_is_not_published(tmp_path: Path) -> None:
+    """Half a run is no dataset."""
+    folder = finished_run(tmp_path, [toys.sample()])
+    (folder.path / "tested" / "done.json").unlink()
+    with pytest.raises(PublishError, match="not finished"):
+        publish(folder, tmp_path)
+
+
+def test_a_killed_publishing_leaves_no_version(tmp_path: Path) -> None:
+    """What a killed process left is neither found nor in the way."""
+    left = tmp_path / "datasets" / "toy" / ".building" / "sft"
+    left.mkdir(parents=True)
+    (left / "0.parquet").write_text("half")
+    made = published(tmp_path, toys.sample())
+    assert made.path.name == "1.0.0"
+    assert sorted(p.name for p in made.path.parent.iterdir()) == [".lock", "1.0.0", "latest"]

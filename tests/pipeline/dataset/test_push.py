@@ -1,0 +1,246 @@
+"""A version on the Hub is the version in the folder, however often a push had to begin."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub import Hub
+from hub_handler import TOKEN
+from pushes import PUSH, contents, environment, make_version, push, refused
+from waiting import wait_for
+
+from toolloom.pipeline.dataset.parcel import Load
+from toolloom.pipeline.dataset.push import Pushed
+from toolloom.pipeline.pages.screens.push import pushed_lines
+from toolloom.pipeline.store.version import find_version
+
+LOAD = """
+import json, sys
+from datasets import load_dataset
+where, config, split, *revision = sys.argv[1:]
+rows = load_dataset(where, config, split=split, **({"revision": revision[0]} if revision else {}))
+print("ROWS", json.dumps(rows.to_list()))
+"""
+
+
+def test_a_first_push_is_one_commit_with_all_files_and_a_tag(hub: Hub, tmp_path: Path) -> None:
+    """The repository is private, its head and the tag hold the folder byte for byte."""
+    folder = make_version(tmp_path, "1.0.0")
+    status, printed = push(hub, tmp_path, version="1.0.0")
+    assert status == 0, printed
+    repo = hub.repos["me/toy"]
+    assert repo.private
+    assert repo.titles == ["initial commit", "toy/1.0.0"]
+    assert repo.contents() == repo.contents("1.0.0") == contents(folder)
+    counts = hub.counts()
+    assert counts["upload"] == counts["verify"] == 3
+    assert counts["commit"] == counts["tag"] == counts["create"] == 1
+    assert "(private), tag 1.0.0" in printed
+    assert 'load_dataset("me/toy", "sft", split="train", revision="1.0.0")' in printed
+
+
+def test_a_push_that_is_there_sends_nothing(hub: Hub, tmp_path: Path) -> None:
+    """The second time only what the Hub has is asked."""
+    make_version(tmp_path, "1.0.0")
+    push(hub, tmp_path)
+    hub.counts()
+    status, printed = push(hub, tmp_path)
+    assert status == 0, printed
+    assert "It was there already" in printed
+    assert set(hub.counts()) == {"info", "refs", "tree"}
+    assert hub.repos["me/toy"].titles == ["initial commit", "toy/1.0.0"]
+
+
+def test_a_push_that_was_killed_goes_on(hub: Hub, tmp_path: Path) -> None:
+    """What was uploaded before `kill -9` is not uploaded again."""
+    folder = make_version(tmp_path, "1.0.0")
+    hub.fail("commit", held=threading.Event(), reset=True)
+    command = [*PUSH, "toy", "1.0.0", "me/toy", "--outputs", str(tmp_path)]
+    with subprocess.Popen(command, env=environment(hub, tmp_path)) as process:
+        assert hub.reached.wait(60)
+        process.kill()
+    assert hub.counts()["upload"] == 3
+    status, printed = push(hub, tmp_path)
+    assert status == 0, printed
+    counts = hub.counts()
+    assert counts["batch"] == 1
+    assert counts["upload"] == counts["create"] == 0
+    assert hub.repos["me/toy"].contents("1.0.0") == contents(folder)
+
+
+def test_an_upload_that_was_refused_half_way_goes_on(hub: Hub, tmp_path: Path) -> None:
+    """Files that arrived stay; the next push sends the one that did not."""
+    folder = make_version(tmp_path, "1.0.0")
+    held = threading.Event()
+    hub.fail("upload", status=403, body="expired", held=held)
+    with ThreadPoolExecutor(1) as pool:
+        pushing = pool.submit(refused, hub, tmp_path)
+        wait_for(lambda: hub.asked.count("upload") == 3, "all are on their way")
+        held.set()
+        assert "expired" in pushing.result()
+    assert hub.repos["me/toy"].titles == ["initial commit"]
+    assert hub.counts()["upload"] == 3
+    assert push(hub, tmp_path)[0] == 0
+    assert hub.counts()["upload"] == 1
+    assert hub.repos["me/toy"].contents("1.0.0") == contents(folder)
+
+
+def test_a_connection_that_breaks_in_an_upload_is_made_again(hub: Hub, tmp_path: Path) -> None:
+    """One reset of a connection does not end a push."""
+    folder = make_version(tmp_path, "1.0.0")
+    hub.fail("upload", reset=True)
+    status, printed = push(hub, tmp_path)
+    assert status == 0, printed
+    assert hub.counts()["upload"] == 4
+    assert hub.repos["me/toy"].contents("1.0.0") == contents(folder)
+
+
+@pytest.mark.parametrize("how", [{"status": 500}, {"reset": True}, {"lost": True}])
+def test_a_commit_that_fails_is_made_once(hub: Hub, tmp_path: Path, how: dict[str, Any]) -> None:
+    """Whether it was refused, or made and only its answer was lost."""
+    make_version(tmp_path, "1.0.0")
+    hub.fail("commit", **how)
+    assert "Run the same command again" in refused(hub, tmp_path)
+    assert hub.repos["me/toy"].tags == {}
+    status, printed = push(hub, tmp_path)
+    assert status == 0, printed
+    repo = hub.repos["me/toy"]
+    assert repo.titles == ["initial commit", "toy/1.0.0"]
+    assert repo.tags == {"1.0.0": repo.head}
+
+
+def test_a_missing_tag_is_added(hub: Hub, tmp_path: Path) -> None:
+    """A push that ended between commit and tag needs no second commit."""
+    make_version(tmp_path, "1.0.0")
+    hub.fail("tag", status=500)
+    refused(hub, tmp_path)
+    hub.counts()
+    status, printed = push(hub, tmp_path)
+    assert status == 0, printed
+    assert "lacked the tag" in printed
+    counts = hub.counts()
+    assert (counts["tag"], counts["commit"], counts["upload"]) == (1, 0, 0)
+
+
+def test_a_tag_with_other_content_is_an_error(hub: Hub, tmp_path: Path) -> None:
+    """Versions never change, on the Hub as little as in the folder."""
+    make_version(tmp_path / "a", "1.0.0")
+    make_version(tmp_path / "b", "1.0.0", rows=6)
+    push(hub, tmp_path / "a")
+    before = hub.repos["me/toy"].head
+    said = refused(hub, tmp_path / "b")
+    assert "has a version 1.0.0 with other content" in said
+    assert hub.repos["me/toy"].head == before
+
+
+def test_each_version_is_one_commit_that_replaces_the_head(hub: Hub, tmp_path: Path) -> None:
+    """What only another version has is deleted; what did not change is not sent."""
+    newer, older = make_version(tmp_path, "1.1.0", rows=9), make_version(tmp_path, "1.0.0", plots=3)
+    for version, sent in (("1.1.0", 3), ("1.0.0", 2)):
+        assert push(hub, tmp_path, version=version)[0] == 0
+        assert hub.counts()["upload"] == sent  # the split test_tool is the same
+    repo = hub.repos["me/toy"]
+    assert repo.contents() == repo.contents("1.0.0") == contents(older)
+    assert push(hub, tmp_path / "no", version=str(newer))[0] == 2
+    make_version(tmp_path, "1.2.0", plots=0)
+    _, printed = push(hub, tmp_path)
+    assert "3 files of another version deleted" in printed
+    assert repo.contents("1.1.0") == contents(newer)
+    assert repo.titles[1:] == ["toy/1.1.0", "toy/1.0.0", "toy/1.2.0"]
+
+
+def test_a_repository_keeps_its_visibility(hub: Hub, tmp_path: Path) -> None:
+    """`--public` is for one that is made; a private one stays private, a public one public."""
+    make_version(tmp_path, "1.0.0")
+    assert "(public)" in push(hub, tmp_path, "me/open", "--public")[1]
+    hub.make("me/closed", private=True)
+    assert "(private)" in push(hub, tmp_path, "me/closed", "--public")[1]
+    assert not hub.repos["me/open"].private
+    assert hub.repos["me/closed"].private
+    assert "(public)" in push(hub, tmp_path, "me/open")[1]
+
+
+def test_large_files_go_in_parts(tmp_path: Path) -> None:
+    """As the Hub asks for files of many megabytes; their hash is that of the whole."""
+    folder = make_version(tmp_path, "1.0.0", rows=60)
+    with Hub(part_size=1500).serve() as hub:
+        status, printed = push(hub, tmp_path)
+        assert status == 0, printed
+        assert hub.counts()["join"] >= 2
+        assert hub.repos["me/toy"].contents("1.0.0") == contents(folder)
+
+
+def test_a_stored_token_is_used_and_not_shown(hub: Hub, tmp_path: Path) -> None:
+    """What `hf auth login` has stored does, and is struck out of errors as well."""
+    make_version(tmp_path, "1.0.0")
+    (tmp_path / "hf").mkdir()
+    (tmp_path / "hf" / "token").write_text(TOKEN)
+    hub.fail("tag", status=500, body=f"the token {TOKEN} is fine")
+    assert "the token [key] is fine" in refused(hub, tmp_path, HF_TOKEN="")
+    assert push(hub, tmp_path, HF_TOKEN="")[0] == 0
+
+
+@pytest.mark.parametrize(("config", "split"), [("sft", "train"), ("samples", "train")])
+def test_the_hub_and_the_folder_give_the_same_rows(
+    hub: Hub, tmp_path: Path, config: str, split: str
+) -> None:
+    """Of the head and of the tag, although another version has been pushed since."""
+    folder = make_version(tmp_path, "1.0.0", rows=7)
+    push(hub, tmp_path)
+    make_version(tmp_path, "1.1.0", rows=3)
+    push(hub, tmp_path)
+
+    def rows(where: str, home: str, *revision: str) -> Any:
+        ran = subprocess.run(
+            [sys.executable, "-c", LOAD, where, config, split, *revision],
+            env=environment(hub, tmp_path / home),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return json.loads(ran.stdout.partition("ROWS")[2])
+
+    local = rows(str(folder), "local")
+    assert len(local) == 7
+    assert rows("me/toy", "remote", "1.0.0") == local
+    assert rows("me/toy", "remote") == local[:3]
+
+
+def test_progress_counts_files_and_bytes(hub: Hub, tmp_path: Path) -> None:
+    """A line every few seconds, on standard error, while the Hub takes its time."""
+    make_version(tmp_path, "1.0.0")
+    held = threading.Event()
+    hub.fail("commit", held=held)
+    command = [*PUSH, "toy", "1.0.0", "me/toy", "--outputs", str(tmp_path)]
+    options: dict[str, Any] = {"env": environment(hub, tmp_path), "stderr": -1, "text": True}
+    with subprocess.Popen(command, **options) as process:
+        assert process.stderr
+        printed = ""
+        while "sent 7 of 7 files" not in printed and (line := process.stderr.readline()):
+            printed += line
+        held.set()
+        printed += process.stderr.read()
+    assert process.returncode == 0, printed
+    assert "sent 7 of 7 files" in printed
+    assert "100%" not in printed
+
+
+def test_what_a_push_came_to_is_told(tmp_path: Path) -> None:
+    """A commit, a tag alone, or nothing at all."""
+    make_version(tmp_path, "1.0.0")
+    version = find_version(tmp_path, "toy")
+    counts = {"files": 7, "sent": 2, "sent_bytes": 2_500, "deleted": 1, "load_line": "load"}
+    where = {"repo": "me/toy", "number": "1.0.0", "url": "u", "private": True, "commit": "c" * 40}
+    made = Pushed(**where, **counts, committed=True, tagged=True)  # type: ignore[arg-type]
+    first, second, last = pushed_lines(version, made)
+    assert first == "toy/1.0.0 is at u (private), tag 1.0.0."
+    assert second.endswith("of which 2 were sent (2.5 kB); 1 file of another version deleted.")
+    assert last == "load"
+    assert Load().bytes == 0

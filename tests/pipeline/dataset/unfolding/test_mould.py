@@ -1,0 +1,232 @@
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import toys
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolloom.pipeline.curation.rows import instruction
+from toolloom.pipeline.dataset.configs import SAMPLES, SFT, encoded, samples_row, sft_row
+from toolloom.pipeline.dataset.unfolding.mould import Mould, TemplateMisfit, filled, text_of
+from toolloom.pipeline.store import tables
+from toolloom.pipeline.store.files import to_text
+from toolloom.pipeline.store.tables import Tables
+from toolloom.schemas import Choice, JsonObject, Provenance, Sample, Template, Verdict, marker
+from toolloom.schemas.split_plan import signature
+
+LETTERS = st.text(
+    st.one_of(
+        st.sampled_from('"\\\n\t\r/ {}[]:,a1é😀\u2028\x00\x1f\x7f'),
+        st.characters(exclude_categories=("Cs", "Co")),
+    ),
+    max_size=8,
+)
+PLAIN = st.one_of(
+    LETTERS,
+    st.integers(-(10**12), 10**12),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none(),
+)
+VALUES = st.recursive(
+    PLAIN,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(LETTERS, inner, max_size=3)
+    ),
+    max_leaves=4,
+)
+SLOTS = ("city", "day", "odd name")
+
+
+def parted(*slots: str) -> st.SearchStrategy[str]:
+    """Texts with slots in them, alone or between words."""
+    piece = st.one_of(LETTERS, st.sampled_from(list(map(marker, slots))))
+    return st.lists(piece, min_size=1, max_size=4).map("".join)
+
+
+def nested(slots: tuple[str, ...]) -> st.SearchStrategy[Any]:
+    inner = st.one_of(parted(*slots), PLAIN, st.sampled_from(list(map(marker, slots))))
+    return st.dictionaries(LETTERS, st.one_of(inner, st.lists(inner, max_size=2)), max_size=3)
+
+
+def skeleton(text: str, arguments: Any, response: Any, answer: str) -> JsonObject:
+    """A toy sample as JSON, with these parts, in each of which slots may be."""
+    made = toys.sample().model_dump(mode="json")
+    query, messages = made["dialogue"]["query"], made["dialogue"]["messages"]
+    query["text"] = messages[0]["content"] = text
+    query["intent"][0]["arguments"] = arguments
+    messages[1]["tool_calls"][0]["function"]["arguments"] = arguments
+    messages[2]["content"] = to_text({"response": response, "error": None})
+    messages[3]["content"] = answer
+    return dict(made)
+
+
+def template(sample: JsonObject, *choices: Choice) -> Template:
+    return Template(
+        id="t0", kind="mined", goal="A goal.", apis=("weather/station/current",),
+        sample=sample, choices=choices,
+    )  # fmt: skip
+
+
+def choice(*rows: Any, slots: tuple[str, ...] = ("city",)) -> Choice:
+    told = tuple(row if isinstance(row, tuple) else (row,) for row in rows)
+    return Choice(slots=slots, rows=told, about="a toy")
+
+
+def by_hand(of: Template, values: dict[str, Any], name: str, seed: int) -> JsonObject:
+    """The sample of a row, with slots filled in Python objects."""
+    made = json.loads(json.dumps(of.sample))
+    dialogue = made["dialogue"]
+    for message in dialogue["messages"]:
+        if message["content"] and message["role"] == "tool":
+            content = filled(json.loads(message["content"]), values)
+            message["content"] = to_text(content)
+        elif message["content"]:
+            message["content"] = text_of(filled(message["content"], values))
+        message["tool_calls"] = filled(message["tool_calls"], values)
+    query = dialogue["query"]
+    query["text"] = text_of(filled(query["text"], values))
+    query["intent"] = filled(query["intent"], values)
+    query["id"], query["provenance"], dialogue["provenance"] = name, [], []
+    share = Provenance(
+        stage="expanded", agent="", model="", seed=seed, parents=(of.id,)
+    ).model_dump(mode="json")
+    return {
+        "dialogue": dialogue,
+        "verdict": Verdict().model_dump(mode="json"),
+        "flags": [],
+        "provenance": [share],
+    }
+
+
+@st.composite
+def templates(draw: st.DrawFn) -> Template:
+    sample = skeleton(
+        "ask " + draw(parted(*SLOTS)),
+        {**draw(nested(SLOTS)), "each": [*map(marker, SLOTS)]},
+        draw(nested(SLOTS)),
+        "tell " + draw(parted(*SLOTS)),
+    )
+    pair = st.tuples(VALUES, VALUES)
+    return template(
+        sample,
+        choice(*draw(st.lists(pair, min_size=1, max_size=3)), slots=SLOTS[:2]),
+        choice(*draw(st.lists(st.tuples(VALUES), min_size=1, max_size=3)), slots=SLOTS[2:]),
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(templates(), st.data(), LETTERS)
+def test_a_row_is_the_text_of_the_sample_filled_by_hand(
+    of: Template, data: st.DataObject, name: str
+) -> None:
+    """Whatever the values are and wherever slots stand, at every depth of escaping."""
+    mould = Mould(of)
+    rows = [tuple(data.draw(st.integers(0, len(c.rows) - 1)) for c in of.choices) for _ in range(3)]
+    wanted = [by_hand(of, mould.filled(row), f"{name}{n}", 7) for n, row in enumerate(rows)]
+    names = [f"{name}{n}" for n in range(3)]
+    texts = [mould.sample_text(row, n, 7) for row, n in zip(rows, names, strict=True)]
+    assert texts == list(map(to_text, wanted))
+    places = list(zip(*rows, strict=True))
+    queries = [row["dialogue"]["query"] for row in wanted]
+    assert mould.signatures(places, 3) == [signature(query["intent"]) for query in queries]
+    assert [mould.intent(row) for row in rows] == [query["intent"] for query in queries]
+    assert mould.words(places, 3) == list(map(instruction, wanted))
+    sft = [encoded(SFT, sft_row(row)) for row in wanted]
+    samples = list(map(samples_row, wanted))
+    assert mould.sft_columns(rows, names) == {k: [row[k] for row in sft] for k in SFT.columns}
+    assert mould.samples_columns(rows, names, 7) == {
+        k: [row[k] for row in samples] for k in SAMPLES.columns
+    }
+
+
+def test_a_row_is_a_sample() -> None:
+    """It has its own id, says whose row it is, and keeps the moment of its template."""
+    city = marker("city")
+    of = template(skeleton(f"In {city}?", {"city": city}, {"in": city}, "Ok."), choice("a", "b"))
+    row = Mould(of).sample((1,), "t0-x000001", 3)
+    assert isinstance(row, Sample)
+    assert (row.id, row.dialogue.query.text) == ("t0-x000001", "In b?")
+    assert row.dialogue.query.now == dt.datetime(2026, 3, 2, 9, 30)
+    assert [p.parents for p in row.provenance] == [("t0",)]
+
+
+@pytest.mark.parametrize(
+    ("sample", "choices", "why"),
+    [
+        (skeleton(marker("day"), {}, 1, "x"), [choice("a")], "no choice fills the slot `day`"),
+        (skeleton("x", {}, 1, "x"), [choice("a")], "the slot `city` stands nowhere"),
+        (
+            skeleton(marker("city"), {}, 1, "x"),
+            [choice("a"), choice("b")],
+            "the slot `city` is filled twice",
+        ),
+        (
+            skeleton(marker("city"), {marker("city"): 1}, 1, "x"),
+            [choice("a")],
+            "stands in the name of a field",
+        ),
+        (
+            skeleton("\ue000city", {"a": marker("city")}, 1, "x"),
+            [choice("a")],
+            "half a slot stands in the sample",
+        ),
+        (
+            skeleton(marker("city"), {}, 1, "x"),
+            [choice(marker("city"))],
+            "a value is a slot itself",
+        ),
+        (skeleton(marker("city"), {}, 1, "x"), [choice(float("nan"))], "no number of JSON"),
+        ({"dialogue": {}}, [choice("a")], "its sample is none"),
+        (
+            skeleton(marker("#name"), {}, marker("city"), "x"),
+            [choice("a", slots=("#name",))],
+            "begins with `#`",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(sample: JsonObject, choices: list[Choice], why: str) -> None:
+    """A template whose slots and choices do not fit each other makes no row."""
+    with pytest.raises(TemplateMisfit, match=why):
+        Mould(template(sample, *choices))
+
+
+@pytest.mark.parametrize("limits", [{}, {"LETTERS_IN_GROUP": 30_000}, {"ROWS_IN_FILE": 8}])
+def test_columns_are_written_as_rows_are(
+    limits: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files, groups of rows and every byte of them, however rows and columns take turns."""
+    monkeypatch.setattr(tables, "ROWS_IN_GROUP", 4)
+    for name, value in limits.items():
+        monkeypatch.setattr(tables, name, value)
+    city = marker("city")
+    of = template(
+        skeleton(f"In {city}?", {"city": city}, {"in": city}, "Ok."),
+        choice(*("a" * n for n in range(1, 30))),
+    )
+    mould, rows = Mould(of), [(n,) for n in range(29)]
+    names = [f"r{n}" for n in range(29)]
+    sheets = (
+        (SFT, mould.sft_columns(rows, names)),
+        (SAMPLES, mould.samples_columns(rows, names, 0)),
+    )
+    with Tables(tmp_path / "one") as one, Tables(tmp_path / "many") as many:
+        for config, told in sheets:
+            each = [{key: told[key][n] for key in told} for n in range(29)]
+            for row in each:
+                one.add(config, "train", row)
+            many.add(config, "train", each[0])
+            for start, end in ((1, 12), (12, 12), (12, 13), (13, 29)):
+                many.add_many(config, "train", {k: told[k][start:end] for k in told})
+            one.leave_out(config, "train")
+            many.leave_out(config, "train", 1)
+        assert one.finish() == many.finish()
+    files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.parquet"))
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "many" / name).read_bytes()
+        groups = pq.ParquetFile(tmp_path / "many" / name).metadata.num_row_groups
+        assert groups >= 2

@@ -1,0 +1,103 @@
+"""`toolloom serve` refuses what cannot be served before it registers anything."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from prefect import flow
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from processes import TOOLLOOM
+
+from toolloom.pipeline.orchestration import serving
+from toolloom.pipeline.orchestration.serving import Deployment, check_server
+from toolloom.schemas import RecipeError, ToolloomError
+
+CASES = {
+    "recipe": ("nome: toy", [], "http://127.0.0.1:9/api", "is not a valid recipe"),
+    "cron": ("name: toy", ["--cron", "0 99 * * *"], "http://127.0.0.1:9/api", "is no schedule"),
+    "seconds": ("name: toy", ["--cron", "* * * * * *"], "http://127.0.0.1:9/api", "has 6 fields"),
+    "unnamed": ("name: toy", [], "", "export PREFECT_API_URL=http://127.0.0.1:4200/api"),
+    "dead": ("name: toy", [], "http://127.0.0.1:9/api", "does not answer"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_cannot_be_served_is_refused(case: str, tmp_path: Path) -> None:
+    """One message that says what to do, no traceback, exit code 2."""
+    recipe, options, url, told = CASES[case]
+    (tmp_path / "toy.yaml").write_text(recipe)
+    environment = {**os.environ, "PREFECT_HOME": str(tmp_path), "PREFECT_API_URL": url}
+    if not url:
+        del environment["PREFECT_API_URL"]
+    ran = subprocess.run(
+        [*TOOLLOOM, "serve", "toy.yaml", *options],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 2
+    assert told in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert not ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "cron", "zone", "told"),
+    [
+        ("a/b", None, "UTC", "no `/` and no `%`"),
+        ("toy", "0 2 * * *", "Vienna", "no such zone"),
+        ("toy", "0 2 * *", "UTC", "is no schedule"),
+    ],
+)
+def test_a_deployment_is_checked_first(name: str, cron: str | None, zone: str, told: str) -> None:
+    """Name, zone and schedule, each with a message of its own."""
+    with pytest.raises(RecipeError, match=told):
+        Deployment(name, {}, cron, zone).check()
+
+
+async def test_an_address_that_is_none_is_told_before_the_server_is_blamed() -> None:
+    """The variable is to be mended, not the server to be started."""
+    with (
+        temporary_settings({PREFECT_API_URL: "127.0.0.1:4200"}),
+        pytest.raises(ToolloomError, match="begins with http://"),
+    ):
+        await check_server()
+
+
+async def test_a_server_that_fails_while_it_comes_back_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It answers, fails at what comes first, and answers again: the schedule goes on."""
+    deployment, told, found = Deployment("toy", {}, None, "UTC"), list[str](), uuid4()
+    registered = iter([found, ConnectionError("not yet"), found])
+
+    async def nothing(*_: Any) -> None: ...
+
+    async def to_do() -> None: ...
+
+    async def register(*_: Any) -> UUID:
+        answer = next(registered)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def until_stopped(runner: Any, stop: asyncio.Event, *_: Any) -> None:
+        if not next(lost):
+            stop.set()
+
+    lost = iter([True, False])
+    for name in ("check_server", "_revive", "_until_back", "_pause"):
+        monkeypatch.setattr(serving, name, nothing)
+    monkeypatch.setattr(serving, "_until_stopped", until_stopped)
+    monkeypatch.setattr(Deployment, "_register", register)
+    await deployment.serve(flow(to_do), told.append)
+    assert next(registered, None) is None
+    assert told.count(serving.LOST) == 2
+    assert [line.startswith("Deployed ") for line in told].count(True) == 2

@@ -1,0 +1,164 @@
+import json
+from pathlib import Path
+
+import grown
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import toys
+
+from toolloom.pipeline.dataset.publish import publish
+from toolloom.pipeline.dataset.tallies import added
+from toolloom.pipeline.pages.rejections.table import (
+    COLUMNS,
+    Row,
+    counts,
+    frame,
+    over_versions,
+    rows_of,
+    whole,
+)
+from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.store.version import Version, find_version, open_version
+from toolloom.schemas import Provenance, Reason, StoreError
+
+
+async def toy_version(outputs: Path, seed: int = 0) -> Version:
+    """Two queries fall in `queries`, two in `tested`, one domain before them."""
+    await make_dataset(toys.recipe(seed=seed), outputs=outputs, stages=toys.STAGES)
+    return find_version(outputs, "toy")
+
+
+async def test_every_rejected_record_is_a_row(tmp_path: Path) -> None:
+    """Rows and their reasons are those of the manifest, split by split."""
+    version = await toy_version(tmp_path)
+    rows = rows_of(version)
+    assert counts(rows, "reason") == added(version.manifest["splits"].values(), "reasons")
+    told = {split: one["rejected"] for split, one in version.manifest["splits"].items()}
+    assert counts(rows, "split") == {split: count for split, count in told.items() if count}
+
+
+async def test_a_row_tells_what_it_is_of(tmp_path: Path) -> None:
+    """Ability, category, words, model and prompts are those of the record that fell."""
+    rows = {row.id: row for row in rows_of(await toy_version(tmp_path))}
+    query = rows["q5"]
+    assert (query.ability, query.categories) == ("plan_retrieve_call", ("c1",))
+    assert query.text == "What is the weather in Zürich? (5)"
+    assert (query.model, query.prompts, query.check) == ("toy-1", ("abc123",), "toy")
+    assert [row.ability for row in rows.values() if row.stage == "domains"] == [""]
+
+
+async def test_a_row_finds_its_record_again(tmp_path: Path) -> None:
+    """All that was kept of a record is read by its place: dialogue, findings, raw responses."""
+    version = await toy_version(tmp_path)
+    for row in rows_of(version):
+        found = whole(version, "rejected", row.split, row.place)
+        assert (found["id"], found["reason"]) == (row.id, row.reason)
+        assert isinstance(found["record"], dict)
+        assert found["raw"] == ['{"raw": "answer"}']
+
+
+def test_the_model_is_that_of_the_work(tmp_path: Path) -> None:
+    """Of a dialogue that a check or a vote rejects it is the simulator's, not the tester's."""
+    voted = Provenance(stage="tested", agent="tester", model="judge-1", prompts=("f00",), seed=0)
+    fallen = toys.rejected(toys.sample(), "tested", Reason.UNHELPFUL_ANSWER)
+    fallen = fallen.model_copy(update={"provenance": (voted,)})
+    run = grown.run(tmp_path, toys.recipe(), [toys.sample(toys.query(1))], rejected=[fallen])
+    (row,) = rows_of(open_version(publish(run, tmp_path).path))
+    assert (row.model, row.values("prompt")) == ("toy-1", ("earlier text abc123",))
+
+
+async def test_a_key_outlives_its_version(tmp_path: Path) -> None:
+    """A record that is kept has the same key in the next version; other content has another."""
+    first = {row.key for row in rows_of(await toy_version(tmp_path))}
+    second = {row.key for row in rows_of(await toy_version(tmp_path, seed=1))}
+    assert len(first) == 5
+    assert first == second  # the toys' records do not depend on the seed
+    fallen = [toys.rejected(toys.sample(), "tested", r) for r in (Reason.NO_API_CALL,)]
+    other = fallen[0].model_copy(update={"detail": "Another fault."})
+    run = grown.run(tmp_path / "b", toys.recipe(), [toys.sample()], rejected=[*fallen, other])
+    assert len({row.key for row in rows_of(open_version(publish(run, tmp_path / "b").path))}) == 2
+
+
+def row(**changes: object) -> Row:
+    fields = dict.fromkeys(("key", "version", "id", "stage", "agent", "model", "reason"), "x")
+    return Row(**{**fields, "split": "train", "place": 0, "check": "c", **changes})
+
+
+def test_several_values_count_each() -> None:
+    """A record of two categories counts in both, one of none under a dash."""
+    rows = [row(categories=("a", "b")), row(categories=("b",)), row()]
+    assert counts(rows, "category") == {"b": 2, "a": 1, "–": 1}
+
+
+def test_a_table_shows_what_cannot_be_seen() -> None:
+    """Control characters stand in a table as their codes."""
+    (line,) = frame([row(text="\x1b[31mred", agent="")]).to_dict("records")
+    assert (line["text"], line["agent"]) == ("\\x1b[31mred", "–")
+    assert row(prompts=("\ud800",)).values("prompt") == ("earlier text \\ud800",)
+    assert set(COLUMNS) < set(line)
+
+
+async def test_versions_are_told_by_their_manifests_and_tables(tmp_path: Path) -> None:
+    """Reasons by version come from the manifests and are those of the rows."""
+    for seed in (0, 1):
+        version = await toy_version(tmp_path, seed)
+    folder = version.path.parent
+    found = over_versions(folder)
+    assert len(found) == 2
+    assert found[version.number] == counts(rows_of(version), "reason")
+    agents = over_versions(folder, "agent")
+    assert [sum(one.values()) for one in agents.values()] == [5, 5]
+
+
+async def test_rows_that_are_not_told_are_damage(tmp_path: Path) -> None:
+    """A manifest that tells of another number of rejected records is not believed."""
+    version = await toy_version(tmp_path)
+    version.manifest["splits"]["train"]["rejected"] += 1
+    with pytest.raises(StoreError, match="tells of 5 rejected records of train, its files hold 4"):
+        rows_of(version)
+
+
+async def test_damage_is_told(tmp_path: Path) -> None:
+    """A row that lacks a value and a manifest of another shape are named, without a traceback."""
+    version = await toy_version(tmp_path)
+    odd = {**version.manifest, "splits": {"train": {"rejected": "x", "reasons": [1]}}}
+    for told in (odd, {**odd, "splits": 3}):
+        damaged = Version(version.path, told)
+        with pytest.raises(StoreError, match="manifest.json: is damaged .*toolloom verify"):
+            rows_of(damaged)
+    (version.path / "manifest.json").write_text(json.dumps({**odd, "splits": {"train": [1]}}))
+    with pytest.raises(StoreError, match="manifest.json: is damaged"):
+        over_versions(version.path.parent)
+    [path] = version.files("rejected", "train")
+    table = pq.read_table(path)
+    lost = pa.nulls(len(table), pa.string())
+    pq.write_table(table.set_column(table.schema.get_field_index("reason"), "reason", lost), path)
+    with pytest.raises(StoreError, match="the row q.* is damaged"):
+        rows_of(version)
+
+
+def test_rows_of_a_split_that_is_not_told_are_damage(tmp_path: Path) -> None:
+    """Rejected records that the manifest's figures know nothing of are not passed over."""
+    run = grown.run(
+        tmp_path,
+        toys.recipe(),
+        [toys.sample()],
+        rejected=[toys.rejected(toys.sample(), "tested", Reason.NO_API_CALL)],
+    )
+    version = publish(run, tmp_path).version
+    del version.manifest["splits"]["train"]
+    with pytest.raises(StoreError, match="tells of 0 rejected records of train, its files hold 1"):
+        rows_of(version)
+
+
+async def test_of_many_versions_the_newest_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dataset that grows each night has hundreds; the notebook shows the last ones."""
+    monkeypatch.setattr("toolloom.pipeline.pages.rejections.table.MOST_VERSIONS", 2)
+    for seed in (0, 1, 2):
+        version = await toy_version(tmp_path, seed)
+    found = over_versions(version.path.parent)
+    assert len(found) == 2
+    assert [*found][-1] == version.number

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import toys
+from rich.console import Console
+
+from toolloom.llm.gateway import Stats
+from toolloom.pipeline import watch as watching
+from toolloom.pipeline.pages.progress import Screen, in_words, lasting
+from toolloom.pipeline.runner import Made, make_dataset
+from toolloom.pipeline.stage import Outcome, Stage, planned
+from toolloom.pipeline.stages import STAGES
+from toolloom.pipeline.store.stage_files import Mark
+from toolloom.pipeline.watch import Watch
+from toolloom.schemas import Reason
+
+COUNTED = (
+    replace(toys.DOMAINS, expects=lambda recipe, _: recipe.apis.domains),
+    replace(toys.QUERIES, expects=lambda recipe, _: recipe.queries.count),
+    toys.TESTED,
+)
+
+
+class Following(Watch):
+    """Tells nobody."""
+
+    def tell(self) -> None: ...
+
+
+def following(stages: tuple[Stage, ...] = COUNTED, **changes: Any) -> Following:
+    watch = Following()
+    watch.planned(toys.recipe(**changes), stages)
+    return watch
+
+
+def good(number: int) -> Outcome:
+    return Outcome((toys.query(number),))
+
+
+def bad(number: int) -> Outcome:
+    return Outcome((), (toys.rejected(toys.query(number), "queries", Reason.NEAR_DUPLICATE),))
+
+
+def totals(watch: Watch) -> list[tuple[int | None, bool]]:
+    return [(stage.total, stage.sure) for stage in watch.figures()]
+
+
+def plain(console: Console) -> list[str]:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_totals_follow_what_the_stage_before_accepts() -> None:
+    """A total is what the recipe says, or a forecast from the share that was accepted so far."""
+    watch = following()
+    assert totals(watch) == [(6, True), (21, True), (21, False)]
+    for number in range(10):
+        watch.worked("queries", good(number) if number < 5 else bad(number))
+    assert totals(watch)[2] == (10, False)
+    watch.stage_done("queries", Mark(accepted=12, rejected=9))
+    assert totals(watch)[2] == (12, True)
+
+
+def test_a_stage_that_draws_has_no_total_unless_it_tells() -> None:
+    """What it draws cannot be known before; its successor's total is unknown as well."""
+    assert [total for total, _ in totals(following(toys.STAGES))] == [None, None, None]
+
+
+def test_the_real_stages_tell_what_to_expect() -> None:
+    """Briefs, sources with domains, and the recipe's queries."""
+    watch = following(planned(STAGES, toys.recipe()), apis={"domains": 3})
+    assert [total for total, _ in totals(watch)] == [3, 3, 21, 21, 21, 21]
+    watch.stage_done("domains", Mark(accepted=2, rejected=1))
+    assert totals(watch)[1] == (2, True)
+
+
+def test_shards_of_an_earlier_process_count_as_done() -> None:
+    """Records count once: when they are worked, or when their finished shard is found."""
+    watch = following()
+    watch.shard_done("queries", 0, Mark(accepted=3, rejected=1), 4, fresh=False)
+    watch.worked("queries", good(4))
+    watch.shard_done("queries", 1, Mark(accepted=1, rejected=0), 1, fresh=True)
+    stage = watch.figures()[1]
+    assert (stage.done, stage.accepted, stage.rejected) == (5, 4, 1)
+
+
+def test_time_left_is_told_once_every_stage_has_shown_its_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Requests still to come, by what a record took so far, at the present speed."""
+    clock = iter(range(0, 10_000, 2))
+    monkeypatch.setattr(watching.time, "monotonic", lambda: float(next(clock)))
+    watch, stats = following(), Stats()
+    watch.opened(stats)
+    watch.stage_done("domains", Mark(accepted=6, rejected=0))
+    for number in range(7):
+        stats.asked += 2
+        watch.worked("queries", good(number))
+    assert watch.seconds_left() is None  # no record has been tested yet
+    watch.worked("tested", Outcome((toys.sample(),)))
+    left = watch.seconds_left()
+    assert left is not None
+    assert 10 < left < 1000
+
+
+async def test_a_log_gets_a_line_when_a_stage_ends(tmp_path: Any) -> None:
+    """Without a terminal lines are few, and none says what the last one said."""
+    console = Console(file=io.StringIO(), width=1000)
+    with Screen(console) as screen:
+        made = await make_dataset(toys.recipe(), outputs=tmp_path, stages=COUNTED, progress=screen)
+    assert isinstance(made, Made)
+    first, second = plain(console)
+    assert first.startswith("domains: 5 accepted, 1 rejected; 0 requests, 0 from the cache, ")
+    assert "queries: 19 accepted, 2 rejected; tested: 17 accepted, 2 rejected; 0 req" in second
+
+
+def test_bars_on_a_terminal() -> None:
+    """A bar for each stage with its rows, accepted and rejected, and a line of figures."""
+    console = Console(file=io.StringIO(), width=120, force_terminal=True, color_system=None)
+    screen = Screen(console)
+    screen.planned(toys.recipe(prices={"m": {"prompt": 1}}), COUNTED)
+    screen.opened(Stats(asked=7, retries=2, cost=0.5))
+    screen.worked("queries", good(0))
+    console.print(screen._bars())
+    _, queries, tested, figures = plain(console)
+    assert queries.split()[0] == "queries"
+    assert queries.endswith("1 of 21        1 accepted  0 rejected")
+    assert "0 of about 21" in tested
+    assert figures.startswith("7 requests, 0 from the cache, 0.0 requests/s, 0 tokens/s, 2 retries")
+    assert "$0.500" in figures
+
+
+def test_costs_are_told_only_where_prices_are_known() -> None:
+    """No dollar is guessed."""
+    watch = following()
+    watch.opened(Stats(asked=1, cost=1.0))
+    assert "cost" not in watch.facts()
+
+
+def test_what_must_be_started_first_is_told_when_work_begins() -> None:
+    """`on_start` is called once the run has its plan to follow."""
+    watch, called = Following(), []
+    watch.on_start = lambda: called.append(True)
+    watch.planned(toys.recipe(), COUNTED)
+    assert called == [True]
+
+
+def test_figures_before_the_first_connection() -> None:
+    """Only the time is known then."""
+    assert in_words({"seconds": 3.2}) == "3 s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.4, "0 s"), (99, "99 s"), (600, "10 min"), (7500, "2 h 5 min")]
+)
+def test_times_are_said_as_people_say_them(seconds: float, said: str) -> None:
+    """Seconds at first, hours in the end."""
+    assert lasting(seconds) == said

@@ -1,0 +1,246 @@
+"""How a mirror and its store are made alike, on `memory://`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from stores import MEMORY, drop, put, run, there
+from waiting import wait_for
+
+from toolloom.pipeline.store import mirror, mirror_unit
+from toolloom.pipeline.store.files import locked, write_lines
+from toolloom.pipeline.store.mirror_names import whole
+from toolloom.pipeline.store.remote import Seen
+from toolloom.pipeline.store.run import RunFolder, find_run
+from toolloom.pipeline.store.stage_files import StageFolder, Use
+from toolloom.pipeline.store.version import find_version, numbers
+from toolloom.schemas import StoreError
+
+
+def test_what_lacks_its_marker_is_not_there() -> None:
+    """A shard, a stage and a version count from their marker on."""
+    one = Seen(1)
+    half = ("s/shards/00000.accepted.jsonl", "s/accepted.jsonl", "1.0.0/sft/a.parquet")
+    marks = ("s/shards/00000.done", "s/done.json", "1.0.0/manifest.json")
+    assert whole(dict.fromkeys(half, one)) == {}
+    assert whole(dict.fromkeys(half + marks, one)).keys() == {*half, *marks}
+    assert whole({"recipe.yaml": one, "known.jsonl": one}).keys() == {"recipe.yaml", "known.jsonl"}
+
+
+def test_shards_are_pushed_while_the_run_is_held(url: str, machine: Any) -> None:
+    """The store has each finished shard soon, and none of a stage that is finished."""
+    folder = RunFolder(machine("a", url) / "runs" / "toy-1")
+    stage = folder.stage("queries")
+    with folder.locked():
+        stage.write_shard(0, [b"{}\n"], [], Use())
+        wait_for(lambda: "runs/toy-1/queries/shards/00000.done" in there(url), "it is pushed")
+        stage.write_shard(1, [], [], Use())
+    assert len([name for name in there(url) if "/shards/" in name]) == 6
+
+
+def test_a_half_pushed_version_is_ignored_and_pushed_again(url: str, machine: Any) -> None:
+    """Without its manifest a version is not there; its number is free, its files are replaced."""
+    put(url, "datasets/toy/1.0.0/sft/train-00000-of-00001.parquet", b"half")
+    outputs = machine("a", url)
+    assert numbers(outputs / "datasets" / "toy") == []
+    made = run(outputs)
+    assert made.published and made.published.label == "toy/1.0.0"
+    path = made.published.path / "sft/train-00000-of-00001.parquet"
+    name = f"{url.removeprefix('memory://')}/datasets/toy/1.0.0/sft/{path.name}"
+    assert MEMORY.cat_file(name) == path.read_bytes() != b"half"
+
+
+def test_what_was_not_pushed_is_at_the_next_start(url: str, machine: Any) -> None:
+    """A machine that died before its version was in the store brings it when it goes on."""
+    outputs = machine("a", url)
+    run(outputs)
+    before = there(url)
+    for name in ("datasets/toy", "runs"):  # as if nothing of them had come there
+        drop(url, name)
+    for journal in outputs.glob("*/*/.store.jsonl"):
+        journal.unlink()
+    assert not there(url)
+    run(machine("a", url))
+    assert there(url) == before
+
+
+def test_a_number_that_another_machine_took_is_not_taken_again(url: str, machine: Any) -> None:
+    """Versions never change: who comes second is told, and makes the version that follows."""
+    first, second = machine("a", url), machine("b", url)
+    late = run(second, seed=5)
+    with pytest.raises(StoreError, match="published by another machine meanwhile. Run the same"):
+        mirror.claim(first / "datasets" / "toy" / "1.0.0")
+    assert late.published
+    made = run(machine("a", url))
+    assert made.published and made.published.label == "toy/1.0.1"
+    assert find_version(machine("b", url), "toy/latest").number == "1.0.1"
+
+
+def test_of_two_versions_of_one_number_the_stores_counts(url: str, machine: Any) -> None:
+    """One that never came to the store goes aside when the store has another of its number."""
+    first = machine("a", url)
+    mine = run(first)
+    drop(url, "datasets")
+    (first / "datasets" / "toy" / ".store.jsonl").unlink()
+    other = run(machine("b", url), seed=5)
+    assert mine.published and other.published
+    assert mine.published.label == other.published.label
+    again = machine("a", url)
+    found = find_version(again, "toy")
+    assert found.manifest["content"] == other.published.manifest["content"]
+    assert (again / ".gone" / "datasets" / "toy" / "1.0.0" / "manifest.json").exists()
+    assert list(found.rows("sft", "train"))
+
+
+def test_what_is_removed_in_the_store_is_made_again(url: str, machine: Any) -> None:
+    """A stage's folder that somebody removes there is no more here either, and is done anew."""
+    outputs = machine("a", url)
+    made = run(outputs)
+    (tested,) = {n.rpartition("/")[0] for n in there(url) if n.endswith("tested/done.json")}
+    kept = (outputs / tested / "done.json").read_bytes()
+    drop(url, tested)
+    assert StageFolder(find_run(machine("a", url), "latest").path / "tested").mark is None
+    run(machine("a", url))
+    assert (outputs / tested / "done.json").read_bytes() == kept
+    assert made.published and f"{tested}/done.json" in there(url)
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil", "runs/../../evil", "runs/r/../../../evil", "/etc/evil"]
+)
+def test_names_of_the_store_stay_in_the_mirror(
+    name: str, url: str, machine: Any, tmp_path: Path
+) -> None:
+    """Whoever can write to the store writes nowhere but into the mirror."""
+    root = url.removeprefix("memory://")
+    MEMORY.store[f"/{root}/runs/r/{name}"] = MEMORY.store[f"/{root}/{name}"] = _file(b"evil")
+    put(url, "runs/r/recipe.yaml")
+    put(url, "runs/r/plan.json")
+    before = set(tmp_path.parent.rglob("*evil*"))
+    outputs = machine("a", url)
+    find_run(outputs, "r")
+    inside = set(outputs.rglob("*"))
+    assert set(tmp_path.parent.rglob("*evil*")) - before <= inside
+    for link in ("datasets/d/latest", "datasets/d/.lock", "runs/r/.store.lock"):
+        put(url, link, b"evil")
+    assert not (machine("a", url) / "datasets" / "d" / "latest").exists()
+
+
+def _file(body: bytes) -> Any:
+    MEMORY.pipe_file("/scratch", body)
+    return MEMORY.store["/scratch"]
+
+
+def test_a_mirror_stands_for_its_store(url: str, machine: Any, tmp_path: Path) -> None:
+    """Its path opens the store, too; folders and file:// are what they are."""
+    outputs = machine("a", url)
+    assert mirror.opened(outputs) == mirror.opened(str(outputs)) == outputs
+    assert mirror.opened(Path(url)) == outputs  # pathlib takes one of the slashes
+    assert mirror.shown(outputs / "runs") == f"{url}/runs"
+    assert mirror.opened(tmp_path) == tmp_path == mirror.opened(f"file://{tmp_path}")
+    assert mirror.shown(tmp_path) == str(tmp_path)
+
+
+def test_a_file_beside_the_versions_is_shared(url: str, machine: Any) -> None:
+    """What is written without a lock is in the store at once, and what is removed is gone."""
+    first, name = machine("a", url), Path("datasets", "toy", "judgements.jsonl")
+    write_lines(first / name, [b"1\n"])
+    second = machine("b", url)
+    write_lines(second / name, [b"1\n", b"2\n"])
+    mirror.fetch(first / name)
+    assert (first / name).read_bytes() == b"1\n2\n"
+    mirror.remove(first / name)
+    assert str(name) not in there(url)
+    assert not (machine("b", url) / name).exists()
+
+
+class Slow(MemoryFileSystem):
+    """A store that takes its time."""
+
+    protocol = "slow"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.replace("slow://", "memory://")))
+
+    def get_file(self, *args: Any, **kwargs: Any) -> None:
+        time.sleep(0.25)
+        super().get_file(*args, **kwargs)
+
+
+class Awaiting(Slow):
+    """A store in which each file takes until the event loop has gone on for a while."""
+
+    turns: ClassVar[int] = 0  # of the loop
+
+    def put_file(self, *args: Any, **kwargs: Any) -> None:
+        enough = Awaiting.turns + 10
+        wait_for(lambda: Awaiting.turns >= enough, "the loop goes on", patience=30)
+        super().put_file(*args, **kwargs)
+
+
+def test_a_slow_store_does_not_hold_up_the_work(machine: Any) -> None:
+    """While files are on their way the event loop goes on, and the run ends when all are there."""
+    fsspec.register_implementation("slow", Awaiting, clobber=True)
+    outputs = machine("a", "slow://store")
+
+    async def work() -> None:
+        async def turn() -> None:
+            while True:
+                Awaiting.turns += 1
+                await asyncio.sleep(0.01)
+
+        turning = asyncio.create_task(turn())
+        folder = RunFolder(outputs / "runs" / "toy-1")
+        async with folder.held():
+            for index in range(3):
+                folder.stage("queries").write_shard(index, [b"{}\n"], [], Use())
+                await asyncio.sleep(0.05)
+        turning.cancel()
+
+    asyncio.run(work())
+    assert len(Slow().find("/store/runs")) == 9
+
+
+def test_a_long_fetch_is_told(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits learns how many files and bytes have come."""
+    fsspec.register_implementation("slow", Slow, clobber=True)
+    told: list[str] = []
+    monkeypatch.setattr(mirror_unit, "EVERY", 0.5)
+    with locked(machine("a", "slow://long") / "runs" / "toy-1"):
+        for number in range(12):
+            write_lines(machine("a", "slow://long") / f"runs/toy-1/{number}.jsonl", [b"x" * 99_999])
+    token = mirror.TELL.set(told.append)
+    mirror.fetch(machine("b", "slow://long") / "runs" / "toy-1")
+    mirror.TELL.reset(token)
+    assert told
+    assert told[0].startswith("Fetching slow://long/runs/toy-1: ")
+    assert "of 12 files" in told[0]
+
+
+def test_a_mirror_that_is_open_asks_the_store_no_more(
+    url: str, machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was told once is known to all who are given its path; a URL is looked up anew,
+    unless nobody needs that."""
+    machine("a", url)
+    refreshed: list[Path] = []
+    refresh = mirror.Mirror.refresh
+
+    def counted(self: mirror.Mirror) -> None:
+        refreshed.append(self.root)
+        refresh(self)
+
+    monkeypatch.setattr(mirror.Mirror, "refresh", counted)
+    root = mirror.opened(url)
+    assert refreshed == [root]
+    assert mirror.opened(root) == mirror.opened(url, refresh=False) == root
+    assert refreshed == [root]

@@ -1,0 +1,254 @@
+import errno
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import toys
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolloom.pipeline.stage import Outcome
+from toolloom.pipeline.store.files import (
+    explain,
+    locked,
+    read_lines,
+    read_objects,
+    read_records,
+    record_line,
+    replacing,
+    to_line,
+    write_lines,
+)
+from toolloom.pipeline.store.run import PlannedStage, RunFolder, find_run
+from toolloom.pipeline.store.stage_files import Mark, StageFolder, Use
+from toolloom.schemas import Domain, NothingFound, Reason, StoreError
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def domain(name: str) -> Domain:
+    return Domain(category="toys", name=name)
+
+
+def test_a_run_keeps_no_passwords(tmp_path: Path) -> None:
+    """A run's recipe can be read back, with addresses as anybody may see them."""
+    place = {"base_url": "https://me:pass@host/v1", "model": "m"}
+    model = {**place, "replicas": [{"base_url": "https://me:pass@other/v1"}]}
+    recipe = toys.recipe(model=model, agents={"tester": place}, search={"embeddings": place})
+    folder = RunFolder(tmp_path / recipe.run_id)
+    folder.open(recipe, [])
+    assert "pass" not in (folder.path / "recipe.yaml").read_text()
+    assert folder.recipe.endpoint("tester").base_url == "https://host/v1"
+    assert folder.recipe.queries == recipe.queries
+
+
+@given(st.dictionaries(st.text(), JSON))
+def test_a_line_reads_back_as_what_was_written(value: dict[str, object]) -> None:
+    """Any JSON object is one line and the same object again, line separators included."""
+    line = to_line(value)
+    assert line.count(b"\n") == 1
+    assert json.loads(line) == value
+
+
+def test_lone_surrogates_are_kept(tmp_path: Path) -> None:
+    """Text that is no UTF-8 is written escaped and read back the same."""
+    write_lines(tmp_path / "a.jsonl", [to_line({"text": "\ud800 ü"})])
+    assert list(read_objects(tmp_path / "a.jsonl")) == [{"text": "\ud800 ü"}]
+
+
+def test_text_is_written_as_it_is(tmp_path: Path) -> None:
+    """Letters beyond ASCII are not escaped, so that people can search a file."""
+    assert "Zürich" in to_line({"city": "Zürich"}).decode()
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    """A file is replaced whole or not at all, and no temporary file stays."""
+    path = tmp_path / "a.jsonl"
+    write_lines(path, [b"old\n"])
+    with pytest.raises(ZeroDivisionError), replacing(path) as file:
+        file.write(b"half")
+        raise ZeroDivisionError
+    assert path.read_bytes() == b"old\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_a_malformed_line_is_named(tmp_path: Path) -> None:
+    """The error says the file, the line and what to do."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(to_line({"category": "a", "name": "b"}) + b'{"category": \n')
+    with pytest.raises(StoreError, match=r"a\.jsonl, line 2: is damaged .* Remove the folder"):
+        list(read_records(path, Domain))
+
+
+def test_a_record_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    """The error says the field too."""
+    write_lines(tmp_path / "a.jsonl", [to_line({"category": "a", "nome": "b"})])
+    with pytest.raises(StoreError, match=r"line 1: .*name"):
+        list(read_records(tmp_path / "a.jsonl", Domain))
+
+
+def test_an_array_is_no_record(tmp_path: Path) -> None:
+    """A line must be an object."""
+    write_lines(tmp_path / "a.jsonl", [b"[1]\n"])
+    with pytest.raises(StoreError, match="not a JSON object"):
+        list(read_objects(tmp_path / "a.jsonl"))
+
+
+def test_a_missing_file_is_a_store_error(tmp_path: Path) -> None:
+    """Errors of the file system are translated when reading, too."""
+    with pytest.raises(StoreError, match="cannot be read"):
+        list(read_lines(tmp_path / "none.jsonl"))
+
+
+def test_a_folder_in_place_of_a_file_is_a_store_error(tmp_path: Path) -> None:
+    """A path that cannot be written says why and what to do."""
+    (tmp_path / "runs").write_text("a file where a folder should be")
+    with pytest.raises(StoreError, match="cannot be written .* --outputs"):
+        write_lines(tmp_path / "runs" / "a.jsonl", [])
+
+
+def test_no_room_says_that_nothing_is_lost(tmp_path: Path) -> None:
+    """A full disk is told apart from other faults."""
+    error = OSError(errno.ENOSPC, "No space left on device")
+    assert "Make room" in str(explain(tmp_path, error, "written"))
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from toolloom.pipeline.store.files import write_lines
+from toolloom.schemas import StoreError
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+try:
+    write_lines(Path(sys.argv[1]), [b"x" * 50 + b"\\n"] * 9)
+except StoreError as error:
+    print(error)
+"""
+
+
+def test_a_file_that_cannot_grow_leaves_nothing(tmp_path: Path) -> None:
+    """When the system refuses more bytes, the error is plain and no half file is left."""
+    path = tmp_path / "a.jsonl"
+    ran = subprocess.run(
+        [sys.executable, "-c", FULL, path], capture_output=True, text=True, check=True
+    )
+    assert "cannot be written (File too large). Make room" in ran.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_shard_without_its_marker_is_not_there(tmp_path: Path) -> None:
+    """The marker is what makes a shard finished."""
+    stage = StageFolder(tmp_path / "stage")
+    stage.write_shard(0, map(record_line, [domain("a")]), [], Use(requests=1))
+    stage.write_shard(1, map(record_line, [domain("b")]), [], Use())
+    (stage.path / "shards" / "00001.done").unlink()
+    assert stage.shard_mark(0) == Mark(accepted=1, rejected=0, use=Use(requests=1))
+    assert stage.shard_mark(1) is None
+    assert [row["name"] for row in stage.objects("accepted")] == ["a"]
+
+
+def test_finishing_joins_the_shards_in_order(tmp_path: Path) -> None:
+    """A finished stage has one file of each kind, its counts and no shards."""
+    stage = StageFolder(tmp_path / "stage")
+    for index in (1, 0):
+        bad = toys.rejected(domain(f"x{index}"), "stage", Reason.NEAR_DUPLICATE)
+        stage.write_shard(
+            index, map(record_line, [domain(f"a{index}")]), map(record_line, [bad]), Use(requests=1)
+        )
+    mark = stage.finish(2, Domain, None)
+    assert [d.name for d in stage.records(Domain)] == ["a0", "a1"]
+    assert [row["record"]["name"] for row in stage.objects("rejected")] == ["x0", "x1"]
+    assert (mark.accepted, mark.rejected, mark.use.requests, mark.shards) == (2, 2, 2, (1, 1))
+    assert not (stage.path / "shards").exists()
+
+
+def test_settling_parts_the_accepted_again(tmp_path: Path) -> None:
+    """What settling rejects joins the rejected file; no record is in neither."""
+    stage = StageFolder(tmp_path / "stage")
+    stage.write_shard(0, map(record_line, [domain("a"), domain("b")]), [], Use())
+
+    def settle(records: list[Domain]) -> Outcome:
+        fallen = toys.rejected(records[0], "stage", Reason.NEAR_DUPLICATE)
+        return Outcome(tuple(records[1:]), (fallen,))
+
+    stage.finish(1, Domain, settle)
+    assert [d.name for d in stage.records(Domain)] == ["b"]
+    assert [row["record"]["name"] for row in stage.objects("rejected")] == ["a"]
+
+
+def test_groups_are_the_shards_as_they_came(tmp_path: Path) -> None:
+    """A later stage sees the same shards, also empty ones, after the files were joined."""
+    stage = StageFolder(tmp_path / "stage")
+    for index, names in enumerate((["a"], [], ["b", "c"])):
+        stage.write_shard(index, map(record_line, map(domain, names)), [], Use())
+    stage.finish(3, Domain, None)
+    groups = [[d.name for d in group] for group in stage.groups(Domain, 64)]
+    assert groups == [["a"], [], ["b", "c"]]
+
+
+def test_ids_are_never_paths(tmp_path: Path) -> None:
+    """A record with a hostile id is written like any other."""
+    stage = StageFolder(tmp_path / "run" / "stage")
+    evil = Domain(category="../../..", name="/etc/passwd\x00\n")
+    stage.write_shard(0, map(record_line, [evil]), [], Use())
+    assert stage.shard_records(0, Domain) == [evil]
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_run_that_is_held_is_refused(tmp_path: Path) -> None:
+    """Two processes cannot work on one run; the lock goes when its holder is gone."""
+    run = RunFolder(tmp_path / "run")
+    code = "import sys; from toolloom.pipeline.store.run import RunFolder as R; from pathlib import Path"
+    code += "\nwith R(Path(sys.argv[1])).locked(): print('held', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, run.path], stdin=-1, stdout=-1, text=True
+    ) as other:
+        assert other.stdout and other.stdout.readline() == "held\n"
+        with pytest.raises(StoreError, match="another process"), run.locked():
+            pass
+        other.kill()
+    with run.locked():
+        pass
+
+
+def test_a_folder_that_cannot_be_locked_is_a_store_error(tmp_path: Path) -> None:
+    """A lock that cannot be made is an error with advice."""
+    (tmp_path / "a").write_text("")
+    with pytest.raises(StoreError, match="cannot be written"), locked(tmp_path / "a" / "b"):
+        pass
+
+
+def make_run(outputs: Path, run_id: str) -> RunFolder:
+    run = RunFolder(outputs / "runs" / run_id)
+    run.open(toys.recipe(), [PlannedStage.of(stage) for stage in toys.STAGES])
+    return run
+
+
+def test_a_run_keeps_its_recipe_and_plan(tmp_path: Path) -> None:
+    """A run's folder says what is run, without the code that runs it."""
+    run = make_run(tmp_path, "toy-1")
+    assert run.recipe == toys.recipe()
+    assert [stage.name for stage in run.plan] == ["domains", "queries", "tested"]
+
+
+@pytest.mark.parametrize("name", ["toy-12", "toy-1", "latest", "{outputs}/runs/toy-12"])
+def test_a_run_is_found_by_what_people_type(tmp_path: Path, name: str) -> None:
+    """By id, start of the id, path or `latest`."""
+    make_run(tmp_path, "other-34")
+    make_run(tmp_path, "toy-12")
+    assert find_run(tmp_path, name.format(outputs=tmp_path)).id == "toy-12"
+
+
+@pytest.mark.parametrize("name", ["none", "", "toy", "../runs", "a\x00b", "*"])
+def test_a_run_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
+    """What is not found, or not one only, is an error that lists what there is."""
+    make_run(tmp_path, "toy-12")
+    make_run(tmp_path, "toy-34")
+    with pytest.raises(NothingFound, match="toy-12, toy-34"):
+        find_run(tmp_path, name)

@@ -1,0 +1,170 @@
+"""Versions of a dataset: how they are found and numbered, and what their splits hold."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toys
+from publishing import finished_run, published
+
+from toolloom.pipeline.dataset.publish import publish
+from toolloom.pipeline.store.version import find_version
+from toolloom.schemas import (
+    Intention,
+    NothingFound,
+    PublishError,
+    Sample,
+    Split,
+    SplitPlan,
+    StoreError,
+)
+from toolloom.schemas.split_plan import split_of_need
+
+NAMES = ["toy", "toy/1.0.0", "toy/latest", "toy/"]
+PATHS = ["{outputs}/datasets/toy/1.0.0", "{outputs}/datasets/toy/latest"]
+
+
+@pytest.mark.parametrize("name", NAMES + PATHS)
+def test_a_dataset_is_found_by_what_people_type(tmp_path: Path, name: str) -> None:
+    """By name, name and version, or path."""
+    published(tmp_path, toys.sample())
+    assert find_version(tmp_path, name.format(outputs=tmp_path)).label == "toy/1.0.0"
+
+
+@pytest.mark.parametrize("name", ["tox", "toy/1.0.1", "", "../datasets/toy", "a\x00b", "a" * 5_000])
+def test_a_dataset_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
+    """The error lists what there is."""
+    published(tmp_path, toys.sample())
+    with pytest.raises(NothingFound, match="toy/1.0.0"):
+        find_version(tmp_path, name)
+
+
+def in_city(city: str) -> Sample:
+    """A sample whose calls, and so whose split, depend on the city."""
+    intent = (Intention(api=toys.api().id, arguments={"city": city}),)
+    return toys.sample(toys.query(intent=intent, id=city, text=f"What is it like in {city}?"))
+
+
+def in_split(split: Split, count: int) -> list[Sample]:
+    """Samples that are in a split, of three quarters train and one quarter test."""
+    plan = SplitPlan(train=0.75, test_instruction=0.25, validation=0, test_tool=0, test_category=0)
+    cities = (in_city(f"City {number}") for number in range(1000))
+    found = (s for s in cities if split_of_need(plan, s.dialogue.query) is split)
+    return list(islice(found, count))
+
+
+PLAN = {
+    "train": 0.75,
+    "test_instruction": 0.25,
+    **dict.fromkeys(("validation", "test_tool", "test_category"), 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "plan", "number"),
+    [
+        (3, 2, PLAN, "1.0.1"),  # nothing but the description
+        (4, 2, PLAN, "1.1.0"),
+        (3, 1, PLAN, "2.0.0"),
+        (3, 0, PLAN, "2.0.0"),
+        (3, 2, {**PLAN, "train": 0.7500001}, "2.0.0"),
+    ],
+)
+def test_a_number_tells_what_changed(
+    tmp_path: Path, train: int, test: int, plan: dict[str, float], number: str
+) -> None:
+    """The last part: no rows; the second: what is trained on; the first: a test or the plan."""
+    seen, new = in_split(Split.TRAIN, 4), in_split(Split.TEST_INSTRUCTION, 2)
+    first = publish(finished_run(tmp_path, [*seen[:3], *new], splits=PLAN), tmp_path)
+    rows = [*seen[:train], *new[:test]]
+    changes = {"splits": plan, "description": "another"}
+    made = publish(finished_run(tmp_path, rows, **changes), tmp_path)
+    assert (first.version.number, made.version.number) == ("1.0.0", number)
+    assert made.manifest["parent"]["version"] == "1.0.0"
+    assert (tmp_path / "datasets" / "toy" / "latest").readlink() == Path(number)
+
+
+def test_a_new_test_split_disturbs_nobody(tmp_path: Path) -> None:
+    """Rows for a split that had none change no figure anyone has."""
+    seen, new = in_split(Split.TRAIN, 1), in_split(Split.TEST_INSTRUCTION, 1)
+    publish(finished_run(tmp_path, seen, splits=PLAN), tmp_path)
+    made = publish(finished_run(tmp_path, [*seen, *new], splits=PLAN, seed=1), tmp_path)
+    assert made.version.number == "1.1.0"
+
+
+def test_rows_are_in_the_split_of_their_calls(tmp_path: Path) -> None:
+    """Each config has the splits that have rows, with the same rows."""
+    rows = [*in_split(Split.TRAIN, 3), *in_split(Split.TEST_INSTRUCTION, 2)]
+    version = publish(finished_run(tmp_path, rows, splits=PLAN), tmp_path).version
+    for config in ("sft", "samples"):
+        assert version.splits(config) == ["train", "test_instruction"]
+    assert [s.id for s in version.samples("test_instruction")] == [r.id for r in rows[3:]]
+    assert [s.id for s in version.samples()] == [r.id for r in rows]
+
+
+def test_a_row_that_shows_a_held_out_api_is_not_published(tmp_path: Path) -> None:
+    """Not even as a distractor; the error names the row and the API."""
+    shown = toys.query(pool=(toys.api(), toys.api("music")))
+    plan = {**PLAN, "test_tool": 0.1, "unseen": ["music/station"]}
+    with pytest.raises(PublishError, match="q0: is of the split .* shows music/station/current"):
+        publish(finished_run(tmp_path, [toys.sample(shown)], splits=plan), tmp_path)
+    assert not list((tmp_path / "datasets" / "toy").glob("[0-9.]*.*"))
+
+
+def test_held_out_apis_are_in_the_split_of_their_test(tmp_path: Path) -> None:
+    """The config `apis` has them apart, with their licence and source."""
+    unseen = toys.api("music")
+    intent = (Intention(api=unseen.id, arguments={"city": "Rome"}),)
+    tested = toys.query(1, pool=(toys.api(), unseen), intent=intent)
+    plan = {**PLAN, "unseen": ["music/station"]}
+    version = publish(
+        finished_run(tmp_path, [toys.sample(), toys.sample(tested)], splits=plan), tmp_path
+    ).version
+    assert [row["id"] for row in version.rows("apis", "test_tool")] == [unseen.id]
+    assert [s.id for s in version.samples("test_tool")] == ["q1"]
+
+
+def test_a_dataset_of_a_newer_layout_is_refused(tmp_path: Path) -> None:
+    """It says so, and nothing is made beside it."""
+    made = published(tmp_path, toys.sample())
+    manifest = {**made.manifest, "layout": 3}
+    (made.path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(StoreError, match="newer toolloom \\(layout 3; this one reads 2\\)"):
+        find_version(tmp_path, "toy")
+    with pytest.raises(StoreError, match="newer toolloom"):
+        publish(finished_run(tmp_path, [in_city("Bern")], seed=1), tmp_path)
+    assert sorted(p.name for p in made.path.parent.iterdir()) == [".lock", "1.0.0", "latest"]
+
+
+def test_a_damaged_table_is_named(tmp_path: Path) -> None:
+    """Reading it raises an error that says which file."""
+    version = published(tmp_path, toys.sample()).version
+    [file] = version.files("samples", "train")
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(StoreError, match=r"samples/train-00000-of-00001\.parquet: is damaged"):
+        list(version.samples())
+
+
+@pytest.mark.parametrize("configs", [[], {"sft": []}, {"sft": {"train": {"rows": 1}}}])
+def test_a_manifest_without_its_files_is_damaged(tmp_path: Path, configs: Any) -> None:
+    """Whoever opens it is told so, and what to do."""
+    made = published(tmp_path, toys.sample())
+    manifest = {**made.manifest, "configs": configs}
+    (made.path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(StoreError, match="is damaged .* Bring the file back"):
+        find_version(tmp_path, "toy")
+
+
+@pytest.mark.parametrize("name", ["../other/x.parquet", "/etc/passwd", "samples/train.parquet"])
+def test_a_manifest_names_no_file_elsewhere(tmp_path: Path, name: str) -> None:
+    """Versions are copied between machines: a path that leads out of one is never followed."""
+    made = published(tmp_path, toys.sample())
+    files = made.manifest["configs"]["samples"]["train"]["files"]
+    files[name] = files.pop(next(iter(files)))
+    (made.path / "manifest.json").write_text(json.dumps(made.manifest))
+    with pytest.raises(StoreError, match="do not name files by split"):
+        find_version(tmp_path, "toy")

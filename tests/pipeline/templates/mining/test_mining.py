@@ -1,0 +1,276 @@
+"""Mining: what becomes a slot, what is refused, and that nothing else changes."""
+
+from __future__ import annotations
+
+import json
+
+import mined
+import pytest
+from mined import DAY, HOTELS, NUMBER, ROOM, TABLE, TEXT, WHOLE, api, sample
+
+from toolloom.pipeline.templates.mining.known import Known
+from toolloom.pipeline.templates.mining.mining import mine
+from toolloom.schemas import JsonObject, Reason, Rejected, Scenario, Split, Template
+from toolloom.schemas.template import CLOSE, OPEN
+
+FOUND = {"hotel": "Casa Azul", "price": 120.5}
+LISBON = sample(
+    "Find me a hotel in Lisbon for three nights.",
+    (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
+    "Casa Azul in Lisbon costs 120.50 a night.",
+)
+PORTO = sample(
+    "Find me a hotel in Porto for two nights.",
+    (HOTELS, {"city": "Porto", "nights": 2}, {"hotel": "Rio Verde", "price": 80.5}),
+    "Rio Verde in Porto costs 80.50.",
+)
+CHAIN = sample(
+    "Book a hotel in Lisbon for three nights for Ana Reis.",
+    (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
+    (ROOM, {"hotel": "Casa Azul", "guest": "Ana Reis"}, {"reference": "RR-2041"}),
+    "Casa Azul is booked for Ana Reis under RR-2041.",
+    scenario=Scenario.SEQUENTIAL,
+    references={1: {"hotel": (0, "hotel")}},
+)
+DINNER = sample(
+    "Book a table for four at Chez Nous on May 3, 2026.",
+    (TABLE, {"place": "Chez Nous", "seats": 4, "day": "2026-05-03"}, {"code": "T-5511"}),
+    "Your table for 4 at Chez Nous on 3 May is booked: T-5511.",
+)
+AGAIN = sample(
+    "Find me a hotel in Lisbon for three nights.",
+    (HOTELS, {"city": "Lisbon", "nights": 3}, f"!{mined.FAULT.error}"),
+    (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
+    "Casa Azul in Lisbon costs 120.50 a night.",
+    scenario=Scenario.ERROR_RECOVERY,
+    fault=mined.FAULT,
+)
+OUTSIDE = sample(
+    "Find me a hotel in Lisbon for three nights.",
+    "I am sorry, I cannot find a hotel in Lisbon.",
+    scenario=Scenario.IRRELEVANCE,
+    pool=(TABLE,),
+    outside=HOTELS,
+    intent=[{"api": HOTELS.id, "arguments": {"city": "Lisbon", "nights": 3}}],
+)
+ALL = (LISBON, CHAIN, DINNER, AGAIN, OUTSIDE)
+
+
+def values(made: Template, slot: str) -> list[object]:
+    for choice in made.choices:
+        if slot in choice.slots:
+            return [row[choice.slots.index(slot)] for row in choice.rows]
+    raise AssertionError(f"{slot} is no slot of {mined.slots(made)}")
+
+
+@pytest.mark.parametrize("row", ALL, ids=range(len(ALL)))
+def test_original_row_gives_back_the_sample(row: JsonObject) -> None:
+    """Filled with the original values, a template is the very sample it was made of."""
+    assert mined.bare(mined.first_row(mined.template(row))) == mined.bare(row)
+
+
+@pytest.mark.parametrize("row", ALL, ids=range(len(ALL)))
+def test_rows_are_accepted_by_the_certain_checks(row: JsonObject) -> None:
+    """Other values in all places at once leave nothing that a check objects to."""
+    good, said = mined.accepted(mined.template(row), 40)
+    assert good >= 38, said
+
+
+def test_value_is_one_slot_in_all_places() -> None:
+    """What the user tells is the same in the intent, the call and the reply."""
+    made = mined.template(LISBON)
+    text = json.dumps(made.sample, ensure_ascii=False)
+    assert "Lisbon" not in text
+    assert made.goal == "Find me a hotel in {city} for {nights_words} nights."
+
+
+def test_forms_are_columns_of_one_choice() -> None:
+    """A date that is spoken as «May 3, 2026» and «3 May» is drawn once."""
+    made = mined.template(DINNER)
+    choice = next(c for c in made.choices if "day" in c.slots)
+    assert set(choice.slots) == {"day", "day_month_day_year", "day_day_month"}
+    assert choice.rows[0][choice.slots.index("day_month_day_year")] == "May 3, 2026"
+
+
+def test_response_that_a_later_call_takes_is_a_slot() -> None:
+    """What a later call refers to is filled with the response's own value."""
+    made = mined.template(CHAIN, PORTO)
+    messages = made.sample["dialogue"]["messages"]
+    assert messages[4]["tool_calls"][0]["function"]["arguments"]["hotel"] == f"{OPEN}hotel{CLOSE}"
+    assert f'"hotel":"{OPEN}hotel{CLOSE}"' in messages[3]["content"]
+
+
+def test_response_that_nobody_tells_stays() -> None:
+    """A value of a response that no reply repeats need not vary."""
+    assert "price" not in mined.slots(mined.template(CHAIN, PORTO))
+
+
+def test_numbers_keep_their_type_and_form() -> None:
+    """A price that is told with cents is told so for every other price."""
+    made = mined.template(LISBON)
+    prices, told = values(made, "price"), values(made, "price_decimals_2")
+    assert all(isinstance(p, float) for p in prices)
+    assert told == [f"{p:.2f}" for p in prices]
+
+
+def test_system_turn_and_documentation_stay() -> None:
+    """Slots stand neither in the system turn, nor in the pool, nor in the present moment."""
+    row = json.loads(json.dumps(LISBON))
+    row["dialogue"]["query"]["pool"][0]["description"] = "Finds hotels, in Lisbon for one."
+    made = mined.template(row)
+    query = made.sample["dialogue"]["query"]
+    assert query["pool"] == row["dialogue"]["query"]["pool"]
+    assert query["now"] == row["dialogue"]["query"]["now"]
+    assert made.sample["dialogue"]["messages"][0] == row["dialogue"]["messages"][0]
+
+
+def test_executed_observations_refuse_the_sample() -> None:
+    """Other values would need an execution of their own."""
+    row = sample(
+        "Find me a hotel in Lisbon for three nights.",
+        (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
+        "Casa Azul in Lisbon costs 120.50 a night.",
+        kind="executed",
+    )
+    made = mine(row, Known())
+    assert isinstance(made, Rejected)
+    assert made.reason is Reason.EXECUTED_RESULT
+    assert made.record == row
+
+
+def test_compressed_observation_keeps_its_values() -> None:
+    """What was cut may hold any value, so those that stand in it stay."""
+    row = json.loads(json.dumps(LISBON))
+    row["dialogue"]["messages"][3]["execution"]["whole_tokens"] = 5000
+    made = mined.template(row)
+    assert mined.slots(made) == {"city", "nights", "nights_words"}
+
+
+def test_search_keywords_follow_the_value() -> None:
+    """A value among the keywords of a search is a slot there too."""
+    row = json.loads(json.dumps(LISBON))
+    search = {"name": "api_search", "arguments": {"keywords": "hotels Lisbon"}}
+    call = {"id": "s", "type": "function", "function": search}
+    told = {"role": "assistant", "content": None, "tool_calls": [call]}
+    found = {"role": "tool", "content": '{"response":[],"error":null}', "tool_call_id": "s"}
+    row["dialogue"]["messages"][2:2] = [told, {**found, "name": "api_search"}]
+    made = mined.template(row)
+    searched = made.sample["dialogue"]["messages"][2]["tool_calls"][0]["function"]["arguments"]
+    assert searched == {"keywords": f"hotels {OPEN}city{CLOSE}"}
+
+
+def test_marks_in_the_text_refuse_the_sample() -> None:
+    """Nobody can smuggle a slot into a template."""
+    row = sample(f"Find {OPEN}city{CLOSE}.", (HOTELS, {"city": "X", "nights": 3}, FOUND), "Ok.")
+    made = mine(row, Known())
+    assert isinstance(made, Rejected)
+    assert "mark slots" in made.detail
+
+
+def test_braces_are_only_text() -> None:
+    """A format string in a sample is text like any other."""
+    row = sample(
+        "Find me a hotel in {0.__class__} Lisbon for three nights.",
+        (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
+        "Casa Azul in Lisbon costs 120.50 a night.",
+    )
+    assert mined.bare(mined.first_row(mined.template(row))) == mined.bare(row)
+
+
+def test_same_argument_that_is_said_once_is_one_slot() -> None:
+    """Two calls in one city, which the user names once, are in one city ever after."""
+    hours = api("hours", {"city": TEXT}, {"opens": TEXT})
+    row = sample(
+        "Find a hotel in Lisbon for three nights, and when do offices open there?",
+        [
+            (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
+            (hours, {"city": "Lisbon"}, {"opens": "08:30"}),
+        ],
+        "Casa Azul costs 120.50. Offices open at 8:30 am.",
+        scenario=Scenario.PARALLEL,
+    )
+    made = mined.template(row)
+    assert [s for s in mined.slots(made) if s.startswith("city")] == ["city"]
+
+
+def test_two_values_never_become_one() -> None:
+    """No value is in the pools of two choices, so that words tell them apart."""
+    flights = api("flights", {"origin": TEXT, "destination": TEXT}, {"flight": TEXT})
+    row = sample(
+        "Find a flight from Rome to Athens.",
+        (flights, {"origin": "Rome", "destination": "Athens"}, {"flight": "FR1234"}),
+        "Flight FR1234 goes from Rome to Athens.",
+    )
+    made = mined.template(row)
+    assert not {*values(made, "origin")} & {*values(made, "destination")}
+
+
+def test_start_stays_before_the_end() -> None:
+    """Days of one dialogue keep their order, whatever they are."""
+    stay = api("stay", {"check_in": DAY, "check_out": DAY}, {"price": NUMBER})
+    row = sample(
+        "What is a stay from 2026-04-01 to 2026-04-09?",
+        (stay, {"check_in": "2026-04-01", "check_out": "2026-04-09"}, {"price": 410.0}),
+        "The stay costs 410.",
+    )
+    made = mined.template(row)
+    choice = next(c for c in made.choices if "check_in" in c.slots)
+    assert len(choice.rows) > 20
+    assert all(
+        r[choice.slots.index("check_in")] < r[choice.slots.index("check_out")] for r in choice.rows
+    )
+
+
+def test_template_tells_where_it_comes_from() -> None:
+    """It has the id of its sample, its APIs in order and its split."""
+    made = mine(CHAIN, Known(), Split.VALIDATION)
+    assert isinstance(made, Template)
+    assert made.id == CHAIN["dialogue"]["query"]["id"]
+    assert made.apis == (HOTELS.id, ROOM.id)
+    assert made.split is Split.VALIDATION
+    assert made.provenance[0].parents == (made.id,)
+
+
+def test_unserved_request_calls_nothing() -> None:
+    """A request that no API serves makes a template, but of no API's calls."""
+    assert mined.template(OUTSIDE).apis == ()
+
+
+def test_sources_are_counted() -> None:
+    """A choice tells how many of its values come from where; the first is the sample's own."""
+    made = mined.template(LISBON, PORTO)
+    choice = next(c for c in made.choices if "city" in c.slots)
+    assert choice.rows[0][0] == "Lisbon"
+    assert "Porto" in values(made, "city")
+    assert sum(choice.sources.values()) == len(choice.rows) <= 64
+    assert choice.sources["sample"] == choice.sources["samples"] == 1
+
+
+def test_nothing_that_the_user_tells_may_vary() -> None:
+    """Rows that all make the same calls are none worth having."""
+    row = sample(
+        "Where is the ferry?",
+        (api("ferry", {}, {"pier": WHOLE}), {}, {"pier": 77}),
+        "The ferry is at pier 77.",
+    )
+    made = mine(row, Known())
+    assert isinstance(made, Rejected)
+    assert made.reason is Reason.NOTHING_TO_VARY
+
+
+def test_mining_is_the_same_every_time() -> None:
+    """Chance comes from the sample's id alone."""
+    assert mined.template(CHAIN, PORTO) == mined.template(CHAIN, PORTO)
+
+
+def test_hand_written_dialogues_are_mined_well() -> None:
+    """Of dialogues as people hold them most become templates, and at least 95 % of rows do."""
+    known, rows = Known(), mined.good_samples()
+    for row in rows:
+        known.add(row)
+    made = [t for row in rows if isinstance(t := mine(row, known), Template)]
+    assert len(made) > 0.7 * len(rows)
+    for each, row in ((t, r) for t in made for r in rows if r["dialogue"]["query"]["id"] == t.id):
+        assert mined.bare(mined.first_row(each)) == mined.bare(row)
+    counts = [mined.accepted(each, 8) for each in made]
+    assert sum(good for good, _ in counts) >= 0.95 * 8 * len(made), [s for _, s in counts if s]

@@ -1,0 +1,146 @@
+"""Other values for a value: from where, which, and how many."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import mined
+import pytest
+from mined import DAY, NUMBER, TEXT, WHOLE, api, sample
+
+from toolloom.pipeline.checks.keywords import fits
+from toolloom.pipeline.sampling.vocabulary import TOPICS
+from toolloom.pipeline.templates.mining.draws import draws
+from toolloom.pipeline.templates.mining.known import VALUES, Known
+from toolloom.pipeline.templates.mining.survey import Leaf
+from toolloom.pipeline.templates.mining.variables import Variable
+from toolloom.schemas import JsonObject
+
+NOTE = {"code": TEXT}
+
+
+def pool(
+    schema: JsonObject, value: Any, text: str, name: str = "thing", *others: Any
+) -> dict[str, list[Any]]:
+    """Values of an argument that the user tells so, and the sources they come from."""
+    which = api("noted", {name: schema}, NOTE, "Keeps it.")
+    rows = [
+        sample(text, (which, {name: one}, {"code": "K-2201"}), "It is kept as K-2201.", id=f"s{i}")
+        for i, one in enumerate((value, *others))
+    ]
+    choice = next(c for c in mined.template(*rows).choices if name in c.slots)
+    found = [row[choice.slots.index(name)] for row in choice.rows]
+    return {"values": found, "sources": list(choice.sources)}
+
+
+def test_enum_is_all_there_is() -> None:
+    """Where a schema lists what may be passed, nothing else is."""
+    schema = {"type": "string", "enum": ["scarlet", "olive", "indigo"]}
+    found = pool(schema, "olive", "Keep olive.")
+    assert sorted(found["values"]) == ["indigo", "olive", "scarlet"]
+    assert found["sources"] == ["sample", "enum"]
+
+
+def test_examples_come_before_drawn_values() -> None:
+    """Examples tell what is meant better than a name does."""
+    schema = {"type": "string", "examples": ["Oslo", "Turin"]}
+    found = pool(schema, "Ghent", "Keep Ghent.", "city")
+    assert found["values"][:3] == ["Ghent", "Oslo", "Turin"]
+    assert found["sources"] == ["sample", "examples", "faker"]
+    assert len(found["values"]) == len(set(found["values"])) == 64
+
+
+def test_topics_replace_no_example() -> None:
+    """A name such as `search` tells nothing of what else would do where examples do."""
+    schema = {"type": "string", "examples": ["goulash", "paella"]}
+    found = pool(schema, "goulash", "Keep goulash.", "search")
+    assert found["values"] == ["goulash", "paella"]
+    assert not set(TOPICS["en_US"]) & set(found["values"])
+
+
+def test_values_fit_their_schema() -> None:
+    """Whatever the source, a value that the schema refuses is left out."""
+    schema = {"type": "integer", "minimum": 2, "maximum": 9, "multipleOf": 2}
+    found = pool(schema, 4, "Keep 4.")
+    assert sorted(found["values"]) == [2, 4, 6, 8]
+    assert all(fits(schema, v) for v in found["values"])
+
+
+def test_one_is_not_two_of_a_thing() -> None:
+    """Where a noun in the plural follows, no value is 1."""
+    found = pool({"type": "integer", "minimum": 1, "maximum": 6}, 3, "Keep 3 nights.", "nights")
+    assert 1 not in found["values"]
+
+
+def test_one_of_a_thing_is_not_two() -> None:
+    """Nor does another number stand before a noun in the singular: «six person»."""
+    which = api("noted", {"seats": WHOLE, "city": TEXT}, NOTE, "Keeps it.")
+    call = (which, {"seats": 1, "city": "Lisbon"}, {"code": "K-2201"})
+    made = mined.template(sample("Keep one seat in Lisbon.", call, "It is kept as K-2201."))
+    assert "city" in mined.slots(made)
+    assert not any(slot.startswith("seats") for slot in mined.slots(made))
+
+
+def test_article_fits_the_value() -> None:
+    """After «an» only what begins with a vowel."""
+    schema = {"type": "string", "enum": ["anchor", "engine", "motor", "oven"]}
+    assert sorted(pool(schema, "engine", "Keep an engine.")["values"]) == [
+        "anchor",
+        "engine",
+        "oven",
+    ]
+
+
+def test_code_keeps_its_shape() -> None:
+    """Other ids have the same letters and leading zeros."""
+    found = pool(TEXT, "AB-0045", "Keep AB-0045.", "ticket")
+    assert all(v[:3] == "AB-" and len(v) == 7 and v[3:].isdigit() for v in found["values"])
+
+
+def test_days_lie_on_the_same_side_of_the_present() -> None:
+    """What is to come is not replaced by what is past."""
+    found = pool(DAY, "2026-04-01", "Keep April 1.", "day")
+    assert len(found["values"]) > 30
+    assert min(found["values"]) > "2026-03-02"
+
+
+def test_values_of_other_samples_are_taken() -> None:
+    """But not prose for a word, nor another type."""
+    long = "Please. Look after it. There is nobody else."
+    found = pool(TEXT, "goulash", "Keep goulash.", "thing", "paella", long)
+    assert found["values"] == ["goulash", "paella"]
+
+
+def test_known_is_bounded() -> None:
+    """The first values of a place are kept, no more."""
+    which, known = api("noted", {"thing": TEXT}, NOTE), Known()
+    for number in range(VALUES + 40):
+        known.add(sample("Keep it.", (which, {"thing": f"v{number}"}, {"code": "K"}), "Kept."))
+    leaf = Leaf("intent", (), which.id, ("thing",), "x", TEXT, -1)
+    assert len(known.values(leaf)) == VALUES
+
+
+def test_echo_of_an_argument_is_nobody_elses_value() -> None:
+    """A response that repeats what was passed would contradict another argument."""
+    which, known = api("firm", {"number": TEXT}, {"title": TEXT}), Known()
+    known.add(sample("Who is 0044?", (which, {"number": "0044"}, {"title": "Firm 0044"}), "Ok."))
+    leaf = Leaf("response", (), which.id, ("title",), "x", TEXT, 3)
+    assert not known.values(leaf)
+
+
+@pytest.mark.parametrize("value", [7, 480, -12, 2021, 0.64, -1.25, 1450.5, "19:30", "1.54"])
+def test_drawn_values_are_like_the_original(value: Any) -> None:
+    """Of its type, sign and precision."""
+    schema = {int: WHOLE, float: NUMBER, str: TEXT}[type(value)]
+    one = Variable(Leaf("response", (), "a/b/c", ("figure",), value, schema, 3))
+    (draw, _), *_ = draws(one, mined.NOW, "English", random.Random(1))
+    made = [draw() for _ in range(50)]
+    assert len(set(made)) > 5
+    for each in made:
+        assert type(each) is type(value)
+        if isinstance(value, str):
+            assert len(each.partition(".")[2]) == len(value.partition(".")[2])
+        else:
+            assert (each < 0) == (value < 0)
+            assert len(repr(each).partition(".")[2]) <= len(repr(value).partition(".")[2])

@@ -1,0 +1,213 @@
+"""Whole samples of needs: the form of the simulator, accepted by the certain checks."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolloom.pipeline.apis.sources import imported
+from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.sampling.values import NoValue, draw_object
+from toolloom.pipeline.templates.written.build import build, level_of, play, scenario_of, tell
+from toolloom.pipeline.templates.written.responses import respond
+from toolloom.schemas import (
+    Ability,
+    Api,
+    ApiSource,
+    Intention,
+    JsonObject,
+    Level,
+    Need,
+    Reference,
+    Sample,
+    Scenario,
+)
+
+NOW = dt.datetime(2026, 3, 2, 9, 30)
+BOOKSHOP = Path(__file__).parents[4] / "recipes" / "examples" / "bookshop.yaml"
+
+
+def api(name: str, returns: Any = None, category: str = "Shop", **arguments: str) -> Api:
+    properties = {n: {"type": kind, "description": n} for n, kind in arguments.items()}
+    return Api(
+        category=category,
+        tool="Store",
+        name=name,
+        function=name,
+        description=f"{name.replace('_', ' ').capitalize()}.",
+        parameters={"type": "object", "properties": properties, "required": [*properties]},
+        returns=returns,
+    )
+
+
+def fields(**types: Any) -> JsonObject:
+    known = {n: {"type": t} if isinstance(t, str) else t for n, t in types.items()}
+    return {"type": "object", "properties": known, "required": [*known]}
+
+
+def need(*calls: tuple[Api, JsonObject], **references: Reference) -> Need:
+    """Calls of these APIs; `references` are of the last one."""
+    last = len(calls) - 1
+    intent = tuple(
+        Intention(api=a.id, arguments=given, references=references if i == last else {})
+        for i, (a, given) in enumerate(calls)
+    )
+    return Need(
+        id="n1",
+        ability=Ability.CALL,
+        scenario=scenario_of(intent),
+        now=NOW,
+        pool=tuple({a.id: a for a, _ in calls}.values()),
+        intent=intent,
+    )
+
+
+def played(wanted: Need, text: str, seed: int = 1) -> Sample:
+    """The sample, which no certain check objects to."""
+    sample = Sample.model_validate(play(wanted, text, seed))
+    assert not inspect(sample.dialogue), inspect(sample.dialogue)
+    return sample
+
+
+def reply(sample: Sample) -> str:
+    return sample.dialogue.messages[-1].content or ""
+
+
+def test_one_call_is_played_as_the_simulator_does() -> None:
+    """System, user, call, observation in its envelope, reply."""
+    stock = api("check_stock", fields(copies="integer"), title="string")
+    sample = played(need((stock, {"title": "Emma"})), "How many copies of Emma are there?")
+    messages = sample.dialogue.messages
+    assert [m.role for m in messages] == ["system", "user", "assistant", "tool", "assistant"]
+    assert messages[2].tool_calls[0].id == messages[3].tool_call_id == "call_0"
+    assert messages[3].execution and messages[3].execution.kind == "simulated"
+    copies = json.loads(messages[3].content or "")["response"]["copies"]
+    assert reply(sample) == f"The copies is {copies}."
+
+
+def test_calls_that_need_each_other_are_made_one_after_the_other() -> None:
+    """The referring call takes its value from the earlier response."""
+    order = api("order_book", fields(order_id="string"), title="string")
+    track = api("track_order", fields(day="string"), order_id="string")
+    wanted = need(
+        (order, {"title": "Emma"}), (track, {}), order_id=Reference(call=0, field="order_id")
+    )
+    sample = played(wanted, "Order Emma for me and track the order.")
+    messages = sample.dialogue.messages
+    given = json.loads(messages[3].content or "")["response"]["order_id"]
+    assert messages[4].tool_calls[0].function.arguments == {"order_id": given}
+    assert sample.dialogue.query.scenario is Scenario.SEQUENTIAL
+
+
+def test_calls_of_one_api_are_told_apart() -> None:
+    """Each is told in a sentence that says which it is."""
+    stock = api("check_stock", fields(copies="integer"), title="string")
+    wanted = need((stock, {"title": "Emma"}), (stock, {"title": "Persuasion"}))
+    sample = played(wanted, "How many copies of Emma and of Persuasion are there?")
+    assert len(sample.dialogue.messages[2].tool_calls) == 2
+    assert reply(sample).startswith("For Emma, the copies is ")
+    assert " For Persuasion, the copies is " in reply(sample)
+
+
+@pytest.mark.parametrize(
+    ("returns", "told"),
+    [
+        (None, "It is done."),
+        (fields(success="boolean"), "It is done."),
+        (fields(cancelled="boolean"), "It is cancelled."),
+        (fields(valid_until={"type": "string", "format": "date"}), "It is valid until "),
+        (fields(order_id="string"), "It is done. The order id is "),
+        (fields(price={"type": "number", "minimum": 5, "maximum": 9}), "The price is "),
+        (fields(status={"enum": ["confirmed"]}), "The status is confirmed."),
+        ({"type": "array", "items": fields(city="string", company="string")}, "The city is "),
+        (fields(place=fields(city="string", country="string")), "The place city is "),
+        (fields(days={"type": "array", "items": {"enum": ["Monday"]}}), "The days is Monday."),
+        ({"type": "integer", "minimum": 1}, "The result is "),
+        (fields(createdAt={"type": "string", "format": "date"}), "It is created at "),
+        (fields(maxPrice="integer", details={"type": "object"}), "The max price is "),
+        (fields(city="string", remarks={"type": ["string", "null"]}), "The city is "),
+        (fields(url={"type": "string", "format": "uri"}), "The url is "),
+    ],
+)
+def test_whatever_is_returned_is_told_in_plain_words(returns: Any, told: str) -> None:
+    """Each kind of response has a reply that the certain checks accept."""
+    one = api("do_it", returns, title="string")
+    for seed in range(8):
+        assert told in reply(played(need((one, {"title": "Emma"})), "Please do it for Emma.", seed))
+
+
+def test_arguments_come_back_in_fields_of_their_name() -> None:
+    """A response agrees with its call; what is only repeated is not told."""
+    stock = api("check_stock", fields(title="string", copies="integer"), title="string")
+    sample = played(need((stock, {"title": "Emma"})), "How many copies of Emma are there?")
+    seen = json.loads(sample.dialogue.messages[3].content or "")["response"]
+    assert seen["title"] == "Emma"
+    assert "title" not in reply(sample)
+
+
+def test_free_text_is_not_invented() -> None:
+    """NoValue names the field; one that need not be there is left out."""
+    free = {**fields(copies="integer", haiku="string"), "required": ["copies"]}
+    made = respond(api("a", free), {}, random.Random(1), NOW)
+    assert "haiku" not in made
+    with pytest.raises(NoValue, match="haiku"):
+        respond(api("a", {**free, "required": ["haiku"]}), {}, random.Random(1), NOW)
+
+
+def test_a_bookshop_is_served_by_the_certain_checks() -> None:
+    """Real operations with drawn values: every sample that can be played is accepted."""
+    found, _ = imported(ApiSource(path=str(BOOKSHOP)))
+    served = 0
+    for one in [a for a in found if isinstance(a, Api)]:
+        for seed in range(6):
+            given = draw_object(one.parameters, random.Random(seed), NOW)
+            said = " ".join(f"The {n.replace('_', ' ')} is {v}." for n, v in given.items())
+            try:
+                play(need((one, given)), "x", seed)
+            except NoValue:
+                continue
+            played(need((one, given)), f"Please help me. {said}", seed)
+            served += 1
+    assert served >= 30
+
+
+def test_only_calls_of_one_turn_are_built() -> None:
+    """What has later turns, withheld values or faults is no template's sample."""
+    stock = api("check_stock", None, title="string")
+    later = need((stock, {"title": "Emma"})).model_copy(update={"withheld": ("title",)})
+    with pytest.raises(ValueError, match="only calls of one turn"):
+        build(later, "Hello.", [{}], "Done.")
+
+
+def test_a_field_that_is_not_there_is_told() -> None:
+    """A reference needs an earlier response with its field."""
+    order, track = api("order_book", None), api("track_order", None, order_id="string")
+    wanted = need((order, {}), (track, {}), order_id=Reference(call=0, field="order_id"))
+    with pytest.raises(ValueError, match="no response of call 0 has a order_id"):
+        build(wanted, "Order it.", [{}, {}], "Done.")
+
+
+def test_what_feeds_a_later_call_is_not_told() -> None:
+    """The reply is about what comes of it."""
+    order = api("order_book", fields(order_id="string"), title="string")
+    track = api("track_order", fields(day="string"), order_id="string")
+    wanted = need((order, {}), (track, {}), order_id=Reference(call=0, field="order_id"))
+    assert tell(wanted, [{"order_id": "AB-1"}, {"weight": 7}]) == "The weight is 7."
+
+
+@pytest.mark.parametrize(
+    ("others", "level"),
+    [
+        ([], Level.SINGLE_TOOL),
+        ([api("b").model_copy(update={"tool": "Other"})], Level.CATEGORY),
+        ([api("b", category="Sea")], Level.COLLECTION),
+    ],
+)
+def test_the_level_tells_where_the_apis_come_from(others: list[Api], level: Level) -> None:
+    """One tool, one category, or several."""
+    assert level_of([api("a"), *others]) is level

@@ -1,0 +1,186 @@
+"""Templates that people write: what comes of a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from written import APIS, EXAMPLES, choice, load, messages, template, weather
+
+from toolloom.pipeline.templates.written.files import Given, load_templates
+from toolloom.pipeline.templates.written.preview import preview
+from toolloom.schemas import Scenario, SplitPlan
+
+
+def test_a_slot_without_a_pool_takes_the_examples_of_its_argument(tmp_path: Path) -> None:
+    """The schema of the argument is the pool of a slot that has none."""
+    (one,) = load(tmp_path, weather())
+    assert one.kind == "written"
+    assert one.id == "written-one"
+    assert one.split is None
+    assert one.goal == "How is the weather in {city}?"
+    assert one.apis == ("Travel/hotels/get_weather",)
+    assert choice(one, "city").rows == (("Paris",), ("Rome",), ("Oslo",))
+    assert choice(one, "city").sources == {"examples": 3}
+
+
+def test_a_response_is_drawn_and_its_values_are_slots(tmp_path: Path) -> None:
+    """Without `response` and `answer` both are made: arguments come back, the rest varies."""
+    (one,) = load(tmp_path, weather())
+    seen = messages(one)
+    response = json.loads(seen[-2].content)["response"]
+    assert response["city"] == "Paris"
+    assert seen[-1].content == (
+        f"The celsius is {response['celsius']}. The sky is {response['sky']}."
+    )
+    assert choice(one, "sky").sources == {"enum": 2}
+
+
+def test_a_field_takes_the_pool_of_its_name(tmp_path: Path) -> None:
+    """A pool that is named like a field of a drawn response holds the field's values."""
+    rest = "  answer: It has {celsius} degrees.\n  pools: {celsius: {range: [3, 5]}}\n"
+    (one,) = load(tmp_path, weather(rest=rest))
+    assert choice(one, "celsius").rows == ((3,), (4,), (5,))
+    assert messages(one)[-1].content == "It has 3 degrees."
+
+
+def test_a_field_that_means_something_else_is_a_slot_of_its_own(tmp_path: Path) -> None:
+    """A slot of the goal whose values do not fit a field of its name is not that field."""
+    text = weather("Is it {sky} in {city}?", "  pools: {sky: [bright, grey]}\n")
+    (one,) = load(tmp_path, text.replace("name: one", "name: one\n  answer: It is {sky_2}."))
+    assert choice(one, "sky").rows == (("bright",), ("grey",))
+    assert set(choice(one, "sky_2").rows) == {("clear",), ("cloudy",)}
+
+
+def test_a_value_of_a_pool_keeps_its_type_where_it_stands_alone(tmp_path: Path) -> None:
+    """`"{guests}"` is the number itself; inside a longer text it is the number's text."""
+    calls = '[{api: book_room, arguments: {city: "{city}", guests: "{guests}"}}]'
+    rest = "  pools: {guests: [2, 4], city: [Oslo]}\n"
+    (one,) = load(tmp_path, template("A room in {city} for {guests} guests, please.", calls, rest))
+    called = messages(one)[2].tool_calls[0].function
+    assert called.arguments == {"city": "Oslo", "guests": 2}
+    assert "for 2 guests" in messages(one)[1].content
+
+
+def test_what_an_earlier_call_finds_out_is_a_reference(tmp_path: Path) -> None:
+    """A value that the goal does not say comes from a field of an earlier response."""
+    calls = (
+        '[{api: book_room, arguments: {city: "{city}", guests: 2}}, '
+        '{api: cancel_room, arguments: {booking_id: "{booking_id}"}}]'
+    )
+    (one,) = load(tmp_path, template("Book a room in {city} for 2, then cancel it.", calls))
+    query = one.sample["dialogue"]["query"]
+    assert query["scenario"] == Scenario.SEQUENTIAL
+    assert query["intent"][1]["arguments"] == {}
+    assert query["intent"][1]["references"] == {"booking_id": {"call": 0, "field": "booking_id"}}
+    roles = [m.role for m in messages(one)]
+    assert roles == ["system", "user", "assistant", "tool", "assistant", "tool", "assistant"]
+
+
+def test_calls_that_do_not_need_each_other_are_made_at_once(tmp_path: Path) -> None:
+    """Two calls of one API in one act; each result has values of its own."""
+    calls = (
+        '[{api: get_weather, arguments: {city: "{here}"}}, '
+        '{api: get_weather, arguments: {city: "{there}"}}]'
+    )
+    rest = "  pools: {here: [Bern, Basel], there: [Lyon, Nice]}\n"
+    (one,) = load(tmp_path, template("Weather in {here} and in {there}?", calls, rest))
+    assert one.sample["dialogue"]["query"]["scenario"] == Scenario.PARALLEL
+    assert len(messages(one)[2].tool_calls) == 2
+    assert choice(one, "celsius") is not choice(one, "celsius_2")
+    assert messages(one)[-1].content.startswith("For Bern, the celsius is ")
+
+
+def test_several_goals_are_as_many_templates(tmp_path: Path) -> None:
+    """Paraphrases are numbered from 1."""
+    text = (
+        "templates:\n- name: sky\n  goals: ['Weather in {city}?', 'How is {city} today?']\n"
+        '  calls: [{api: get_weather, arguments: {city: "{city}"}}]\n'
+    )
+    assert [one.id for one in load(tmp_path, text)] == ["written-sky-1", "written-sky-2"]
+
+
+def test_a_derived_value_is_a_column_of_its_origin(tmp_path: Path) -> None:
+    """Derivations of derivations too; `map` is looked up by the value."""
+    calls = '[{api: set_language, arguments: {language: "{code}"}}]'
+    rest = (
+        "  pools:\n    language: [English, German]\n"
+        "    code: {of: language, map: {English: en, German: de}}\n"
+    )
+    (one,) = load(tmp_path, template("Talk {language} to me.", calls, rest))
+    assert one.choices[0].slots == ("language", "code")
+    assert one.choices[0].rows == (("English", "en"), ("German", "de"))
+
+
+def test_rows_of_a_table_stay_together(tmp_path: Path) -> None:
+    """`together` is one choice, and what is derived from one of its slots joins it."""
+    calls = '[{api: book_room, arguments: {city: "{city}", guests: "{guests}"}}]'
+    rest = (
+        "  together: [{slots: [city, guests], rows: [[Oslo, 2], [Rome, 5]]}]\n"
+        "  pools: {shout: {of: city, as: upper}}\n  answer: '{shout}! Booking {booking_id}.'\n"
+    )
+    (one,) = load(tmp_path, template("{guests} people want a room in {city}.", calls, rest))
+    assert choice(one, "city").slots == ("city", "guests", "shout")
+    assert choice(one, "city").rows[1] == ("Rome", 5, "ROME")
+
+
+def test_pools_of_the_file_serve_every_template(tmp_path: Path) -> None:
+    """A template's own pool goes before the file's."""
+    call = '  calls: [{api: get_weather, arguments: {city: "{city}"}}]\n'
+    text = (
+        "pools: {city: [Bonn]}\ntemplates:\n"
+        f"- name: a\n  goal: Weather in {{city}}?\n{call}"
+        f"- name: b\n  goal: Is it nice in {{city}}?\n{call}  pools: {{city: [Kiel]}}\n"
+    )
+    first, second = load(tmp_path, text)
+    assert choice(first, "city").rows == (("Bonn",),)
+    assert choice(second, "city").rows == (("Kiel",),)
+
+
+def test_doubled_braces_are_braces(tmp_path: Path) -> None:
+    """`{{` and `}}` are letters of the text."""
+    calls = '[{api: add_note, arguments: {text: "{{{text}}}"}}]'
+    rest = "  pools: {text: [buy milk, call Ada]}\n"
+    (one,) = load(tmp_path, template("Note this: {text}", calls, rest))
+    arguments = one.sample["dialogue"]["query"]["intent"][0]["arguments"]
+    assert arguments["text"].startswith("{")
+    assert arguments["text"].endswith("}")
+
+
+def test_the_pool_holds_distractors_and_the_present_is_told(tmp_path: Path) -> None:
+    """The sample is whole: other APIs on offer, a system turn with the moment."""
+    (one,) = load(tmp_path, weather(rest="  now: 2026-03-02T09:30\n"), distractors=2)
+    assert len(one.sample["dialogue"]["query"]["pool"]) == 3
+    assert "Monday 2026-03-02 09:30" in messages(one)[0].content
+
+
+def test_no_api_that_is_held_out_is_a_distractor(tmp_path: Path) -> None:
+    """A template of seen APIs is shown with seen ones alone, one of unseen ones with all."""
+    sea = APIS[2].model_copy(update={"category": "Sea", "function": "sea_cancel"})
+    splits = SplitPlan(seen=("Travel",), unseen=("Sea",))
+    path = tmp_path / "t.yaml"
+    path.write_text(weather())
+    (one,) = load_templates([path], Given((*APIS, sea), distractors=9, splits=splits))
+    assert {a["category"] for a in one.sample["dialogue"]["query"]["pool"]} == {"Travel"}
+    calls = '[{api: sea_cancel, arguments: {booking_id: "{id}"}}]'
+    path.write_text(template("Cancel my booking {id}.", calls, "  pools: {id: [B-1, B-2]}\n"))
+    (one,) = load_templates([path], Given((*APIS, sea), distractors=9, splits=splits))
+    assert len(one.sample["dialogue"]["query"]["pool"]) == len(APIS) + 1
+
+
+def test_the_same_seed_draws_the_same_templates(tmp_path: Path) -> None:
+    """Values depend on the seed and the names, not on what else is in the file."""
+    assert load(tmp_path, weather(), seed=3) == load(tmp_path, weather(), seed=3)
+    assert load(tmp_path, weather(), seed=3) != load(tmp_path, weather(), seed=4)
+
+
+@pytest.mark.parametrize("name", ["household", "bookshop"])
+def test_the_examples_preview_cleanly(name: str) -> None:
+    """The files that we ship name their APIs, and every shown row passes the certain checks."""
+    found = load_templates([EXAMPLES / f"{name}.yaml"])
+    assert len(found) >= 4
+    for one in found:
+        shown = preview(one, 5)
+        assert not [row.findings for row in shown.rows if row.findings]
+        assert shown.possible >= 3
