@@ -69,13 +69,15 @@ def rows(outputs: Path, version: str, config: str, split: str) -> list[Any]:
     return list(pyarrow.parquet.read_table(path).to_pylist())
 
 
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def run_files(outputs: Path) -> dict[str, str]:
     """The hash of each file of runs, but of those that only lock."""
     found = [path for path in (outputs / "runs").rglob("*") if path.is_file()]
     return {
-        path.relative_to(outputs).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in found
-        if path.name != ".lock"
+        path.relative_to(outputs).as_posix(): sha256(path) for path in found if path.name != ".lock"
     }
 
 
@@ -86,25 +88,21 @@ def kept_run_files(run: str) -> dict[str, str]:
 
 
 def version_files(outputs: Path, version: str) -> dict[str, Any]:
-    """The bytes of a version's files, but for what names the code that wrote them and hashes of
-    what does."""
+    """The hashes of a version's files; of its manifest and card what they hold, but for what names
+    the code that wrote them, and hashes of what does."""
     folder = outputs / "datasets" / "before" / version
-    found: dict[str, Any] = {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != "SHA256SUMS"
-    }
-    told = json.loads(found["manifest.json"])
+    found = [path for path in folder.rglob("*") if path.is_file() and path.name != "SHA256SUMS"]
+    told = manifest(outputs, version)
     for name in ("toolloom", "code"):
         del told[name]
     del told["files"]["README.md"]
     if told["parent"]:
         del told["parent"]["sha256"]
-    card = found["README.md"].splitlines()
-    named = [line for line in card if line.startswith(b"By toolloom ")]
-    assert len(named) == 1
-    card.remove(named[0])
-    return {**found, "manifest.json": told, "README.md": card}
+    card = (folder / "README.md").read_text(encoding="utf-8").splitlines()
+    (named,) = (line for line in card if line.startswith("By toolloom "))
+    card.remove(named)
+    hashes = {path.relative_to(folder).as_posix(): sha256(path) for path in found}
+    return {**hashes, "manifest.json": told, "README.md": card}
 
 
 @pytest.mark.parametrize("version", RESPONSES)
