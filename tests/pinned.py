@@ -119,8 +119,7 @@ class House:
         self._known: dict[str, str] = {}
 
     def write_recipes(self) -> None:
-        for name in ("recipes", "templates"):
-            shutil.copytree(ROOT / name, name)
+        shutil.copytree(ROOT / "recipes", "recipes")
         shutil.copytree(GOLDEN / "apis", "apis")
         shutil.copytree(GOLDEN / "foreign", "foreign")
         Path("apis/shop.py.txt").rename("apis/shop.py")  # no code of ours: no tool shall read it
@@ -191,6 +190,7 @@ class House:
         text = text.replace(str(self.home), "/home")
         text = re.sub(r'("code": ")[0-9a-f]{64}"', r'\1code"', text)
         text = re.sub(r'("toolloom": ")[0-9.]+"', r'\1version"', text)
+        text = re.sub(r"By toolloom [0-9.]+ \(code [0-9a-f]{12}\)", "By toolloom version", text)
         return re.sub(r"(\n  version: 0\.0\.)\d+", r"\g<1>0", text)
 
     def _content(self, path: Path) -> bytes:
