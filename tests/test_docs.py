@@ -182,7 +182,8 @@ def test_every_room_says_what_it_is(room: str) -> None:
 
 def test_every_dependency_has_its_reason() -> None:
     """docs/dependencies.md has a line for each direct dependency, and for no other."""
-    named = chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+    groups = PROJECT["optional-dependencies"] | SETTINGS.get("dependency-groups", {})
+    named = chain(PROJECT["dependencies"], *groups.values())
     listed = set(code_words(TEXT["docs/dependencies.md"]))
     assert listed == {re.split(r"[\[<>=!~; ]", line)[0] for line in named}
 
