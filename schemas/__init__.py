@@ -1,4 +1,14 @@
-"""The vocabulary: frozen, closed records, the errors and the recipe."""
+"""The vocabulary: frozen, closed records, the errors and the recipe.
+
+Every record that passes between stages, into files or to a model is here, and each field that
+leaves the process has a description. Records refuse unknown fields. A recipe is one record too:
+its fields are the only dials there are. Errors that a user can act on are one tree, and say what
+happened, where, and what to do.
+
+May touch: nothing; no other room.
+Begin with `base.py`, then `api.py`, `query.py` and `dialogue.py`, which are what a sample is made
+of, and `errors.py`.
+"""
 
 from toolloom.schemas.api import API_SEARCH, Api, Source
 from toolloom.schemas.api_source import ApiSource, Format

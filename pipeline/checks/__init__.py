@@ -1,4 +1,13 @@
-"""The tester's certain checks: everything that can be judged without a model."""
+"""The certain checks: what a text says, and what is wrong with a dialogue or an instruction.
+
+Pure functions from records to findings, cheap ones first. They never raise, whatever a model
+wrote, and end in bounded time. `text/` reads words, numbers, dates and times in all their readings;
+`instructions/` judges the five levels of a request. Agents, the tester, the audit of other
+people's data and `verify` all run this same code.
+
+May touch: nothing but its arguments; schemas.
+Begin below, with the tuple of checks and `inspect`; then `transcript.py`, which they all read.
+"""
 
 from __future__ import annotations
 
