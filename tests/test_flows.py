@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
 import yaml
+from support import toys
 
 SCRIPT = """
 import asyncio, importlib.util, json, sys
