@@ -325,7 +325,7 @@ KILLED = """
 import asyncio, sys
 from pathlib import Path
 from support import toys
-import waiting
+from support import waiting
 from toolloom.pipeline.runner import run
 toys.DELAY = 0.05
 async def note(stage, shard, work):
