@@ -32,7 +32,7 @@ from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.stage_files import StageFolder, Use
 from toolloom.schemas import Sample
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # for `postgres`
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # for `support`
 
 CONSOLE = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
 BODY = 1500  # bytes of a response with an answer of some sentences
@@ -96,11 +96,12 @@ async def _hammer(where: str | Path, count: int, prefix: str) -> tuple[float, fl
 
 
 def database(count: int) -> None:
-    import postgres
     import psycopg
+    from support import postgres_server
 
-    postgres.QUICK = ("shared_buffers=128MB", "max_connections=40")  # that it waits for the disk
-    with tempfile.TemporaryDirectory() as name, postgres.server() as server:
+    # Settings with which it waits for the disk.
+    postgres_server.QUICK = ("shared_buffers=128MB", "max_connections=40")
+    with tempfile.TemporaryDirectory() as name, postgres_server.server() as server:
         url = server.database()
         base = asyncio.run(_hammer(Path(name) / "cache.sqlite", count, "sqlt"))
         say(f"SQLite, 1 process        {base[0]:8,.0f} writes/s {base[1]:8,.0f} reads/s (1.00)")
@@ -123,7 +124,7 @@ def database(count: int) -> None:
 
 def driver(count: int) -> None:
     """Writing shards that came back, and joining them, beside writing the same lines once."""
-    import toys
+    from support import toys
 
     line = toys.sample().model_dump_json().encode().ljust(8_000) + b"\n"
     with tempfile.TemporaryDirectory() as name:
@@ -148,9 +149,9 @@ def driver(count: int) -> None:
 @contextmanager
 def places(folder: Path, latency: float) -> Iterator[tuple[Any, str, dict[str, str]]]:
     """A database server, an endpoint's address, an environment with a Prefect server."""
-    import postgres
+    from support import postgres_server
 
-    port = postgres.free_port()
+    port = postgres_server.free_port()
     environment = {
         **os.environ,
         "PREFECT_HOME": str(folder / "prefect"),
@@ -160,7 +161,7 @@ def places(folder: Path, latency: float) -> Iterator[tuple[Any, str, dict[str, s
     prefect = [sys.executable, "-m", "prefect", "server", "start", "--port", str(port)]
     fake = [sys.executable, "-m", "toolloom.llm.fake", "--port=0", f"--latency={latency}"]
     with (
-        postgres.server() as server,
+        postgres_server.server() as server,
         subprocess.Popen(prefect, env=environment, stdout=-3, stderr=-3) as api,
         subprocess.Popen(fake, stdout=-1, text=True) as endpoint,
     ):

@@ -22,9 +22,9 @@ from typing import Any
 import jupytext
 import nbformat
 import pytest
-import toys
 from nbclient import NotebookClient
-from waiting import wait_for
+from support import toys
+from support.waiting import wait_for
 
 from toolloom.pipeline.dataset.tallies import added
 from toolloom.pipeline.runner import make_dataset

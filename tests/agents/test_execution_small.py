@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import toys
 from hypothesis import given
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.agents.execution_small import MOST, observe, sketch
 from toolloom.pipeline.checks.schema import violations

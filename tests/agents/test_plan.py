@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import toys
+from support import toys
 
 from toolloom.agents.plan import (
     Act,

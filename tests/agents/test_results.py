@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import toys
+from support import toys
 
 from toolloom.agents.results import LONGEST, MOST, told_by
 

@@ -6,7 +6,18 @@ import json
 from typing import Any
 
 import pytest
-from rewritten import CHECKS, GOOD, SEED, STATEMENT, faults, level_of, lost, made, says, spoken
+from support.rewriting_seed import (
+    CHECKS,
+    GOOD,
+    SEED,
+    STATEMENT,
+    faults,
+    level_of,
+    lost,
+    made,
+    says,
+    spoken,
+)
 
 from toolloom.agents import rewriter
 from toolloom.agents.rewriter import RewriteChecks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from rewritten import CHECKS, GOOD, SEED, level_of, lost, made, says
+from support.rewriting_seed import CHECKS, GOOD, SEED, level_of, lost, made, says
 
 from toolloom.agents import rewriter
 from toolloom.llm.fake_answers import improvise

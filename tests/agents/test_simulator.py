@@ -5,7 +5,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-import toys
+from support import toys
 
 from toolloom.agents import simulator
 from toolloom.llm import Misfit

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import toys
+from support import toys
 
 from toolloom.agents import tester
 from toolloom.llm import Misfit

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-import toys
 import typer
+from support import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import complexity as command

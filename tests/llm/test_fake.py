@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import jsonschema
 import pytest
-from waiting import come_to_rest, until
+from support.waiting import come_to_rest, until
 
 from toolloom.llm import FakeServer, ask
 from toolloom.llm.fake import Failure

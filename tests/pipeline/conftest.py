@@ -8,8 +8,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-import verifying
-from hub import Hub
+from support import played_dataset
+from support.hub_server import Hub
 
 from toolloom.pipeline.store import mirror
 
@@ -44,7 +44,7 @@ def hub() -> Iterator[Hub]:
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dataset that the scripted endpoint played, and its next version with a new split."""
     folder = tmp_path_factory.mktemp("verify")
-    verifying.play(folder)
+    played_dataset.play(folder)
     return folder
 
 

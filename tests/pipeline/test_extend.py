@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import beside
 import pytest
-import toys
+from support import growing_dataset, toys
 
 from toolloom.pipeline.dataset.report import count
 from toolloom.pipeline.extend import is_expanded, parsed_plan, plan_extension
@@ -31,7 +30,7 @@ from toolloom.schemas import (
     Step,
 )
 
-STAGES = (*toys.SPLIT_STAGES, *beside.BESIDE)
+STAGES = (*toys.SPLIT_STAGES, *growing_dataset.BESIDE)
 ROWS, LEVELS = ExpansionPlan(rows=5), RewritePlan(votes=0)
 
 
@@ -59,7 +58,7 @@ def idle(name: str) -> Any:
 # What an extension may do: no stage before `templates` asks anything.
 ADDING = (
     *(dataclasses.replace(s, work=idle(s.name)) for s in toys.SPLIT_STAGES),
-    *beside.BESIDE,
+    *growing_dataset.BESIDE,
 )
 
 
@@ -135,7 +134,7 @@ async def test_an_extension_that_was_stopped_goes_on(tmp_path: Path) -> None:
         left -= 1
         if left < 0:
             raise EndpointDown("nobody answers")
-        return await beside.tell(record, context)
+        return await growing_dataset.tell(record, context)
 
     stages = (*STAGES[:-1], dataclasses.replace(STAGES[-1], work=dies))
     planned = plan_extension(broken, "toy", rewrite=LEVELS)

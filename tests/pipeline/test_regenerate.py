@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
+from support import toys
 
 from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.runner import Made, make_dataset, run

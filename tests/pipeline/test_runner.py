@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
-import waiting
+from support import toys, waiting
 
 from toolloom.pipeline.dataset.report import Tally
 from toolloom.pipeline.job import legs, shards_in_flight
@@ -325,8 +324,8 @@ def test_a_preview_draws_no_more_than_it_needs() -> None:
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-import toys
-import waiting
+from support import toys
+from support import waiting
 from toolloom.pipeline.runner import run
 toys.DELAY = 0.05
 async def note(stage, shard, work):
@@ -339,7 +338,7 @@ asyncio.run(run(recipe, outputs=Path(sys.argv[1]), stages=toys.STAGES, run_shard
 
 
 def start(outputs: Path, log: Path) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join([str(Path(toys.__file__).parent), *sys.path])
+    path = os.pathsep.join([str(Path(toys.__file__).parents[1]), *sys.path])
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.Popen([sys.executable, "-c", KILLED, outputs, log], env=environment)
 

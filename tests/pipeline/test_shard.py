@@ -4,8 +4,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-import toys
-from workers import Here, files
+from support import toys
+from support.local_cluster import Here, files
 
 from toolloom.pipeline.runner import run
 from toolloom.pipeline.stage import Context, Outcome

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
+from support import toys
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import improvise

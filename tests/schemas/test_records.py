@@ -4,8 +4,8 @@ import inspect
 from typing import Any
 
 import pytest
-import toys
 from pydantic import ValidationError
+from support import toys
 
 import toolloom.schemas
 import toolloom.schemas.catalogue

@@ -11,8 +11,8 @@ from typing import Any
 
 import psycopg
 import pytest
-import toys
-from workers import Here, files, recipe
+from support import toys
+from support.local_cluster import Here, files, recipe
 
 from toolloom.llm import FakeServer
 from toolloom.llm.cache import Cache

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-import toys
+from support import toys
 
 from toolloom.pipeline.cluster.foreman import Slot
 from toolloom.pipeline.cluster.shares import most_shares, share_of

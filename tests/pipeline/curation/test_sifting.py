@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
+from support import toys
 
 from toolloom.pipeline.dataset.curation_report import contamination
 from toolloom.pipeline.dataset.report import count
@@ -205,7 +205,7 @@ async def test_a_cancelled_run_ends_its_thread(tmp_path: Path) -> None:
 KILLED = """
 import asyncio, sys, time
 from pathlib import Path
-import toys
+from support import toys
 from toolloom.pipeline.curation.duplicates import deduplicate
 from toolloom.pipeline.runner import run
 from toolloom.pipeline.stage import Stage
@@ -223,7 +223,7 @@ asyncio.run(run(recipe, outputs=Path(sys.argv[1]), stages=stages))
 
 
 def start(*arguments: Path) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join([str(Path(toys.__file__).parent), *sys.path])
+    path = os.pathsep.join([str(Path(toys.__file__).parents[1]), *sys.path])
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.Popen([sys.executable, "-c", KILLED, *arguments], env=environment)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
 import yaml
-from publishing import published
+from support import toys
+from support.finished_runs import published
 
 from toolloom.pipeline.dataset.card import card as made_card
 from toolloom.pipeline.dataset.card import cell, table

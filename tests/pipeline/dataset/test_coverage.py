@@ -4,8 +4,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import toys
 from rich.console import Console
+from support import toys
 
 from toolloom.pipeline.dataset.coverage import Combinations, Coverage, Covered
 from toolloom.pipeline.dataset.report import Counts, count

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
 from rich.console import Console
+from support import toys
 
 from toolloom.pipeline.dataset.configs import SAMPLES, samples_row
 from toolloom.pipeline.dataset.diff import Diff, compare, summed

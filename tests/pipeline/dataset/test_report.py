@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
 from rich.console import Console, Group
+from support import toys
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.report import Counts, StageCount, Summary, dollars

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-import toys
-from workers import Here
+from support import toys
+from support.local_cluster import Here
 
 from toolloom.pipeline.cluster.order import Done, Order
 from toolloom.pipeline.orchestration.clusters import work_without_secrets

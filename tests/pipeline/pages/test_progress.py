@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import toys
 from rich.console import Console
+from support import toys
 
 from toolloom.llm.gateway import Stats
 from toolloom.pipeline import watch as watching

@@ -4,9 +4,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import toys
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.pipeline.sampling.drawing import draw_needs
 from toolloom.pipeline.sampling.zones import Zones

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import fsspec
 import pytest
-import s3
 from fsspec.implementations.memory import MemoryFileSystem
-from stores import MEMORY, drop, put, run, there
+from support import s3_server
+from support.memory_store import MEMORY, drop, put, run, there
 
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import locked, write_lines
@@ -185,7 +185,7 @@ def find_folder(outputs: Path) -> Path:
 
 def test_a_full_disk_is_told_as_one(url: str, machine: Any, tmp_path: Path) -> None:
     """While a run is fetched: not as a store that fails, and the next start goes on."""
-    with s3.server() as store:
+    with s3_server.server() as store:
         bucket, home = store.bucket(), tmp_path / "m"
         store.client().put_object(Bucket=bucket, Key="o/runs/r/recipe.yaml", Body=b"{}\n")
         store.client().put_object(Bucket=bucket, Key="o/runs/r/known.jsonl", Body=b"x" * 99_999)

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from stores import MEMORY, drop, put, run, there
-from waiting import wait_for
+from support.memory_store import MEMORY, drop, put, run, there
+from support.waiting import wait_for
 
 from toolloom.pipeline.store import mirror, mirror_unit
 from toolloom.pipeline.store.files import locked, write_lines

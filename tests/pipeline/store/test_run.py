@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import toys
 from hypothesis import given
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.pipeline.stage import Outcome
 from toolloom.pipeline.store.files import (

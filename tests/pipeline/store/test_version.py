@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
-from publishing import finished_run, published
+from support import toys
+from support.finished_runs import finished_run, published
 
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.store.version import find_version

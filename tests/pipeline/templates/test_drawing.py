@@ -5,9 +5,9 @@ from collections import Counter
 from itertools import product
 
 import pytest
-from expanding import PLAIN, SINGLE, template
 from hypothesis import given
 from hypothesis import strategies as st
+from support.expanded_dataset import PLAIN, SINGLE, template
 
 from toolloom.pipeline.curation.rows import instruction
 from toolloom.pipeline.dataset.unfolding.mould import Mould

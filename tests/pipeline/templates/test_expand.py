@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from expanding import (
+from support.expanded_dataset import (
     CITIES,
     DAYS,
     FIND,

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import mined
-import toys
-from mined import HOTELS, NUMBER, ROOM, TABLE, TEXT, api
+from support import mined_dataset, toys
+from support.mined_dataset import HOTELS, NUMBER, ROOM, TABLE, TEXT, api
 
 from toolloom.agents.outcome import Outcome
 from toolloom.llm import FakeServer, Gateway
@@ -25,7 +24,7 @@ SECRET = api("secret", {"blob": TEXT}, {"done": TEXT}, "Does something.")
 
 
 def find(city: str, hotel: str, number: int) -> JsonObject:
-    return mined.sample(
+    return mined_dataset.sample(
         f"Find me a hotel in {city} for 3 nights.",
         (HOTELS, {"city": city, "nights": 3}, {"hotel": hotel, "price": 80.25}),
         f"{hotel} in {city} costs 80.25.",
@@ -165,7 +164,7 @@ def test_worded_need_becomes_a_template(tmp_path: Path) -> None:
     )
     assert made.provenance[0].requests == 1
     assert made.provenance[0].parents == (RAIN.id,)
-    good, said = mined.accepted(made, 20)
+    good, said = mined_dataset.accepted(made, 20)
     assert good >= 19, said
 
 
@@ -182,7 +181,7 @@ def test_words_without_the_value_are_rejected(tmp_path: Path) -> None:
 def test_what_is_settled_passes(tmp_path: Path) -> None:
     """Templates and rejected samples need no work."""
     (made,) = draw_templates(given(tmp_path, [], [SECRET]))
-    template = mined.template(find("Lisbon", "Casa Azul", 0), find("Porto", "Rio Verde", 1))
+    template = mined_dataset.template(find("Lisbon", "Casa Azul", 0), find("Porto", "Rio Verde", 1))
 
     async def run() -> tuple[Outcome, Outcome]:
         async with Gateway(tmp_path / "cache.sqlite") as gateway:

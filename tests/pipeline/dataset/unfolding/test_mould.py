@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import toys
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.pipeline.curation.rows import instruction
 from toolloom.pipeline.dataset.configs import SAMPLES, SFT, encoded, samples_row, sft_row

@@ -35,7 +35,7 @@ from toolloom.schemas import (
     Verdict,
 )
 
-GOOD = Path(__file__).parent / "pipeline" / "checks" / "conftest.py"
+GOOD = Path(__file__).parents[1] / "pipeline" / "checks" / "conftest.py"
 NOW = dt.datetime(2026, 3, 2, 9, 30)
 SYSTEM = "You are an assistant that can call APIs. The present moment is Monday 2026-03-02 09:30."
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, Features, Json, List, Value
-from hub import Hub
-from hub_handler import TOKEN
+
+from support.hub_server import TOKEN, Hub
 
 PUSH = [sys.executable, "-c", "from toolloom.cli import main; main()", "push"]
 CARD = """---

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from waiting import until
 
+from support.waiting import until
 from toolloom.llm import Gateway, Model, Reply, Request
 from toolloom.llm.batch import Pace
 from toolloom.llm.cache import BATCHES

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from spoiling import (
+from support.mutations import (
     Mutation,
     api_calls,
     block,
@@ -24,7 +24,6 @@ from spoiling import (
     with_request,
     without,
 )
-
 from toolloom.schemas import Dialogue, Reason, Scenario
 
 # -- Calls ----------------------------------------------------------------------------------------

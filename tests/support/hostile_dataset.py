@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import grown
-import toys
-
+from support import finished_runs, toys
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
@@ -86,18 +84,18 @@ def rejected(number: int, text: str) -> Rejected:
 def dataset(outputs: Path) -> Version:
     """A version with every text as a sample, a rejected record, a template and an instruction."""
     texts = [*enumerate(TEXTS)]
-    template = grown.template(toys.sample())
+    template = finished_runs.template(toys.sample())
     levels = [
-        grown.instruction(level, f"h{number}", text=text)
+        finished_runs.instruction(level, f"h{number}", text=text)
         for number, text in texts
         for level in (Granularity.STATEMENT, Granularity.HYBRID)
     ]
     recipe = toys.recipe(name="hostile", description=TEXTS[1])
-    run = grown.run(
+    run = finished_runs.run(
         outputs,
         recipe,
         [toys.sample(), *(sample(number, text) for number, text in texts)],
-        [grown.expansion(template)],
+        [finished_runs.expansion(template)],
         levels,
         [rejected(number, text) for number, text in texts],
     )

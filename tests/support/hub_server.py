@@ -1,4 +1,9 @@
-"""Requests to the loopback Hub: their routes, and how each is answered or refused."""
+"""A Hugging Face Hub on the loopback: the parts of its HTTP API that a push and a load use.
+
+Repositories are in memory. Files of `.parquet` go through LFS, whose store checks their SHA-256;
+what a request must not do (a foreign token, a blob that is not there, an old parent) is refused
+with the Hub's statuses. `fail` makes it misbehave.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,146 @@ import json
 import re
 import socket
 import struct
-from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from hub_repo import Blob, Repo
 
-if TYPE_CHECKING:
-    from hub import Hub
+@dataclass
+class Fault:
+    """What goes wrong with the next requests of a kind."""
+
+    kind: str
+    times: int
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: str = ""
+    reset: bool = False  # the connection, before the request was read
+    lost: bool = False  # the answer, after the work was done
+    held: threading.Event | None = None  # until this is set
+
+
+class Hub:
+    """The state, and what the tests say to it and read of it."""
+
+    def __init__(self, part_size: int = 5_000_000) -> None:
+        self.repos: dict[str, Repo] = {}
+        self.part_size = part_size  # larger files are uploaded in parts
+        self.asked: list[str] = []  # the kinds of requests, in order
+        self.leaked: list[str] = []  # requests to the store that carried the token
+        self.faults: list[Fault] = []
+        self.reached = threading.Event()  # a fault with `held` is in effect
+        self.url = ""
+        self.lock = threading.RLock()
+
+    def fail(self, kind: str, times: int = 1, **how: Any) -> None:
+        self.faults.append(Fault(kind, times, **how))
+
+    def take_fault(self, kind: str) -> Fault | None:
+        with self.lock:
+            for fault in self.faults:
+                if fault.kind == kind and fault.times:
+                    fault.times -= 1
+                    return fault
+        return None
+
+    def make(self, name: str, private: bool = True) -> Repo:
+        repo = self.repos[name] = Repo(private)
+        repo.commit("initial commit", {".gitattributes": Blob(ATTRIBUTES)})
+        return repo
+
+    def counts(self) -> Counter[str]:
+        """How many requests of each kind came since the last time."""
+        asked, self.asked = self.asked, []
+        return Counter(asked)
+
+    @contextmanager
+    def serve(self) -> Iterator[Hub]:
+        handler = type("Bound", (Handler,), {"hub": self})
+        server = Quiet(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield self
+        finally:
+            for fault in self.faults:
+                if fault.held:
+                    fault.held.set()
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+
+class Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients may be killed."""
+
+
+ATTRIBUTES = b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A file of a commit: its content, or the hash of what LFS holds."""
+
+    content: bytes
+    lfs: bool = False
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def oid(self) -> str:
+        text = f"lfs {self.sha256}".encode() if self.lfs else self.content
+        return hashlib.sha1(b"blob %d\0" % len(text) + text).hexdigest()
+
+    def entry(self, path: str) -> dict[str, Any]:
+        made: dict[str, Any] = {"type": "file", "path": path, "size": len(self.content)}
+        made["oid"] = self.oid
+        if self.lfs:
+            made["lfs"] = {"oid": self.sha256, "size": len(self.content), "pointerSize": 130}
+        return made
+
+
+@dataclass
+class Repo:
+    private: bool
+    commits: list[tuple[str, str, dict[str, Blob]]] = field(default_factory=list)
+    tags: dict[str, str] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)  # of LFS, by SHA-256
+    parts: dict[tuple[str, int], bytes] = field(default_factory=dict)
+
+    def commit(self, title: str, files: dict[str, Blob]) -> str:
+        oid = hashlib.sha1(f"{len(self.commits)} {title}".encode()).hexdigest()
+        self.commits.append((oid, title, files))
+        return oid
+
+    @property
+    def head(self) -> str:
+        return self.commits[-1][0]
+
+    @property
+    def titles(self) -> list[str]:
+        return [title for _, title, _ in self.commits]
+
+    def files(self, revision: str = "main") -> dict[str, Blob] | None:
+        oid = self.head if revision == "main" else self.tags.get(revision, revision)
+        return next((files for known, _, files in self.commits if known == oid), None)
+
+    def contents(self, revision: str = "main") -> dict[str, bytes]:
+        """All files but the Hub's own."""
+        found = self.files(revision) or {}
+        return {path: b.content for path, b in found.items() if path != ".gitattributes"}
+
 
 TOKEN = "hf_loopbackTokenOfTheTests0123456789"
 PAGE = 7  # entries of a tree in one answer

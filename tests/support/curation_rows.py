@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import toys
-
+from support import toys
 from toolloom.pipeline.stage import Sifted, Sifting
 from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
 from toolloom.schemas import (

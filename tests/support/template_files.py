@@ -13,7 +13,7 @@ from toolloom.pipeline.dataset.unfolding.mould import Mould
 from toolloom.pipeline.templates.written.files import Given, load_templates
 from toolloom.schemas import Api, Template, TemplateFileError
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "recipes" / "templates"
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from waiting import come_to_rest
+from support.waiting import come_to_rest
 
 TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
 FAKE = [sys.executable, "-m", "toolloom.llm.fake", "--port=0", "--latency=0.05"]

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import toys
 from fsspec.implementations.memory import MemoryFileSystem
 
+from support import toys
 from toolloom.pipeline.runner import Made, make_dataset
 
 MEMORY = MemoryFileSystem()

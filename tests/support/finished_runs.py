@@ -1,4 +1,5 @@
-"""Small templates, expansions and instructions made by hand, and finished runs that hold them."""
+"""Finished runs of records made by hand (samples, templates, expansions, instructions), and the
+versions that are published of them."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import toys
-
+from support import toys
+from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import PlannedStage, RunFolder
@@ -124,3 +125,21 @@ def run(
         files.write_shard(0, lines, map(record_line, fallen), Use())
         files.finish(1, stage.writes, None)
     return folder
+
+
+def finished_run(
+    outputs: Path, samples: list[Sample], rejected: list[Rejected] | None = None, **changes: Any
+) -> RunFolder:
+    """A run of one stage with the records given."""
+    recipe = toys.recipe(**changes)
+    folder = RunFolder(outputs / "runs" / recipe.run_id)
+    folder.open(recipe, [PlannedStage.of(toys.TESTED)])
+    folder.stage("tested").write_shard(
+        0, map(record_line, samples), map(record_line, rejected or []), Use()
+    )
+    folder.stage("tested").finish(1, Sample, None)
+    return folder
+
+
+def published(tmp_path: Path, *samples: Sample) -> Published:
+    return publish(finished_run(tmp_path, list(samples)), tmp_path)

@@ -8,8 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import toys
-
+from support import toys
 from toolloom.llm import FakeServer
 from toolloom.pipeline.cluster import worker
 from toolloom.pipeline.cluster.order import Done, Order

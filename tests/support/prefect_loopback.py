@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from waiting import wait_for
 
+from support.waiting import wait_for
 from toolloom.llm import FakeServer
 
 PREFECT = [sys.executable, "-m", "prefect"]

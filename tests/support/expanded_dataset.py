@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import toys
-
+from support import toys
 from toolloom.pipeline.stage import Sifted, Sifting
 from toolloom.pipeline.store.files import Rows, record_line, to_line, to_text, write_lines
 from toolloom.schemas import (

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from spoiling import (
+from support.mutations import (
     Mutation,
     api_calls,
     response_of,
@@ -17,7 +17,6 @@ from spoiling import (
     with_request,
     without,
 )
-
 from toolloom.schemas import Dialogue, Message, Reason, Scenario
 
 # -- Answers ----------------------------------------------------------------------------------------
