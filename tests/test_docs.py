@@ -26,7 +26,8 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 RECIPE_PAGE = ROOT / "docs" / "recipe.md"
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SETUP = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = SETUP["project"]
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", Any: "anything"}
 TOLD_ELSEWHERE = {"search.embeddings", "regenerate", "extend"}  # as `model`; or by commands
 LIMITS = (
@@ -248,7 +249,8 @@ def test_the_tree_names_every_room() -> None:
 
 def test_every_dependency_has_its_reason() -> None:
     """docs/dependencies.md has a line for each direct dependency, and for no other."""
-    named = chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+    sections = (PROJECT["optional-dependencies"], SETUP["dependency-groups"])
+    named = chain(PROJECT["dependencies"], *chain(*(one.values() for one in sections)))
     page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
     listed = set(table_cells(page))
     assert listed == {re.split(r"[\[<>=!~; ]", line)[0] for line in named}
