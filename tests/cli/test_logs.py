@@ -13,7 +13,7 @@ from support import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.cli.logs import as_json, as_text
+from toolloom.cli.console import as_json, as_text
 from toolloom.llm.log import note
 from toolloom.pipeline import runner
 from toolloom.pipeline.stage import Context, Outcome, Stage

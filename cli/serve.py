@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from toolloom.cli import stopping
+from toolloom.cli import signals
 from toolloom.cli.cache import CacheAt
 from toolloom.cli.console import HERE, Outputs, say
-from toolloom.cli.runs import RecipePath
+from toolloom.cli.run import RecipePath
 
 
 def serve(
@@ -51,4 +51,4 @@ def serve(
         name or chosen.name, parameters(recipe, shown(outputs.absolute())), cron, timezone
     )
     deployment.check()
-    stopping.run(deployment.serve(flows.grow, say))
+    signals.run(deployment.serve(flows.grow, say))

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
-from toolloom.cli.logs import tell
+from toolloom.cli.console import tell
 
 T = TypeVar("T")
 

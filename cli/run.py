@@ -1,4 +1,4 @@
-"""The commands that judge recipes and make runs, and what all that make runs share."""
+"""The commands that judge recipes, forecast and make runs, and what all that make runs share."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toolloom.cli import logs, stopping
+from toolloom.cli import signals
 from toolloom.cli.cache import CacheAt
 from toolloom.cli.console import (
     HERE,
     NOTHING_ACCEPTED,
+    Level,
     Outputs,
     complain,
     console_on,
+    reopen_log,
     say,
     shown,
+    start_log,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +59,7 @@ LogJson = Annotated[
     typer.Option("--log-json", help="Progress and log as JSON, an object a line, on stderr."),
 ]
 LogLevel = Annotated[
-    logs.Level | None,
+    Level | None,
     typer.Option(help="Least of what is logged: `warning`, or `info` with --log-json."),
 ]
 
@@ -104,7 +107,7 @@ def preview(
 
     chosen = load_recipe(recipe, seed=seed)
     with watched(chosen, log_json, log_level) as watch:
-        seen = stopping.run(runner.preview(chosen, n, progress=watch))
+        seen = signals.run(runner.preview(chosen, n, progress=watch))
     for row in seen.rejected:
         say(terminal.rejected_view(row.model_dump(mode="json")), "")
     for sample in seen.samples:
@@ -114,6 +117,41 @@ def preview(
     say(f"{len(seen.samples)} accepted (shown last), {len(seen.rejected)} rejected.")
     if not seen.samples:
         raise typer.Exit(NOTHING_ACCEPTED)
+
+
+def estimate(
+    recipe: RecipePath,
+    n: Annotated[int, typer.Option("-n", min=1, max=1000, help="Queries in the sample.")] = 12,
+    seed: Seed = None,
+    outputs: Outputs = HERE,
+    cache: CacheAt = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the forecast there too.")
+    ] = None,
+) -> None:
+    """Forecast requests, tokens and cost of a run, stage by stage, from a small sample of it.
+
+    The sample asks the recipe's models, within its budget. Its answers stay in the response
+    cache: a second forecast costs nothing.
+
+    Example: `toolloom estimate recipes/loopback.yaml -n 24`
+    """
+    from toolloom.pipeline import estimate as forecasts
+    from toolloom.pipeline.pages.progress import Screen
+    from toolloom.pipeline.pages.screens.estimate import forecast_view
+    from toolloom.pipeline.store.files import write_lines
+    from toolloom.schemas import load_recipe
+
+    chosen = load_recipe(recipe, seed=seed)
+    console = console_on(sys.stderr)
+    start_log(console, None, json_lines=False, recipe=chosen)
+    with Screen(console) as progress:
+        made = signals.run(
+            forecasts.estimate(chosen, n, outputs=outputs, cache=cache, progress=progress)
+        )
+    say(forecast_view(made))
+    if json_file:
+        write_lines(json_file, [made.model_dump_json(indent=2).encode() + b"\n"])
 
 
 def run(
@@ -157,19 +195,19 @@ def run(
     end(made, outputs)
 
 
-def watched(recipe: Recipe, log_json: bool, log_level: logs.Level | None) -> Watch:
+def watched(recipe: Recipe, log_json: bool, log_level: Level | None) -> Watch:
     """The run's progress, with its log beside it."""
     from toolloom.pipeline.pages.progress import Journal, Screen
 
     console = console_on(sys.stderr)
-    logs.start(console, log_level, json_lines=log_json, recipe=recipe)
+    start_log(console, log_level, json_lines=log_json, recipe=recipe)
     return Journal() if log_json else Screen(console)
 
 
 def run_here(recipe: Recipe, outputs: Path, watch: Watch, cache: str | None) -> Made:
     from toolloom.pipeline import runner
 
-    return stopping.run(runner.make_dataset(recipe, outputs=outputs, progress=watch, cache=cache))
+    return signals.run(runner.make_dataset(recipe, outputs=outputs, progress=watch, cache=cache))
 
 
 @dataclass(frozen=True)
@@ -182,7 +220,7 @@ class Way:
     address: str | None
     cache: str | None
     log_json: bool
-    log_level: logs.Level | None
+    log_level: Level | None
 
 
 def follow(flow: str, planned: Recipe, task: str, way: Way, **asked: Any) -> Made:
@@ -242,7 +280,7 @@ def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -
     began = time.monotonic()
 
     def begun() -> None:
-        stopping.listen()  # Prefect has taken SIGTERM for itself
+        signals.listen()  # Prefect has taken SIGTERM for itself
         seconds = time.monotonic() - began
         message = f"Prefect took {seconds:.1f} s to start; `--engine local` does without."
         watch.say("engine", message, seconds=round(seconds, 1))
@@ -254,8 +292,8 @@ def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -
     )
     from toolloom import flows
 
-    logs.open_again()  # Prefect has put handlers of its own in place
-    return stopping.run(work(flows))
+    reopen_log()  # Prefect has put handlers of its own in place
+    return signals.run(work(flows))
 
 
 def end(made: Made, outputs: Path, advice: str = "") -> None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from toolloom.cli import templates as written
 from toolloom.cli.cache import CacheAt
-from toolloom.cli.console import HERE, Outputs, known
-from toolloom.cli.runs import Address, Engine, LogJson, LogLevel, Way, end, follow
+from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, known, say
+from toolloom.cli.run import Address, Engine, LogJson, LogLevel, Way, end, follow
 
 if TYPE_CHECKING:
     from toolloom.pipeline.runner import Made
-    from toolloom.schemas import Recipe
+    from toolloom.schemas import Recipe, Rejected, Template
+
 
 HELP = "Add rows of templates to a dataset, or preview what written templates make."
 DATASET = "dataset"  # the command that is meant where none is named
@@ -211,4 +211,64 @@ def _add(command: str, planned: Recipe, task: str, way: Way) -> Made:
     return follow(command, planned, f"{task}, for {to}", way, plan=plan.model_dump(mode="json"))
 
 
-app.command()(written.preview)
+SHOWN = 10  # templates mined of a dataset
+
+
+@app.command()
+def preview(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="PATH", help="Files of templates, or folders of them."),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER|NAME[/VERSION]",
+            help="Take the APIs of this dataset; without a PATH, its samples become templates.",
+        ),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=1, max=100, help="Rows of each template.")] = 3,
+    seed: Annotated[int, typer.Option(help="Values are drawn by it.")] = 0,
+    outputs: Outputs = HERE,
+) -> None:
+    """Check files of templates, and show what they would make: values, and a few rows, checked.
+
+    Writes nothing and asks no model. Exit code 1 if no row of a template passes the certain
+    checks, 2 if there is a mistake in a file.
+
+    Examples: `toolloom expand preview recipes/templates/household.yaml`,
+    `toolloom expand preview --dataset quickstart`
+    """
+    from toolloom.pipeline.pages.screens.templates import preview_view, totals_text
+    from toolloom.pipeline.templates.written import preview as previews
+    from toolloom.schemas import NothingFound
+
+    if not paths and dataset is None:
+        raise NothingFound("There is nothing to preview: name a PATH, or a dataset with --dataset.")
+    templates, refused = _templates(paths or [], dataset, seed, outputs)
+    shown = [
+        previews.preview(each, n, seed) for each in (templates if paths else templates[:SHOWN])
+    ]
+    for each in shown:
+        say(preview_view(each), "")
+    say(totals_text(shown, len(templates), refused))
+    if not shown or any(each.fails for each in shown):
+        raise typer.Exit(NOTHING_ACCEPTED)
+
+
+def _templates(
+    paths: list[Path], dataset: str | None, seed: int, outputs: Path
+) -> tuple[list[Template], list[Rejected]]:
+    """The templates that are asked for, and the samples that make none."""
+    from toolloom.pipeline.store.version import find_version
+    from toolloom.pipeline.templates.written.files import Given, load_templates
+    from toolloom.pipeline.templates.written.preview import apis_of, mined
+    from toolloom.schemas import Rejected, Template
+
+    version = find_version(outputs, dataset) if dataset is not None else None
+    if not paths and version is not None:
+        found = mined(version)
+        made = [one for one in found if isinstance(one, Template)]
+        return made, [one for one in found if isinstance(one, Rejected)]
+    apis = apis_of(version) if version is not None else None
+    return load_templates(paths, Given(apis, seed=seed)), []

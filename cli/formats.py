@@ -1,14 +1,20 @@
-"""The commands that write datasets in trainers' forms, and check files in these forms."""
+"""The commands for forms of others: export a dataset, check such a file, audit data of others."""
 
 from __future__ import annotations
 
+import sys
+import time
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, complain, known, say
+from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, complain, known, say, tell
+
+if TYPE_CHECKING:
+    from toolloom.pipeline.formats.audit.audit import Report
 
 
 class Form(StrEnum):
@@ -119,3 +125,68 @@ def check_export(
     asked_for = bool(template) and "all" not in (template or ())
     if not checked.is_sound or (asked_for and checked.losses):
         raise typer.Exit(NOTHING_ACCEPTED)
+
+
+_EVERY = 5.0  # seconds between two lines of progress
+
+
+def audit(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON, JSON lines or Parquet, or a folder.")
+    ],
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="trl, openai, sharegpt, hermes, xlam, bfcl, api-bank or toolbench.",
+        ),
+    ],
+    n: Annotated[int, typer.Option("-n", min=0, max=1000, help="Examples of each reason.")] = 3,
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", metavar="FILE|-", help="Write the report there, or print it (-)."),
+    ] = None,
+    flagged: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write each flagged row there, a JSON object a line."),
+    ] = None,
+) -> None:
+    """Hold tool-use data that others made to the certain checks, and count what is wrong.
+
+    Ends with status 0 if nothing is found, 1 if something is, 2 if the file cannot be read.
+
+    Example: `toolloom audit train.jsonl --format openai --flagged flagged.jsonl`
+    """
+    from toolloom.pipeline.formats.audit import audit as audits
+    from toolloom.pipeline.formats.audit.writing import Lines, write_report
+    from toolloom.pipeline.pages.screens.audit import report_view
+
+    known("--format", format, [*audits.FORMATS])
+    report_path = Path(json_file) if json_file not in (None, "-") else None
+    with ExitStack() as stack:
+        lines = stack.enter_context(Lines(flagged, file)) if flagged else None
+        report = audits.audit(
+            file, format, examples=n, flag=lines.write if lines else None, tell=_Watch(sys.stderr)
+        )
+    if report_path:
+        write_report(report_path, report, file)
+    if json_file == "-":
+        sys.stdout.write(audits.dumped(report.as_json(), indent=2) + "\n")
+    else:
+        say(report_view(report))
+    if report.flagged:
+        raise typer.Exit(NOTHING_ACCEPTED)
+
+
+class _Watch:
+    """A line of progress now and then."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._next = time.monotonic() + _EVERY
+
+    def __call__(self, report: Report) -> None:
+        if report.rows % 50 or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _EVERY
+        tell(f"{report.rows:,} rows, {report.flagged:,} with findings", "progress")
