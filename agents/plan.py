@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from toolloom.pipeline.checks.transcript import known_functions
 from toolloom.schemas import API_SEARCH, Message, Observation, Query, Scenario
 
 
@@ -60,18 +61,6 @@ def _next(query: Query, name: str, found: dict[int, Observation]) -> int | None:
         if not done and query.api(intention.api).function == name:
             return index
     return None
-
-
-def known_functions(query: Query, messages: Sequence[Message]) -> list[str]:
-    """Functions the assistant may call now: the pool's, or those API Search has returned."""
-    if not query.ability.searches:
-        return [a.function for a in query.pool]
-    found = [API_SEARCH.function]
-    for message in messages:
-        if message.role == "tool" and message.name == API_SEARCH.function:
-            response = observation(message).response
-            found += [d["name"] for d in response or () if isinstance(d, dict) and "name" in d]
-    return list(dict.fromkeys(found))
 
 
 def observed(messages: Sequence[Message]) -> list[Any]:

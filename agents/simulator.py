@@ -13,12 +13,13 @@ from typing import Any
 from toolloom.agents import simulator_small as piecewise
 from toolloom.agents.execution_small import observe
 from toolloom.agents.outcome import Job, Outcome
-from toolloom.agents.plan import asks, known_functions, observation, transcript
+from toolloom.agents.plan import asks, observation, transcript
 from toolloom.agents.query import goals, moment, withheld
 from toolloom.agents.shapes import one, shape
 from toolloom.agents.wording import Fact, Senses, read_request
 from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
 from toolloom.pipeline.apis.execution.executor import Executed, World
+from toolloom.pipeline.checks.transcript import known_functions
 from toolloom.prompts import render
 from toolloom.schemas import (
     API_SEARCH,

@@ -17,15 +17,7 @@ from typing import Any, TypeAlias
 
 from toolloom.agents.choices import choices, nearest, offers, parts
 from toolloom.agents.ledger import Ledger
-from toolloom.agents.plan import (
-    Act,
-    Due,
-    due,
-    known_functions,
-    observed,
-    outcomes,
-    reference_values,
-)
+from toolloom.agents.plan import Act, Due, due, observed, outcomes, reference_values
 from toolloom.agents.results import told_by
 from toolloom.agents.shapes import one
 from toolloom.agents.wording import (
@@ -38,6 +30,7 @@ from toolloom.agents.wording import (
 )
 from toolloom.llm import Answer, Misfit, Model, Unusable, Usage, ask
 from toolloom.pipeline.apis.execution.executor import Search
+from toolloom.pipeline.checks.transcript import known_functions
 from toolloom.prompts import render
 from toolloom.schemas import (
     API_SEARCH,

@@ -18,12 +18,11 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from toolloom.pipeline.basis import known_line
-from toolloom.pipeline.regenerate import check_home
 from toolloom.pipeline.stage import Sifting, Stage
 from toolloom.pipeline.store.files import to_line, write_lines
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.stage_files import Use
-from toolloom.pipeline.store.version import PARTS, Version, find_version
+from toolloom.pipeline.store.version import PARTS, Version, check_home, find_version
 from toolloom.schemas import (
     Api,
     ExpansionPlan,

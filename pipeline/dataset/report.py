@@ -12,7 +12,8 @@ from pydantic import Field
 
 from toolloom.pipeline.dataset.coverage import Coverage, Covered
 from toolloom.pipeline.dataset.tallies import RowCounts, need_of
-from toolloom.pipeline.store.run import PlannedStage, RunFolder, begun_with, unfolded
+from toolloom.pipeline.dataset.unfolding import unfolded
+from toolloom.pipeline.store.run import PlannedStage, RunFolder, begun_with
 from toolloom.pipeline.store.stage_files import StageFolder, Use
 from toolloom.schemas import (
     AgentName,

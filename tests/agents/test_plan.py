@@ -5,16 +5,8 @@ from typing import Any
 
 import toys
 
-from toolloom.agents.plan import (
-    Act,
-    Due,
-    due,
-    known_functions,
-    observation,
-    outcomes,
-    reference_values,
-    transcript,
-)
+from toolloom.agents.plan import Act, Due, due, observation, outcomes, reference_values, transcript
+from toolloom.pipeline.checks.transcript import known_functions
 from toolloom.schemas import (
     Ability,
     Fault,

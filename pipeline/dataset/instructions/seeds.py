@@ -45,7 +45,9 @@ def _samples(given: Sifting) -> Iterator[JsonObject]:
     wanted = given.recipe.rewrite
     if not wanted or not wanted.expanded:
         return
-    from toolloom.pipeline.store.run import unfolded  # late: few recipes want rows rewritten
+    from toolloom.pipeline.dataset.unfolding import (
+        unfolded,  # late: few recipes want rows rewritten
+    )
 
     for _, expansion in given.earlier("expanded").objects():
         yield from unfolded(Expansion.model_validate(expansion), given.recipe.seed)
