@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from toolloom.llm.answer import Answer, Misfit, Unusable, Usage, ask
 from toolloom.llm.embeddings import Embedder
 from toolloom.llm.gateway import Gateway
 from toolloom.llm.local import LocalServer
@@ -13,18 +12,13 @@ if TYPE_CHECKING:
     from toolloom.llm.fake import FakeServer
 
 __all__ = [
-    "Answer",
     "Embedder",
     "FakeServer",
     "Gateway",
     "LocalServer",
-    "Misfit",
     "Model",
     "Reply",
     "Request",
-    "Unusable",
-    "Usage",
-    "ask",
 ]
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from toolloom.agents.outcome import Outcome
 from toolloom.llm import Gateway, Model
 from toolloom.pipeline.store.files import Rows
 from toolloom.pipeline.store.run import PlannedStage
-from toolloom.schemas import AgentName, Recipe, Record, Rejected
+from toolloom.schemas import AgentName, Outcome, Recipe, Record, Rejected
 
 if TYPE_CHECKING:  # a run opens them; reading a stage must not load numpy
     from toolloom.pipeline.apis.execution.session import Workshop

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import toys
 
 from toolloom.pipeline.dataset.unfolding import unfolded
-from toolloom.pipeline.stage import Context, Outcome, Sifted, Sifting, Stage
+from toolloom.pipeline.stage import Context, Sifted, Sifting, Stage
 from toolloom.pipeline.store.files import record_line
 from toolloom.schemas import (
     Choice,
@@ -16,6 +16,7 @@ from toolloom.schemas import (
     Granularity,
     Instruction,
     JsonObject,
+    Outcome,
     Reason,
     Record,
     Rejected,
@@ -24,7 +25,7 @@ from toolloom.schemas import (
     Step,
     Template,
 )
-from toolloom.schemas.split_plan import split_of
+from toolloom.schemas.splits import split_of
 from toolloom.schemas.template import marker
 
 CITIES = ("Zürich", "Bern", "Basel", "Genève", "Lugano")

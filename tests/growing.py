@@ -15,9 +15,9 @@ from toolloom.pipeline.curation import duplicates
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.regenerate import plan_growth
 from toolloom.pipeline.runner import Made, make_dataset
-from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.version import Version
-from toolloom.schemas import EndpointDown, Need, Query, Reason, Recipe, Sample
+from toolloom.schemas import EndpointDown, Need, Outcome, Query, Reason, Recipe, Sample
 
 PLAN = {"unseen": ["c1", "c2/t0"], "seen": ["c2", "c3", "c4", "c5"]}
 

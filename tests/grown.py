@@ -12,7 +12,6 @@ import toys
 from toolloom.pipeline.stage import Stage, planned_stage
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import (
     FINISH,
     Choice,
@@ -28,6 +27,7 @@ from toolloom.schemas import (
     Split,
     Tags,
     Template,
+    Usage,
     marker,
 )
 
@@ -121,6 +121,6 @@ def run(
         files = folder.stage(stage.name)
         fallen = rejected if stage is REWRITTEN else ()
         lines = map(record_line, made[stage.name])
-        files.write_shard(0, lines, map(record_line, fallen), Use())
+        files.write_shard(0, lines, map(record_line, fallen), Usage())
         files.finish(1, stage.writes, None)
     return folder

@@ -11,8 +11,7 @@ from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.stage_files import Use
-from toolloom.schemas import Rejected, Sample
+from toolloom.schemas import Rejected, Sample, Usage
 
 
 def finished_run(
@@ -23,7 +22,7 @@ def finished_run(
     folder = RunFolder(outputs / "runs" / recipe.run_id)
     folder.open(recipe, [planned_stage(toys.TESTED)])
     folder.stage("tested").write_shard(
-        0, map(record_line, samples), map(record_line, rejected or []), Use()
+        0, map(record_line, samples), map(record_line, rejected or []), Usage()
     )
     folder.stage("tested").finish(1, Sample, None)
     return folder

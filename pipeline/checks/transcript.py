@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
@@ -22,10 +22,19 @@ from toolloom.schemas import (
     Reason,
 )
 
-Found: TypeAlias = tuple[Reason, int | None, str]
-"""Reason, index of the message, and what is wrong."""
-Check: TypeAlias = Callable[[Dialogue], Iterator[Found]]
 T = TypeVar("T")
+
+
+class Fault(NamedTuple):
+    """What a check objects to: `turn` is the index of the message, where there is one."""
+
+    reason: Reason
+    turn: int | None
+    detail: str
+
+
+Check: TypeAlias = Callable[[T], Iterator[Fault]]
+"""A certain check of a dialogue, or of an instruction. Its name is stored with what it finds."""
 
 
 def once(view: Callable[[Dialogue], T]) -> Callable[[Dialogue], T]:

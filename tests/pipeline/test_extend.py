@@ -15,13 +15,14 @@ from toolloom.pipeline.dataset.unfolding import accepted
 from toolloom.pipeline.extend import is_expanded, parsed_plan, plan_extension
 from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.runner import Made, make_dataset, run
-from toolloom.pipeline.stage import Context, Outcome, Sifting, Stage
+from toolloom.pipeline.stage import Context, Sifting, Stage
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import (
     EndpointDown,
     ExpansionPlan,
     NothingFound,
+    Outcome,
     PublishError,
     Recipe,
     RecipeError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from toolloom.pipeline.checks.instructions.values import values_of
+from toolloom.pipeline.checks.tags import values_of
 from toolloom.pipeline.formats.toolbench_seeds import came, tree_seeds
 from toolloom.pipeline.stage import Sifting
 from toolloom.schemas import (
@@ -19,7 +19,7 @@ from toolloom.schemas import (
     Split,
     Step,
 )
-from toolloom.schemas.split_plan import split_of
+from toolloom.schemas.splits import split_of
 
 
 def draw_seeds(given: Sifting) -> Iterator[Seed | Rejected]:
