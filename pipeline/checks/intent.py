@@ -50,7 +50,8 @@ def _missing(dialogue: Dialogue, paired: Pairing, index: int) -> Fault:
     name = dialogue.query.api(wanted.api).function
     in_turn = [c for c in made(dialogue) if c.turn == wanted.turn and not c.is_search]
     reason = Reason.INTENT_MISMATCH if in_turn else Reason.NO_API_CALL
-    return reason, None, f"{name}({shown(wanted.arguments)}) of turn {wanted.turn} is never called"
+    detail = f"{name}({shown(wanted.arguments)}) of turn {wanted.turn} is never called"
+    return Fault(reason, None, detail)
 
 
 def dependent_calls(dialogue: Dialogue) -> Iterator[Fault]:

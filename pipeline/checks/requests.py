@@ -27,7 +27,7 @@ def _known(query: Query, intention: Intention) -> Iterator[tuple[str, Any, JsonO
     for name, value in intention.arguments.items():
         schema = known.get(name)
         if name not in intention.references and not fixed(value, schema):
-            yield Fault(name, value, named(name, schema))
+            yield name, value, named(name, schema)
 
 
 def _heard(dialogue: Dialogue, turn: int) -> str:
