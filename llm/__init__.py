@@ -12,7 +12,6 @@ Begin with `model.py`, where a request comes in; `cache.py` and `budget.py` are 
 
 from typing import TYPE_CHECKING, Any
 
-from toolloom.llm.answer import Answer, Misfit, Unusable, Usage, ask
 from toolloom.llm.embeddings import Embedder
 from toolloom.llm.gateway import Gateway
 from toolloom.llm.local import LocalServer
@@ -23,18 +22,13 @@ if TYPE_CHECKING:
     from toolloom.llm.fake import FakeServer
 
 __all__ = [
-    "Answer",
     "Embedder",
     "FakeServer",
     "Gateway",
     "LocalServer",
-    "Misfit",
     "Model",
     "Reply",
     "Request",
-    "Unusable",
-    "Usage",
-    "ask",
 ]
 
 

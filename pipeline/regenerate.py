@@ -14,12 +14,11 @@ from pydantic import ValidationError
 from toolloom.pipeline.basis import fallen
 from toolloom.pipeline.dataset.publish import came_to_nothing
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.version import Version, find_version, latest, open_version
+from toolloom.pipeline.store.version import Version, check_home, find_version, latest, open_version
 from toolloom.schemas import (
     ExpansionPlan,
     JsonObject,
     NothingFound,
-    PublishError,
     Recipe,
     RecipeError,
     Regeneration,
@@ -245,13 +244,3 @@ def _check(version: Version, outputs: Path, split: str) -> None:
             advice += "APIs of more tools and categories."
         raise NothingFound(f"{version.label} has no split {split!r}. {advice}")
     check_home(version, outputs)
-
-
-def check_home(version: Version, outputs: Path) -> None:
-    """Raises PublishError for a version that is not where its next one will be."""
-    home = outputs / "datasets" / version.name
-    if version.path.resolve().parent != home.resolve():
-        raise PublishError(
-            f"{version.path}: is not in {home}, where its next version would be. Copy it there, "
-            "or name the folder of outputs it is in with --outputs."
-        )

@@ -64,7 +64,7 @@ __all__ = [
 
 # Cheap first. A group is run only if the ones before it found nothing: what has no readable form
 # cannot be judged by its content.
-CHECKS: tuple[tuple[Check, ...], ...] = (
+CHECKS: tuple[tuple[Check[Dialogue], ...], ...] = (
     (plain_values, bearable_lengths),
     (message_order, answered_calls, readable_calls, spoken_calls),
     (
@@ -90,7 +90,7 @@ CHECKS: tuple[tuple[Check, ...], ...] = (
 
 
 def inspect(
-    dialogue: Dialogue, checks: tuple[tuple[Check, ...], ...] = CHECKS
+    dialogue: Dialogue, checks: tuple[tuple[Check[Dialogue], ...], ...] = CHECKS
 ) -> tuple[Finding, ...]:
     """Every fault the certain checks find, in the order of `checks`; none: all is well.
 

@@ -19,9 +19,8 @@ from typing import TextIO
 
 from toolloom.llm.advisory import advisory_lock
 from toolloom.llm.cache import address
-from toolloom.pipeline.regenerate import check_home
 from toolloom.pipeline.store.files import explain
-from toolloom.pipeline.store.version import find_version
+from toolloom.pipeline.store.version import check_home, find_version
 from toolloom.schemas import Busy, NothingFound
 
 FILE = ".held"

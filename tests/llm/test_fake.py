@@ -18,7 +18,8 @@ import jsonschema
 import pytest
 from support.waiting import come_to_rest, until
 
-from toolloom.llm import FakeServer, ask
+from toolloom.agents.ask import ask
+from toolloom.llm import FakeServer
 from toolloom.llm.fake import Failure
 from toolloom.llm.fake_limits import Dice, duration
 

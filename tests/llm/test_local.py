@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from toolloom.llm import Gateway, LocalServer, ask
+from toolloom.agents.ask import ask
+from toolloom.llm import Gateway, LocalServer
 from toolloom.prompts import Prompt
 from toolloom.schemas import Endpoint, EndpointError
 

@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 from toolloom.cli import app
 from toolloom.pipeline.dataset.verify import place_of, verify
 from toolloom.pipeline.runner import Made, make_dataset
-from toolloom.pipeline.stage import Context, Outcome
+from toolloom.pipeline.stage import Context
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.version import find_version
-from toolloom.schemas import Query, StoreError
+from toolloom.schemas import Outcome, Query, StoreError
 
 Machine = Callable[[], Path]
 

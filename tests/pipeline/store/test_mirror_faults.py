@@ -16,9 +16,9 @@ from support.memory_store import MEMORY, drop, put, run, there
 
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import locked, write_lines
-from toolloom.pipeline.store.stage_files import StageFolder, Use
+from toolloom.pipeline.store.stage_files import StageFolder
 from toolloom.pipeline.store.version import find_version
-from toolloom.schemas import StoreError
+from toolloom.schemas import StoreError, Usage
 
 RUN, SHARD = Path("runs", "toy-1"), "runs/toy-1/queries/shards/00000"
 TABLE = "sft/train-00000-of-00001.parquet"
@@ -40,7 +40,7 @@ def test_a_shard_whose_marker_was_not_pushed_stays(url: str, machine: Any) -> No
     outputs = machine("a", url)
     stage = StageFolder(outputs / RUN / "queries")
     with locked(outputs / RUN):
-        stage.write_shard(0, [b"{}\n"], [], Use())
+        stage.write_shard(0, [b"{}\n"], [], Usage())
     forget(outputs, f"{SHARD}.done")
     with locked(machine("a", url) / RUN):
         assert list((outputs / f"{SHARD}.accepted.jsonl").read_bytes()) == list(b"{}\n")
@@ -67,7 +67,7 @@ def test_files_of_another_machine_are_not_taken_for_those_of_the_marker(
     first, second = machine("a", url), machine("b", url)
     for outputs, text in ((first, b'"mine"\n'), (second, b'"hers"\n')):
         with locked(outputs / RUN):
-            StageFolder(outputs / RUN / "queries").write_shard(0, [text], [], Use())
+            StageFolder(outputs / RUN / "queries").write_shard(0, [text], [], Usage())
             if outputs == first:
                 mirror.push(outputs / RUN)
         if outputs == first:

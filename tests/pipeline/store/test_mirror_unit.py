@@ -18,9 +18,9 @@ from toolloom.pipeline.store.files import locked, write_lines
 from toolloom.pipeline.store.mirror_names import whole
 from toolloom.pipeline.store.remote import Seen
 from toolloom.pipeline.store.run import RunFolder, find_run
-from toolloom.pipeline.store.stage_files import StageFolder, Use
+from toolloom.pipeline.store.stage_files import StageFolder
 from toolloom.pipeline.store.version import find_version, numbers
-from toolloom.schemas import StoreError
+from toolloom.schemas import StoreError, Usage
 
 
 def test_what_lacks_its_marker_is_not_there() -> None:
@@ -38,9 +38,9 @@ def test_shards_are_pushed_while_the_run_is_held(url: str, machine: Any) -> None
     folder = RunFolder(machine("a", url) / "runs" / "toy-1")
     stage = folder.stage("queries")
     with folder.locked():
-        stage.write_shard(0, [b"{}\n"], [], Use())
+        stage.write_shard(0, [b"{}\n"], [], Usage())
         wait_for(lambda: "runs/toy-1/queries/shards/00000.done" in there(url), "it is pushed")
-        stage.write_shard(1, [], [], Use())
+        stage.write_shard(1, [], [], Usage())
     assert len([name for name in there(url) if "/shards/" in name]) == 6
 
 
@@ -202,7 +202,7 @@ def test_a_slow_store_does_not_hold_up_the_work(machine: Any) -> None:
         folder = RunFolder(outputs / "runs" / "toy-1")
         async with folder.held():
             for index in range(3):
-                folder.stage("queries").write_shard(index, [b"{}\n"], [], Use())
+                folder.stage("queries").write_shard(index, [b"{}\n"], [], Usage())
                 await asyncio.sleep(0.05)
         turning.cancel()
 

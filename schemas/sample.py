@@ -1,14 +1,15 @@
-"""Why a record is accepted or rejected."""
+"""Samples, and why a record is accepted or rejected."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from pydantic import Field
 
-from toolloom.schemas.base import JsonObject, Record
+from toolloom.schemas.base import JsonObject, Provenance, Record
 from toolloom.schemas.dialogue import Dialogue
-from toolloom.schemas.provenance import Provenance
 
 
 class Reason(StrEnum):
@@ -190,3 +191,42 @@ class Rejected(Record):
     record: JsonObject = Field(description="The record as far as it came.")
     raw: tuple[str, ...] = Field(default=(), description="The model's raw responses, in order.")
     provenance: tuple[Provenance, ...] = Field(default=(), description="How it was made.")
+
+    @classmethod
+    def of(
+        cls,
+        record: Record | JsonObject,
+        stage: str,
+        why: Reason | Sequence[Finding],
+        detail: str = "",
+        *,
+        id: str,
+        agent: str = "",
+        raw: Sequence[str] = (),
+        provenance: Sequence[Provenance] = (),
+    ) -> Rejected:
+        """`record` with why it goes no further: a reason with its `detail`, or all findings, of
+        which the first tells both."""
+        if isinstance(why, Reason):
+            reason, findings = why, tuple[Finding, ...]()
+        else:
+            reason, detail, findings = why[0].reason, why[0].detail, tuple(why)
+        return cls(
+            id=id,
+            stage=stage,
+            agent=agent,
+            reason=reason,
+            detail=detail,
+            findings=findings,
+            record=record.model_dump(mode="json") if isinstance(record, Record) else record,
+            raw=tuple(raw),
+            provenance=tuple(provenance),
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one record, or of all records of a stage: each ends in one of the two."""
+
+    accepted: tuple[Record, ...] = ()
+    rejected: tuple[Rejected, ...] = ()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.agents.likeness import twin
+from toolloom.agents.wording import twin
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from toolloom.agents.ledger import Ledger
-from toolloom.agents.shapes import one
-from toolloom.llm import Answer, Misfit, Model, ask
+from toolloom.agents.ask import Answer, BadAnswer, Costs, ask, one
+from toolloom.llm import Model
 from toolloom.prompts import render
 from toolloom.schemas import Api, FunctionCall, JsonObject, Reason, seed_for
 
@@ -26,13 +25,13 @@ UNKNOWN: JsonObject = {
 async def observe(api: Api, call: FunctionCall, model: Model, seed: int) -> Answer[Any]:
     """A response of the API's return schema, each scalar a question and held to its schema."""
     wanted = api.returns if api.returns and sketch(api.returns) else UNKNOWN
-    places, ledger = sketch(wanted), Ledger()
-    values = await ledger.take_all(
+    places, costs = sketch(wanted), Costs()
+    values = await costs.take_all(
         _scalar(api, call, path, schema, model, seed_for(seed, api.function, *path))
         for path, schema in places
     )
     found = dict(zip((path for path, _ in places), values, strict=True))
-    return ledger.answer(_built(wanted, (), found))
+    return costs.answer(_built(wanted, (), found))
 
 
 def sketch(schema: JsonObject) -> list[tuple[Path, JsonObject]]:
@@ -149,14 +148,14 @@ def _bounds(schema: JsonObject) -> JsonObject:
 
 
 def read_field(answer: Any) -> Any:
-    """A field's value. Raises Misfit for a rambling text or a number beyond reason."""
+    """A field's value. Raises BadAnswer for a rambling text or a number beyond reason."""
     value = answer["value"]
     if isinstance(value, str):
         parts = value.lower().split()
         if not parts or len(parts) > 5 or len(set(parts)) < len(parts):
-            raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{value[:60]}» is no short value.")
+            raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"«{value[:60]}» is no short value.")
     if isinstance(value, float):
         value = round(value, 2)
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) > 10**6:
-        raise Misfit(Reason.UNUSABLE_RESPONSE, f"{value} is beyond reason.")
+        raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"{value} is beyond reason.")
     return value

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import time
 from pathlib import Path
 from typing import Any
@@ -7,9 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.pipeline.checks.instructions import checks
-from toolloom.pipeline.checks.instructions.names import spoken_tags
-from toolloom.pipeline.checks.instructions.statements import statements
+from toolloom.pipeline.checks import instructions as checks
+from toolloom.pipeline.checks.instructions import invented, strangers
+from toolloom.pipeline.checks.statements import statements
+from toolloom.pipeline.checks.tags import Known, spoken_tags
 from toolloom.schemas import Api, Granularity, JsonObject, Reason, Seed, Split, Step
 
 REWRITES = yaml.safe_load((Path(__file__).parent / "rewrites.yaml").read_text())
@@ -47,7 +50,7 @@ def reasons(row: dict[str, Any]) -> list[str]:
     others = {Granularity.HYBRID: known.hybrid}
     if "statement" in row:
         others[Granularity.STATEMENT] = row["statement"]
-    found = checks.faults(known, Granularity(row["level"]), row["text"], others)
+    found = checks.inspect_level(known, Granularity(row["level"]), row["text"], others)
     return [f.reason.value for f in found]
 
 
@@ -81,8 +84,8 @@ def test_statements_of_good_rewrites_are_statements(row: dict[str, Any]) -> None
 def test_the_full_request_stays_as_it_is() -> None:
     """The hybrid level is what the user said, whatever it says."""
     known = seed("refund")
-    assert checks.faults(known, Granularity.HYBRID, known.hybrid, {}) == ()
-    (found,) = checks.faults(known, Granularity.HYBRID, "Something else.", {})
+    assert checks.inspect_level(known, Granularity.HYBRID, known.hybrid, {}) == ()
+    (found,) = checks.inspect_level(known, Granularity.HYBRID, "Something else.", {})
     assert found.reason is Reason.STATEMENT_NOT_CONTAINED
 
 
@@ -99,7 +102,7 @@ def test_a_finer_name_made_of_a_coarser_one_tells_nothing() -> None:
     known = Seed(id="x", split=Split.TRAIN, hybrid="I'm off to Bern. Rain?", steps=steps)
     others = {Granularity.STATEMENT: "I'm off to Bern."}
     text = "I'm off to Bern. Please get Weather from the Weather tools."
-    assert checks.faults(known, Granularity.CATEGORY, text, others) == ()
+    assert checks.inspect_level(known, Granularity.CATEGORY, text, others) == ()
 
 
 def test_values_that_the_statement_says_may_stay() -> None:
@@ -125,7 +128,7 @@ def test_choices_of_a_schema_are_no_situation() -> None:
     )
     for offered, expected in ((free, []), (listed, [Reason.SAYS_TOO_MUCH])):
         known = made.model_copy(update={"pool": (offered,)})
-        found = checks.faults(known, Granularity.STATEMENT, text, {})
+        found = checks.inspect_level(known, Granularity.STATEMENT, text, {})
         assert [f.reason for f in found] == expected
 
 
@@ -155,14 +158,14 @@ def test_checks_are_those_the_rewriter_is_given() -> None:
     """The agent asks for statements, names and faults through one value."""
     known = seed("lisbon")
     assert checks.CHECKS.spoken(known, Granularity.TOOL) == ("Hotel Finder", "Skycast")
-    assert checks.CHECKS.spoken is spoken_tags and checks.CHECKS.faults is checks.faults
+    assert checks.CHECKS.spoken is spoken_tags and checks.CHECKS.faults is checks.inspect_level
 
 
 @given(st.text(max_size=300), st.sampled_from(Granularity), st.text(max_size=100))
 def test_no_text_makes_a_check_raise(text: str, level: Granularity, statement: str) -> None:
     """What a model writes is judged, whatever it is."""
     others = {Granularity.STATEMENT: statement}
-    assert isinstance(checks.faults(seed("payday"), level, text, others), tuple)
+    assert isinstance(checks.inspect_level(seed("payday"), level, text, others), tuple)
 
 
 @given(
@@ -176,7 +179,7 @@ def test_no_seed_makes_a_check_raise(names: list[str], text: str, values: list[s
     step = Step(category=category, tool=tool, api=name, function=function)
     known = Seed(id="x", split=Split.TRAIN, hybrid=text, steps=(step,), values=tuple(values))
     for level in Granularity:
-        checks.faults(known, level, f"{text} {tool}", {Granularity.STATEMENT: text[:50]})
+        checks.inspect_level(known, level, f"{text} {tool}", {Granularity.STATEMENT: text[:50]})
 
 
 @pytest.mark.parametrize("unit", ["a", "Get ", "get_order_status ", "«", "1.", "A-", "I am ", "'"])
@@ -190,7 +193,7 @@ def test_long_texts_are_checked_in_linear_time(unit: str) -> None:
         long = known.model_copy(update={"hybrid": text})
         statements(long)
         for level in Granularity:
-            checks.faults(long, level, text, {Granularity.STATEMENT: text[:1_000]})
+            checks.inspect_level(long, level, text, {Granularity.STATEMENT: text[:1_000]})
         return time.perf_counter() - begin
 
     seconds(50)
@@ -206,9 +209,9 @@ def test_a_name_within_another_name_is_not_named() -> None:
     known = Seed(id="x", split=Split.TRAIN, hybrid="I run a firm. Tell me all.", steps=steps)
     others = {Granularity.STATEMENT: "I run a firm."}
     text = "I run a firm. Look it up with Get Finance Company Profile."
-    (found,) = checks.faults(known, Granularity.API, text, others)
+    (found,) = checks.inspect_level(known, Granularity.API, text, others)
     assert found.reason is Reason.TAG_NOT_NAMED and "«Get Finance»" in found.detail
-    assert not checks.faults(known, Granularity.API, f"{text} And Get Finance.", others)
+    assert not checks.inspect_level(known, Granularity.API, f"{text} And Get Finance.", others)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +230,7 @@ def test_a_statement_is_no_middle_and_no_half_of_a_sentence(
     step = Step(category="Health", tool="Fit", api="plan", function="plan")
     hybrid = "I doubt that I am fit enough. Also, my left knee hurts. I would like my coach to be told at 7."
     known = Seed(id="x", split=Split.TRAIN, hybrid=hybrid, steps=(step,), values=("7",))
-    found = checks.faults(known, Granularity.STATEMENT, text, {})
+    found = checks.inspect_level(known, Granularity.STATEMENT, text, {})
     assert [f.reason for f in found] == ([reason] if reason else [])
 
 
@@ -266,3 +269,45 @@ def test_names_and_values_in_other_forms(
     text = f"{statement[name]} {request_}"
     row = {"seed": name, "level": level, "statement": statement[name], "text": text}
     assert set(reasons(row)) == {expected}
+
+
+STEP = Step(category="Books", tool="city_library", api="search-shelf", function="search_shelf")
+SEED = Seed(
+    id="x",
+    split=Split.TRAIN,
+    hybrid="Our club in Altona meets on 12 May. Get «The Lake» from iTunes by 10:30.",
+    steps=(STEP,),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Find something for 12 May by 10:30 in Altona.", []),
+        ("Find something for 13 May.", ["13"]),
+        ("Find \"the lake\" or 'The Sea'.", ["The Sea", "Sea"]),
+        ("Tell Jensen. Then ask OpenAI.", ["Jensen", "OpenAI"]),
+        ("Use Books tools, or ask the Library API via iTunes.", ["Library"]),
+        ("I'm in a hurry, OK? Get a PDF.", []),
+    ],
+)
+def test_what_the_request_does_not_say_is_invented(text: str, expected: list[str]) -> None:
+    """Figures, quoted words and names must come from the user or from the level's tags."""
+    assert invented(SEED, Granularity.CATEGORY, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Use search_shelf, please.", []),
+        ("Use lend_copy, please.", ["lend_copy"]),
+        ("Use lendCopy or /v2/lend/copy.", ["lendCopy", "/v2/lend/copy"]),
+        ("Use the Bookworm tool and the Books tool.", ["Bookworm"]),
+        ("Use iTunes and eBay.", []),
+    ],
+)
+def test_strangers_are_what_is_written_or_called_as_apis_are(
+    text: str, expected: list[str]
+) -> None:
+    """They are around no pool, so they are known by their looks."""
+    assert strangers(SEED, Granularity.CATEGORY, text, Known.of(SEED)) == expected

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import toys
 
-from toolloom.agents.execution_small import MOST, observe, sketch
+from toolloom.agents.observation_small import MOST, observe, sketch
 from toolloom.pipeline.checks.schema import violations
 from toolloom.schemas import FunctionCall, JsonObject
 
