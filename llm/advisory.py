@@ -28,7 +28,7 @@ def key_of(name: str) -> sa.BindParameter[int]:
 
 
 class Held:
-    """Names that a connection of its own holds: the server lets go when its process ends or dies."""
+    """Names that a connection of its own holds: the server lets go when the process ends."""
 
     def __init__(self, where: str | Path, names: tuple[str, ...]) -> None:
         self.names = names
