@@ -67,11 +67,10 @@ def regenerate(
     Examples: `toolloom regenerate test_tool --dataset quickstart --seed 11`,
     `toolloom regenerate train --dataset quickstart --keep`
     """
-    from toolloom.pipeline.regenerate import plan_regeneration
-    from toolloom.pipeline.store.locks import version_lock
+    from toolloom.pipeline.regenerate import hold_version, plan_regeneration
     from toolloom.schemas import load_recipe
 
-    with version_lock(outputs, dataset, cache):
+    with hold_version(outputs, dataset, cache):
         planned = plan_regeneration(
             outputs,
             dataset,

@@ -97,7 +97,7 @@ def expand(
 
     Example: `toolloom expand quickstart --rows 1000`
     """
-    from toolloom.pipeline.store.locks import version_lock
+    from toolloom.pipeline.regenerate import hold_version
     from toolloom.schemas import ExpansionPlan
 
     _check_splits(split)
@@ -110,7 +110,7 @@ def expand(
         splits=split or None,
         apart=True if apart else None,
     )
-    with version_lock(outputs, dataset, cache):
+    with hold_version(outputs, dataset, cache):
         planned = _planned(dataset, outputs, version, seed, recipe, expand=plan)
         task = f"Adding {planned.expand.rows if planned.expand else 0:,} rows of templates"
         way = Way(outputs, recipe, engine, address, cache, log_json, log_level)
@@ -154,7 +154,7 @@ def rewrite(
 
     Example: `toolloom rewrite quickstart --votes 1`
     """
-    from toolloom.pipeline.store.locks import version_lock
+    from toolloom.pipeline.regenerate import hold_version
     from toolloom.schemas import RewritePlan
 
     _check_splits(split)
@@ -166,7 +166,7 @@ def rewrite(
         expanded=True if expanded else None,
         splits=split or None,
     )
-    with version_lock(outputs, dataset, cache):
+    with hold_version(outputs, dataset, cache):
         planned = _planned(dataset, outputs, version, seed, recipe, rewrite=plan)
         way = Way(outputs, recipe, engine, address, cache, log_json, log_level)
         made = _add("rewrite", planned, "Rewriting requests", way)

@@ -2,8 +2,8 @@
 
 `opened` turns `s3://bucket/prefix` into the mirror's path. From then on all code works with files
 on the disk, and tells of them here: what is written goes to the store (jsonl.replacing), in the
-background while a run, pool or dataset is held (jsonl.locked), and what is looked for is fetched
-(`fetch`). For a folder of outputs that is a plain folder all of it does nothing.
+background while a run, pool or dataset is held (locks.hold_folder), and what is looked for is
+fetched (`fetch`). For a folder of outputs that is a plain folder all of it does nothing.
 
     <mirror>/.mirror.json                         the URL
     <mirror>/{runs,datasets,pools}/<name>/.store.jsonl   what of it is in the store (mirror_unit.py)

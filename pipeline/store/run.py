@@ -23,12 +23,12 @@ from pydantic import Field
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import (
     Rows,
-    locked,
     read_lines,
     read_records,
     record_line,
     write_lines,
 )
+from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.stage_files import StageFolder
 from toolloom.schemas import (
     Expansion,
@@ -140,7 +140,7 @@ class RunFolder:
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the run for this process. Raises StoreError if another one does."""
-        return locked(self.path, BUSY)
+        return hold_folder(self.path, BUSY)
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:

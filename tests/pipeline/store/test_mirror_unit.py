@@ -14,7 +14,8 @@ from support.memory_store import MEMORY, drop, put, run, there
 from support.waiting import wait_for
 
 from toolloom.pipeline.store import mirror, mirror_unit
-from toolloom.pipeline.store.files import locked, write_lines
+from toolloom.pipeline.store.files import write_lines
+from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.mirror_names import whole
 from toolloom.pipeline.store.remote import Seen
 from toolloom.pipeline.store.run import RunFolder, find_run
@@ -215,7 +216,7 @@ def test_a_long_fetch_is_told(machine: Any, monkeypatch: pytest.MonkeyPatch) -> 
     fsspec.register_implementation("slow", Slow, clobber=True)
     told: list[str] = []
     monkeypatch.setattr(mirror_unit, "EVERY", 0.5)
-    with locked(machine("a", "slow://long") / "runs" / "toy-1"):
+    with hold_folder(machine("a", "slow://long") / "runs" / "toy-1"):
         for number in range(12):
             write_lines(machine("a", "slow://long") / f"runs/toy-1/{number}.jsonl", [b"x" * 99_999])
     token = mirror.TELL.set(told.append)

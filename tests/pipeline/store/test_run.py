@@ -12,7 +12,6 @@ from support import toys
 from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.store.files import (
     explain,
-    locked,
     read_lines,
     read_objects,
     read_records,
@@ -21,6 +20,7 @@ from toolloom.pipeline.store.files import (
     to_line,
     write_lines,
 )
+from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.run import RunFolder, find_run
 from toolloom.pipeline.store.stage_files import Mark, StageFolder
 from toolloom.schemas import Domain, NothingFound, Outcome, Reason, StoreError, Usage
@@ -223,7 +223,7 @@ def test_a_run_that_is_held_is_refused(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_locked_is_a_store_error(tmp_path: Path) -> None:
     """A lock that cannot be made is an error with advice."""
     (tmp_path / "a").write_text("")
-    with pytest.raises(StoreError, match="cannot be written"), locked(tmp_path / "a" / "b"):
+    with pytest.raises(StoreError, match="cannot be written"), hold_folder(tmp_path / "a" / "b"):
         pass
 
 
