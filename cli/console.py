@@ -27,7 +27,7 @@ LOG = logging.getLogger("toolloom")
 
 def _opened(folder: str | Path) -> Path:
     """The local folder of outputs. Raises StoreError if they are in a store that is not there."""
-    from toolloom.pipeline.store import mirror
+    from toolloom.pipeline.store.outputs import TELL, opened
     from toolloom.schemas import StoreError
 
     if str(folder).lower().startswith("memory:"):
@@ -35,8 +35,8 @@ def _opened(folder: str | Path) -> Path:
             f"--outputs {folder}: is gone with the process, so the next command would find "
             "nothing. Name a folder, or a store such as s3://bucket/folder."
         )
-    mirror.TELL.set(lambda message: complain(message, "mirror"))
-    return mirror.opened(folder)
+    TELL.set(lambda message: complain(message, "mirror"))
+    return opened(folder)
 
 
 NOTHING_ACCEPTED, FOUND, MISTAKE, BUG = 1, 1, 2, 1

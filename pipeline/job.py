@@ -21,8 +21,8 @@ from itertools import chain
 from threading import Event
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from toolloom.llm.gateway import Stats
 from toolloom.llm.log import WORK, Work
+from toolloom.llm.shared import Stats
 from toolloom.pipeline.cluster.foreman import Foreman
 from toolloom.pipeline.shard import Part, together, work_on
 from toolloom.pipeline.stage import Context, Sifted, Sifting, Stage, main_before, nothing_of

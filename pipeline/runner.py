@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from toolloom.llm import Gateway
 from toolloom.llm.cache import address
-from toolloom.llm.gateway import Stats
+from toolloom.llm.shared import Stats
 from toolloom.pipeline.basis import Basis
 from toolloom.pipeline.cluster.foreman import Foreman, foreman
 from toolloom.pipeline.cluster.foreman import check as check_for_cluster
@@ -27,7 +27,7 @@ from toolloom.pipeline.dataset.unfolding import expanded
 from toolloom.pipeline.extend import Ground
 from toolloom.pipeline.job import Job, Progress, RunShard, Silent, directly
 from toolloom.pipeline.stage import Context, Stage, planned, planned_stage, ready
-from toolloom.pipeline.store.mirror import opened
+from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.schemas import (
     Granularity,

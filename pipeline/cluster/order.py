@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeAlias
 
 from toolloom.llm.budget import Bound
 from toolloom.llm.cache import Spent
-from toolloom.llm.gateway import Pasts, Stats
+from toolloom.llm.gateway import Pasts
+from toolloom.llm.shared import Stats
 from toolloom.pipeline.shard import Part
 from toolloom.pipeline.stage import Stage
 from toolloom.schemas import Budget, Recipe, Record

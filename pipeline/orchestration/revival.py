@@ -26,7 +26,7 @@ from prefect.states import AwaitingRetry, Crashed
 from toolloom.llm.cache import address
 from toolloom.pipeline.orchestration.claims import Claim, read_claim
 from toolloom.pipeline.store.locks import hold_dataset
-from toolloom.pipeline.store.mirror import opened
+from toolloom.pipeline.store.outputs import opened
 from toolloom.schemas import ToolloomError, overridden
 
 if TYPE_CHECKING:

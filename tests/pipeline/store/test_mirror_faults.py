@@ -194,7 +194,8 @@ def test_a_full_disk_is_told_as_one(url: str, machine: Any, tmp_path: Path) -> N
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from toolloom.pipeline.store import mirror
-outputs = mirror.opened("s3://{bucket}/o")
+from toolloom.pipeline.store import outputs as mirrors
+outputs = mirrors.opened("s3://{bucket}/o")
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 mirror.fetch(outputs / "runs" / "r")
 """
