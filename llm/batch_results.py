@@ -12,15 +12,15 @@ from toolloom.llm.batch_book import Row, Try, chunks
 from toolloom.llm.batch_lines import Gone, Item, Outcome, outcomes
 from toolloom.llm.batch_office import Office
 from toolloom.llm.batch_purse import BatchPurse
-from toolloom.llm.cache import Cache, Spent
+from toolloom.llm.cache import Cache
 from toolloom.llm.faults import Garbled
-from toolloom.llm.line import Sent
 from toolloom.llm.wire import Reply, decode
+from toolloom.schemas import Usage
 
 if TYPE_CHECKING:
     from openai.types import Batch
 
-Commit: TypeAlias = Callable[[str, str, Try], Awaitable[tuple[Reply, Sent]]]
+Commit: TypeAlias = Callable[[str, str, Try], Awaitable[tuple[Reply, Usage]]]
 
 AT_ONCE = 256  # results committed in one transaction
 
@@ -108,6 +108,6 @@ class Results:
             reply = decode(known, cached=True)
             self._purse.settle(outcome.key)
         else:
-            reply, sent = await self._commit(outcome.key, raw, made)
-            self._purse.settle(outcome.key, Spent(1, sent.tokens, sent.cost))
+            reply, used = await self._commit(outcome.key, raw, made)
+            self._purse.settle(outcome.key, used)
         self._hand_out(outcome.key, reply)

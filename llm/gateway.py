@@ -13,18 +13,18 @@ from typing import Any, Self, TypeAlias
 from toolloom.llm.batch import Batcher, Pace
 from toolloom.llm.batch_purse import BatchPurse
 from toolloom.llm.budget import Purse
-from toolloom.llm.cache import Cache, Spent
+from toolloom.llm.cache import Cache
 from toolloom.llm.embeddings import Embedder
 from toolloom.llm.faults import CHAT, EMBEDDINGS
 from toolloom.llm.lane import Lane
-from toolloom.llm.line import CONNECTIONS, Line, Sent, Way
+from toolloom.llm.line import CONNECTIONS, Line, Way
 from toolloom.llm.lines import Lines
 from toolloom.llm.local import LocalServer
 from toolloom.llm.log import WORK
 from toolloom.llm.model import Model
 from toolloom.llm.quota import Past, Quota
 from toolloom.llm.wire import Reply
-from toolloom.schemas import Budget, Endpoint, Price
+from toolloom.schemas import Budget, Endpoint, Price, Usage
 from toolloom.schemas.endpoint import public
 
 BESIDE_BATCHES = 32
@@ -171,10 +171,10 @@ class Gateway:
         price = self.prices.get(endpoint.model)
         return price.cost(prompt, completion, cached, batch=batch) if price else 0.0
 
-    async def _lose(self, sent: Sent) -> None:
+    async def _lose(self, lost: Usage) -> None:
         """Book a try without an answer on the run that made it."""
         run = WORK.get().run or self._run
-        await self.cache.lose(run, Spent(1, sent.tokens, sent.cost))
+        await self.cache.lose(run, lost)
 
     def limit(self, endpoint: Endpoint) -> None:
         """Heed an endpoint's limits, which hold for all that share its address or model."""
