@@ -9,7 +9,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolloom.llm.batch_book import Row, Try, chunks
-from toolloom.llm.batch_lines import Gone, Item, Outcome, outcomes
+from toolloom.llm.batch_lines import BatchOutcome, Gone, Item, outcomes
 from toolloom.llm.batch_office import Office
 from toolloom.llm.batch_purse import BatchPurse
 from toolloom.llm.cache import Cache
@@ -69,7 +69,7 @@ class Results:
         return {key: gone for key in row.tries if key not in known}
 
     async def _keep_all(
-        self, found: Mapping[str, Outcome], tries: Mapping[str, Try]
+        self, found: Mapping[str, BatchOutcome], tries: Mapping[str, Try]
     ) -> dict[str, Exception]:
         """Commit successes and hand them out; what failed, and why."""
         good = [outcome for outcome in found.values() if outcome.good]
@@ -101,7 +101,7 @@ class Results:
         item = self._items.get(key)
         return item.context if item else contextvars.copy_context()
 
-    async def _keep(self, outcome: Outcome, known: str | None, made: Try) -> None:
+    async def _keep(self, outcome: BatchOutcome, known: str | None, made: Try) -> None:
         """Commit a success, unless that was done before, and hand it out. Raises Garbled."""
         raw = self._office.caller.clean(outcome.body)
         if known == raw:
