@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import random
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, one, shape
 from toolloom.agents.tester import Rated, rate
 from toolloom.agents.wording import stems
 from toolloom.llm import Model
-from toolloom.pipeline.checks.instructions import inspect_level
+from toolloom.pipeline.checks.instructions import Texts, inspect_level
 from toolloom.pipeline.checks.statements import statements
-from toolloom.pipeline.checks.tags import spoken_tags
+from toolloom.pipeline.checks.tags import NAMING, spoken_tags
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     Finding,
@@ -36,14 +35,6 @@ from toolloom.schemas import (
     seed_for,
 )
 
-LEVELS = (
-    Granularity.HYBRID,
-    Granularity.STATEMENT,
-    Granularity.CATEGORY,
-    Granularity.TOOL,
-    Granularity.API,
-)
-NAMING = LEVELS[2:]  # the levels whose text names tags
 MOST_SPANS = 16  # of a request offered as its statement
 LONGEST_TAG = 200  # characters of a tag that a model is shown
 DETAIL = 500  # characters of faults that a model is told
@@ -53,16 +44,13 @@ OPENINGS = ("Can you use", "Could you use", "Please use", "I want to use", "I wo
 ASKING = ("Can", "Could")  # with a question mark
 OFFERED = 2  # openings to choose from: of all of them a small model would take the same each time
 AIM = range(3, 13)  # words of an aim
-SECOND_PERSON = frozenset(
-    {"you", "your", "yours", "yourself"}
-)  # no user speaks of the assistant's needs
+# No user speaks of the assistant's needs.
+SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
 VAGUE = frozenset(
     """about all and ani are best better can current find for from get give good great have help
     how inform into just know like look make more need new now our out out plan provid see show some
     tell that thing this tool use want was what when where which will with would you""".split()  # noqa: SIM905 - a table
 )
-
-Texts: TypeAlias = Mapping[Granularity, str]
 
 
 class RejectedLevel(Record):
@@ -103,7 +91,7 @@ class LevelTrial:
             raise BadAnswer(self.findings[0].reason, told[:DETAIL])
         return text
 
-    async def version(self, asked: Awaitable[Answer[str]]) -> LevelResult:
+    async def result(self, asked: Awaitable[Answer[str]]) -> LevelResult:
         """What a question came to, whether an answer did or none."""
         try:
             answer = await asked
@@ -160,8 +148,8 @@ async def _cut(job: Job, trial: LevelTrial) -> LevelResult:
         detail = "No part of the request tells a situation and nothing beyond it."
         return LevelResult(trial.level, findings=(_finding(Reason.NO_STATEMENT, detail),))
     if job.model.endpoint.small:
-        return await trial.version(choose_small(job.model, spans, trial.take, job.seed))
-    return await trial.version(_choose(job, trial, spans))
+        return await trial.result(choose_small(job.model, spans, trial.take, job.seed))
+    return await trial.result(_choose(job, trial, spans))
 
 
 async def _choose(job: Job, trial: LevelTrial, spans: Sequence[str]) -> Answer[str]:
@@ -197,7 +185,7 @@ async def _word(job: Job, trial: LevelTrial, statement: LevelResult) -> LevelRes
         return LevelResult(trial.level, findings=(_finding(Reason.TAG_NOT_NAMED, detail),))
     if job.model.endpoint.small:
         asked = word_small(job.model, trial.level, said, spoken, trial.take, job.seed)
-        return await trial.version(asked)
+        return await trial.result(asked)
     asked = ask(
         job.model,
         question(trial.seed, trial.level, said, spoken),
@@ -205,7 +193,7 @@ async def _word(job: Job, trial: LevelTrial, statement: LevelResult) -> LevelRes
         seed=job.seed,
         max_tokens=200,
     )
-    return await trial.version(asked)
+    return await trial.result(asked)
 
 
 async def rewrite(seed: Seed, job: Job) -> tuple[LevelResult, ...]:

@@ -163,7 +163,7 @@ async def compose_request(
 def joined(
     texts: Sequence[str], told: Sequence[Fact], now: dt.datetime, costs: Costs
 ) -> Answer[str]:
-    """Sentences as one text of a user, which must do as a whole too. Raises Unusable."""
+    """Sentences as one text of a user, which must do as a whole too. Raises NoUsableAnswer."""
     try:
         return costs.answer(read_request(" ".join(texts), told, now))
     except BadAnswer as why:

@@ -12,14 +12,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolloom.llm.budget import Bound
 from toolloom.llm.cache import Entry
 from toolloom.llm.faults import Garbled, TooMuch
-from toolloom.llm.line import Parcel, Sent
+from toolloom.llm.line import Parcel
 from toolloom.llm.lines import LinesOnDemand
 from toolloom.llm.log import WORK, note
 from toolloom.llm.shared import Shared
-from toolloom.schemas import Endpoint, EndpointError, JsonObject, canonical
+from toolloom.schemas import Endpoint, EndpointError, JsonObject, Usage, canonical
 from toolloom.schemas.endpoint import public
 
 if TYPE_CHECKING:
@@ -129,9 +128,10 @@ class Embedder:
         vectors: dict[str, Vector] = {}
         body = {"model": self.endpoint.model, "input": list(wanted.values())}
         content = json.dumps(body).encode()
-        bound = Bound(len(content), self._shared.cost(self.endpoint, len(content), 0))
+        most = self._shared.cost(self.endpoint, len(content), 0)
+        bound = Usage(requests=1, prompt_tokens=len(content), cost=most)
 
-        async def accept(raw: str, tries: int) -> Sent:
+        async def accept(raw: str, tries: int) -> Usage:
             read, counted = decode(raw, len(wanted))
             if not counted:
                 self._warn()
@@ -139,7 +139,7 @@ class Embedder:
             cost = self._shared.cost(self.endpoint, tokens, 0)
             kept = await self._keep(dict(zip(wanted, read, strict=True)), tries, tokens, cost)
             vectors.update(kept)
-            return Sent(tokens, cost)
+            return Usage(requests=1, prompt_tokens=tokens, cost=cost)
 
         lines = await self._lines.open()
         self._shared.stats.asked += 1

@@ -12,18 +12,18 @@ from typing import Any, Self, TypeAlias
 from toolloom.llm.batch import Pace
 from toolloom.llm.batch_purse import BatchPurse
 from toolloom.llm.budget import Purse
-from toolloom.llm.cache import Cache, Spent
+from toolloom.llm.cache import Cache
 from toolloom.llm.embeddings import Embedder
 from toolloom.llm.faults import CHAT, EMBEDDINGS
 from toolloom.llm.lane import Lane
-from toolloom.llm.line import CONNECTIONS, Line, Sent, Way
+from toolloom.llm.line import CONNECTIONS, Line, Way
 from toolloom.llm.lines import Lines, LinesOnDemand
 from toolloom.llm.local import LocalServer
 from toolloom.llm.log import WORK
 from toolloom.llm.model import Model
 from toolloom.llm.quota import Past, Quota
 from toolloom.llm.shared import Shared
-from toolloom.schemas import Budget, Endpoint, Price
+from toolloom.schemas import Budget, Endpoint, Price, Usage
 from toolloom.schemas.endpoint import public
 
 BESIDE_BATCHES = 32
@@ -129,10 +129,10 @@ class Gateway:
         now = {known: quota.past for known, quota in self._quotas.items()}
         return {known: past for known, past in now.items() if past}
 
-    async def _lose(self, sent: Sent) -> None:
+    async def _lose(self, lost: Usage) -> None:
         """Book a try without an answer on the run that made it."""
         run = WORK.get().run or self._shared.run
-        await self.cache.lose(run, Spent(1, sent.tokens, sent.cost))
+        await self.cache.lose(run, lost)
 
     def limit(self, endpoint: Endpoint) -> None:
         """Heed an endpoint's limits, which hold for all that share its address or model."""

@@ -11,19 +11,18 @@ from typing import TypeAlias
 
 from toolloom.llm.batch import Batcher, NoBatches
 from toolloom.llm.batch_book import Try
-from toolloom.llm.budget import Bound
-from toolloom.llm.cache import Entry, Spent
+from toolloom.llm.cache import Entry
 from toolloom.llm.faults import FormatRefused, Garbled
-from toolloom.llm.line import Parcel, Sent
+from toolloom.llm.line import Parcel
 from toolloom.llm.lines import Lines, LinesOnDemand
 from toolloom.llm.local import guided
 from toolloom.llm.log import WORK, note
 from toolloom.llm.shared import Shared
 from toolloom.llm.wire import Mode, NotACompletion, Reply, Request, decode, encode, fingerprint
-from toolloom.schemas import Endpoint
+from toolloom.schemas import Endpoint, Usage
 from toolloom.schemas.endpoint import public
 
-Accept: TypeAlias = Callable[[str, int], Awaitable[Sent]]
+Accept: TypeAlias = Callable[[str, int], Awaitable[Usage]]
 
 MODE = "mode"
 TOKENS_IN_A_BYTE = 0.3  # of a request, at first; then as the endpoint counts
@@ -130,7 +129,7 @@ class Model:
                 self.endpoint = self.endpoint.model_copy(update={"mode": "direct"})
         replies: list[Reply] = []
 
-        async def accept(raw: str, tries: int) -> Sent:
+        async def accept(raw: str, tries: int) -> Usage:
             reply, sent = await self._commit(key, raw, replace(first, number=tries))
             replies.append(reply)
             self._rate = max(self._rate, reply.prompt_tokens / len(content))
@@ -164,25 +163,33 @@ class Model:
             content=content,
             key=key,
             guess=int(made.sent * self._rate) + made.received,
-            bound=Bound(made.sent + made.received, cost),
+            bound=Usage(
+                requests=1, prompt_tokens=made.sent, completion_tokens=made.received, cost=cost
+            ),
             accept=accept,
             formatted=formatted,
         )
 
-    async def _commit(self, key: str, raw: str, made: Try) -> tuple[Reply, Sent]:
+    async def _commit(self, key: str, raw: str, made: Try) -> tuple[Reply, Usage]:
         """Keep a response; the reply that stands, and what is booked for it. Raises Garbled."""
         try:
             reply = decode(raw, cached=False)
         except NotACompletion as error:
             raise Garbled(str(error), raw) from error
         entry = self._entry(key, reply, made)
-        booked = Sent(entry.prompt_tokens + entry.completion_tokens, entry.cost)
+        booked = Usage(
+            requests=1,
+            prompt_tokens=entry.prompt_tokens,
+            cached_tokens=entry.cached_tokens,
+            completion_tokens=entry.completion_tokens,
+            cost=entry.cost,
+        )
         stands = await self._shared.cache.write(entry)
         self._count(reply, self.cost(reply))
         if stands == raw:
             return reply, booked
         # Another process was faster. This one's answer is paid for as well.
-        await self._shared.cache.lose(made.run, Spent(1, booked.tokens, booked.cost))
+        await self._shared.cache.lose(made.run, booked)
         return decode(stands, cached=False), booked
 
     def _entry(self, key: str, reply: Reply, made: Try) -> Entry:

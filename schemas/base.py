@@ -52,6 +52,20 @@ class Usage(Record):
             cost=self.cost + other.cost,
         )
 
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
+            requests=self.requests - other.requests,
+            prompt_tokens=self.prompt_tokens - other.prompt_tokens,
+            cached_tokens=self.cached_tokens - other.cached_tokens,
+            completion_tokens=self.completion_tokens - other.completion_tokens,
+            cost=self.cost - other.cost,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Tokens sent and received."""
+        return self.prompt_tokens + self.completion_tokens
+
     @property
     def cached_share(self) -> float:
         """How much of what was sent the endpoint says it had cached: 0 to 1."""

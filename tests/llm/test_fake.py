@@ -259,7 +259,7 @@ async def test_without_a_script_any_schema_is_answered(gateway, at, prompt, mode
     async with FakeServer(modes=modes) as server:
         answer = await ask(gateway.model(at(server)), prompt, dict, seed=1, schema=schema)
     jsonschema.validate(answer.value, schema)
-    assert answer.usage.requests == 1
+    assert answer.costs.usage.requests == 1
 
 
 def test_the_command_serves():

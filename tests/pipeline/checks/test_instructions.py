@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from toolloom.pipeline.checks import instructions as checks
 from toolloom.pipeline.checks.instructions import invented, strangers
 from toolloom.pipeline.checks.statements import statements
-from toolloom.pipeline.checks.tags import Known, spoken_tags
+from toolloom.pipeline.checks.tags import Known
 from toolloom.schemas import Api, Granularity, JsonObject, Reason, Seed, Split, Step
 
 REWRITES = yaml.safe_load((Path(__file__).parent / "rewrites.yaml").read_text())
@@ -152,13 +152,6 @@ def test_all_levels_of_a_seed_are_held_against_each_other() -> None:
     del texts[Granularity.STATEMENT]
     found = checks.inspect_levels(known, texts)
     assert Reason.NO_STATEMENT in {f.reason for f in found[Granularity.API]}
-
-
-def test_checks_are_those_the_rewriter_is_given() -> None:
-    """The agent asks for statements, names and faults through one value."""
-    known = seed("lisbon")
-    assert checks.CHECKS.spoken(known, Granularity.TOOL) == ("Hotel Finder", "Skycast")
-    assert checks.CHECKS.spoken is spoken_tags and checks.CHECKS.faults is checks.inspect_level
 
 
 @given(st.text(max_size=300), st.sampled_from(Granularity), st.text(max_size=100))
