@@ -39,7 +39,9 @@ MOST_SPANS = 16  # of a request offered as its statement
 LONGEST_TAG = 200  # characters of a tag that a model is shown
 DETAIL = 500  # characters of faults that a model is told
 
-# The way with a small model.
+# The way with a small model. One of a hundred million parameters cannot name several things and
+# keep silent about others. It can choose what tells a situation, how a request begins, and say what
+# it is for; the names between are put there.
 OPENINGS = ("Can you use", "Could you use", "Please use", "I want to use", "I would like to use")
 ASKING = ("Can", "Could")  # with a question mark
 OFFERED = 2  # openings to choose from: of all of them a small model would take the same each time

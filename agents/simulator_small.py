@@ -383,6 +383,10 @@ def _last_user(messages: Sequence[Message]) -> str:
     return next((m.content or "" for m in reversed(messages) if m.role == "user"), "")
 
 
+# What a dialogue offers to choose from is narrowed to what was said, by words that are shared;
+# never by what the query means.
+
+
 def choices(api: Api, name: str, said: str, now: dt.datetime, *, whole: bool) -> list[Any]:
     """Values that the user's words offer for an argument.
 

@@ -23,7 +23,7 @@ from toolloom.llm.database import (
     shown,
 )
 from toolloom.llm.responses import inserts
-from toolloom.schemas import JsonObject, NothingFound
+from toolloom.schemas import JsonObject, NothingFound, Usage
 
 COPIED_AT_ONCE = 500
 REMOVED_AT_ONCE = 5_000
@@ -35,18 +35,12 @@ BYTES: dict[bool, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Share:
+class UsageByGroup(Usage):
     """What responses of one kind took. `name` is what they have in common."""
 
     name: tuple[str, ...]
     responses: int
     bytes: int
-    requests: int
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    cost: float
 
 
 @dataclass(frozen=True)
@@ -54,9 +48,9 @@ class Contents:
     """A cache's responses, in all and in groups; times in Unix seconds, none without responses."""
 
     where: str
-    total: Share
-    by_model: list[Share]  # name: model, endpoint, kind
-    by_run: list[Share]
+    total: UsageByGroup
+    by_model: list[UsageByGroup]  # name: model, endpoint, kind
+    by_run: list[UsageByGroup]
     oldest: float | None
     newest: float | None
 
@@ -66,15 +60,23 @@ class Pruned:
     """What was removed. `returned`: the disk has the room back."""
 
     where: str
-    total: Share
+    total: UsageByGroup
     returned: bool
 
 
-def _share(row: Sequence[Any], named: int) -> Share:
+def _usage(row: Sequence[Any], named: int) -> UsageByGroup:
     """Sums in PostgreSQL are decimals."""
     responses, size, requests, sent, cached, received, cost = row[named:]
-    tokens = (int(sent), int(cached), int(received))
-    return Share(tuple(row[:named]), responses, int(size), int(requests), *tokens, float(cost))
+    return UsageByGroup(
+        name=tuple(row[:named]),
+        responses=responses,
+        bytes=int(size),
+        requests=int(requests),
+        prompt_tokens=int(sent),
+        cached_tokens=int(cached),
+        completion_tokens=int(received),
+        cost=float(cost),
+    )
 
 
 class Stock:
@@ -107,9 +109,9 @@ class Stock:
             ).one()
             return Contents(
                 self.where,
-                self._shares(connection, [])[0],
-                self._shares(connection, [IS.model, IS.endpoint, IS.kind]),
-                self._shares(connection, [IS.run]),
+                self._usages(connection, [])[0],
+                self._usages(connection, [IS.model, IS.endpoint, IS.kind]),
+                self._usages(connection, [IS.run]),
                 oldest,
                 newest,
             )
@@ -127,7 +129,7 @@ class Stock:
             chosen.append(IS.run == run)
         with self._storing():
             with self._engine.begin() as connection:
-                total = self._shares(connection, [], *chosen)[0]
+                total = self._usages(connection, [], *chosen)[0]
             if dry or not total.responses:
                 return Pruned(self.where, total, returned=False)
             while self._remove(chosen):
@@ -176,16 +178,16 @@ class Stock:
         places = [(u.host, u.port, u.database, u.drivername) for u in (self.url, other.url)]
         return places[0] == places[1]
 
-    def _shares(
+    def _usages(
         self, connection: sa.Connection, by: list[sa.Column[Any]], *chosen: sa.ColumnElement[bool]
-    ) -> list[Share]:
+    ) -> list[UsageByGroup]:
         columns = (BYTES[self._lite], IS.requests, IS.prompt_tokens, IS.cached_tokens)
         sums = (*columns, IS.completion_tokens, IS.cost)
         asked = sa.select(
             *by, sa.func.count(), *(sa.func.coalesce(sa.func.sum(one), 0) for one in sums)
         ).where(*chosen)
         found = connection.execute(asked.group_by(*by) if by else asked)
-        shares = [_share(tuple(row), len(by)) for row in found]
+        shares = [_usage(tuple(row), len(by)) for row in found]
         return sorted(shares, key=lambda share: (-share.responses, share.name))
 
     def _remove(self, chosen: Sequence[sa.ColumnElement[bool]]) -> int:

@@ -1,4 +1,8 @@
-"""Parts of sentences: whether one orders something, and whether one stands without what follows."""
+"""Statements: what a full request tells of the user's situation (ToolPlanner, section 3.2).
+
+Cut from the request and never written anew, so that a statement says nothing its user did not.
+English alone is understood: in a request in another language no situation is found.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names as people say them, and where a text says them.
+"""Tags and values as people say them, and where a text says them.
 
 Tags are written for programs (`hotel_details_v2`, `/v4/sports`, `getHotels`); ToolPlanner, section
 B.3.1, finds that such names make requests that no user would write.

@@ -12,7 +12,7 @@ from toolloom.pipeline.dataset.report import dollars
 from toolloom.pipeline.render.terminal import grid, text
 
 if TYPE_CHECKING:
-    from toolloom.llm.cache_admin import Contents, Pruned, Share
+    from toolloom.llm.cache_admin import Contents, Pruned, UsageByGroup
 
 FIGURES = ("responses", "size", "requests", "tokens sent", "cached", "received")
 UNKNOWN = "–"
@@ -62,12 +62,12 @@ def size(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{value:,.1f} {unit}"
 
 
-def _table(names: Sequence[str], shares: Sequence[Share], priced: bool) -> RenderableType:
+def _table(names: Sequence[str], shares: Sequence[UsageByGroup], priced: bool) -> RenderableType:
     head = [*names, *FIGURES, *(["cost"] if priced else [])]
     return grid(head, [_row(share, priced) for share in shares])
 
 
-def _row(share: Share, priced: bool) -> list[object]:
+def _row(share: UsageByGroup, priced: bool) -> list[object]:
     named = [name or UNKNOWN for name in share.name]
     tokens = (share.prompt_tokens, share.cached_tokens, share.completion_tokens)
     cost = [dollars(share.cost)] if priced else []
