@@ -17,7 +17,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pinned import GOLDEN, Pins, digest, everything
+from support.pinned import GOLDEN, Pins, digest, everything
 
 HASHES = GOLDEN / "hashes.json"
 KEPT = GOLDEN / "texts"

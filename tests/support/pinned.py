@@ -15,11 +15,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import spoilt_answers
-import spoilt_calls
 import typer
 from typer.testing import CliRunner
 
+from support.mutations import answers, calls
 from toolloom import load_recipe
 from toolloom.cli import app
 from toolloom.llm.fake import FakeServer, improvise
@@ -27,8 +26,8 @@ from toolloom.llm.wire import Mode, Request, fingerprint
 from toolloom.pipeline.checks import inspect
 from toolloom.schemas import Dialogue
 
-ROOT = Path(__file__).parent.parent
-GOLDEN = Path(__file__).parent / "golden"
+ROOT = Path(__file__).parents[2]
+GOLDEN = Path(__file__).parents[1] / "golden"
 SCREEN = {"COLUMNS": "100", "LINES": "40", "TERM": "dumb", "NO_COLOR": "1"}
 """Help is laid out to the terminal's width; other output to no terminal is not."""
 
@@ -430,7 +429,7 @@ def findings() -> Pins:
     lines = (GOLDEN / "good.jsonl").read_text().splitlines()
     good = [Dialogue.model_validate_json(line) for line in lines]
     found = {"findings/good": [(one.query.id, inspect(one)) for one in good]}
-    for mutate, _ in (*spoilt_calls.PLANTED, *spoilt_answers.PLANTED):
+    for mutate, _ in (*calls.PLANTED, *answers.PLANTED):
         judged = [(one.query.id, inspect(bad)) for one in good for bad in mutate(one)]
         found[f"findings/{mutate.__name__}"] = judged
     return {
