@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from toolloom.llm import FakeServer, Gateway, ask
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.prompts import Prompt
 from toolloom.schemas import Domain, JsonObject, Recipe, Record, parse_recipe

@@ -26,9 +26,9 @@ from toolloom.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.runner import Made
+    from toolloom.pipeline.progress import Watch
+    from toolloom.pipeline.run import Made
     from toolloom.pipeline.store.run import RunFolder
-    from toolloom.pipeline.watch import Watch
     from toolloom.schemas import Recipe
 
 
@@ -78,7 +78,7 @@ def validate(recipe: RecipePath) -> None:
     sources = [described(source) for source in chosen.apis.sources]
     benchmarks.check(chosen)
     if chosen.expand or chosen.rewrite:
-        from toolloom.pipeline.stages_beside import check_seeds, check_templates
+        from toolloom.pipeline.stages import check_seeds, check_templates
 
         check_templates(chosen)
         check_seeds(chosen)
@@ -98,7 +98,7 @@ def preview(
 
     Example: `toolloom preview recipes/quickstart.yaml -n 3`
     """
-    from toolloom.pipeline import runner
+    from toolloom.pipeline import run as runner
     from toolloom.pipeline.render import terminal
     from toolloom.schemas import load_recipe
 
@@ -167,7 +167,7 @@ def watched(recipe: Recipe, log_json: bool, log_level: logs.Level | None) -> Wat
 
 
 def run_here(recipe: Recipe, outputs: Path, watch: Watch, cache: str | None) -> Made:
-    from toolloom.pipeline import runner
+    from toolloom.pipeline import run as runner
 
     return stopping.run(runner.make_dataset(recipe, outputs=outputs, progress=watch, cache=cache))
 

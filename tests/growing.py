@@ -13,8 +13,8 @@ import toys
 
 from toolloom.pipeline.curation import duplicates
 from toolloom.pipeline.dataset.verify import verify
-from toolloom.pipeline.regenerate import plan_growth
-from toolloom.pipeline.runner import Made, make_dataset
+from toolloom.pipeline.growth import plan_growth
+from toolloom.pipeline.run import Made, make_dataset
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import EndpointDown, Need, Query, Reason, Recipe, Sample

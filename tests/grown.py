@@ -11,7 +11,7 @@ import toys
 
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import (
     FINISH,
@@ -110,7 +110,7 @@ def run(
     folder = RunFolder(outputs / "runs" / recipe.run_id)
     given = recipe.extend is not None
     stages = (toys.TESTED, TEMPLATES, EXPANDED, REWRITTEN)
-    folder.open(recipe, [PlannedStage.of(s, given=given and s is toys.TESTED) for s in stages])
+    folder.open(recipe, [s.line(given and s is toys.TESTED) for s in stages])
     made: dict[str, Iterable[Any]] = {
         "tested": samples,
         "templates": {e.template.id: e.template for e in grown}.values(),

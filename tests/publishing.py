@@ -9,7 +9,7 @@ import toys
 
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import Rejected, Sample
 
@@ -20,7 +20,7 @@ def finished_run(
     """A run of one stage with the records given."""
     recipe = toys.recipe(**changes)
     folder = RunFolder(outputs / "runs" / recipe.run_id)
-    folder.open(recipe, [PlannedStage.of(toys.TESTED)])
+    folder.open(recipe, [toys.TESTED.line()])
     folder.stage("tested").write_shard(
         0, map(record_line, samples), map(record_line, rejected or []), Use()
     )

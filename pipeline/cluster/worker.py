@@ -15,7 +15,7 @@ from toolloom.llm.budget import Purse
 from toolloom.llm.lease import Lease
 from toolloom.pipeline.cluster.order import NOTHING, Done, Order, code
 from toolloom.pipeline.shard import Part, work_on
-from toolloom.pipeline.stage import Context, Outcome, ready
+from toolloom.pipeline.stage import Context, Outcome, check
 from toolloom.schemas import BudgetReached, ClusterError, ToolloomError
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ async def _work_shard(order: Order) -> Done:
 
 
 async def _worked(order: Order, gateway: Gateway) -> Part:
-    ready([order.stage], order.recipe)
+    check([order.stage], order.recipe)
     for endpoint in order.recipe.endpoints:  # some share an address, and so its limits
         gateway.limit(endpoint)
     context = Context.of(order.recipe, gateway)

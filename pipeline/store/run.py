@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import yaml
 from pydantic import Field
@@ -42,9 +42,6 @@ from toolloom.schemas import (
 )
 from toolloom.schemas.recipe import public_recipe
 
-if TYPE_CHECKING:  # reading a run must not load what talks to models
-    from toolloom.pipeline.stage import Stage
-
 R = TypeVar("R", bound=Record)
 
 BUSY = (
@@ -64,17 +61,6 @@ class PlannedStage(Record):
     given: bool = Field(
         default=False, description="Its records are those of the version that the run adds to."
     )
-
-    @classmethod
-    def of(cls, stage: Stage, given: bool = False) -> PlannedStage:
-        return cls(
-            name=stage.name,
-            agent=stage.agent,
-            writes=stage.writes.__name__,
-            sifts=stage.sift is not None,
-            beside=stage.beside,
-            given=given,
-        )
 
 
 QUERIES = "queries"  # the first stage of a run that makes queries for a version

@@ -10,8 +10,8 @@ import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline import runner
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline import run as runner
+from toolloom.pipeline.run import make_dataset
 
 STAGES = (*toys.SPLIT_STAGES, *beside.BESIDE)
 HERE = ("--engine", "local", "-o")

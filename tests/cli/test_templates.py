@@ -11,7 +11,7 @@ import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.pipeline.templates.written.build import play
 from toolloom.schemas import Need, Query, Sample

@@ -7,7 +7,7 @@ from typing import Any
 import toys
 from workers import Here, files
 
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Context, Outcome
 from toolloom.schemas import Query, Reason, Sample
 

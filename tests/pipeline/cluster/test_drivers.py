@@ -18,7 +18,7 @@ from toolloom.llm import FakeServer
 from toolloom.llm.cache import Cache
 from toolloom.llm.lease import Lease
 from toolloom.pipeline.cluster import foreman
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Outcome
 from toolloom.schemas import Busy
 

@@ -18,7 +18,7 @@ from toolloom.llm.cache import Cache
 from toolloom.llm.lease import Lease
 from toolloom.pipeline.cluster import worker
 from toolloom.pipeline.cluster.order import Done, Order, WorkerLost
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stages import STAGES
 from toolloom.schemas import (
     BudgetReached,

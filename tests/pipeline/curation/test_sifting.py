@@ -17,13 +17,12 @@ import toys
 from toolloom.pipeline.dataset.curation_report import contamination
 from toolloom.pipeline.dataset.report import count
 from toolloom.pipeline.estimate import estimate
-from toolloom.pipeline.job import legs, shards_in_flight
-from toolloom.pipeline.runner import preview, run
-from toolloom.pipeline.stage import Sifted, Sifting, Stage
+from toolloom.pipeline.progress import Watch
+from toolloom.pipeline.run import preview, run, segments, shards_in_flight
+from toolloom.pipeline.stage import Sifted, Stage, StageInput
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.stage_files import StageMark
-from toolloom.pipeline.watch import Watch
 from toolloom.schemas import Query, Recipe, RecipeError, Record, Rejected, Sample
 
 SIFTS = tuple(stage for stage in STAGES if stage.sift and not stage.beside)
@@ -54,7 +53,9 @@ def test_the_stages_after_tested() -> None:
 
 def test_a_stage_that_sifts_is_a_leg_of_its_own() -> None:
     """It begins when all before it is there, and the next begins after it."""
-    found = [[stage.name for stage in leg] for leg in legs(CURATED, lambda stage: False)]
+    found = [
+        [stage.name for stage in segment] for segment in segments(CURATED, lambda stage: False)
+    ]
     assert found[1:] == [["queries", "tested"], *([stage.name] for stage in SIFTS)]
 
 
@@ -100,7 +101,7 @@ async def test_a_finished_stage_is_not_sifted_again(tmp_path: Path) -> None:
     for path in folder_of(tmp_path, recipe).stage("balanced").path.iterdir():
         path.unlink()
 
-    def fails(given: Sifting) -> Iterator[Sifted]:
+    def fails(given: StageInput) -> Iterator[Sifted]:
         raise AssertionError("sifted again")
 
     idle = [dataclasses.replace(s, sift=fails) if s.name == "deduplicated" else s for s in CURATED]
@@ -170,7 +171,7 @@ async def test_a_run_under_way_shows_what_is_tested(tmp_path: Path) -> None:
     recipe = toys.recipe(curation=PLAN)
     await run(recipe, outputs=tmp_path, stages=toys.STAGES)
     folder = folder_of(tmp_path, recipe)
-    folder.open(recipe, [PlannedStage.of(stage) for stage in (*toys.STAGES, SIFTS[0])])
+    folder.open(recipe, [stage.line() for stage in (*toys.STAGES, SIFTS[0])])
     assert count(folder).accepted == sum(1 for _ in folder.accepted()) == 17
     await run(recipe, outputs=tmp_path, stages=CURATED)
     assert count(folder).accepted == sum(1 for _ in folder.accepted()) < 17
@@ -185,7 +186,7 @@ async def test_a_cancelled_run_ends_its_thread(tmp_path: Path) -> None:
     begun, seen = asyncio.Event(), list[int]()
     loop = asyncio.get_running_loop()
 
-    def slow(given: Sifting) -> Iterator[Sifted]:
+    def slow(given: StageInput) -> Iterator[Sifted]:
         for number, line in enumerate(given.rows):
             loop.call_soon_threadsafe(begun.set)
             seen.append(number)
@@ -207,7 +208,7 @@ import asyncio, sys, time
 from pathlib import Path
 import toys
 from toolloom.pipeline.curation.duplicates import deduplicate
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Stage
 from toolloom.schemas import Sample
 def slow(given):

@@ -14,10 +14,10 @@ from publishing import published
 from toolloom.pipeline.dataset.card import card as made_card
 from toolloom.pipeline.dataset.card import cell, table
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.files import read_objects, record_line
-from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import Reason, Sample
 
@@ -44,7 +44,7 @@ def card_of(tmp_path: Path, use: Use, **changes: Any) -> str:
     """The card of a run of one accepted and one rejected record, which took so much."""
     recipe = toys.recipe(**changes)
     folder = RunFolder(tmp_path / "runs" / recipe.run_id)
-    folder.open(recipe, [PlannedStage.of(toys.TESTED)])
+    folder.open(recipe, [toys.TESTED.line()])
     lost = toys.rejected(toys.query(1), "tested", Reason.UNHELPFUL_ANSWER)
     folder.stage("tested").write_shard(
         0, map(record_line, [toys.sample()]), map(record_line, [lost]), use

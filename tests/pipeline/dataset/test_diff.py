@@ -11,11 +11,11 @@ from rich.console import Console
 from toolloom.pipeline.dataset.configs import SAMPLES, samples_row
 from toolloom.pipeline.dataset.diff import Diff, compare, summed
 from toolloom.pipeline.dataset.publish import publish
+from toolloom.pipeline.growth import plan_regeneration
 from toolloom.pipeline.pages.screens.versions import diff_view, versions_view
-from toolloom.pipeline.regenerate import plan_regeneration
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.stage_files import Use
 from toolloom.pipeline.store.tables import Tables
 from toolloom.pipeline.store.version import Version, versions
@@ -28,7 +28,7 @@ def version(outputs: Path, seed: int, *samples: Sample, lost: int = 0) -> Versio
     """A version that holds these rows in `train`."""
     recipe = toys.recipe(seed=seed, splits=ALL_SEEN)
     folder = RunFolder(outputs / "runs" / recipe.run_id)
-    folder.open(recipe, [PlannedStage.of(toys.TESTED)])
+    folder.open(recipe, [toys.TESTED.line()])
     fallen = [
         toys.rejected(toys.query(900 + i), "tested", Reason.UNHELPFUL_ANSWER) for i in range(lost)
     ]

@@ -12,7 +12,7 @@ from workers import Here
 
 from toolloom.pipeline.cluster.order import Done, Order
 from toolloom.pipeline.orchestration.clusters import work_without_secrets
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Context, Outcome
 from toolloom.schemas import Brief
 

@@ -16,7 +16,7 @@ from waiting import PATIENCE
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import Failure, improvise
-from toolloom.pipeline.orchestration.claims import Claim, read_claim, write_claim
+from toolloom.pipeline.orchestration.growth import Claim, read_claim, write_claim
 
 
 def accepted(served: Served, run: str) -> dict[str, Any]:
@@ -178,12 +178,12 @@ def test_an_endpoint_that_repeats_the_key_tells_nobody(served: Served, tmp_path:
 REVIVE = """
 import asyncio, sys
 from prefect.client.orchestration import get_client
-from toolloom.pipeline.orchestration import revival
+from toolloom.pipeline.orchestration import growth
 
 async def main():
-    revival.STARTING = 0.0
+    growth.STARTING = 0.0
     async with get_client() as client:
-        print(await revival.revive(client, sys.argv[1]))
+        print(await growth.revive(client, sys.argv[1]))
 
 asyncio.run(main())
 """

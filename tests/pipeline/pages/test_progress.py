@@ -9,13 +9,13 @@ import toys
 from rich.console import Console
 
 from toolloom.llm.gateway import Stats
-from toolloom.pipeline import watch as watching
+from toolloom.pipeline import progress as watching
 from toolloom.pipeline.pages.progress import Screen, in_words, lasting
-from toolloom.pipeline.runner import Made, make_dataset
+from toolloom.pipeline.progress import Watch
+from toolloom.pipeline.run import Made, make_dataset
 from toolloom.pipeline.stage import Outcome, Stage, planned
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.stage_files import Mark
-from toolloom.pipeline.watch import Watch
 from toolloom.schemas import Reason
 
 COUNTED = (

@@ -21,7 +21,7 @@ from toolloom.pipeline.store.files import (
     write_lines,
 )
 from toolloom.pipeline.store.locks import hold_folder
-from toolloom.pipeline.store.run import PlannedStage, RunFolder, find_run
+from toolloom.pipeline.store.run import RunFolder, find_run
 from toolloom.pipeline.store.stage_files import Mark, StageFolder, Use
 from toolloom.schemas import Domain, NothingFound, Reason, StoreError
 
@@ -226,7 +226,7 @@ def test_a_folder_that_cannot_be_locked_is_a_store_error(tmp_path: Path) -> None
 
 def make_run(outputs: Path, run_id: str) -> RunFolder:
     run = RunFolder(outputs / "runs" / run_id)
-    run.open(toys.recipe(), [PlannedStage.of(stage) for stage in toys.STAGES])
+    run.open(toys.recipe(), [stage.line() for stage in toys.STAGES])
     return run
 
 
