@@ -226,7 +226,7 @@ def runs_here(
             raise ClusterError("--address is that of a cluster: it needs --engine dask or ray.")
         return engine is Engine.LOCAL
     from toolloom.llm.cache import address as found
-    from toolloom.pipeline.cluster.foreman import check
+    from toolloom.pipeline.cluster import check
     from toolloom.pipeline.orchestration.machines import KINDS
 
     check(recipe, found(outputs, cache))

@@ -30,9 +30,8 @@ from toolloom.llm import Gateway
 from toolloom.llm.cache import address
 from toolloom.llm.gateway import Stats
 from toolloom.llm.log import WORK, Work
-from toolloom.pipeline.cluster.foreman import Foreman, foreman
-from toolloom.pipeline.cluster.foreman import check as check_for_cluster
-from toolloom.pipeline.cluster.order import Engine
+from toolloom.pipeline.cluster import Engine, Foreman, foreman
+from toolloom.pipeline.cluster import check as check_for_cluster
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.report import Summary, summarise
 from toolloom.pipeline.growth import begin

@@ -11,8 +11,7 @@ from typing import Any
 import toys
 
 from toolloom.llm import FakeServer
-from toolloom.pipeline.cluster import worker
-from toolloom.pipeline.cluster.order import Done, Order
+from toolloom.pipeline.cluster import Done, Order, work_shard
 from toolloom.schemas import Recipe, parse_recipe
 
 Open = Callable[[], AbstractAsyncContextManager[Any]]
@@ -35,7 +34,7 @@ class Here:
         self.sent.append(body)
         if self.before:
             await self.before(order)
-        return await worker.work_shard(pickle.loads(body))
+        return await work_shard(pickle.loads(body))
 
     @property
     def engine(self) -> Open:

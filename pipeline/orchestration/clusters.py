@@ -22,8 +22,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from toolloom.llm.database import address_of
 from toolloom.llm.line import is_loopback
-from toolloom.pipeline.cluster.order import Cluster, Done, Engine, Order, WorkerLost
-from toolloom.pipeline.cluster.worker import work_shard
+from toolloom.pipeline.cluster import Cluster, Done, Engine, Order, WorkerLost, work_shard
 from toolloom.pipeline.orchestration.machines import KINDS, Machines
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs
 from toolloom.pipeline.store.secrets import SECRETS, keys_of

@@ -15,9 +15,8 @@ from workers import Here, files, recipe
 
 from toolloom.llm import FakeServer
 from toolloom.llm.cache import Cache
-from toolloom.llm.lease import Lease
-from toolloom.pipeline.cluster import worker
-from toolloom.pipeline.cluster.order import Done, Order, WorkerLost
+from toolloom.llm.orders import end_orders
+from toolloom.pipeline.cluster import Done, Order, WorkerLost, work_shard
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stages import STAGES
 from toolloom.schemas import (
@@ -52,7 +51,7 @@ async def test_a_lost_worker_costs_nothing_that_was_answered(
     async def fail(order: Order) -> None:
         if order.stage.name == "dialogues" and len(lost) < 2:
             lost.append(order.id)
-            await worker.work_shard(order)  # all that it asked is answered
+            await work_shard(order)  # all that it asked is answered
             if len(lost) == 1:
                 raise WorkerLost("killed")  # and the second time the engine runs it again
 
@@ -162,15 +161,15 @@ async def test_workers_end_when_the_run_has_another_driver(
     ended: list[str] = []
 
     async def overtake(order: Order) -> None:
-        working = asyncio.create_task(worker.work_shard(order))
+        working = asyncio.create_task(work_shard(order))
         await until(lambda: server.busy)
         cache = Cache(postgres_url)
-        assert await Lease(cache, order.run, "another").take()
+        assert await end_orders(cache, order.run)
         try:
             await working
         except ClusterError as error:
             ended.append(str(error))
-        assert not await Lease(cache, order.run, "another").take()
+        assert not await end_orders(cache, order.run)
         await cache.close()
         raise EndpointDown("overtaken")  # which ends the run
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 import toys
 
-from toolloom.pipeline.cluster.foreman import Slot
-from toolloom.pipeline.cluster.shares import most_shares, share_of
+from toolloom.pipeline.cluster import Slot, most_shares, share_of
 from toolloom.schemas import Endpoint, Recipe
 
 

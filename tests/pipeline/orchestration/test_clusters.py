@@ -10,7 +10,7 @@ import pytest
 import toys
 from workers import Here
 
-from toolloom.pipeline.cluster.order import Done, Order
+from toolloom.pipeline.cluster import Done, Order
 from toolloom.pipeline.orchestration.clusters import work_without_secrets
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Context, Outcome

@@ -1,1 +1,0 @@
-"""A shard as a task on another machine: what goes there, what comes back, who may use what."""
