@@ -1,6 +1,6 @@
 """Shards on other machines: what goes to a worker, what comes back, and who may use what.
 
-The driver is the process that makes a run. It gives out a shard of a stage as an `Order`, with a
+The driver is the process that makes a run. It gives out a shard of a stage as a `ShardJob`, with a
 share of the run's limits and an allowance of its budget, and writes what comes back. Workers share
 nothing with it but the response cache, which is a PostgreSQL database then. There a run has one
 driver at a time, which holds the run's name for as long as its connection lives; and an order is
@@ -87,7 +87,7 @@ class WorkerLost(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class ShardJob:
     """A shard of a stage, for one worker. What may hold a secret, or is long, is not shown."""
 
     id: str
@@ -115,7 +115,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Done:
+class ShardResult:
     """What became of an order. No `part`: its worker died, it was begun before, or
     `short` found no room."""
 
@@ -133,7 +133,7 @@ class Cluster(Protocol):
     def slots(self) -> int:
         """How many orders can be worked on at once."""
 
-    async def work(self, order: Order) -> Done:
+    async def work(self, order: ShardJob) -> ShardResult:
         """Have it done. Raises what the worker raised, WorkerLost, and ClusterError."""
 
 
@@ -150,7 +150,7 @@ def code() -> str:
 
 
 @dataclass
-class Slot:
+class WorkerShare:
     """A share of the limits, and what left under it within the last minute."""
 
     recipe: Recipe
@@ -212,8 +212,8 @@ class Driver:
             await asyncio.to_thread(self._hold.close)
 
 
-class Foreman:
-    """Has shards done on a cluster. Made by `foreman`."""
+class Dispatcher:
+    """Has shards done on a cluster. Made by `dispatcher`."""
 
     def __init__(self, cluster: Cluster, recipe: Recipe, cache: str, gateway: Gateway) -> None:
         self._cluster = cluster
@@ -223,9 +223,9 @@ class Foreman:
         self.driver = Driver(cache, recipe.run_id)
         shares = min(cluster.slots(), most_shares(recipe) or cluster.slots())
         self.slots = max(1, shares)
-        self._free: asyncio.LifoQueue[Slot] = asyncio.LifoQueue()
+        self._free: asyncio.LifoQueue[WorkerShare] = asyncio.LifoQueue()
         for share in range(self.slots):
-            slot = Slot(share_of(recipe, share, self.slots))
+            slot = WorkerShare(share_of(recipe, share, self.slots))
             slot.remember(_parted(gateway.pasts, self.slots))
             self._free.put_nowait(slot)
         self._numbers = iter(range(10**12))
@@ -268,11 +268,11 @@ class Foreman:
         shard: int,
         records: Sequence[Any],
         reads: type[Record] | None,
-        slot: Slot,
+        slot: WorkerShare,
         allotted: Bound,
-    ) -> Done:
+    ) -> ShardResult:
         """Have it tried once; book what that took."""
-        order = Order(
+        order = ShardJob(
             id=f"{self.driver.id}-{next(self._numbers)}",
             driver=self.driver.id,
             run=self._recipe.run_id,
@@ -294,7 +294,7 @@ class Foreman:
             if done.part or done.short:
                 used = done.used
         except WorkerLost as error:
-            done = Done(lost=" ".join(str(error).split()))
+            done = ShardResult(lost=" ".join(str(error).split()))
         finally:
             self._settle(allotted, used)
         self._gateway.stats.add(done.stats)
@@ -337,14 +337,14 @@ def _parted(pasts: Pasts, parts: int) -> Pasts:
 
 
 @asynccontextmanager
-async def foreman(
+async def dispatcher(
     cluster: Cluster, recipe: Recipe, cache: str, gateway: Gateway
-) -> AsyncIterator[Foreman]:
-    """A run's foreman; when the block ends, workers that are still at work stop.
+) -> AsyncIterator[Dispatcher]:
+    """A run's dispatcher; when the block ends, workers that are still at work stop.
 
     Raises Busy if another process drives the run.
     """
-    made, run = Foreman(cluster, recipe, cache, gateway), recipe.run_id
+    made, run = Dispatcher(cluster, recipe, cache, gateway), recipe.run_id
     if not await made.driver.drives():
         raise Busy(TAKEN.format(run))
     keeping = asyncio.create_task(made.driver.keep())
@@ -405,7 +405,7 @@ def _limits(endpoint: Endpoint, share: int, shares: int) -> dict[str, int]:
     }
 
 
-async def work_shard(order: Order) -> Done:
+async def work_shard(order: ShardJob) -> ShardResult:
     """Do an order. Raises ToolloomError, which names this worker."""
     try:
         return await _work_shard(order)
@@ -421,7 +421,7 @@ def _told(error: Exception) -> Exception:
     return type(error)(f"On the worker {where}: {error}")
 
 
-async def _work_shard(order: Order) -> Done:
+async def _work_shard(order: ShardJob) -> ShardResult:
     if code() != order.code:
         raise ClusterError(
             "its toolloom or its Python is not that of the run, and would make other bytes. "
@@ -435,14 +435,14 @@ async def _work_shard(order: Order) -> Done:
     async with gateway:
         if not await begin_order(gateway.cache, order.id, order.run, order.driver):
             await _check(gateway.cache, order)
-            return Done()
+            return ShardResult()
         with suppress(BudgetReached):  # the driver knows whether there is room elsewhere
             part = await _while_wanted(_worked(order, gateway), gateway.cache, order)
     short = purse.refused if part is None else None
-    return Done(part, gateway.stats, purse.spent, gateway.pasts, short)
+    return ShardResult(part, gateway.stats, purse.spent, gateway.pasts, short)
 
 
-async def _worked(order: Order, gateway: Gateway) -> Part:
+async def _worked(order: ShardJob, gateway: Gateway) -> Part:
     check_stages([order.stage], order.recipe)
     for endpoint in order.recipe.endpoints:  # some share an address, and so its limits
         gateway.limit(endpoint)
@@ -453,7 +453,7 @@ async def _worked(order: Order, gateway: Gateway) -> Part:
 def _untold(stage: str, outcome: Outcome) -> None: ...
 
 
-async def _while_wanted(work: Coroutine[Any, Any, T], cache: Cache, order: Order) -> T:
+async def _while_wanted(work: Coroutine[Any, Any, T], cache: Cache, order: ShardJob) -> T:
     """The result of work, which ends once the driver is gone."""
     task = asyncio.create_task(work)
     try:
@@ -465,7 +465,7 @@ async def _while_wanted(work: Coroutine[Any, Any, T], cache: Cache, order: Order
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _check(cache: Cache, order: Order) -> None:
+async def _check(cache: Cache, order: ShardJob) -> None:
     """Raises ClusterError if nobody waits for an order, after some time for its driver to have
     another connection."""
     until = time.monotonic() + ABSENT

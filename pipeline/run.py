@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from threading import Event
@@ -30,7 +31,7 @@ from toolloom.llm import Gateway
 from toolloom.llm.cache import address
 from toolloom.llm.gateway import Stats
 from toolloom.llm.log import WORK, Work
-from toolloom.pipeline.cluster import Engine, Foreman, foreman
+from toolloom.pipeline.cluster import Dispatcher, Engine, dispatcher
 from toolloom.pipeline.cluster import check as check_for_cluster
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.report import Summary, summarise
@@ -158,8 +159,17 @@ async def run(
                 watch.opened(gateway.stats)
                 context = Context.of(recipe, gateway)
                 async with AsyncExitStack() as stack:
-                    hire = engine and Hire(stack, engine, context, where)
-                    await Job(folder, context, chosen, run_shard, watch, hire).run()
+                    found: list[Dispatcher] = []
+
+                    async def away(opened: Engine) -> Dispatcher:
+                        if not found:
+                            cluster = await stack.enter_async_context(opened())
+                            made = dispatcher(cluster, recipe, str(where), gateway)
+                            found.append(await stack.enter_async_context(made))
+                        return found[0]
+
+                    send = partial(away, engine) if engine else None
+                    await Job(folder, context, chosen, run_shard, watch, send).run()
                 stats = gateway.stats
     return summarise(
         folder,
@@ -169,25 +179,6 @@ async def run(
         cost=stats.cost,
         seconds=time.monotonic() - started,
     )
-
-
-@dataclass
-class Hire:
-    """Finds a run's foreman when it is first called, and opens the cluster for him."""
-
-    stack: AsyncExitStack
-    engine: Engine
-    context: Context
-    cache: str | Path
-    found: Foreman | None = None
-
-    async def __call__(self) -> Foreman:
-        if self.found is None:
-            cluster = await self.stack.enter_async_context(self.engine())
-            recipe, gateway = self.context.recipe, self.context.gateway
-            made = foreman(cluster, recipe, str(self.cache), gateway)
-            self.found = await self.stack.enter_async_context(made)
-        return self.found
 
 
 @dataclass(frozen=True)
@@ -379,7 +370,7 @@ class Job:
     stages: tuple[Stage, ...]
     run_shard: RunShard
     progress: Progress
-    hire: Callable[[], Awaitable[Foreman]] | None = None  # asked once there is work for a cluster
+    away: Callable[[], Awaitable[Dispatcher]] | None = None  # asked once a cluster has work
 
     async def run(self) -> None:
         for stage in self.stages:
@@ -437,7 +428,7 @@ class Job:
     async def _run_segment(self, segment: list[Stage]) -> int:
         """Carry all shards through a segment; how many there were."""
         shards = enumerate(self._shards(segment[0]))
-        away = None if self._stays(segment) or not self.hire else await self.hire()
+        away = None if self._stays(segment) or not self.away else await self.away()
         at_once = away.slots if away else shards_in_flight(self.context.recipe, segment)
         done: list[int] = []
 
@@ -455,12 +446,12 @@ class Job:
 
     def _stays(self, segment: list[Stage]) -> bool:
         """Whether records of a segment, or of a later one, must be worked on here: what this
-        process sends under the limits is told to the others once, when they are hired."""
+        process sends under the limits is told to the others once, when the first of them begins."""
         later = self.stages[self.stages.index(segment[0]) :]
         return any(stage.here and stage.here(self.context.recipe) for stage in later)
 
     async def _send(
-        self, index: int, records: list[Any], segment: list[Stage], away: Foreman
+        self, index: int, records: list[Any], segment: list[Stage], away: Dispatcher
     ) -> None:
         """Have one shard taken through a segment, from where it stands, stage by stage."""
         given: Sequence[Any] = records
