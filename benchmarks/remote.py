@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-import s3
+from support import s3_server
 
 RECIPE = """
 name: remote
@@ -44,7 +44,7 @@ def main(queries: int) -> None:
     fake = [sys.executable, "-m", "toolloom.llm.fake", "--port=0", "--latency=0.05"]
     with (
         tempfile.TemporaryDirectory() as name,
-        s3.server() as store,
+        s3_server.server() as store,
         subprocess.Popen(fake, stdout=subprocess.PIPE, text=True) as process,
     ):
         assert process.stdout

@@ -29,10 +29,10 @@ from rich.console import Console
 
 from toolloom.llm.cache import Cache, Entry
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.stage_files import StageFolder, Use
-from toolloom.schemas import Sample
+from toolloom.pipeline.store.stage_files import StageFolder
+from toolloom.schemas import Sample, Usage
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # for `postgres`
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # for `support`
 
 CONSOLE = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
 BODY = 1500  # bytes of a response with an answer of some sentences
@@ -63,7 +63,7 @@ def sample(folder: Path) -> None:
     """What a finished run took and left, for each sample that it accepted."""
     run = RunFolder(folder)
     rows = sum(1 for _ in run.samples())
-    use = Use()
+    use = Usage()
     for stage in run.plan:
         mark = run.stage(stage.name).mark
         files = [f.stat().st_size for f in (folder / stage.name).glob("*.jsonl")]
@@ -96,11 +96,12 @@ async def _hammer(where: str | Path, count: int, prefix: str) -> tuple[float, fl
 
 
 def database(count: int) -> None:
-    import postgres
     import psycopg
+    from support import postgres_server
 
-    postgres.QUICK = ("shared_buffers=128MB", "max_connections=40")  # that it waits for the disk
-    with tempfile.TemporaryDirectory() as name, postgres.server() as server:
+    # Settings with which it waits for the disk.
+    postgres_server.QUICK = ("shared_buffers=128MB", "max_connections=40")
+    with tempfile.TemporaryDirectory() as name, postgres_server.server() as server:
         url = server.database()
         base = asyncio.run(_hammer(Path(name) / "cache.sqlite", count, "sqlt"))
         say(f"SQLite, 1 process        {base[0]:8,.0f} writes/s {base[1]:8,.0f} reads/s (1.00)")
@@ -123,7 +124,7 @@ def database(count: int) -> None:
 
 def driver(count: int) -> None:
     """Writing shards that came back, and joining them, beside writing the same lines once."""
-    import toys
+    from support import toys
 
     line = toys.sample().model_dump_json().encode().ljust(8_000) + b"\n"
     with tempfile.TemporaryDirectory() as name:
@@ -136,7 +137,7 @@ def driver(count: int) -> None:
         stage, shards = StageFolder(Path(name) / "stage"), count // 64
         began = time.monotonic()
         for index in range(shards):
-            stage.write_shard(index, [line] * 64, [], Use(requests=1))
+            stage.write_shard(index, [line] * 64, [], Usage(requests=1))
         wrote, began = count / (time.monotonic() - began), time.monotonic()
         stage.finish(shards, Sample, None)
         joined = count / (time.monotonic() - began)
@@ -148,9 +149,9 @@ def driver(count: int) -> None:
 @contextmanager
 def places(folder: Path, latency: float) -> Iterator[tuple[Any, str, dict[str, str]]]:
     """A database server, an endpoint's address, an environment with a Prefect server."""
-    import postgres
+    from support import postgres_server
 
-    port = postgres.free_port()
+    port = postgres_server.free_port()
     environment = {
         **os.environ,
         "PREFECT_HOME": str(folder / "prefect"),
@@ -160,7 +161,7 @@ def places(folder: Path, latency: float) -> Iterator[tuple[Any, str, dict[str, s
     prefect = [sys.executable, "-m", "prefect", "server", "start", "--port", str(port)]
     fake = [sys.executable, "-m", "toolloom.llm.fake", "--port=0", f"--latency={latency}"]
     with (
-        postgres.server() as server,
+        postgres_server.server() as server,
         subprocess.Popen(prefect, env=environment, stdout=-3, stderr=-3) as api,
         subprocess.Popen(fake, stdout=-1, text=True) as endpoint,
     ):

@@ -27,14 +27,15 @@ from uuid import uuid4
 
 from toolloom.llm import Gateway
 from toolloom.llm.advisory import Hold
-from toolloom.llm.budget import Bound, Purse
-from toolloom.llm.cache import Cache, Spent
+from toolloom.llm.budget import Purse
+from toolloom.llm.cache import Cache
 from toolloom.llm.database import POSTGRESQL, address_of
-from toolloom.llm.gateway import GRACE, Pasts, Stats
+from toolloom.llm.gateway import GRACE, Pasts
 from toolloom.llm.orders import begin_order, driver_name, end_orders, is_wanted
 from toolloom.llm.quota import WINDOW, Past
+from toolloom.llm.shared import Stats
 from toolloom.pipeline.shard import Part, work_on
-from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.stage import check as check_stages
 from toolloom.schemas import (
     Budget,
@@ -42,16 +43,18 @@ from toolloom.schemas import (
     Busy,
     ClusterError,
     Endpoint,
+    Outcome,
     Recipe,
     RecipeError,
     Record,
     StoreError,
     ToolloomError,
+    Usage,
 )
 
 T = TypeVar("T")
 
-NOTHING = Spent(0, 0, 0.0)
+NOTHING = Usage()
 POLL = 0.5  # seconds between two looks of a worker whether its work is still wanted
 BEAT = 1.0  # seconds between two looks of a driver whether it still holds its run
 ABSENT = 10.0  # seconds in which a driver that lost its connection has another
@@ -121,9 +124,9 @@ class ShardResult:
 
     part: Part | None = None
     stats: Stats = field(default_factory=Stats)
-    used: Spent = NOTHING
+    used: Usage = NOTHING
     pasts: Pasts = field(default_factory=dict)
-    short: Bound | None = None  # a request that did not fit into what was allotted
+    short: Usage | None = None  # a request that did not fit into what was allotted
     lost: str = ""  # how the worker died, in the engine's words
 
 
@@ -269,7 +272,7 @@ class Dispatcher:
         records: Sequence[Any],
         reads: type[Record] | None,
         slot: WorkerShare,
-        allotted: Bound,
+        allotted: Usage,
     ) -> ShardResult:
         """Have it tried once; book what that took."""
         order = ShardJob(
@@ -286,7 +289,7 @@ class Dispatcher:
             pasts=slot.recall(),
             code=code(),
         )
-        used: Spent | None = None
+        used: Usage | None = None
         try:
             if not await self.driver.drives():  # it may have lost its connection, and another began
                 raise Busy(TAKEN.format(self._recipe.run_id))
@@ -303,22 +306,21 @@ class Dispatcher:
         slot.remember(done.pasts)
         return done
 
-    async def _allot(self, parts: int) -> Bound:
+    async def _allot(self, parts: int) -> Usage:
         purse = self._gateway.purse
         if purse is None:
-            return Bound(0, 0.0, 0)
+            return Usage()
         if parts > 1:
             return await purse.allot(parts)
         run = self._recipe.run_id
         return await purse.allot_all(lambda: self._gateway.cache.spent(run))
 
-    def _settle(self, allotted: Bound, used: Spent | None) -> None:
+    def _settle(self, allotted: Usage, used: Usage | None) -> None:
         """All that was allotted counts as used where nobody knows."""
         if purse := self._gateway.purse:
-            it = used or Spent(allotted.requests, allotted.tokens, allotted.cost)
-            purse.settle(allotted, it.tokens, it.cost, it.requests)
+            purse.settle(allotted, allotted if used is None else used)
 
-    def _limited(self, allotted: Bound) -> Budget:
+    def _limited(self, allotted: Usage) -> Budget:
         """What was allotted, of that which has a limit: a budget that may be nothing."""
         whole = self._recipe.budget
         return Budget.model_construct(

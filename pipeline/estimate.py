@@ -23,9 +23,8 @@ from toolloom.pipeline.dataset.report import Summary
 from toolloom.pipeline.run import Progress, run, standard_stages
 from toolloom.pipeline.sampling.drawing import counted
 from toolloom.pipeline.shard import use_of
-from toolloom.pipeline.stage import Context, Outcome, Stage, StageInput, planned
+from toolloom.pipeline.stage import Context, Stage, StageInput, planned
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import (
     ApiSource,
     Brief,
@@ -34,16 +33,18 @@ from toolloom.schemas import (
     Domain,
     Expansion,
     Need,
+    Outcome,
     Recipe,
     Record,
     Seed,
+    Usage,
 )
 
 QUERIES = 12  # in a sample, unless told otherwise
 REDRAWN = 400  # times the sample is drawn anew from itself, for the range
 OUTSIDE = 0.025  # of them below the range, and as many above it
 ENOUGH = 4  # records of a kind to go by; with fewer, those like it count too
-MEASURES = tuple(Use.model_fields)
+MEASURES = tuple(Usage.model_fields)
 TOOLBENCH = "ToolBench"  # seeds of the rewriter that are no rows of the run
 OF_ROWS = ("Template", "Rejected", "Seed")  # what a stage that gathers makes of each row
 
@@ -62,7 +63,7 @@ class Took:
 
     kind: Kind
     accepted: int
-    use: Use
+    use: Usage
 
 
 class StageForecast(Record):
@@ -72,14 +73,14 @@ class StageForecast(Record):
     agent: str
     records: int = Field(description="Records that enter it.")
     accepted: int
-    use: Use
+    use: Usage
 
 
 class Total(Record):
     """What a whole run takes, and the rows it makes."""
 
     accepted: int
-    use: Use
+    use: Usage
 
     @property
     def tokens(self) -> int:
@@ -190,7 +191,7 @@ def _watched(stage: Stage, recipe: Recipe, took: list[Took], fed: Gathered, most
     return dataclasses.replace(stage, work=work, feed=source and feed, expects=expects)
 
 
-def _priced(use: Use, recipe: Recipe, stage: Stage) -> Use:
+def _priced(use: Usage, recipe: Recipe, stage: Stage) -> Usage:
     """At the prices of the run, which may be those of batches."""
     endpoint = recipe.endpoint(stage.agent) if stage.agent else None
     price = recipe.prices.get(endpoint.model) if endpoint else None
@@ -315,12 +316,12 @@ class Flow:
         return accepted
 
     @property
-    def use(self) -> Use:
+    def use(self) -> Usage:
         return _use(self.sums)
 
 
-def _use(sums: Mapping[str, float]) -> Use:
-    return Use.model_validate({m: v if m == "cost" else round(v) for m, v in sums.items()})
+def _use(sums: Mapping[str, float]) -> Usage:
+    return Usage.model_validate({m: v if m == "cost" else round(v) for m, v in sums.items()})
 
 
 def flows(recipe: Recipe, stages: Sequence[Stage], sample: Sample) -> list[Flow]:

@@ -30,7 +30,6 @@ from toolloom.pipeline.stage import Stage, StageInput
 from toolloom.pipeline.store.files import read_records, record_line, to_line, write_lines
 from toolloom.pipeline.store.locks import hold_dataset
 from toolloom.pipeline.store.run import QUERIES, RunFolder, begun_with
-from toolloom.pipeline.store.stage_files import Use
 from toolloom.pipeline.store.version import PARTS, Version, find_version, latest, open_version
 from toolloom.schemas import (
     Api,
@@ -51,6 +50,7 @@ from toolloom.schemas import (
     Split,
     SplitPlan,
     StoreError,
+    Usage,
     parse_recipe,
 )
 from toolloom.schemas.recipe import public_recipe
@@ -81,7 +81,7 @@ class Start:
         for stage in self.stages:
             lines, files = self.given.get(stage.name), folder.stage(stage.name)
             if lines and files.mark is None:
-                files.write_shard(0, lines(), (), Use())
+                files.write_shard(0, lines(), (), Usage())
                 files.finish(1)
         for name, lines in (("known.jsonl", self.known), ("needs.jsonl", self.needs)):
             if lines and not (folder.path / name).exists():

@@ -29,8 +29,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from toolloom.llm import Gateway
 from toolloom.llm.cache import address
-from toolloom.llm.gateway import Stats
 from toolloom.llm.log import WORK, Work
+from toolloom.llm.shared import Stats
 from toolloom.pipeline.cluster import Dispatcher, Engine, dispatcher
 from toolloom.pipeline.cluster import check as check_for_cluster
 from toolloom.pipeline.dataset.publish import Published, publish
@@ -39,7 +39,6 @@ from toolloom.pipeline.growth import begin
 from toolloom.pipeline.shard import Part, together, work_on
 from toolloom.pipeline.stage import (
     Context,
-    Outcome,
     Sifted,
     Stage,
     StageInput,
@@ -47,18 +46,21 @@ from toolloom.pipeline.stage import (
     main_before,
     nothing_of,
     planned,
+    planned_stage,
 )
 from toolloom.pipeline.store.files import Rows, Stopped
-from toolloom.pipeline.store.mirror import opened
+from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.stage_files import Mark, StageFolder, StageMark, Use, batches
+from toolloom.pipeline.store.stage_files import Mark, StageFolder, StageMark, batches
 from toolloom.schemas import (
     Granularity,
     Instruction,
+    Outcome,
     Recipe,
     Record,
     Rejected,
     Sample,
+    Usage,
     load_recipe,
 )
 
@@ -145,7 +147,7 @@ async def run(
             if engine:
                 check_for_cluster(recipe, where)
         filled = start.filled if start else frozenset()
-        folder.open(recipe, [stage.line(stage.name in filled) for stage in chosen])
+        folder.open(recipe, [planned_stage(stage, stage.name in filled) for stage in chosen])
         watch = progress or Silent()
         watch.planned(recipe, chosen)
         stats = Stats()
@@ -507,7 +509,7 @@ class Job:
                 index,
                 chain.from_iterable(part.accepted for part in parts),
                 chain.from_iterable(part.rejected for part in parts),
-                sum((use for part in parts for use in part.uses), Use()),
+                sum((use for part in parts for use in part.uses), Usage()),
             )
 
         mark = await self.run_shard(stage.name, index, work)

@@ -14,9 +14,9 @@ import pytest_socket
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from postgres import Server
+    from support.postgres_server import Server
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `toys` and `postgres`
+sys.path.insert(0, str(Path(__file__).parent))  # for `support`
 
 # Set before `datasets` is first imported, which reads them once.
 _HOME = tempfile.TemporaryDirectory(prefix="toolloom-hf-")  # removed when the tests end
@@ -37,9 +37,9 @@ def pytest_runtest_setup() -> None:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Server]:
     """A PostgreSQL server for all tests that ask for it."""
-    import postgres
+    from support.postgres_server import server
 
-    with postgres.server() as running:
+    with server() as running:
         yield running
 
 

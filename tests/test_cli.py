@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
-from processes import TOOLLOOM
 from rich.console import Console
+from support import toys
+from support.processes import TOOLLOOM
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
 from toolloom.pipeline import run as runner
 from toolloom.pipeline.render.terminal import rejected_view, safe, spoken
-from toolloom.pipeline.stage import Context, Outcome, Stage
-from toolloom.schemas import EndpointDown, Query, Reason
+from toolloom.pipeline.stage import Context, Stage
+from toolloom.schemas import EndpointDown, Outcome, Query, Reason
 
 RECIPE = (
     "name: toy\nshard_size: 4\nqueries: {count: 21}\napis: {domains: 6}\n"
@@ -241,7 +241,7 @@ def test_a_closed_pipe_is_no_error(home: Path) -> None:
 INTERRUPTED = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
-import toys
+from support import toys
 from toolloom.cli import main
 from toolloom.pipeline import run as runner
 toys.DELAY = 30
@@ -252,7 +252,7 @@ main()
 
 def test_ctrl_c_says_how_to_go_on(home: Path) -> None:
     """An interrupted run ends with exit code 130 and no traceback."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(toys.__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(toys.__file__).parents[1])}
     command = [sys.executable, "-c", INTERRUPTED, "run", "toy.yaml", "--engine", "local"]
     options: dict[str, Any] = {"env": environment, "cwd": home, "stderr": -1, "text": True}
     with subprocess.Popen(command, **options) as process:

@@ -18,12 +18,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import postgres
-import processes
 import psycopg
 import pytest
-from processes import TOOLLOOM, Endpoint, hashes, whole_recipe
-from waiting import wait_for
+from support import postgres_server, processes
+from support.processes import TOOLLOOM, Endpoint, hashes, whole_recipe
+from support.waiting import wait_for
 
 PATIENCE = 300.0  # seconds
 
@@ -83,7 +82,7 @@ class Place:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A Prefect server and an endpoint for all runs here, and what one machine makes."""
-    folder, port = tmp_path_factory.mktemp("clusters"), postgres.free_port()
+    folder, port = tmp_path_factory.mktemp("clusters"), postgres_server.free_port()
     environment = {
         **os.environ,
         "PREFECT_HOME": str(folder / "prefect"),

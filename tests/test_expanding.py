@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import processes
 import pytest
-from processes import TOOLLOOM, Endpoint, hashes, kill, start
+from support import processes
+from support.processes import TOOLLOOM, Endpoint, hashes, kill, start
 
 from toolloom.pipeline.store.version import find_version
-from toolloom.schemas.split_plan import signature
+from toolloom.schemas.splits import signature
 
 RECIPE = """
 name: more

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
 import yaml
+from support import toys
 
 SCRIPT = """
 import asyncio, importlib.util, json, sys
 from pathlib import Path
-import beside
-import toys
+from support import growing_dataset as beside
+from support import toys
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.sorting import FlowRunSort, TaskRunSort
 from prefect.flows import load_flow_from_entrypoint
@@ -95,7 +95,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(
-            [str(Path(toys.__file__).parent), os.environ.get("PYTHONPATH", "")]
+            [str(Path(toys.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
         ),
         "PREFECT_HOME": str(folder / "home"),
         "PREFECT_LOGGING_LEVEL": "CRITICAL",

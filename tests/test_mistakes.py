@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import TOOLLOOM
+from support.processes import TOOLLOOM
 
 from toolloom.llm import FakeServer
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import processes
 import pytest
-from processes import TOOLLOOM, Endpoint, committed, kill, start
+from support import processes
+from support.processes import TOOLLOOM, Endpoint, committed, kill, start
 
 RECIPE = """
 name: parts

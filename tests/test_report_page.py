@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import browser as browsers
-import grown
-import hostile
 import pytest
-import toys
 from playwright.sync_api import Browser, Locator, Page
+from support import browser as browsers
+from support import finished_runs, hostile_dataset, toys
 
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages import page as pages
@@ -38,8 +36,10 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
         toys.rejected(one, "rewritten", reason)
         for one, reason in zip(samples, reasons, strict=False)
     ]
-    levels = [one for n in range(3) for one in grown.levels(f"q{n}")]
-    run = grown.run(folder, toys.recipe(), samples, [grown.expansion()], levels, fallen)
+    levels = [one for n in range(3) for one in finished_runs.levels(f"q{n}")]
+    run = finished_runs.run(
+        folder, toys.recipe(), samples, [finished_runs.expansion()], levels, fallen
+    )
     return report(publish(run, folder).version, folder)
 
 
@@ -47,7 +47,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a dataset whose every text is hostile."""
     folder = tmp_path_factory.mktemp("hostile")
-    return report(hostile.dataset(folder), folder)
+    return report(hostile_dataset.dataset(folder), folder)
 
 
 def report(version: Version, folder: Path) -> Path:
@@ -175,7 +175,7 @@ def test_hostile_text_is_shown_as_text(chromium: Browser, attacked: Path) -> Non
     with browsers.shown(chromium, attacked) as seen:
         said = "nodes => nodes.map(node => node.textContent)"
         told = seen.page.locator(".sample .tl-user .tl-said").evaluate_all(said)
-        short = [text for text in hostile.TEXTS if len(text) <= 20_000]
+        short = [text for text in hostile_dataset.TEXTS if len(text) <= 20_000]
         assert {visible(text) for text in short} <= {*told}
         findings = seen.page.locator(".tl-marked .tl-finding > span").evaluate_all(said)
         assert {f"at its turn: {visible(text)}" for text in short} <= {*findings}
@@ -201,7 +201,7 @@ def test_a_script_that_got_in_would_not_run(chromium: Browser, plain: Path, tmp_
 
 def test_a_version_of_instructions_alone(chromium: Browser, tmp_path: Path) -> None:
     """Without dialogues, rejected records and rows of templates the page shows what there is."""
-    run = grown.run(tmp_path, toys.recipe(), instructions=grown.levels())
+    run = finished_runs.run(tmp_path, toys.recipe(), instructions=finished_runs.levels())
     with browsers.shown(chromium, report(publish(run, tmp_path).version, tmp_path)) as seen:
         assert seen.page.locator(".groups button").all_inner_texts() == ["Instructions (1)"]
         assert seen.page.get_by_text("Nothing was rejected.").is_visible()

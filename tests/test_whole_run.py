@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import processes
 import pytest
-from processes import Endpoint, committed, hashes, kill, start, whole_recipe
+from support import processes
+from support.processes import Endpoint, committed, hashes, kill, start, whole_recipe
 
 KILLS = 30
 

@@ -54,7 +54,8 @@ from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs, on_pag
 from toolloom.pipeline.run import Made, Progress
 from toolloom.pipeline.store.files import read_records, record_line, write_lines
 from toolloom.pipeline.store.locks import hold_dataset
-from toolloom.pipeline.store.mirror import fetch, opened, remove
+from toolloom.pipeline.store.mirror import fetch, remove
+from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.secrets import SECRETS
 from toolloom.pipeline.store.version import find_version

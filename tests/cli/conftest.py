@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from harbour import api
+from support.api_pools import api
 
 from toolloom.pipeline.apis.pool.folder import open_pool
 from toolloom.pipeline.formats.importers.ledger import Ledger

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harbour import HOSTILE, api, call, pool
+from support.api_pools import HOSTILE, api, call, pool
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.apis.pool.folder import open_pool

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
+from support import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app

@@ -4,16 +4,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import beside
 import pytest
-import toys
+from support import growing_dataset, toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
 from toolloom.pipeline import run as runner
 from toolloom.pipeline.run import make_dataset
 
-STAGES = (*toys.SPLIT_STAGES, *beside.BESIDE)
+STAGES = (*toys.SPLIT_STAGES, *growing_dataset.BESIDE)
 HERE = ("--engine", "local", "-o")
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-import toys
+from support import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app

@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from harbour import HOSTILE, api, call, pool
 from rich.console import Console
+from support.api_pools import HOSTILE, api, call, pool
 
 from toolloom.pipeline.apis.pool.folder import open_pool
 from toolloom.pipeline.apis.pool.importing import server

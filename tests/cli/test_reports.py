@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import grown
 import pytest
-import toys
+from support import finished_runs, toys
 from typer.testing import CliRunner
 
 from toolloom.cli import app
@@ -16,7 +15,10 @@ from toolloom.pipeline.pages.page import MARK
 
 def test_a_report_is_written_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the newest version, under its name, and the command says so."""
-    publish(grown.run(tmp_path / "outputs", toys.recipe(), [toys.sample()]), tmp_path / "outputs")
+    publish(
+        finished_runs.run(tmp_path / "outputs", toys.recipe(), [toys.sample()]),
+        tmp_path / "outputs",
+    )
     monkeypatch.chdir(tmp_path)
     ran = CliRunner().invoke(app, ["report", "toy"])
     assert ran.exit_code == 0

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import wait_for
+from support.waiting import wait_for
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import Scripted, improvise

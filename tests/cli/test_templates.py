@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
+from support import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
 from toolloom.pipeline.run import make_dataset
-from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.templates.written.build import play
-from toolloom.schemas import Need, Query, Sample
+from toolloom.schemas import Need, Outcome, Query, Sample
 
 ROOT = Path(__file__).parents[2]
 

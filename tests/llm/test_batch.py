@@ -7,8 +7,8 @@ from collections import Counter
 
 import openai
 import pytest
-from batches import QUICK, ask_all, echo, opened, rows
-from waiting import until
+from support.batches import QUICK, ask_all, echo, opened, rows
+from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.batch import Pace

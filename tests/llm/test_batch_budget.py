@@ -7,8 +7,8 @@ import json
 from collections import Counter
 
 import pytest
-from batches import QUICK, ask_all, echo, leave_a_batch, opened, rows
-from waiting import until
+from support.batches import QUICK, ask_all, echo, leave_a_batch, opened, rows
+from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.cache import BATCHES, RESPONSES

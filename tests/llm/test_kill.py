@@ -4,7 +4,7 @@ import sqlite3
 import subprocess
 import sys
 
-from waiting import come_to_rest, wait_for
+from support.waiting import come_to_rest, wait_for
 
 from toolloom.llm import FakeServer
 

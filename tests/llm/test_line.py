@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from waiting import until
+from support.waiting import until
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import Failure

@@ -7,7 +7,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from waiting import until
+from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.fake import Failure

@@ -8,10 +8,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-import verifying
-from hub import Hub
+from support import played_dataset
+from support.hub_server import Hub
 
-from toolloom.pipeline.store import mirror
+from toolloom.pipeline.store import outputs as mirrors
 
 NUMBERS = count()
 
@@ -28,7 +28,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
     def open_on(name: str, url: str) -> Path:
         monkeypatch.setenv("TOOLLOOM_MIRROR", str(tmp_path / name))
-        return mirror.opened(url)
+        return mirrors.opened(url)
 
     return open_on  # type: ignore[return-value]
 
@@ -44,7 +44,7 @@ def hub() -> Iterator[Hub]:
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dataset that the scripted endpoint played, and its next version with a new split."""
     folder = tmp_path_factory.mktemp("verify")
-    verifying.play(folder)
+    played_dataset.play(folder)
     return folder
 
 

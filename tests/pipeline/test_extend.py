@@ -6,20 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import beside
 import pytest
-import toys
+from support import growing_dataset, toys
 
 from toolloom.pipeline.dataset.report import count
+from toolloom.pipeline.dataset.unfolding import accepted
 from toolloom.pipeline.growth import is_expanded, parsed_plan, plan_extension, plan_regeneration
 from toolloom.pipeline.run import Made, make_dataset, run
-from toolloom.pipeline.stage import Context, Outcome, Stage, StageInput
+from toolloom.pipeline.stage import Context, Stage, StageInput
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import (
     EndpointDown,
     ExpansionPlan,
     NothingFound,
+    Outcome,
     PublishError,
     Recipe,
     RecipeError,
@@ -30,7 +31,7 @@ from toolloom.schemas import (
     Step,
 )
 
-STAGES = (*toys.SPLIT_STAGES, *beside.BESIDE)
+STAGES = (*toys.SPLIT_STAGES, *growing_dataset.BESIDE)
 ROWS, LEVELS = ExpansionPlan(rows=5), RewritePlan(votes=0)
 
 
@@ -58,7 +59,7 @@ def idle(name: str) -> Any:
 # What an extension may do: no stage before `templates` asks anything.
 ADDING = (
     *(dataclasses.replace(s, work=idle(s.name)) for s in toys.SPLIT_STAGES),
-    *beside.BESIDE,
+    *growing_dataset.BESIDE,
 )
 
 
@@ -134,7 +135,7 @@ async def test_an_extension_that_was_stopped_goes_on(tmp_path: Path) -> None:
         left -= 1
         if left < 0:
             raise EndpointDown("nobody answers")
-        return await beside.tell(record, context)
+        return await growing_dataset.tell(record, context)
 
     stages = (*STAGES[:-1], dataclasses.replace(STAGES[-1], work=dies))
     planned = plan_extension(broken, "toy", rewrite=LEVELS)
@@ -152,7 +153,7 @@ async def test_a_run_makes_what_its_recipe_asks(tmp_path: Path) -> None:
     asked = recipe(expand={"rows": 5}, rewrite={"votes": 0})
     made = await make(tmp_path, asked)
     counts, folder = made.summary.counts, RunFolder(Path(made.summary.path))
-    assert counts.accepted == counts.samples + 5 == sum(1 for _ in folder.accepted())
+    assert counts.accepted == counts.samples + 5 == sum(1 for _ in accepted(folder))
     assert counts.samples == sum(1 for _ in folder.samples())
     assert (counts.expanded, counts.templates) == (5, 5)
     assert counts.levels["api"].accepted + counts.levels["api"].rejected == counts.samples

@@ -9,10 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import beside
 import pytest
-import toys
-from growing import Maker, faults, files, grow, make, recipe, rows
+from support import growing_dataset, toys
+from support.growing_dataset import Maker, faults, files, grow, make, recipe, rows
 
 from toolloom.pipeline.dataset.diff import compare
 from toolloom.pipeline.growth import plan_growth, plan_regeneration
@@ -264,13 +263,13 @@ async def test_what_fell_without_a_split_is_added_to(tmp_path: Path) -> None:
     that grows or is made anew."""
 
     def gather(given: StageInput) -> Iterator[Record]:
-        yield from beside.gather_templates(given)
+        yield from growing_dataset.gather_templates(given)
         undrawn = toys.api().model_copy(update={"name": f"of-seed-{given.recipe.seed}"})
         yield toys.rejected(undrawn, "templates", Reason.NOTHING_TO_DRAW)
 
     maker = Maker()
-    templates = dataclasses.replace(beside.TEMPLATES, feed=gather)
-    maker.stages = tuple(templates if s is beside.TEMPLATES else s for s in maker.stages)
+    templates = dataclasses.replace(growing_dataset.TEMPLATES, feed=gather)
+    maker.stages = tuple(templates if s is growing_dataset.TEMPLATES else s for s in maker.stages)
     planned = recipe(expand={"rows": 3})
     fallen = []
     for anew in (False, False, True):

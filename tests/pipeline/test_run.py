@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
-import waiting
+from support import toys, waiting
 
 from toolloom.pipeline.dataset.report import Tally
 from toolloom.pipeline.run import (
@@ -25,9 +24,9 @@ from toolloom.pipeline.run import (
     shrunk,
 )
 from toolloom.pipeline.shard import together
-from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.schemas import EndpointDown, Query, Reason, Record, StoreError, parse_recipe
+from toolloom.schemas import EndpointDown, Outcome, Query, Reason, Record, StoreError, parse_recipe
 
 
 def files(outputs: Path) -> dict[str, bytes]:
@@ -332,8 +331,8 @@ def test_a_preview_draws_no_more_than_it_needs() -> None:
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-import toys
-import waiting
+from support import toys
+from support import waiting
 from toolloom.pipeline.run import run
 toys.DELAY = 0.05
 async def note(stage, shard, work):
@@ -346,7 +345,7 @@ asyncio.run(run(recipe, outputs=Path(sys.argv[1]), stages=toys.STAGES, run_shard
 
 
 def start(outputs: Path, log: Path) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join([str(Path(toys.__file__).parent), *sys.path])
+    path = os.pathsep.join([str(Path(toys.__file__).parents[1]), *sys.path])
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.Popen([sys.executable, "-c", KILLED, outputs, log], env=environment)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
-from toys import Before
+from support import toys
+from support.toys import Before
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import improvise

@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import beside
 import pytest
-import toys
+from support import growing_dataset, toys
 
 from toolloom.pipeline.dataset.report import count
+from toolloom.pipeline.dataset.unfolding import accepted
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import preview, run, segments
@@ -22,7 +22,7 @@ from toolloom.pipeline.store.run import RunFolder
 from toolloom.schemas import Query, Recipe, RecipeError, Record, Sample
 
 BOTH = {"expand": {"rows": 5}, "rewrite": {"votes": 0}}
-WITH_BESIDE = (*toys.STAGES, *beside.BESIDE)
+WITH_BESIDE = (*toys.STAGES, *growing_dataset.BESIDE)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -61,8 +61,8 @@ def test_a_stage_reads_the_rows_and_not_what_stands_beside() -> None:
     ]
     assert found_segments[2:] == [["templates"], ["expanded"], ["rewritten"]]
     after = Stage("after", "", Sample, Sample, toys.test_queries)
-    alone = list(segments((toys.QUERIES, beside.TEMPLATES, after), lambda stage: False))
-    assert [len(segment) for segment in alone] == [1, 1, 1]
+    alone = list(segments((toys.QUERIES, growing_dataset.TEMPLATES, after), lambda stage: False))
+    assert [len(leg) for leg in alone] == [1, 1, 1]
 
 
 def test_files_that_are_not_there_are_told_at_the_start(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_what_a_stage_that_gathers_is_given(tmp_path: Path) -> None:
 
     last = Stage("s", "query", Query, Sample, toys.test_queries, beside=True, feed=gather)
     recipe = toys.recipe(expand={"rows": 5})
-    await run(recipe, outputs=tmp_path, stages=(*toys.STAGES, *beside.BESIDE[:2], last))
+    await run(recipe, outputs=tmp_path, stages=(*toys.STAGES, *growing_dataset.BESIDE[:2], last))
     assert seen == {"queries": 19, "templates": 16, "s": 0, "none": 0, "rows": 34}
 
 
@@ -100,7 +100,7 @@ async def test_shards_do_not_matter(tmp_path: Path) -> None:
     for size in (1, 4, 64):
         recipe, outputs = toys.recipe(**BOTH, shard_size=size), tmp_path / str(size)
         summary = await run(recipe, outputs=outputs, stages=WITH_BESIDE)
-        stages = (RunFolder(Path(summary.path)).stage(s.name).path for s in beside.BESIDE)
+        stages = (RunFolder(Path(summary.path)).stage(s.name).path for s in growing_dataset.BESIDE)
         made.append([(path / "accepted.jsonl").read_bytes() for path in stages])
     assert made[0] == made[1] == made[2]
 
@@ -111,7 +111,7 @@ async def test_a_run_under_way_shows_what_there_is(tmp_path: Path) -> None:
     summary = await run(recipe, outputs=tmp_path, stages=WITH_BESIDE)
     folder = RunFolder(Path(summary.path))
     (folder.stage("expanded").path / "done.json").unlink()
-    assert (count(folder).accepted, sum(1 for _ in folder.accepted())) == (17, 17)
+    assert (count(folder).accepted, sum(1 for _ in accepted(folder))) == (17, 17)
     (folder.stage("rewritten").path / "done.json").unlink()
     assert count(folder).instructions == 0
 
@@ -157,7 +157,7 @@ def test_totals_go_by_the_rows() -> None:
 KILLED = """
 import asyncio, dataclasses, sys, time
 from pathlib import Path
-import beside, toys
+from support import growing_dataset, toys
 from toolloom.pipeline.run import run
 calls = []
 def slow(stage):
@@ -175,13 +175,13 @@ def slow(stage):
             yield each
     return dataclasses.replace(stage, work=stage.work and work, sift=stage.sift and sift)
 recipe = toys.recipe(expand={"rows": 5}, rewrite={"votes": 0})
-stages = (*toys.STAGES, *map(slow, beside.BESIDE))
+stages = (*toys.STAGES, *map(slow, growing_dataset.BESIDE))
 asyncio.run(run(recipe, outputs=Path(sys.argv[1]), stages=stages))
 """
 
 
 def start(*arguments: Path | str) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join([str(Path(toys.__file__).parent), *sys.path])
+    path = os.pathsep.join([str(Path(toys.__file__).parents[1]), *sys.path])
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.Popen([sys.executable, "-c", KILLED, *arguments], env=environment)
 
@@ -190,7 +190,7 @@ def test_killed_in_any_of_them_a_run_ends_like_an_unbroken_one(tmp_path: Path) -
     """After kill -9 the stage has no marker, and the next process goes on to equal bytes."""
     broken, whole = tmp_path / "broken", tmp_path / "whole"
     recipe: Recipe = toys.recipe(**BOTH)
-    for stage in beside.BESIDE:
+    for stage in growing_dataset.BESIDE:
         sign = tmp_path / stage.name
         process = start(broken, sign, stage.name)
         while not sign.exists() and process.poll() is None:

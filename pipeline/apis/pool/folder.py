@@ -30,7 +30,7 @@ from toolloom.pipeline.store.files import explain, read_lines, record_line, repl
 from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.mirror import shown
 from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError
-from toolloom.schemas.catalogue import PublicApi
+from toolloom.schemas.api import PublicApi
 
 R = TypeVar("R", bound=Record)
 LEGAL = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-import toys
 from hypothesis import given
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.llm import Embedder, FakeServer, Gateway
 from toolloom.pipeline.apis import search as retrieval

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from toolloom.pipeline.checks import grounded, inspect, mentions
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
-from toolloom.pipeline.checks.text import spans
+from toolloom.pipeline.checks.text.spans import spans
 from toolloom.schemas import (
     Ability,
     Api,
     Dialogue,
-    Fault,
     FunctionCall,
     Intention,
     Message,
+    PlannedFault,
     Query,
     Reference,
     Scenario,
@@ -118,7 +118,7 @@ def dialogues(draw: st.DrawFn) -> Dialogue:
         pool=(draw(apis("f")), draw(apis("g"))),
         intent=tuple(draw(st.lists(intents, max_size=3))),
         withheld=tuple(draw(st.lists(st.sampled_from(["x", "zz"]), max_size=2))),
-        fault=draw(st.none() | st.builds(Fault, call=st.integers(0, 4), error=st.text(max_size=9),
+        fault=draw(st.none() | st.builds(PlannedFault, call=st.integers(0, 4), error=st.text(max_size=9),
                                          transient=st.booleans())),
         text=draw(st.text(min_size=1, max_size=30)),
     )  # fmt: skip

@@ -7,14 +7,12 @@ reason under which each kind must be found.
 from __future__ import annotations
 
 import pytest
-import spoilt_answers
-import spoilt_calls
-from spoiling import Mutation
+from support.mutations import Mutation, answers, calls
 
 from toolloom.pipeline.checks import inspect
 from toolloom.schemas import Dialogue, Reason
 
-PLANTED: list[tuple[Mutation, set[Reason]]] = [*spoilt_calls.PLANTED, *spoilt_answers.PLANTED]
+PLANTED: list[tuple[Mutation, set[Reason]]] = [*calls.PLANTED, *answers.PLANTED]
 
 
 @pytest.mark.parametrize(("mutate", "expected"), PLANTED, ids=[m.__name__ for m, _ in PLANTED])

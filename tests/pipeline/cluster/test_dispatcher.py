@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
-from waiting import until
-from workers import Here, files, recipe
+from support import toys
+from support.local_cluster import Here, files, recipe
+from support.waiting import until
 
 from toolloom.llm import FakeServer
 from toolloom.llm.cache import Cache

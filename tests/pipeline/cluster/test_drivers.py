@@ -15,16 +15,15 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
-import toys
-from workers import Here, files, recipe
+from support import toys
+from support.local_cluster import Here, files, recipe
 
 from toolloom.llm import FakeServer
 from toolloom.llm.advisory import Hold
 from toolloom.llm.cache import Cache
 from toolloom.llm.orders import ORDERS
 from toolloom.pipeline.run import run
-from toolloom.pipeline.stage import Outcome
-from toolloom.schemas import Busy
+from toolloom.schemas import Busy, Outcome
 
 
 async def test_a_run_has_one_driver(tmp_path: Path, postgres_url: str) -> None:

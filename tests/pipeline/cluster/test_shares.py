@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-import toys
+from support import toys
 
 from toolloom.pipeline.cluster import WorkerShare, most_shares, share_of
 from toolloom.schemas import Endpoint, Recipe

@@ -5,8 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import toys
-from curating import fallen, in_split, kept, row, sift
+from support import toys
+from support.curation_rows import fallen, in_split, kept, row, sift
 
 from toolloom.pipeline.curation.balance import balance, is_wanted, value
 from toolloom.schemas import (

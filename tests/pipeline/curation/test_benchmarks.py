@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
+from support import toys
 
 from toolloom.pipeline.curation.benchmarks import Gold, check, files, items, read
 from toolloom.pipeline.formats.importers.ledger import Ledger

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
-from curating import fallen, kept, row, sift
 from hypothesis import given
 from hypothesis import strategies as st
+from support import toys
+from support.curation_rows import fallen, kept, row, sift
 
 from toolloom.pipeline.curation.callforms import fits, plain_call, says
 from toolloom.pipeline.curation.contamination import decontaminate, finding, read

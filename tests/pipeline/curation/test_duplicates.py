@@ -4,9 +4,9 @@ import random
 from pathlib import Path
 
 import pytest
-from curating import fallen, in_split, kept, row, sift
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.curation_rows import fallen, in_split, kept, row, sift
 
 from toolloom.pipeline.curation.duplicates import deduplicate
 from toolloom.pipeline.curation.rows import folded

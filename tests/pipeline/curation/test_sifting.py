@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
+from support import toys
 
 from toolloom.pipeline.dataset.curation_report import contamination
 from toolloom.pipeline.dataset.report import count
+from toolloom.pipeline.dataset.unfolding import accepted
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import preview, run, segments, shards_in_flight
-from toolloom.pipeline.stage import Sifted, Stage, StageInput
+from toolloom.pipeline.stage import Sifted, Stage, StageInput, planned_stage
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.stage_files import StageMark
@@ -171,10 +172,10 @@ async def test_a_run_under_way_shows_what_is_tested(tmp_path: Path) -> None:
     recipe = toys.recipe(curation=PLAN)
     await run(recipe, outputs=tmp_path, stages=toys.STAGES)
     folder = folder_of(tmp_path, recipe)
-    folder.open(recipe, [stage.line() for stage in (*toys.STAGES, SIFTS[0])])
-    assert count(folder).accepted == sum(1 for _ in folder.accepted()) == 17
+    folder.open(recipe, [planned_stage(stage) for stage in (*toys.STAGES, SIFTS[0])])
+    assert count(folder).accepted == sum(1 for _ in accepted(folder)) == 17
     await run(recipe, outputs=tmp_path, stages=CURATED)
-    assert count(folder).accepted == sum(1 for _ in folder.accepted()) < 17
+    assert count(folder).accepted == sum(1 for _ in accepted(folder)) < 17
 
 
 def draw(recipe: Recipe, _: Iterable[Record]) -> Iterator[Query]:
@@ -206,7 +207,7 @@ async def test_a_cancelled_run_ends_its_thread(tmp_path: Path) -> None:
 KILLED = """
 import asyncio, sys, time
 from pathlib import Path
-import toys
+from support import toys
 from toolloom.pipeline.curation.duplicates import deduplicate
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Stage
@@ -224,7 +225,7 @@ asyncio.run(run(recipe, outputs=Path(sys.argv[1]), stages=stages))
 
 
 def start(*arguments: Path) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join([str(Path(toys.__file__).parent), *sys.path])
+    path = os.pathsep.join([str(Path(toys.__file__).parents[1]), *sys.path])
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.Popen([sys.executable, "-c", KILLED, *arguments], env=environment)
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
 from hypothesis import given
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.llm.fake import FakeServer
 from toolloom.pipeline.dataset.complexity import (

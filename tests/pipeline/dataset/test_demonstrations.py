@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 import pytest
-import toys
 from hypothesis import given
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.pipeline.dataset.demonstrations import (
     Demonstration,

@@ -6,9 +6,8 @@ import io
 from pathlib import Path
 from typing import Any
 
-import grown
-import toys
 from rich.console import Console
+from support import finished_runs, toys
 
 from toolloom.pipeline.dataset.diff import compare
 from toolloom.pipeline.dataset.publish import publish
@@ -25,22 +24,22 @@ def shown(*things: Any) -> str:
 
 
 def first(outputs: Path) -> Version:
-    return publish(grown.run(outputs, toys.recipe(), [toys.sample()]), outputs).version
+    return publish(finished_runs.run(outputs, toys.recipe(), [toys.sample()]), outputs).version
 
 
 def more(outputs: Path, before: Version, seed: int, **kinds: Any) -> Version:
     wanted = Extension(version=before.label, content=before.manifest["content"])
     recipe = toys.recipe(seed=seed, extend=wanted.model_dump())
-    return publish(grown.run(outputs, recipe, **kinds), outputs).version
+    return publish(finished_runs.run(outputs, recipe, **kinds), outputs).version
 
 
 def test_instructions_are_matched_by_id(tmp_path: Path) -> None:
     """Same, changed, removed and added, in numbers."""
     base = first(tmp_path)
-    api = grown.instruction(Granularity.API, text="Another request.")
-    statement, category, tool, _, hybrid = grown.levels()
+    api = finished_runs.instruction(Granularity.API, text="Another request.")
+    statement, category, tool, _, hybrid = finished_runs.levels()
     one = more(tmp_path, base, 1, instructions=[statement, category, tool, api])
-    two = more(tmp_path, base, 2, instructions=[statement, category, *grown.levels()[3:]])
+    two = more(tmp_path, base, 2, instructions=[statement, category, *finished_runs.levels()[3:]])
     [found] = compare(one, two).instructions
     assert found.model_dump() == {
         "split": "train",
@@ -58,7 +57,13 @@ def test_instructions_are_matched_by_id(tmp_path: Path) -> None:
 def test_rows_of_templates_are_added_rows(tmp_path: Path) -> None:
     """They differ as any other row does; instructions are shown where a version has some."""
     one = first(tmp_path)
-    two = more(tmp_path, one, 1, expansions=[grown.expansion()], instructions=grown.levels())
+    two = more(
+        tmp_path,
+        one,
+        1,
+        expansions=[finished_runs.expansion()],
+        instructions=finished_runs.levels(),
+    )
     diff = compare(one, two)
     assert (diff.rows[0].same, diff.rows[0].added) == (1, 3)
     text = shown(*diff_view(diff))
@@ -69,7 +74,13 @@ def test_rows_of_templates_are_added_rows(tmp_path: Path) -> None:
 def test_the_list_of_versions_says_what_was_added(tmp_path: Path) -> None:
     """Rows and instructions, by which run; a column counts instructions where there are any."""
     one = first(tmp_path)
-    two = more(tmp_path, one, 1, expansions=[grown.expansion()], instructions=grown.levels())
+    two = more(
+        tmp_path,
+        one,
+        1,
+        expansions=[finished_runs.expansion()],
+        instructions=finished_runs.levels(),
+    )
     text = shown(versions_view([one, two], two.number))
     assert f"3 rows, 5 instructions more, {two.manifest['extended']['run']}" in text
     assert "instructions" in text.splitlines()[0]

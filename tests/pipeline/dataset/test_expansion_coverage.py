@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import io
 
-import mined
-import toys
-from mined import HOTELS, TABLE
 from rich.console import Console
+from support import mined_dataset, toys
+from support.mined_dataset import HOTELS, TABLE
 
 from toolloom.pipeline.dataset.expansion_coverage import TemplateCoverage, coverage_view, offered
 from toolloom.pipeline.templates.mining.known import Known
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.schemas import Expansion, Reason, Rejected, Split
 
-ROW = mined.sample(
+ROW = mined_dataset.sample(
     "Find me a hotel in Lisbon for 3 nights.",
     (HOTELS, {"city": "Lisbon", "nights": 3}, {"hotel": "Casa Azul", "price": 80.25}),
     "Casa Azul in Lisbon costs 80.25.",
 )
-FALLEN = mined.sample("Where is it?", "I cannot say.", scenario="irrelevance")
+FALLEN = mined_dataset.sample("Where is it?", "I cannot say.", scenario="irrelevance")
 
 
 def told() -> TemplateCoverage:
-    template = mined.template(ROW)
+    template = mined_dataset.template(ROW)
     refused = mine(FALLEN, Known())
     assert isinstance(refused, Rejected)
     rows = ((0,) * len(template.choices), (1,) * len(template.choices))

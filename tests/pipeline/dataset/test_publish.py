@@ -6,8 +6,8 @@ from typing import Any
 import datasets
 import pyarrow.parquet as pq
 import pytest
-import toys
-from publishing import finished_run, published
+from support import toys
+from support.finished_runs import finished_run, published
 
 from toolloom.pipeline.dataset.configs import SFT, chat_message, encoded, training_row
 from toolloom.pipeline.dataset.publish import Published, publish

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import grown
 import pyarrow.parquet as pq
 import pytest
-import toys
+from support import finished_runs, toys
 
 from toolloom.pipeline.dataset.instruction_counts import InstructionCounts
 from toolloom.pipeline.dataset.instructions.planning import planning_rows
@@ -40,32 +39,36 @@ def rows_of(published: Published, config: str, split: str = "train") -> list[Any
 def whole(tmp_path: Path, **changes: Any) -> Published:
     """A version with two samples and nothing else."""
     samples = [toys.sample(), toys.sample(toys.query(1))]
-    return publish(grown.run(tmp_path, toys.recipe(**changes), samples), tmp_path)
+    return publish(finished_runs.run(tmp_path, toys.recipe(**changes), samples), tmp_path)
 
 
 def more(tmp_path: Path, before: Published, *made: Any, seed: int = 1, **kinds: Any) -> Published:
     """The version after `before`, with what a run adds."""
     wanted = Extension(version=before.label, content=before.manifest["content"])
     recipe = toys.recipe(seed=seed, extend=wanted.model_dump(), **REWRITE)
-    return publish(grown.run(tmp_path, recipe, [toys.sample()], **kinds), tmp_path)
+    return publish(finished_runs.run(tmp_path, recipe, [toys.sample()], **kinds), tmp_path)
 
 
 def test_rows_of_templates_are_samples_like_any_other(tmp_path: Path) -> None:
     """Each row is in `samples` and `sft` under an id of its own, with its own value in it."""
     made = publish(
-        grown.run(tmp_path, toys.recipe(), [toys.sample()], [grown.expansion()]), tmp_path
+        finished_runs.run(tmp_path, toys.recipe(), [toys.sample()], [finished_runs.expansion()]),
+        tmp_path,
     )
     ids = ["q0", "q0-x000000", "q0-x000001", "q0-x000002"]
     assert [row["id"] for row in rows_of(made, "samples")] == ids
     assert [row["id"] for row in rows_of(made, "sft")] == ids
     said = [row["messages"][0]["content"] for row in rows_of(made, "sft")]
-    assert [next(c for c in grown.CITIES if c in text) for text in said] == [*grown.CITIES[:4]]
+    assert [next(c for c in finished_runs.CITIES if c in text) for text in said] == [
+        *finished_runs.CITIES[:4]
+    ]
 
 
 def test_rows_of_templates_are_counted_as_rows(tmp_path: Path) -> None:
     """Figures of a template's first row, times its rows, are those of all rows one by one."""
     made = publish(
-        grown.run(tmp_path, toys.recipe(), [toys.sample()], [grown.expansion()]), tmp_path
+        finished_runs.run(tmp_path, toys.recipe(), [toys.sample()], [finished_runs.expansion()]),
+        tmp_path,
     )
     counted = RowCounts.of(s.model_dump(mode="json") for s in made.version.samples())
     told = made.manifest["splits"]["train"]
@@ -77,15 +80,15 @@ def test_rows_of_templates_are_counted_as_rows(tmp_path: Path) -> None:
 
 def test_an_expansion_of_another_split_is_an_error(tmp_path: Path) -> None:
     """Rows are not put into a split that their calls do not belong into."""
-    wrong = grown.expansion(split=Split.VALIDATION)
+    wrong = finished_runs.expansion(split=Split.VALIDATION)
     with pytest.raises(PublishError, match="not of the split validation"):
-        publish(grown.run(tmp_path, toys.recipe(), [toys.sample()], [wrong]), tmp_path)
+        publish(finished_runs.run(tmp_path, toys.recipe(), [toys.sample()], [wrong]), tmp_path)
 
 
 def test_instructions_come_with_their_training_rows(tmp_path: Path) -> None:
     """`instructions` has each one, `planning` the rows of those that the share keeps; both load."""
-    recipe, made = toys.recipe(**REWRITE), grown.levels()
-    found = publish(grown.run(tmp_path, recipe, [toys.sample()], (), made), tmp_path)
+    recipe, made = toys.recipe(**REWRITE), finished_runs.levels()
+    found = publish(finished_runs.run(tmp_path, recipe, [toys.sample()], (), made), tmp_path)
     wanted = [row for each in made for row in planning_rows(each.model_dump(mode="json"), 0.5)]
     assert [json.loads(row["record"])["id"] for row in rows_of(found, "instructions")] == [
         each.id for each in made
@@ -99,9 +102,9 @@ def test_instructions_come_with_their_training_rows(tmp_path: Path) -> None:
 
 def test_a_version_of_instructions_alone(tmp_path: Path) -> None:
     """ToolBench's queries need no dialogues: the version is published, loads and has a card."""
-    made = grown.levels(source="toolbench", licence="Apache-2.0")
+    made = finished_runs.levels(source="toolbench", licence="Apache-2.0")
     recipe = toys.recipe(extend=Extension().model_dump(), **REWRITE)
-    found = publish(grown.run(tmp_path, recipe, instructions=made), tmp_path)
+    found = publish(finished_runs.run(tmp_path, recipe, instructions=made), tmp_path)
     assert set(found.manifest["configs"]) == {"instructions", "planning"}
     assert len(eval(found.load_line, {"datasets": datasets})) == 5
     card = (found.path / "README.md").read_text()
@@ -118,7 +121,12 @@ def test_a_run_that_made_nothing_for_a_version_is_not_published(tmp_path: Path) 
 def test_added_rows_stand_after_those_of_the_parent(tmp_path: Path) -> None:
     """Rows added to train make a minor version: the parent's rows first, letter by letter."""
     before = whole(tmp_path)
-    after = more(tmp_path, before, expansions=[grown.expansion()], instructions=grown.levels())
+    after = more(
+        tmp_path,
+        before,
+        expansions=[finished_runs.expansion()],
+        instructions=finished_runs.levels(),
+    )
     assert after.label == "toy/1.1.0"
     for config in ("sft", "samples"):
         old, new = (raw(version.version, config) for version in (before, after))
@@ -144,7 +152,7 @@ def new_run(after: Published) -> list[str]:
 def test_what_gets_no_rows_keeps_its_bytes(tmp_path: Path) -> None:
     """Instructions leave dialogues as they were, and their figures."""
     before = whole(tmp_path)
-    after = more(tmp_path, before, instructions=grown.levels())
+    after = more(tmp_path, before, instructions=finished_runs.levels())
     for name in before.manifest["configs"]["samples"]["train"]["files"]:
         assert (after.path / name).read_bytes() == (before.path / name).read_bytes()
     old, new = (made.manifest["splits"]["train"] for made in (before, after))
@@ -153,8 +161,8 @@ def test_what_gets_no_rows_keeps_its_bytes(tmp_path: Path) -> None:
 
 def test_instructions_of_two_runs_stand_together(tmp_path: Path) -> None:
     """A second run adds to the first one's, in rows as in figures."""
-    first = more(tmp_path, whole(tmp_path), instructions=grown.levels())
-    second = more(tmp_path, first, seed=2, instructions=grown.levels("q1"))
+    first = more(tmp_path, whole(tmp_path), instructions=finished_runs.levels())
+    second = more(tmp_path, first, seed=2, instructions=finished_runs.levels("q1"))
     assert second.label == "toy/1.2.0"
     assert len(rows_of(second, "instructions")) == 10
     told = second.manifest["instructions"]["splits"]["train"]
@@ -163,15 +171,15 @@ def test_instructions_of_two_runs_stand_together(tmp_path: Path) -> None:
 
 def test_the_same_id_twice_is_an_error(tmp_path: Path) -> None:
     """A version never has two rows of one id."""
-    first = more(tmp_path, whole(tmp_path), expansions=[grown.expansion()])
+    first = more(tmp_path, whole(tmp_path), expansions=[finished_runs.expansion()])
     with pytest.raises(PublishError, match="q0-x000000: is in `samples` of toy/1.1.0 already"):
-        more(tmp_path, first, seed=2, expansions=[grown.expansion()])
+        more(tmp_path, first, seed=2, expansions=[finished_runs.expansion()])
 
 
 def test_the_same_run_is_published_once(tmp_path: Path) -> None:
     """Its version is found by its content."""
     before = whole(tmp_path)
-    first, again = (more(tmp_path, before, instructions=grown.levels()) for _ in "12")
+    first, again = (more(tmp_path, before, instructions=finished_runs.levels()) for _ in "12")
     assert first.fresh
     assert not again.fresh
     assert first.path == again.path
@@ -182,7 +190,7 @@ def test_a_version_that_is_another_by_now_is_not_added_to(tmp_path: Path) -> Non
     before = whole(tmp_path)
     wanted = Extension(version=before.label, content="0" * 64)
     recipe = toys.recipe(seed=1, extend=wanted.model_dump(), **REWRITE)
-    run = grown.run(tmp_path, recipe, instructions=grown.levels())
+    run = finished_runs.run(tmp_path, recipe, instructions=finished_runs.levels())
     with pytest.raises(PublishError, match="Add to the version that is there"):
         publish(run, tmp_path)
 
@@ -194,7 +202,7 @@ def test_rejected_instructions_are_in_the_split_they_name(tmp_path: Path) -> Non
     assert place_of_rejected(plan, {"split": "", "level": ""}) == BEFORE_QUERIES
     assert place_of_rejected(plan, {"split": ["odd"]}) == BEFORE_QUERIES
     fallen = fallen_instruction()
-    after = more(tmp_path, whole(tmp_path), instructions=grown.levels(), rejected=[fallen])
+    after = more(tmp_path, whole(tmp_path), instructions=finished_runs.levels(), rejected=[fallen])
     assert [row["reason"] for row in rows_of(after, "rejected", "validation")] == ["off_path"]
     told = after.manifest["instructions"]["splits"]["validation"]
     assert told["rejected"] == {"api": {"off_path": 1}}
@@ -213,11 +221,11 @@ def fallen_instruction() -> Rejected:
 
 def test_instructions_go_with_the_samples_of_a_split_that_is_made_anew(tmp_path: Path) -> None:
     """Those of ToolBench's queries stay, as no dialogue of theirs was there."""
-    foreign = grown.levels("b1", source="toolbench")
-    before = more(tmp_path, whole(tmp_path), instructions=[*grown.levels(), *foreign])
+    foreign = finished_runs.levels("b1", source="toolbench")
+    before = more(tmp_path, whole(tmp_path), instructions=[*finished_runs.levels(), *foreign])
     anew = Regeneration(version=before.label, content=before.manifest["content"], split=Split.TRAIN)
     recipe = toys.recipe(seed=5, regenerate=anew.model_dump())
-    run = grown.run(tmp_path, recipe, [toys.sample(toys.query(3))])
+    run = finished_runs.run(tmp_path, recipe, [toys.sample(toys.query(3))])
     after = publish_split(run, before.version, tmp_path)
     assert {row["sample"] for row in rows_of(after, "instructions")} == {"b1"}
     assert {row["id"].partition("-")[0] for row in rows_of(after, "planning")} == {"b1"}
@@ -233,9 +241,9 @@ def new_runs(version: Published) -> set[str]:
 
 def test_rows_of_templates_that_go_are_not_told(tmp_path: Path) -> None:
     """A split made anew has none of the rows before it."""
-    before = more(tmp_path, whole(tmp_path), expansions=[grown.expansion()])
+    before = more(tmp_path, whole(tmp_path), expansions=[finished_runs.expansion()])
     anew = Regeneration(version=before.label, content=before.manifest["content"], split=Split.TRAIN)
-    run = grown.run(
+    run = finished_runs.run(
         tmp_path, toys.recipe(seed=5, regenerate=anew.model_dump()), [toys.sample(toys.query(3))]
     )
     after = publish_split(run, before.version, tmp_path)
@@ -270,7 +278,9 @@ def test_the_number_tells_what_was_added(
 def test_ratings_are_told_as_sums() -> None:
     """So that figures of two parts are the sum of the parts'."""
     vote = Rating(plausibility=3, conciseness=2, relevance=3, realness=1)
-    rated = grown.instruction(Granularity.TOOL, ratings=(vote, vote)).model_dump(mode="json")
+    rated = finished_runs.instruction(Granularity.TOOL, ratings=(vote, vote)).model_dump(
+        mode="json"
+    )
     one, other = InstructionCounts(), InstructionCounts()
     one.add(rated)
     other.add(rated)
@@ -283,7 +293,10 @@ def test_ratings_are_told_as_sums() -> None:
 def test_the_card_says_that_rows_repeat_their_template(tmp_path: Path) -> None:
     """And shows the five levels of one sample side by side."""
     made = more(
-        tmp_path, whole(tmp_path), expansions=[grown.expansion()], instructions=grown.levels()
+        tmp_path,
+        whole(tmp_path),
+        expansions=[finished_runs.expansion()],
+        instructions=finished_runs.levels(),
     )
     card = (made.path / "README.md").read_text()
     assert "3 of 5 dialogues are rows of templates" in card
@@ -297,7 +310,7 @@ def test_the_card_says_that_rows_repeat_their_template(tmp_path: Path) -> None:
 
 def test_a_plan_of_instructions_is_in_the_recipe_of_its_run(tmp_path: Path) -> None:
     """Verification makes the training rows again by the share that stands there."""
-    made = more(tmp_path, whole(tmp_path), instructions=grown.levels())
+    made = more(tmp_path, whole(tmp_path), instructions=finished_runs.levels())
     [run] = new_run(made)
     told = made.manifest["runs"][run]["recipe"]["rewrite"]
     assert RewritePlan.model_validate(told).coarse == 0.5

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub import Hub
-from hub_handler import TOKEN
-from pushes import PUSH, contents, environment, make_version, push, refused
-from waiting import wait_for
+from support.hub_pushes import PUSH, contents, environment, make_version, push, refused
+from support.hub_server import TOKEN, Hub
+from support.waiting import wait_for
 
 from toolloom.pipeline.dataset.parcel import Load
 from toolloom.pipeline.dataset.push import Pushed

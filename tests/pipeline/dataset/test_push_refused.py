@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub import Hub
-from hub_handler import TOKEN
-from hub_repo import Blob
-from pushes import contents, make_version, push, refused
+from support.hub_pushes import contents, make_version, push, refused
+from support.hub_server import TOKEN, Blob, Hub
 
 from toolloom.pipeline.dataset import push as pushing
 from toolloom.pipeline.store.version import find_version

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from forger import fix, found, read_manifest, rows_of, write_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.played_dataset import only
+from support.tampered import fix, found, read_manifest, rows_of, write_rows
 from typer.testing import CliRunner, Result
-from verifying import only
 
 from toolloom.cli import app
 from toolloom.pipeline.dataset.verify import place_of, verify

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import grown
 import pytest
-from foreign import INSTRUCTION, TREE
-from forger import fix, found, read_manifest, rows_of, write_rows
+from support import finished_runs
+from support.foreign_rows import INSTRUCTION, TREE
+from support.tampered import fix, found, read_manifest, rows_of, write_rows
 
 from toolloom.llm.fake import FakeServer
 from toolloom.pipeline.checks import inspect
@@ -40,7 +40,7 @@ from toolloom.schemas import (
     Template,
     parse_recipe,
 )
-from toolloom.schemas.split_plan import split_of_need
+from toolloom.schemas.splits import split_of_need
 
 Row = dict[str, Any]
 FIELDS = {
@@ -66,7 +66,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan = plan_extension(folder, "toy", expand=ExpansionPlan())
     version = open_version(folder / "datasets" / "toy" / "1.1.0")
     samples = [*version.samples("train")]
-    publish(grown.run(folder, plan, samples, expansions(samples, plan.splits)), folder)
+    publish(finished_runs.run(folder, plan, samples, expansions(samples, plan.splits)), folder)
     return folder
 
 
@@ -79,7 +79,7 @@ def expansions(samples: list[Sample], plan: SplitPlan) -> list[Expansion]:
         template = mine(sample.model_dump(mode="json"), known, Split.TRAIN)
         if isinstance(template, Template):
             good = [row for row in rows_of_template(template) if is_good(template, row, plan)]
-            each = grown.expansion(template)
+            each = finished_runs.expansion(template)
             made.append(each.model_copy(update={"rows": tuple(good[:5])}))
     return [each for each in made if each.rows]
 

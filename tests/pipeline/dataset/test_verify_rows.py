@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from forger import Row, fix, found, read_manifest, rows_of, with_query, write_rows
-from verifying import only
+from support.played_dataset import only
+from support.tampered import Row, fix, found, read_manifest, rows_of, with_query, write_rows
 
 from toolloom.pipeline.dataset.configs import SFT, encoded, sft_row
 from toolloom.pipeline.dataset.verify import verify

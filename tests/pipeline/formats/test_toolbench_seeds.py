@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
-from foreign import BENCH_FUNCTION, INSTRUCTION, PATH, TREE, changed
+from support import toys
+from support.foreign_rows import BENCH_FUNCTION, INSTRUCTION, PATH, TREE, changed
 
 from toolloom.pipeline.formats.toolbench_seeds import LONGEST, check, tree_seeds
 from toolloom.schemas import (

@@ -5,18 +5,20 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
-import prefected
 import pytest
-from prefected import RECIPE, Served
-from processes import TOOLLOOM
-from waiting import PATIENCE, wait_for
+from support import prefect_loopback
+from support.prefect_loopback import RECIPE, Served
+from support.processes import TOOLLOOM
+from support.waiting import PATIENCE, wait_for
 
 from toolloom.llm import FakeServer
 
 
 @pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prefected.PrefectServer]:
-    with prefected.server(tmp_path_factory.mktemp("prefect")) as running:
+def prefect_server(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[prefect_loopback.PrefectServer]:
+    with prefect_loopback.server(tmp_path_factory.mktemp("prefect")) as running:
         yield running
 
 
@@ -28,7 +30,7 @@ def fake() -> Iterator[FakeServer]:
 
 @pytest.fixture(scope="module")
 def served(
-    prefect_server: prefected.PrefectServer, tmp_path_factory: pytest.TempPathFactory
+    prefect_server: prefect_loopback.PrefectServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
     """Ends with Ctrl-C, which must be an end without a traceback."""
     folder = tmp_path_factory.mktemp("served")
@@ -46,4 +48,4 @@ def served(
         assert "Traceback" not in log.read_text()
         assert "Stopped." in log.read_text()
     finally:
-        prefected.kill(process)
+        prefect_loopback.kill(process)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import toys
+from support import toys
 
 from toolloom.pipeline.orchestration.artifacts import described, percent, summary
 from toolloom.pipeline.progress import StageFigures

@@ -7,14 +7,14 @@ import os
 from pathlib import Path
 
 import pytest
-import toys
-from workers import Here
+from support import toys
+from support.local_cluster import Here
 
 from toolloom.pipeline.cluster import ShardJob, ShardResult
 from toolloom.pipeline.orchestration.clusters import work_without_secrets
 from toolloom.pipeline.run import run
-from toolloom.pipeline.stage import Context, Outcome
-from toolloom.schemas import Brief
+from toolloom.pipeline.stage import Context
+from toolloom.schemas import Brief, Outcome
 
 KEY = "a-key-of-a-worker-0123456789"
 

@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import prefected
 import pytest
-from prefected import KEY, Served, write_recipe
-from waiting import PATIENCE
+from support import prefect_loopback
+from support.prefect_loopback import KEY, Served, write_recipe
+from support.waiting import PATIENCE
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import Failure, improvise
@@ -82,7 +82,7 @@ def test_it_runs_by_its_schedule(served: Served, fake: FakeServer, tmp_path: Pat
         return next((r for r in runs if r["state_name"] == "Completed"), None)
 
     try:
-        found = prefected.look(due_run, "the scheduled run ends")
+        found = prefect_loopback.look(due_run, "the scheduled run ends")
     finally:
         served.server.request("DELETE", f"{path}/{added['id']}")
     when = dt.datetime.fromisoformat(found["expected_start_time"])
@@ -101,7 +101,7 @@ def test_a_dataset_never_grows_twice_at_once(served: Served, tmp_path: Path) -> 
     with FakeServer(script).serve_in_thread() as fake:
         recipe = write_recipe(tmp_path, fake, "twice")
         one, other = served.grow(recipe), served.grow(recipe)
-        runs = prefected.look(
+        runs = prefect_loopback.look(
             lambda: [
                 r for r in map(served.server.flow_run, (one, other)) if r["state_name"] == "Skipped"
             ],
@@ -239,7 +239,7 @@ def test_a_killed_run_is_scheduled_again_only_once(
 
 def at_its_work(served: Served, run: str) -> None:
     """Wait until a flow run has begun, and has found its dataset held."""
-    prefected.look(lambda: served.server.flow_run(run)["state_name"] == "Running", "it runs")
+    prefect_loopback.look(lambda: served.server.flow_run(run)["state_name"] == "Running", "it runs")
     time.sleep(3)
 
 

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import prefected
 import pytest
-from prefected import PrefectServer, write_recipe
-from processes import TOOLLOOM
-from waiting import PATIENCE, come_to_rest, wait_for
+from support import prefect_loopback
+from support.prefect_loopback import PrefectServer, write_recipe
+from support.processes import TOOLLOOM
+from support.waiting import PATIENCE, come_to_rest, wait_for
 
 from toolloom.llm import FakeServer
 
@@ -85,7 +85,7 @@ def at_work(server: PrefectServer, *command: Any, log: Path, cwd: Path) -> Itera
     try:
         yield process
     finally:
-        prefected.kill(process)
+        prefect_loopback.kill(process)
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> None:
@@ -106,9 +106,9 @@ def test_a_served_run_survives_all_ends(
     serve = [*TOOLLOOM, "serve", recipe, "--name", "survivor", "-o", "out"]
     outputs, server = tmp_path / "out", prefect_server
     with at_work(server, *serve, log=log, cwd=tmp_path) as process:
-        found = prefected.look(lambda: server.deployment("survivor"), "it is deployed")
+        found = prefect_loopback.look(lambda: server.deployment("survivor"), "it is deployed")
         run = server.run(found["id"])
-        in_the_middle(fake, 0, lambda: prefected.kill(process))
+        in_the_middle(fake, 0, lambda: prefect_loopback.kill(process))
     before = fake.answered
     assert server.flow_run(run)["state_type"] == "RUNNING"  # as the server believes
     with at_work(server, *serve, log=log, cwd=tmp_path) as process:
@@ -135,7 +135,7 @@ def clone(prefect_server: PrefectServer, fake: FakeServer, tmp_path: Path) -> Pa
     recipe.rename(recipe.with_name("quickstart.yaml"))
     for command in (["work-pool", "create", POOL, "--type", "process"], ["deploy", "--all"]):
         subprocess.run(
-            [*prefected.PREFECT, "--no-prompt", *command],
+            [*prefect_loopback.PREFECT, "--no-prompt", *command],
             env=prefect_server.environment,
             cwd=tmp_path,
             check=True,
@@ -149,13 +149,13 @@ def test_another_worker_ends_the_run_of_a_killed_one(
 ) -> None:
     """A worker that starts triggers `unfinished`, which schedules the same flow run again."""
     outputs, log = clone / "outputs", clone / "log"
-    worker = [*prefected.PREFECT, "worker", "start", "--pool", POOL]
+    worker = [*prefect_loopback.PREFECT, "worker", "start", "--pool", POOL]
     nightly = prefect_server.deployment("nightly")
     assert nightly
     assert [one["schedule"]["cron"] for one in nightly["schedules"]] == ["0 2 * * *"]
     with at_work(prefect_server, *worker, "--name", "first", log=log, cwd=clone) as process:
         run = prefect_server.run(nightly["id"])
-        in_the_middle(fake, 0, lambda: prefected.kill(process))
+        in_the_middle(fake, 0, lambda: prefect_loopback.kill(process))
     known_lost = lost(outputs, fake)
     with at_work(prefect_server, *worker, "--name", "second", log=log, cwd=clone):
         recipe = clone / "recipes" / "quickstart.yaml"

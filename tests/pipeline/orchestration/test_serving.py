@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 from prefect import flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from processes import TOOLLOOM
+from support.processes import TOOLLOOM
 
 from toolloom.pipeline.orchestration import serving
 from toolloom.pipeline.orchestration.serving import Deployment, check_server

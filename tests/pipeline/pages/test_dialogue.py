@@ -5,9 +5,8 @@ import re
 from html import unescape
 from typing import Any
 
-import grown
 import pytest
-import toys
+from support import finished_runs, toys
 
 from toolloom.pipeline.pages.dialogue import STYLE, dialogue_html
 from toolloom.schemas import (
@@ -195,7 +194,7 @@ def test_records_that_never_had_words_are_shown() -> None:
     draft = shown({**fallen, "record": {"seed": seed, "level": "tool", "text": "A draft."}})
     assert "The whole request." in draft
     assert "A draft." in draft
-    assert "level tool." in shown(grown.instruction(Granularity.TOOL))
+    assert "level tool." in shown(finished_runs.instruction(Granularity.TOOL))
 
 
 def test_votes_and_makers_are_told() -> None:

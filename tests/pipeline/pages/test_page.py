@@ -6,10 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-import grown
-import hostile
 import pytest
-import toys
+from support import finished_runs, hostile_dataset, toys
 
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages.figures import figures, share
@@ -24,7 +22,7 @@ SORTS = {"accepted": "ability", "rejected": "reason"}  # each is a kind of its o
 
 def version(folder: Path, count: int = 4, **kinds: Any) -> Version:
     made = [toys.sample(toys.query(number)) for number in range(count)]
-    return publish(grown.run(folder, toys.recipe(), made, **kinds), folder).version
+    return publish(finished_runs.run(folder, toys.recipe(), made, **kinds), folder).version
 
 
 def test_equal_versions_make_equal_reports(tmp_path: Path) -> None:
@@ -45,7 +43,7 @@ def test_it_stands_alone(tmp_path: Path) -> None:
 
 def test_no_element_has_a_style_or_a_handler(tmp_path: Path) -> None:
     """The policy would forbid them, so none of the page's own elements may need one."""
-    made = hostile.dataset(tmp_path)
+    made = hostile_dataset.dataset(tmp_path)
     assert not re.search(r"<[a-z][^<>]*\s(?:style|on[a-z]+)=", page(made, read(made)))
 
 
@@ -60,8 +58,8 @@ def test_twenty_samples_of_each_kind(tmp_path: Path) -> None:
         tmp_path,
         75,
         rejected=fallen,
-        expansions=[grown.expansion(rows=[*range(5)] * 6)],
-        instructions=[one for n in range(25) for one in grown.levels(f"q{n}")],
+        expansions=[finished_runs.expansion(rows=[*range(5)] * 6)],
+        instructions=[one for n in range(25) for one in finished_runs.levels(f"q{n}")],
     )
     shown = [
         (one.group, one.facets.get(SORTS.get(one.group, ""), ""))

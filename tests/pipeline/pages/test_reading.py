@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import grown
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import toys
+from support import finished_runs, toys
 
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages.page import page
@@ -19,12 +18,12 @@ from toolloom.schemas import Reason, StoreError
 
 def version(folder: Path, **kinds: Any) -> Version:
     samples = [toys.sample(toys.query(number)) for number in range(4)]
-    return publish(grown.run(folder, toys.recipe(), samples, **kinds), folder).version
+    return publish(finished_runs.run(folder, toys.recipe(), samples, **kinds), folder).version
 
 
 def whole(folder: Path) -> Version:
     fallen = [toys.rejected(toys.sample(), "rewritten", Reason.OFF_PATH)]
-    kinds: Any = {"expansions": [grown.expansion()], "instructions": grown.levels()}
+    kinds: Any = {"expansions": [finished_runs.expansion()], "instructions": finished_runs.levels()}
     return version(folder, rejected=fallen, **kinds)
 
 

@@ -2,9 +2,9 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-import toys
 from hypothesis import given
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.pipeline.pages.dialogue import dialogue_html
 from toolloom.pipeline.render.html import render, visible

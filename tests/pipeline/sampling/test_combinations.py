@@ -3,9 +3,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-import toys
 from hypothesis import given
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.pipeline.sampling.combinations import Turns
 from toolloom.pipeline.sampling.groups import Group

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
 from hypothesis import given
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.pipeline.sampling.drawing import FITS, draw_needs, shares
 from toolloom.pipeline.sampling.groups import Group

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
+from support import toys
 
 from toolloom.pipeline.sampling.executed import check_executed, executed_by
 from toolloom.schemas import Source, ToolloomError

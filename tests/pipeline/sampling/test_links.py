@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-import toys
+from support import toys
 
 from toolloom.pipeline.sampling.links import PER_NAME, Link, content_words, find_links, levels_of
 from toolloom.schemas import Api, JsonObject, Level, Source

@@ -4,9 +4,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import toys
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.pipeline.sampling.drawing import draw_needs
 from toolloom.pipeline.sampling.zones import Zones
@@ -21,7 +21,7 @@ from toolloom.schemas import (
     ToolloomError,
     split_plan,
 )
-from toolloom.schemas.split_plan import split_of_need, stray, zone
+from toolloom.schemas.splits import split_of_need, stray, zone
 
 TEXT: JsonObject = {"type": "string"}
 SEATS: JsonObject = {"type": "integer", "minimum": 2, "maximum": 900}

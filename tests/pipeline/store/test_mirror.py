@@ -12,32 +12,31 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
-import processes
 import pytest
-import s3
-import toys
-from processes import TOOLLOOM, Endpoint, committed, kill, whole_recipe
+from support import processes, s3_server, toys
+from support.processes import TOOLLOOM, Endpoint, committed, kill, whole_recipe
 from typer.testing import CliRunner
 
 from toolloom.cli import app
 from toolloom.pipeline.dataset.verify import place_of, verify
 from toolloom.pipeline.run import Made, make_dataset
-from toolloom.pipeline.stage import Context, Outcome
+from toolloom.pipeline.stage import Context
 from toolloom.pipeline.store import mirror
+from toolloom.pipeline.store import outputs as mirrors
 from toolloom.pipeline.store.version import find_version
-from toolloom.schemas import Query, StoreError
+from toolloom.schemas import Outcome, Query, StoreError
 
 Machine = Callable[[], Path]
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[s3.Store]:
-    with s3.server() as running:
+def store() -> Iterator[s3_server.Store]:
+    with s3_server.server() as running:
         yield running
 
 
 @pytest.fixture
-def bucket(store: s3.Store, monkeypatch: pytest.MonkeyPatch) -> str:
+def bucket(store: s3_server.Store, monkeypatch: pytest.MonkeyPatch) -> str:
     """A new bucket, which this process can reach."""
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
@@ -64,7 +63,7 @@ def run(outputs: str | Path, **changes: Any) -> Made:
     """A toy run with its outputs there."""
     recipe = toys.recipe(queries={"count": 40}, splits={"unseen": ["c1"]}, **changes)
     stages = toys.SPLIT_STAGES
-    return asyncio.run(make_dataset(recipe, outputs=mirror.opened(outputs), stages=stages))
+    return asyncio.run(make_dataset(recipe, outputs=mirrors.opened(outputs), stages=stages))
 
 
 def files(outputs: Path) -> dict[str, bytes]:
@@ -75,12 +74,12 @@ def files(outputs: Path) -> dict[str, bytes]:
     return {n: (outputs / n).read_bytes() for n in names if "/latest/" not in n}
 
 
-def stored(store: s3.Store, bucket: str, prefix: str = "my/data/") -> dict[str, bytes]:
+def stored(store: s3_server.Store, bucket: str, prefix: str = "my/data/") -> dict[str, bytes]:
     return {name.removeprefix(prefix): body for name, body in store.keys(bucket).items()}
 
 
 def test_a_run_in_a_store_is_the_bytes_of_a_local_one(
-    store: s3.Store, bucket: str, machine: Machine, tmp_path: Path
+    store: s3_server.Store, bucket: str, machine: Machine, tmp_path: Path
 ) -> None:
     """The store holds the files of runs and datasets, no more: no cache, no lock, no shard."""
     made, local = run(f"s3://{bucket}/my/data/"), run(tmp_path / "local")
@@ -90,7 +89,7 @@ def test_a_run_in_a_store_is_the_bytes_of_a_local_one(
 
 
 def test_another_machine_goes_on_from_the_store(
-    store: s3.Store, bucket: str, machine: Machine
+    store: s3_server.Store, bucket: str, machine: Machine
 ) -> None:
     """A finished run is found finished there, and its version is not made twice."""
     url = f"s3://{bucket}/my/data"
@@ -100,7 +99,7 @@ def test_another_machine_goes_on_from_the_store(
     assert first.published and again.published
     assert (first.published.fresh, again.published.fresh) == (True, False)
     assert stored(store, bucket) == before
-    assert files(mirror.opened(url)) == before
+    assert files(mirrors.opened(url)) == before
 
 
 @pytest.fixture
@@ -113,7 +112,11 @@ def fake(tmp_path: Path) -> Iterator[tuple[Path, Endpoint]]:
 
 
 def test_a_killed_run_goes_on_on_another_machine(
-    store: s3.Store, bucket: str, fake: tuple[Path, Endpoint], machine: Machine, tmp_path: Path
+    store: s3_server.Store,
+    bucket: str,
+    fake: tuple[Path, Endpoint],
+    machine: Machine,
+    tmp_path: Path,
 ) -> None:
     """After kill -9 again and again, each time on a machine that has only the store and the shared
     cache, no answered request is repeated, and the bytes are those of an unbroken local run."""
@@ -161,7 +164,9 @@ READERS = (
 )
 
 
-def test_readers_find_what_the_store_has(store: s3.Store, bucket: str, machine: Machine) -> None:
+def test_readers_find_what_the_store_has(
+    store: s3_server.Store, bucket: str, machine: Machine
+) -> None:
     """Each command that reads works from an empty mirror; what an export writes is in the store."""
     url = f"s3://{bucket}/my/data"
     run(url)
@@ -173,7 +178,9 @@ def test_readers_find_what_the_store_has(store: s3.Store, bucket: str, machine: 
     assert all(name.startswith("exports/toy/1.0.0/openai/") for name in new)
 
 
-def test_a_pool_is_shared(store: s3.Store, bucket: str, machine: Machine, tmp_path: Path) -> None:
+def test_a_pool_is_shared(
+    store: s3_server.Store, bucket: str, machine: Machine, tmp_path: Path
+) -> None:
     """APIs imported on one machine are in the store, and found and added to on another."""
     url, tools = f"s3://{bucket}/my/data", tmp_path / "tools.json"
     for name in ("tide_times", "ferry_times"):
@@ -189,7 +196,7 @@ def test_a_pool_is_shared(store: s3.Store, bucket: str, machine: Machine, tmp_pa
 
 
 def test_a_version_loads_from_the_store_and_from_the_mirror(
-    store: s3.Store, bucket: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    store: s3_server.Store, bucket: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`datasets` reads the Parquet files at their URL, the same rows as from the mirror."""
     import datasets
@@ -198,7 +205,7 @@ def test_a_version_loads_from_the_store_and_from_the_mirror(
     url = f"s3://{bucket}/my/data"
     run(url)
     machine()
-    version = find_version(mirror.opened(url), "toy")
+    version = find_version(mirrors.opened(url), "toy")
     here = datasets.load_dataset(str(version.path), "sft", split="train")
     there = datasets.load_dataset(
         "parquet",
@@ -214,7 +221,7 @@ def test_any_file_system_of_fsspec_serves(machine: Machine, tmp_path: Path) -> N
     run("memory://any/where")
     run(tmp_path / "local")
     machine()
-    outputs = mirror.opened("memory://any/where")
+    outputs = mirrors.opened("memory://any/where")
     assert verify(place_of(outputs, "toy")).size == sum(
         len(body) for name, body in files(tmp_path / "local").items() if "/1.0.0/" in name
     )
@@ -223,11 +230,15 @@ def test_any_file_system_of_fsspec_serves(machine: Machine, tmp_path: Path) -> N
 
 
 def test_a_store_that_fails_stops_the_run(
-    store: s3.Store, bucket: str, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: s3_server.Store,
+    bucket: str,
+    machine: Machine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The error says where and what to do; the next start brings what is missing."""
     url, recipe = f"s3://{bucket}/my/data", toys.recipe()
-    outputs = mirror.opened(url)
+    outputs = mirrors.opened(url)
 
     async def lose(query: Query, context: Context) -> Outcome:
         if query.id == "q9":

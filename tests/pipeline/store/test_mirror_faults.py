@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 
 import fsspec
 import pytest
-import s3
 from fsspec.implementations.memory import MemoryFileSystem
-from stores import MEMORY, drop, put, run, there
+from support import s3_server
+from support.memory_store import MEMORY, drop, put, run, there
 
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import write_lines
 from toolloom.pipeline.store.locks import hold_folder
-from toolloom.pipeline.store.stage_files import StageFolder, Use
+from toolloom.pipeline.store.stage_files import StageFolder
 from toolloom.pipeline.store.version import find_version
-from toolloom.schemas import StoreError
+from toolloom.schemas import StoreError, Usage
 
 RUN, SHARD = Path("runs", "toy-1"), "runs/toy-1/queries/shards/00000"
 TABLE = "sft/train-00000-of-00001.parquet"
@@ -41,7 +41,7 @@ def test_a_shard_whose_marker_was_not_pushed_stays(url: str, machine: Any) -> No
     outputs = machine("a", url)
     stage = StageFolder(outputs / RUN / "queries")
     with hold_folder(outputs / RUN):
-        stage.write_shard(0, [b"{}\n"], [], Use())
+        stage.write_shard(0, [b"{}\n"], [], Usage())
     forget(outputs, f"{SHARD}.done")
     with hold_folder(machine("a", url) / RUN):
         assert list((outputs / f"{SHARD}.accepted.jsonl").read_bytes()) == list(b"{}\n")
@@ -68,7 +68,7 @@ def test_files_of_another_machine_are_not_taken_for_those_of_the_marker(
     first, second = machine("a", url), machine("b", url)
     for outputs, text in ((first, b'"mine"\n'), (second, b'"hers"\n')):
         with hold_folder(outputs / RUN):
-            StageFolder(outputs / RUN / "queries").write_shard(0, [text], [], Use())
+            StageFolder(outputs / RUN / "queries").write_shard(0, [text], [], Usage())
             if outputs == first:
                 mirror.push(outputs / RUN)
         if outputs == first:
@@ -186,7 +186,7 @@ def find_folder(outputs: Path) -> Path:
 
 def test_a_full_disk_is_told_as_one(url: str, machine: Any, tmp_path: Path) -> None:
     """While a run is fetched: not as a store that fails, and the next start goes on."""
-    with s3.server() as store:
+    with s3_server.server() as store:
         bucket, home = store.bucket(), tmp_path / "m"
         store.client().put_object(Bucket=bucket, Key="o/runs/r/recipe.yaml", Body=b"{}\n")
         store.client().put_object(Bucket=bucket, Key="o/runs/r/known.jsonl", Body=b"x" * 99_999)
@@ -194,7 +194,8 @@ def test_a_full_disk_is_told_as_one(url: str, machine: Any, tmp_path: Path) -> N
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from toolloom.pipeline.store import mirror
-outputs = mirror.opened("s3://{bucket}/o")
+from toolloom.pipeline.store import outputs as mirrors
+outputs = mirrors.opened("s3://{bucket}/o")
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 mirror.fetch(outputs / "runs" / "r")
 """

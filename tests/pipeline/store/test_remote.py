@@ -12,23 +12,25 @@ from pathlib import Path
 
 import fsspec
 import pytest
-import s3
 from s3fs import S3FileSystem
+from support import s3_server
 
 from toolloom.pipeline.store import remote
-from toolloom.pipeline.store.mirror import opened
+from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.remote import Remote, Seen, is_url
 from toolloom.schemas import StoreError
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[s3.Store]:
-    with s3.server() as running:
+def store() -> Iterator[s3_server.Store]:
+    with s3_server.server() as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
-def reachable(store: s3.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def reachable(
+    store: s3_server.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """This process can reach the store, and keeps no connection of other tests."""
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
@@ -80,7 +82,7 @@ def test_a_store_that_is_none_is_told_at_once(url: str, told: str) -> None:
 
 @pytest.mark.parametrize("url", ["S3://{}/a", "s3:/{}/a", "s3://{}/a//", "s3://{}/a/"])
 def test_a_url_may_be_written_in_many_ways(
-    url: str, store: s3.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, store: s3_server.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In capitals, with slashes at its end, or with the slash that pathlib takes lacking."""
     bucket = store.bucket()
@@ -93,7 +95,7 @@ def test_a_missing_package_is_named(tmp_path: Path) -> None:
     """Without s3fs the extra that brings it is told."""
     hidden = tmp_path / "s3fs.py"
     hidden.write_text("raise ImportError('No module named s3fs')\n")
-    code = "from toolloom.pipeline.store.mirror import opened; opened('s3://bucket')"
+    code = "from toolloom.pipeline.store.outputs import opened; opened('s3://bucket')"
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     ran = subprocess.run(
         [sys.executable, "-c", code],
@@ -105,7 +107,7 @@ def test_a_missing_package_is_named(tmp_path: Path) -> None:
 
 
 def test_keys_that_are_not_accepted_are_told(
-    store: s3.Store, monkeypatch: pytest.MonkeyPatch
+    store: s3_server.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wrong ones, none at all: the error says where keys come from, and shows none."""
     bucket = store.bucket()
@@ -115,8 +117,8 @@ def test_keys_that_are_not_accepted_are_told(
             opened(f"s3://{bucket}/a")
     finally:
         store.check_keys(-1)
-    assert s3.KEYS["AWS_SECRET_ACCESS_KEY"] not in str(raised.value)
-    for name in s3.KEYS:
+    assert s3_server.KEYS["AWS_SECRET_ACCESS_KEY"] not in str(raised.value)
+    for name in s3_server.KEYS:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", "/nowhere")
     S3FileSystem.clear_instance_cache()
@@ -134,7 +136,9 @@ def test_a_store_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyP
             opened("s3://bucket/a")
 
 
-def test_a_store_that_is_down_is_told_by_the_command(store: s3.Store, tmp_path: Path) -> None:
+def test_a_store_that_is_down_is_told_by_the_command(
+    store: s3_server.Store, tmp_path: Path
+) -> None:
     """Exit code 2 and one line, no traceback, in seconds."""
     env = {**os.environ, **store.environment, "FSSPEC_S3_ENDPOINT_URL": "http://127.0.0.1:9"}
     command = [sys.executable, "-c", "from toolloom.cli import main; main()", "show", "-o"]
@@ -146,7 +150,7 @@ def test_a_store_that_is_down_is_told_by_the_command(store: s3.Store, tmp_path: 
     assert len(ran.stderr.splitlines()) == 1
 
 
-def test_a_store_is_listed_told_of_and_cleared(store: s3.Store, tmp_path: Path) -> None:
+def test_a_store_is_listed_told_of_and_cleared(store: s3_server.Store, tmp_path: Path) -> None:
     """Names are those in the folder of outputs; what is not there is no error."""
     bucket, file = store.bucket(), tmp_path / "file"
     place = Remote(f"s3://{bucket}/some/where/")
@@ -168,7 +172,7 @@ def test_a_store_is_listed_told_of_and_cleared(store: s3.Store, tmp_path: Path) 
     assert place.seen("runs/r/a/b.jsonl") is None
 
 
-def test_what_must_be_new_is_not_replaced(store: s3.Store, tmp_path: Path) -> None:
+def test_what_must_be_new_is_not_replaced(store: s3_server.Store, tmp_path: Path) -> None:
     """A manifest that another machine has written stays as it is."""
     bucket, file = store.bucket(), tmp_path / "file"
     place = Remote(f"s3://{bucket}")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toys
-from publishing import finished_run, published
+from support import toys
+from support.finished_runs import finished_run, published
 
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.store.version import find_version
@@ -22,7 +22,7 @@ from toolloom.schemas import (
     SplitPlan,
     StoreError,
 )
-from toolloom.schemas.split_plan import split_of_need
+from toolloom.schemas.splits import split_of_need
 
 NAMES = ["toy", "toy/1.0.0", "toy/latest", "toy/"]
 PATHS = ["{outputs}/datasets/toy/1.0.0", "{outputs}/datasets/toy/latest"]

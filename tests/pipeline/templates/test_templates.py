@@ -7,17 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import mined
-import toys
-from mined import HOTELS, NUMBER, ROOM, TABLE, TEXT, api
+from support import mined_dataset, toys
+from support.mined_dataset import HOTELS, NUMBER, ROOM, TABLE, TEXT, api
 
-from toolloom.agents.outcome import Outcome
 from toolloom.llm import FakeServer, Gateway
 from toolloom.pipeline.stage import Context, StageInput
 from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
 from toolloom.pipeline.templates.templates import draw_templates, make_template
-from toolloom.schemas import Api, JsonObject, Need, Reason, Rejected, Split, Template
-from toolloom.schemas.split_plan import split_of_need
+from toolloom.schemas import Api, JsonObject, Need, Outcome, Reason, Rejected, Split, Template
+from toolloom.schemas.splits import split_of_need
 
 CITY = {"type": "string", "description": "Name of the city"}
 RAIN = api("rain", {"city": CITY}, {"amount": NUMBER}, "Tells the rain of a city.")
@@ -25,7 +23,7 @@ SECRET = api("secret", {"blob": TEXT}, {"done": TEXT}, "Does something.")
 
 
 def find(city: str, hotel: str, number: int) -> JsonObject:
-    return mined.sample(
+    return mined_dataset.sample(
         f"Find me a hotel in {city} for 3 nights.",
         (HOTELS, {"city": city, "nights": 3}, {"hotel": hotel, "price": 80.25}),
         f"{hotel} in {city} costs 80.25.",
@@ -165,7 +163,7 @@ def test_worded_need_becomes_a_template(tmp_path: Path) -> None:
     )
     assert made.provenance[0].requests == 1
     assert made.provenance[0].parents == (RAIN.id,)
-    good, said = mined.accepted(made, 20)
+    good, said = mined_dataset.accepted(made, 20)
     assert good >= 19, said
 
 
@@ -182,7 +180,7 @@ def test_words_without_the_value_are_rejected(tmp_path: Path) -> None:
 def test_what_is_settled_passes(tmp_path: Path) -> None:
     """Templates and rejected samples need no work."""
     (made,) = draw_templates(given(tmp_path, [], [SECRET]))
-    template = mined.template(find("Lisbon", "Casa Azul", 0), find("Porto", "Rio Verde", 1))
+    template = mined_dataset.template(find("Lisbon", "Casa Azul", 0), find("Porto", "Rio Verde", 1))
 
     async def run() -> tuple[Outcome, Outcome]:
         async with Gateway(tmp_path / "cache.sqlite") as gateway:

@@ -4,7 +4,18 @@ from itertools import product
 from typing import Any
 
 import pytest
-from expanding import ASKED, BOOK, CITIES, DAYS, FIND, FOUND, PLAIN, SINGLE, skeleton, template
+from support.expanded_dataset import (
+    ASKED,
+    BOOK,
+    CITIES,
+    DAYS,
+    FIND,
+    FOUND,
+    PLAIN,
+    SINGLE,
+    skeleton,
+    template,
+)
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.dataset.unfolding.mould import Mould

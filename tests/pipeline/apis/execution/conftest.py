@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import wait_for
+from support.waiting import wait_for
 
 from toolloom.pipeline.apis.execution.mcp import Server
 from toolloom.schemas import Api, ApiSource, Source

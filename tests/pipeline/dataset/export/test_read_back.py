@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import foreign
 import pytest
+from support import foreign_rows
 
 from toolloom.pipeline.dataset.export.files import Opened
 from toolloom.pipeline.dataset.export.formats import FORMATS
@@ -58,11 +58,11 @@ def test_a_whole_dialogue_comes_back(
     sample = samples[kind]
     for form in TABLE[name].arguments:
         (row,) = exported(sample, name, form)
-        found = foreign.reading(tmp_path, format, row)
+        found = foreign_rows.reading(tmp_path, format, row)
         assert spoken(found) == spoken(sample)
         if kind != "search":  # there the tools come from what was found
             assert offered(found) == offered(sample)
-        assert foreign.findings(found) == []
+        assert foreign_rows.findings(found) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -71,11 +71,11 @@ def test_hermes_comes_back_but_for_its_instruction(
 ) -> None:
     """Its system turn also says how to call, so it is longer than the sample's."""
     sample = samples[kind]
-    found = foreign.reading(tmp_path, "hermes", exported(sample, "hermes")[0])
+    found = foreign_rows.reading(tmp_path, "hermes", exported(sample, "hermes")[0])
     assert spoken(found)[1:] == spoken(sample)[1:]
     assert spoken(sample)[0][1][0] in spoken(found)[0][1][0]
     assert kind == "search" or offered(found) == offered(sample)
-    assert foreign.findings(found) == [] and found.has_now
+    assert foreign_rows.findings(found) == [] and found.has_now
 
 
 @pytest.mark.parametrize("kind", ["single", "parallel", "irrelevance", "recovery"])
@@ -84,16 +84,16 @@ def test_xlam_holds_the_request_its_calls_and_tools(
 ) -> None:
     """Flat parameters keep names, types and what may be left out."""
     sample = samples[kind]
-    found = foreign.reading(tmp_path, "xlam", exported(sample, "xlam")[0])
+    found = foreign_rows.reading(tmp_path, "xlam", exported(sample, "xlam")[0])
     made = [c for m in sample.dialogue.messages if m.tool_calls for c in m.tool_calls]
     first = made[:1] if kind == "recovery" else made
-    assert foreign.calls(found) == [(c.function.name, c.function.arguments) for c in first]
+    assert foreign_rows.calls(found) == [(c.function.name, c.function.arguments) for c in first]
     assert found.dialogue
     for there, here in zip(found.dialogue.query.pool, sample.dialogue.query.pool, strict=True):
         assert (there.function, there.required) == (here.function, here.required)
         kinds = [{n: p["type"] for n, p in a.properties.items()} for a in (there, here)]
         assert kinds[0] == kinds[1]
-    assert foreign.findings(found) == []
+    assert foreign_rows.findings(found) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -105,13 +105,13 @@ def test_toolllama_s_last_step_holds_the_task(
         rows = exported(samples[kind], "toolllama")
     except Unfit:
         return
-    found = foreign.readings(tmp_path, "toolbench", rows)
-    assert [foreign.findings(each) for each in found] == [[] for _ in rows]
+    found = foreign_rows.readings(tmp_path, "toolbench", rows)
+    assert [foreign_rows.findings(each) for each in found] == [[] for _ in rows]
     first = samples[kind].dialogue.messages
     if kind != "multi_turn":
         calls = [(c.function.name, c.function.arguments) for m in first for c in m.tool_calls]
-        assert foreign.calls(found[-1]) == calls
-        assert foreign.said(found[-1], "assistant")[-1] == first[-1].content
+        assert foreign_rows.calls(found[-1]) == calls
+        assert foreign_rows.said(found[-1], "assistant")[-1] == first[-1].content
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,8 +123,8 @@ def test_trl_s_parquet_reads_as_its_rows(
     file = tmp_path / "train.parquet"
     with Opened(tmp_path) as opened:
         opened.write(file, TABLE["trl"].files["sft"], row)
-    (found,) = foreign.reader("trl")(file)
-    assert spoken(found) == spoken(samples[kind]) and foreign.findings(found) == []
+    (found,) = foreign_rows.reader("trl")(file)
+    assert spoken(found) == spoken(samples[kind]) and foreign_rows.findings(found) == []
 
 
 def test_verl_s_nested_parquet_reads_as_its_rows(
@@ -137,8 +137,8 @@ def test_verl_s_nested_parquet_reads_as_its_rows(
         for part, row in made.rows:
             if part == "sft":
                 opened.write(file, TABLE["verl"].files["sft"], row)
-    (found,) = foreign.reader("trl")(file)
-    assert spoken(found) == spoken(samples["parallel"]) and foreign.findings(found) == []
+    (found,) = foreign_rows.reader("trl")(file)
+    assert spoken(found) == spoken(samples["parallel"]) and foreign_rows.findings(found) == []
 
 
 def test_the_better_turn_of_a_preference_is_read(
@@ -146,4 +146,4 @@ def test_the_better_turn_of_a_preference_is_read(
 ) -> None:
     """A pair's prompt and chosen turn are a dialogue without a fault."""
     for row in exported(samples["single"], "trl-dpo"):
-        assert foreign.findings(foreign.reading(tmp_path, "trl", row)) == []
+        assert foreign_rows.findings(foreign_rows.reading(tmp_path, "trl", row)) == []

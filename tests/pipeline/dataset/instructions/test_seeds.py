@@ -1,8 +1,7 @@
 from pathlib import Path
 from typing import Any
 
-import curating
-import toys
+from support import curation_rows, toys
 
 from toolloom.pipeline.dataset.instructions import seeds
 from toolloom.pipeline.stage import StageInput
@@ -21,7 +20,7 @@ from toolloom.schemas import (
 
 
 def sample(**changes: Any) -> JsonObject:
-    made = curating.row("s1", "I'm off to Bern. Will it rain?", "Bern", **changes)
+    made = curation_rows.row("s1", "I'm off to Bern. Will it rain?", "Bern", **changes)
     row: JsonObject = made.model_dump(mode="json")
     return row
 
@@ -77,7 +76,11 @@ def test_what_calls_nothing_is_no_seed(tmp_path: Path) -> None:
     row["dialogue"]["messages"] = [user("Sing for me."), {"role": "assistant", "content": "No."}]
     assert seeds.seed_of(row, Split.TRAIN) is None
     unserved = Sample.model_validate(row)
-    rows = [curating.row("a", "I'm off. Rain?"), unserved, curating.row("b", "I'm back. Snow?")]
+    rows = [
+        curation_rows.row("a", "I'm off. Rain?"),
+        unserved,
+        curation_rows.row("b", "I'm back. Snow?"),
+    ]
     found = list(seeds.draw_seeds(given(tmp_path, rows)))
     assert [seed.id for seed in found] == ["a", "b"]
 
@@ -96,8 +99,8 @@ def test_broken_observations_are_no_success() -> None:
 
 def test_a_seed_is_in_the_split_of_its_sample(tmp_path: Path) -> None:
     """The calls decide, as for the sample."""
-    row = curating.in_split(Split.TEST_INSTRUCTION, "a", "I'm off. Rain?")
-    (seed,) = seeds.draw_seeds(given(tmp_path, [row], splits=curating.SPLITS))
+    row = curation_rows.in_split(Split.TEST_INSTRUCTION, "a", "I'm off. Rain?")
+    (seed,) = seeds.draw_seeds(given(tmp_path, [row], splits=curation_rows.SPLITS))
     assert isinstance(seed, Seed) and seed.split is Split.TEST_INSTRUCTION
 
 

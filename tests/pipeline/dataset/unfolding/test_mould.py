@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import toys
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.pipeline.curation.rows import instruction
 from toolloom.pipeline.dataset.configs import SAMPLES, SFT, encoded, samples_row, sft_row
@@ -16,7 +16,7 @@ from toolloom.pipeline.store import tables
 from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.store.tables import Tables
 from toolloom.schemas import Choice, JsonObject, Provenance, Sample, Template, Verdict, marker
-from toolloom.schemas.split_plan import signature
+from toolloom.schemas.splits import signature
 
 LETTERS = st.text(
     st.one_of(

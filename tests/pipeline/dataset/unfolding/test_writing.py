@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from expanding import FIND, FOUND, skeleton, template
+from support.expanded_dataset import FIND, FOUND, skeleton, template
 
 from toolloom.pipeline.dataset.configs import SAMPLES, SFT, encoded, samples_row, sft_row
 from toolloom.pipeline.dataset.unfolding.mould import Mould

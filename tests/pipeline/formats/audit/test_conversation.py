@@ -1,8 +1,8 @@
 from pathlib import Path
 from typing import Any
 
-import foreign
 import pytest
+from support import foreign_rows
 
 from toolloom.pipeline.formats.audit.conversation import MOST_TOOLS, Call, Conversation
 from toolloom.pipeline.formats.audit.rows import Row
@@ -11,7 +11,7 @@ from toolloom.pipeline.formats.audit.rows import Row
 def conversation() -> Conversation:
     """A row that offers two functions and in which the user has spoken."""
     taken = Conversation("openai", Row("a row"))
-    taken.offer([foreign.TOOL, {"name": "get time", "parameters": None}])
+    taken.offer([foreign_rows.TOOL, {"name": "get time", "parameters": None}])
     taken.user("Rain?")
     return taken
 
@@ -38,7 +38,7 @@ def test_ids_that_a_row_gives_are_kept_even_if_they_are_wrong() -> None:
     taken.assistant("", [Call("get_weather", {"city": "Bern"}, "a")])
     taken.result("rain", "b")
     assert answered(taken) == ["b"]
-    found = [f.detail for f in foreign.findings(taken.reading("x"))]
+    found = [f.detail for f in foreign_rows.findings(taken.reading("x"))]
     assert "an observation that answers no open call" in found
 
 
@@ -56,8 +56,8 @@ def test_a_name_that_no_endpoint_takes_is_mapped_with_its_calls_and_results() ->
     taken.assistant("", [Call("get time", {})])
     taken.result("noon", name="get time")
     found = taken.reading("x")
-    assert foreign.calls(found) == [("get_time", {})]
-    assert foreign.answers(found) == [("get_time", "noon", None)]
+    assert foreign_rows.calls(found) == [("get_time", {})]
+    assert foreign_rows.answers(found) == [("get_time", "noon", None)]
 
 
 def test_our_own_envelope_is_not_wrapped_again() -> None:
@@ -66,7 +66,7 @@ def test_our_own_envelope_is_not_wrapped_again() -> None:
     taken.assistant("", [Call("get_weather", {}), Call("get_weather", {})])
     taken.result('{"response": null, "error": "503"}')
     taken.result({"error": "503"})
-    assert foreign.answers(taken.reading("x")) == [
+    assert foreign_rows.answers(taken.reading("x")) == [
         ("get_weather", None, "503"),
         ("get_weather", {"error": "503"}, None),
     ]
@@ -78,7 +78,7 @@ def test_a_call_without_arguments_has_none(given: Any) -> None:
     taken = conversation()
     taken.assistant("", [Call("get time", given)])
     found = taken.reading("x")
-    assert foreign.calls(found) == [("get_time", {})]
+    assert foreign_rows.calls(found) == [("get_time", {})]
     assert bool(found.unmapped) == (given != "{}")
 
 
@@ -94,7 +94,7 @@ def test_faults_name_the_message_they_are_in() -> None:
 def test_notes_and_tools_are_bounded(tmp_path: Path) -> None:
     """A row with endless columns and tools is read as far as it may cost."""
     tools = [{"name": f"f{n}"} for n in range(MOST_TOOLS + 5)]
-    row = {**foreign.TRL, **{f"column {n}": 1 for n in range(500)}, "tools": tools}
-    found = foreign.reading(tmp_path, "trl", row)
+    row = {**foreign_rows.TRL, **{f"column {n}": 1 for n in range(500)}, "tools": tools}
+    found = foreign_rows.reading(tmp_path, "trl", row)
     assert found.dialogue and len(found.dialogue.query.pool) == MOST_TOOLS
     assert len(found.unmapped) < 60

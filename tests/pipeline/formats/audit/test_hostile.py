@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import foreign
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import foreign_rows
 
 from toolloom.pipeline.formats.audit.audit import dumped, judged
 
@@ -80,7 +80,7 @@ def mutations(draw: st.DrawFn, row: Any) -> Any:
 
 def judge(folder: Path, format: str, rows: list[Any]) -> None:
     """Every row comes back, in order and judged, and can be written down."""
-    found = foreign.readings(folder, format, rows)
+    found = foreign_rows.readings(folder, format, rows)
     assert len(found) == len(rows)
     for each in found:
         row = judged(each)
@@ -89,7 +89,7 @@ def judge(folder: Path, format: str, rows: list[Any]) -> None:
         assert dumped(row.as_json())
 
 
-@pytest.mark.parametrize("format", foreign.GOOD)
+@pytest.mark.parametrize("format", foreign_rows.GOOD)
 @settings(max_examples=40, deadline=None)
 @given(rows=st.lists(ROWS, min_size=1, max_size=6))
 def test_any_rows_are_read_or_refused(
@@ -99,14 +99,14 @@ def test_any_rows_are_read_or_refused(
     judge(tmp_path_factory.getbasetemp(), format, rows)
 
 
-@pytest.mark.parametrize("format", foreign.GOOD)
+@pytest.mark.parametrize("format", foreign_rows.GOOD)
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_damaged_rows_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, format: str, data: st.DataObject
 ) -> None:
     """A good row of which parts are wrong, gone or text is no reason to raise."""
-    rows = [data.draw(mutations(row)) for row in foreign.GOOD[format]]
+    rows = [data.draw(mutations(row)) for row in foreign_rows.GOOD[format]]
     judge(tmp_path_factory.getbasetemp(), format, rows)
 
 
@@ -168,7 +168,7 @@ COSTLY = [
 ]
 
 
-@pytest.mark.parametrize("format", foreign.GOOD)
+@pytest.mark.parametrize("format", foreign_rows.GOOD)
 @pytest.mark.parametrize("number", range(len(COSTLY)))
 def test_a_hostile_row_costs_little(tmp_path: Path, format: str, number: int) -> None:
     """Size, nesting and broken brackets are bounded: no row takes more than seconds."""

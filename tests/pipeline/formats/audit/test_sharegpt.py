@@ -1,29 +1,32 @@
 import json
 from pathlib import Path
 
-import foreign
 import pytest
-from foreign import SHAREGPT, changed, with_turn
+from support import foreign_rows
+from support.foreign_rows import SHAREGPT, changed, with_turn
 
 
 def test_calls_and_a_list_of_results_are_paired_in_order(tmp_path: Path) -> None:
     """One observation turn answers several calls with a list of as many results."""
-    found = foreign.reading(tmp_path, "sharegpt", SHAREGPT)
-    assert foreign.calls(found) == [
+    found = foreign_rows.reading(tmp_path, "sharegpt", SHAREGPT)
+    assert foreign_rows.calls(found) == [
         ("get_weather", {"city": "Bern"}),
         ("get_weather", {"city": "Oslo"}),
     ]
-    assert [seen for _, seen, _ in foreign.answers(found)] == [{"sky": "rain"}, {"sky": "snow"}]
-    assert foreign.said(found, "system") == ["You know the weather."]
-    assert foreign.findings(found) == [] and found.unmapped == ()
+    assert [seen for _, seen, _ in foreign_rows.answers(found)] == [
+        {"sky": "rain"},
+        {"sky": "snow"},
+    ]
+    assert foreign_rows.said(found, "system") == ["You know the weather."]
+    assert foreign_rows.findings(found) == [] and found.unmapped == ()
 
 
 def test_one_result_for_several_calls_is_given_to_each_and_told(tmp_path: Path) -> None:
     """Turns alternate in LLaMA-Factory, so one observation answers all calls before it."""
     row = with_turn(SHAREGPT, 2, "conversations", value="rain everywhere")
-    found = foreign.reading(tmp_path, "sharegpt", row)
-    assert [seen for _, seen, _ in foreign.answers(found)] == ["rain everywhere"] * 2
-    assert foreign.findings(found) == [] and "one turn for several" in found.unmapped[0]
+    found = foreign_rows.reading(tmp_path, "sharegpt", row)
+    assert [seen for _, seen, _ in foreign_rows.answers(found)] == ["rain everywhere"] * 2
+    assert foreign_rows.findings(found) == [] and "one turn for several" in found.unmapped[0]
 
 
 def test_other_names_of_roles_and_columns_are_known(tmp_path: Path) -> None:
@@ -34,8 +37,8 @@ def test_other_names_of_roles_and_columns_are_known(tmp_path: Path) -> None:
         for t in SHAREGPT["conversations"]
     ]
     row = {"messages": turns, "system": SHAREGPT["system"], "tools": SHAREGPT["tools"]}
-    mapped = foreign.reading(tmp_path, "sharegpt", row).dialogue
-    plain = foreign.reading(tmp_path, "sharegpt", SHAREGPT).dialogue
+    mapped = foreign_rows.reading(tmp_path, "sharegpt", row).dialogue
+    plain = foreign_rows.reading(tmp_path, "sharegpt", SHAREGPT).dialogue
     assert mapped and plain and mapped.messages == plain.messages
 
 
@@ -48,24 +51,26 @@ def test_function_is_a_call_or_a_result_by_what_it_holds(
 ) -> None:
     """Tools disagree on the role `function`: a name with arguments is a call."""
     turns = [{"from": "human", "value": "Rain?"}, {"from": "function", "value": value}]
-    found = foreign.reading(tmp_path, "sharegpt", changed(SHAREGPT, conversations=turns))
-    assert len(foreign.calls(found)) == calls and found.has_results == (not calls)
+    found = foreign_rows.reading(tmp_path, "sharegpt", changed(SHAREGPT, conversations=turns))
+    assert len(foreign_rows.calls(found)) == calls and found.has_results == (not calls)
 
 
 def test_a_turn_of_calls_that_holds_none_is_a_fault(tmp_path: Path) -> None:
     """Words where a call is due stay words, and the fault says so."""
     row = with_turn(SHAREGPT, 1, "conversations", value="I call get_weather")
-    found = foreign.reading(tmp_path, "sharegpt", row)
-    assert foreign.calls(found) == [] and found.faults[0].reason == "false_api_call_format"
-    assert found.faults[0].turn == 2 and "I call get_weather" in foreign.said(found, "assistant")
+    found = foreign_rows.reading(tmp_path, "sharegpt", row)
+    assert foreign_rows.calls(found) == [] and found.faults[0].reason == "false_api_call_format"
+    assert found.faults[0].turn == 2 and "I call get_weather" in foreign_rows.said(
+        found, "assistant"
+    )
 
 
 def test_a_call_as_python_writes_it_is_read_and_told(tmp_path: Path) -> None:
     """Single quotes, True and None are no JSON: the call is read, the row marked."""
     value = str({"name": "get_weather", "arguments": {"city": "Bern", "days": None}})
     row = with_turn(SHAREGPT, 1, "conversations", value=value)
-    found = foreign.reading(tmp_path, "sharegpt", row)
-    assert foreign.calls(found) == [("get_weather", {"city": "Bern", "days": None})]
+    found = foreign_rows.reading(tmp_path, "sharegpt", row)
+    assert foreign_rows.calls(found) == [("get_weather", {"city": "Bern", "days": None})]
     assert "calls: text that is written as Python, not as JSON" in found.unmapped
 
 
@@ -75,9 +80,9 @@ def test_words_and_the_call_after_them_are_one_turn(tmp_path: Path) -> None:
     row = changed(
         SHAREGPT, conversations=[turns[0], {"from": "gpt", "value": "I look."}, *turns[1:]]
     )
-    found = foreign.reading(tmp_path, "sharegpt", row)
-    assert foreign.said(found, "assistant") == ["I look.", foreign.REPLY]
-    assert foreign.findings(found) == []
+    found = foreign_rows.reading(tmp_path, "sharegpt", row)
+    assert foreign_rows.said(found, "assistant") == ["I look.", foreign_rows.REPLY]
+    assert foreign_rows.findings(found) == []
 
 
 def test_the_better_answer_of_a_preference_is_read(tmp_path: Path) -> None:
@@ -86,14 +91,19 @@ def test_the_better_answer_of_a_preference_is_read(tmp_path: Path) -> None:
     row = changed(
         SHAREGPT, conversations=turns[:3], chosen=turns[3], rejected={"from": "gpt", "value": "No."}
     )
-    found = foreign.reading(tmp_path, "sharegpt", row)
-    assert foreign.said(found, "assistant") == [foreign.REPLY] and "rejected" in found.unmapped[0]
+    found = foreign_rows.reading(tmp_path, "sharegpt", row)
+    assert (
+        foreign_rows.said(found, "assistant") == [foreign_rows.REPLY]
+        and "rejected" in found.unmapped[0]
+    )
 
 
 def test_unknown_roles_and_unread_tools_are_faults(tmp_path: Path) -> None:
     """A turn that nobody can place, and tools that no one can read, are told."""
     row = with_turn(SHAREGPT, 3, "conversations", **{"from": "narrator"})
-    faults = foreign.reading(tmp_path, "sharegpt", changed(row, tools="get_weather(city)")).faults
+    faults = foreign_rows.reading(
+        tmp_path, "sharegpt", changed(row, tools="get_weather(city)")
+    ).faults
     assert [f.reason for f in faults] == ["illegal_schema", "malformed_dialogue"]
     assert "narrator" in faults[1].detail
 
@@ -101,7 +111,7 @@ def test_unknown_roles_and_unread_tools_are_faults(tmp_path: Path) -> None:
 @pytest.mark.parametrize("row", [{"a": 1}, {"conversations": "x"}, {"conversations": [1]}])
 def test_a_row_without_turns_is_refused(tmp_path: Path, row: object) -> None:
     """Nothing vanishes: the row comes back with a reason."""
-    found = foreign.reading(tmp_path, "sharegpt", row)
+    found = foreign_rows.reading(tmp_path, "sharegpt", row)
     assert found.dialogue is None and found.raw == row and found.faults
 
 
@@ -109,5 +119,5 @@ def test_rows_of_a_json_list_are_read_one_by_one(tmp_path: Path) -> None:
     """LLaMA-Factory's own files are one JSON list."""
     file = tmp_path / "data.json"
     file.write_text(json.dumps([SHAREGPT, SHAREGPT], indent=2))
-    found = list(foreign.reader("sharegpt")(file))
-    assert [foreign.findings(r) for r in found] == [[], []]
+    found = list(foreign_rows.reader("sharegpt")(file))
+    assert [foreign_rows.findings(r) for r in found] == [[], []]

@@ -3,9 +3,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-import foreign
 import pytest
-from foreign import BENCH_FUNCTION, INSTRUCTION, PATH, TOOLLLAMA, TREE, changed, with_turn
+from support import foreign_rows
+from support.foreign_rows import (
+    BENCH_FUNCTION,
+    INSTRUCTION,
+    PATH,
+    TOOLLLAMA,
+    TREE,
+    changed,
+    with_turn,
+)
 
 CALL = ("weather_for_sky", {"city": "Bern"})
 
@@ -33,18 +41,18 @@ def result(content: str) -> Any:
 @pytest.mark.parametrize("row", [TREE, TOOLLLAMA])
 def test_a_tree_and_its_training_row_are_the_same_dialogue(tmp_path: Path, row: Any) -> None:
     """The longest path is read; Finish is the reply; `Begin!` and thoughts are no one's words."""
-    found = foreign.reading(tmp_path, "toolbench", row)
-    assert foreign.calls(found) == [CALL]
-    assert foreign.answers(found) == [("weather_for_sky", {"sky": "rain", "wind": None}, None)]
-    assert foreign.said(found, "user") == ["Will it rain in Bern?"]
-    assert foreign.said(found, "assistant") == ["Yes, rain."]
+    found = foreign_rows.reading(tmp_path, "toolbench", row)
+    assert foreign_rows.calls(found) == [CALL]
+    assert foreign_rows.answers(found) == [("weather_for_sky", {"sky": "rain", "wind": None}, None)]
+    assert foreign_rows.said(found, "user") == ["Will it rain in Bern?"]
+    assert foreign_rows.said(found, "assistant") == ["Yes, rain."]
     assert found.dialogue and [a.function for a in found.dialogue.query.pool] == ["weather_for_sky"]
-    assert foreign.findings(found) == [] and "thoughts" in found.unmapped
+    assert foreign_rows.findings(found) == [] and "thoughts" in found.unmapped
 
 
 def test_the_value_of_an_example_is_an_optional_parameter_s_default(tmp_path: Path) -> None:
     """ToolBench took example values from RapidAPI's defaults; a needed one's is only an example."""
-    found = foreign.reading(tmp_path, "toolbench", TREE)
+    found = foreign_rows.reading(tmp_path, "toolbench", TREE)
     assert found.dialogue
     properties = found.dialogue.query.pool[0].properties
     assert properties["city"] == {"type": "string", "examples": ["Paris"]}
@@ -53,24 +61,26 @@ def test_the_value_of_an_example_is_an_optional_parameter_s_default(tmp_path: Pa
 
 def test_giving_up_is_told(tmp_path: Path) -> None:
     """A path that ends with give_up_and_restart has no answer, which is no fault of its calls."""
-    found = foreign.reading(tmp_path, "toolbench", ended({"return_type": "give_up_and_restart"}))
-    assert foreign.reasons(found) == ["unhelpful_answer"] and not found.has_reply
-    found = foreign.reading(tmp_path, "toolbench", ended({"return_type": "give_answer"}))
-    assert foreign.reasons(found) == ["false_api_call_format"]
+    found = foreign_rows.reading(
+        tmp_path, "toolbench", ended({"return_type": "give_up_and_restart"})
+    )
+    assert foreign_rows.reasons(found) == ["unhelpful_answer"] and not found.has_reply
+    found = foreign_rows.reading(tmp_path, "toolbench", ended({"return_type": "give_answer"}))
+    assert foreign_rows.reasons(found) == ["false_api_call_format"]
 
 
 def test_a_step_that_ends_with_its_call_misses_nothing(tmp_path: Path) -> None:
     """ToolLLaMA trains on each prefix of a path: the last call has no result yet."""
     row = changed(TOOLLLAMA, conversations=TOOLLLAMA["conversations"][:3])
-    found = foreign.reading(tmp_path, "toolbench", row)
-    assert foreign.calls(found) == [CALL] and foreign.findings(found) == []
+    found = foreign_rows.reading(tmp_path, "toolbench", row)
+    assert foreign_rows.calls(found) == [CALL] and foreign_rows.findings(found) == []
 
 
 def test_a_response_that_was_cut_off_is_read_as_text(tmp_path: Path) -> None:
     """ToolBench keeps 1,024 letters of an envelope: what is left is its response."""
     whole = json.dumps({"error": "", "response": '[{"sky": "rain"}, {"sky": "snow\u00e4"}]'})
-    found = foreign.reading(tmp_path, "toolbench", result(whole[:-8] + "..."))
-    ((_, seen, error),) = foreign.answers(found)
+    found = foreign_rows.reading(tmp_path, "toolbench", result(whole[:-8] + "..."))
+    ((_, seen, error),) = foreign_rows.answers(found)
     assert seen.startswith('[{"sky": "rain"}') and "\\" not in seen and error is None
     assert "results: text that was cut off" in found.unmapped
 
@@ -86,15 +96,15 @@ def test_a_response_that_was_cut_off_is_read_as_text(tmp_path: Path) -> None:
 )
 def test_errors_are_told_from_labels(tmp_path: Path, envelope: Any, error: str | None) -> None:
     """ToolBench labels every response with the word `error` in it: that is no failure."""
-    found = foreign.reading(tmp_path, "toolbench", result(json.dumps(envelope)))
-    assert foreign.answers(found)[0][2] == error
+    found = foreign_rows.reading(tmp_path, "toolbench", result(json.dumps(envelope)))
+    assert foreign_rows.answers(found)[0][2] == error
 
 
 def test_what_the_search_told_its_model_is_no_user_turn(tmp_path: Path) -> None:
     """DFSDT asks for a different action in a user message: it is named and left out."""
     again = {"role": "user", "content": "This is not the first time you try this task, all failed."}
-    found = foreign.reading(tmp_path, "toolbench", tree([*PATH[:4], again, *PATH[4:]]))
-    assert len(foreign.said(found, "user")) == 1 and foreign.findings(found) == []
+    found = foreign_rows.reading(tmp_path, "toolbench", tree([*PATH[:4], again, *PATH[4:]]))
+    assert len(foreign_rows.said(found, "user")) == 1 and foreign_rows.findings(found) == []
     assert "messages of the search that ask for another try" in found.unmapped
 
 
@@ -111,47 +121,52 @@ def test_an_unfinished_search_is_read_from_its_tree(tmp_path: Path) -> None:
         last = last["children"][0]
     last["observation"] = '{"error": "No such function name: login_for_sky", "response": ""}'
     answer = {**TREE["answer_generation"], "train_messages": [], "valid_data": False}
-    found = foreign.reading(
+    found = foreign_rows.reading(
         tmp_path, "toolbench", {"tree": {"tree": nodes}, "answer_generation": answer}
     )
-    assert foreign.calls(found) == [("login_for_sky", {})]
-    assert foreign.reasons(found) == ["unhelpful_answer", "api_hallucination"]
+    assert foreign_rows.calls(found) == [("login_for_sky", {})]
+    assert foreign_rows.reasons(found) == ["unhelpful_answer", "api_hallucination"]
 
 
 def test_a_thought_that_writes_an_action_is_a_fault_where_it_is_trained_on(tmp_path: Path) -> None:
     """A reader of Thought, Action and Action Input takes the first `Action:` it meets."""
     value = "\nThought: I plan.\nAction: look it up\n\nAction: weather_for_sky\nAction Input: {}"
     row = with_turn(TOOLLLAMA, 2, "conversations", value=value)
-    found = foreign.reading(tmp_path, "toolbench", row)
-    assert found.faults[0].reason == "false_api_call_format" and foreign.calls(found)[0][1] == {}
+    found = foreign_rows.reading(tmp_path, "toolbench", row)
+    assert (
+        found.faults[0].reason == "false_api_call_format" and foreign_rows.calls(found)[0][1] == {}
+    )
 
 
 def test_a_step_without_an_action_is_a_fault(tmp_path: Path) -> None:
     """Words alone end no step."""
     row = with_turn(TOOLLLAMA, 2, "conversations", value="\nThought: I give up.")
-    assert foreign.reading(tmp_path, "toolbench", row).faults[0].reason == "no_api_call"
+    assert foreign_rows.reading(tmp_path, "toolbench", row).faults[0].reason == "no_api_call"
 
 
 def test_an_instruction_has_a_request_and_apis_but_no_calls(tmp_path: Path) -> None:
     """Its functions are named as the importer names them; its answer is in another file."""
-    found = foreign.reading(tmp_path, "toolbench", INSTRUCTION)
+    found = foreign_rows.reading(tmp_path, "toolbench", INSTRUCTION)
     assert found.dialogue and [a.function for a in found.dialogue.query.pool] == ["weather_for_sky"]
-    assert foreign.calls(found) == [] and foreign.findings(found) == []
+    assert foreign_rows.calls(found) == [] and foreign_rows.findings(found) == []
     assert found.dialogue.query.scenario == "single"
 
 
 def test_an_instruction_must_list_the_apis_it_needs(tmp_path: Path) -> None:
     """`relevant APIs` that are not in `api_list` cannot be called."""
     row = changed(INSTRUCTION, **{"relevant APIs": [["Sky", "Weather"], ["Sky", "Wind"], 3]})
-    found = foreign.reading(tmp_path, "toolbench", row)
-    assert foreign.reasons(found) == ["api_hallucination"] * 2 and "Wind" in found.faults[0].detail
+    found = foreign_rows.reading(tmp_path, "toolbench", row)
+    assert (
+        foreign_rows.reasons(found) == ["api_hallucination"] * 2
+        and "Wind" in found.faults[0].detail
+    )
 
 
 def test_a_function_that_only_ends_like_one_on_offer_is_not_on_offer(tmp_path: Path) -> None:
     """ToolBench ran `sky` for `weather_for_sky`: the name is hallucinated all the same."""
     path = copy.deepcopy(PATH)
     path[2]["function_call"]["name"] = path[3]["name"] = "sky"
-    assert foreign.reasons(foreign.reading(tmp_path, "toolbench", tree(path))) == [
+    assert foreign_rows.reasons(foreign_rows.reading(tmp_path, "toolbench", tree(path))) == [
         "api_hallucination"
     ]
 
@@ -162,11 +177,11 @@ def test_a_function_that_only_ends_like_one_on_offer_is_not_on_offer(tmp_path: P
 )
 def test_a_row_of_another_kind_is_refused(tmp_path: Path, row: object) -> None:
     """The reason names what was looked for."""
-    found = foreign.reading(tmp_path, "toolbench", row)
+    found = foreign_rows.reading(tmp_path, "toolbench", row)
     assert found.dialogue is None and "it" in found.faults[0].detail
 
 
 def test_a_system_turn_without_functions_is_a_fault(tmp_path: Path) -> None:
     """Without their list nobody can say which calls are right."""
     row = with_turn(TOOLLLAMA, 0, "conversations", value=f"Functions: {BENCH_FUNCTION['name']}")
-    assert foreign.reading(tmp_path, "toolbench", row).faults[0].reason == "illegal_schema"
+    assert foreign_rows.reading(tmp_path, "toolbench", row).faults[0].reason == "illegal_schema"

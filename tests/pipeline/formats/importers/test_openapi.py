@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from zoo import INFO, imported, one, spec
+from support.api_specs import INFO, imported, one, spec
 
 from toolloom.pipeline.formats.importers.ledger import Ledger
 from toolloom.pipeline.formats.importers.openapi import is_openapi, read

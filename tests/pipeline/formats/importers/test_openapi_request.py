@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from zoo import INFO, imported, one, spec
+from support.api_specs import INFO, imported, one, spec
 
 OK: Any = {"200": {"description": "Fine."}}
 

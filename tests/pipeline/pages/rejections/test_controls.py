@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import toys
+from support import toys
 
 from toolloom.pipeline.pages.rejections.controls import FILTERS, Controls
 from toolloom.pipeline.pages.rejections.inspection import Inspection, open_dataset

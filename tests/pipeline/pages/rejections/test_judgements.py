@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import toys
+from support import toys
 
 from toolloom.pipeline.pages.rejections.judgements import Judgements
 from toolloom.pipeline.pages.rejections.table import Row

@@ -1,8 +1,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import grown
-import toys
+from support import finished_runs, toys
 
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages.rejections.neighbours import Neighbourhood
@@ -21,7 +20,7 @@ def near(outputs: Path, fallen: Query, queries: Sequence[Query], count: int = 2)
     """Ids and what they share of the neighbours of a rejected record."""
     samples: list[Sample] = [toys.sample(query) for query in queries]
     rejected = [toys.rejected(toys.sample(fallen), "tested", Reason.UNHELPFUL_ANSWER)]
-    run = grown.run(outputs, toys.recipe(), samples, rejected=rejected)
+    run = finished_runs.run(outputs, toys.recipe(), samples, rejected=rejected)
     version = open_version(publish(run, outputs).path)
     (row,) = rows_of(version)
     found = Neighbourhood(version).near(row, count)

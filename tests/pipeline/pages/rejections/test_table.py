@@ -1,11 +1,10 @@
 import json
 from pathlib import Path
 
-import grown
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import toys
+from support import finished_runs, toys
 
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.tallies import added
@@ -63,7 +62,9 @@ def test_the_model_is_that_of_the_work(tmp_path: Path) -> None:
     voted = Provenance(stage="tested", agent="tester", model="judge-1", prompts=("f00",), seed=0)
     fallen = toys.rejected(toys.sample(), "tested", Reason.UNHELPFUL_ANSWER)
     fallen = fallen.model_copy(update={"provenance": (voted,)})
-    run = grown.run(tmp_path, toys.recipe(), [toys.sample(toys.query(1))], rejected=[fallen])
+    run = finished_runs.run(
+        tmp_path, toys.recipe(), [toys.sample(toys.query(1))], rejected=[fallen]
+    )
     (row,) = rows_of(open_version(publish(run, tmp_path).path))
     assert (row.model, row.values("prompt")) == ("toy-1", ("earlier text abc123",))
 
@@ -76,7 +77,9 @@ async def test_a_key_outlives_its_version(tmp_path: Path) -> None:
     assert first == second  # the toys' records do not depend on the seed
     fallen = [toys.rejected(toys.sample(), "tested", r) for r in (Reason.NO_API_CALL,)]
     other = fallen[0].model_copy(update={"detail": "Another fault."})
-    run = grown.run(tmp_path / "b", toys.recipe(), [toys.sample()], rejected=[*fallen, other])
+    run = finished_runs.run(
+        tmp_path / "b", toys.recipe(), [toys.sample()], rejected=[*fallen, other]
+    )
     assert len({row.key for row in rows_of(open_version(publish(run, tmp_path / "b").path))}) == 2
 
 
@@ -140,7 +143,7 @@ async def test_damage_is_told(tmp_path: Path) -> None:
 
 def test_rows_of_a_split_that_is_not_told_are_damage(tmp_path: Path) -> None:
     """Rejected records that the manifest's figures know nothing of are not passed over."""
-    run = grown.run(
+    run = finished_runs.run(
         tmp_path,
         toys.recipe(),
         [toys.sample()],

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-import toys
+from support import toys
 
 from toolloom.pipeline.pages.rejections.inspection import Inspection, newest_dataset, open_dataset
 from toolloom.pipeline.run import make_dataset

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import mined
 import pytest
-from mined import DAY, HOTELS, NUMBER, TABLE, TEXT, WHOLE, api, sample
+from support import mined_dataset
+from support.mined_dataset import DAY, HOTELS, NUMBER, TABLE, TEXT, WHOLE, api, sample
 
 from toolloom.schemas import JsonObject, Reason, Scenario
 
@@ -20,8 +20,8 @@ def search(text: str, arguments: JsonObject, response: Any, reply: str) -> JsonO
 
 def doubt(row: JsonObject, name: str) -> tuple[Reason, str]:
     """Reason and words of the finding about an argument or field."""
-    found = [f for f in mined.kept(row) if f" {name} of " in f.detail]
-    assert found, [f.detail for f in mined.kept(row)]
+    found = [f for f in mined_dataset.kept(row) if f" {name} of " in f.detail]
+    assert found, [f.detail for f in mined_dataset.kept(row)]
     return found[0].reason, found[0].detail
 
 
@@ -57,7 +57,7 @@ def test_echo_by_name_is_no_chance() -> None:
         (echo, {"nights": 3}, {"nights": 3, "price": 99.5}),
         "3 nights cost 99.50.",
     )
-    made = mined.template(row)
+    made = mined_dataset.template(row)
     assert made.sample["dialogue"]["messages"][3]["content"].count("nights") == 2
 
 
@@ -69,7 +69,7 @@ def test_echo_of_a_distinctive_text_inside_another() -> None:
         (firm, {"number": "00445790"}, {"title": "Company Name 00445790"}),
         "It is Company Name 00445790.",
     )
-    assert "00445790" not in str(mined.template(row).sample)
+    assert "00445790" not in str(mined_dataset.template(row).sample)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_nights_between_two_days() -> None:
     row = sample(said, (stay, asked, {"nights": 3}), "There is a room for 3 nights.")
     for name in ("start", "end", "nights"):
         assert "counted from" in doubt(row, name)[1]
-    assert mined.slots(mined.template(row)) == {"city"}
+    assert mined_dataset.slots(mined_dataset.template(row)) == {"city"}
 
 
 def test_number_that_words_compare() -> None:
@@ -251,7 +251,7 @@ def test_items_side_by_side() -> None:
         "To Lisbon FR1234 costs 61 and BA2281 88.",
     )
     assert "beside the same field" in doubt(row, "flights.[].price")[1]
-    assert "flight" in mined.slots(mined.template(row))
+    assert "flight" in mined_dataset.slots(mined_dataset.template(row))
 
 
 def test_states_stay() -> None:
@@ -269,14 +269,14 @@ def test_error_code_that_equals_a_number() -> None:
     """«503» of an error is no number of nights."""
     row = sample(
         "Find me a hotel in Lisbon for 503 nights.",
-        (HOTELS, {"city": "Lisbon", "nights": 503}, f"!{mined.FAULT.error}"),
+        (HOTELS, {"city": "Lisbon", "nights": 503}, f"!{mined_dataset.FAULT.error}"),
         (HOTELS, {"city": "Lisbon", "nights": 503}, FOUND),
         "Casa Azul in Lisbon costs 120.50 a night.",
         scenario=Scenario.ERROR_RECOVERY,
-        fault=mined.FAULT,
+        fault=mined_dataset.FAULT,
     )
     assert "error" in doubt(row, "nights")[1]
-    assert "503 Service" in str(mined.template(row).sample)
+    assert "503 Service" in str(mined_dataset.template(row).sample)
 
 
 def test_shorter_value_inside_a_longer_one() -> None:
@@ -292,6 +292,6 @@ def test_shorter_value_inside_a_longer_one() -> None:
         "Look for goulash.", (find, {"search": "goulash"}, {"found": 12}), "There are 12."
     )
     last = sample("Look for paella.", (find, {"search": "paella"}, {"found": 13}), "There are 13.")
-    made = mined.template(row, more, last)
+    made = mined_dataset.template(row, more, last)
     assert made.goal == "Look for {search}."
     assert "chicken" not in str(made.sample["dialogue"]["messages"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-import mined
 import pytest
-from mined import DAY, HOTELS, NUMBER, ROOM, TABLE, TEXT, WHOLE, api, sample
+from support import mined_dataset
+from support.mined_dataset import DAY, HOTELS, NUMBER, ROOM, TABLE, TEXT, WHOLE, api, sample
 
 from toolloom.pipeline.templates.mining.known import Known
 from toolloom.pipeline.templates.mining.mining import mine
@@ -39,11 +39,11 @@ DINNER = sample(
 )
 AGAIN = sample(
     "Find me a hotel in Lisbon for three nights.",
-    (HOTELS, {"city": "Lisbon", "nights": 3}, f"!{mined.FAULT.error}"),
+    (HOTELS, {"city": "Lisbon", "nights": 3}, f"!{mined_dataset.FAULT.error}"),
     (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
     "Casa Azul in Lisbon costs 120.50 a night.",
     scenario=Scenario.ERROR_RECOVERY,
-    fault=mined.FAULT,
+    fault=mined_dataset.FAULT,
 )
 OUTSIDE = sample(
     "Find me a hotel in Lisbon for three nights.",
@@ -60,25 +60,27 @@ def values(made: Template, slot: str) -> list[object]:
     for choice in made.choices:
         if slot in choice.slots:
             return [row[choice.slots.index(slot)] for row in choice.rows]
-    raise AssertionError(f"{slot} is no slot of {mined.slots(made)}")
+    raise AssertionError(f"{slot} is no slot of {mined_dataset.slots(made)}")
 
 
 @pytest.mark.parametrize("row", ALL, ids=range(len(ALL)))
 def test_original_row_gives_back_the_sample(row: JsonObject) -> None:
     """Filled with the original values, a template is the very sample it was made of."""
-    assert mined.bare(mined.first_row(mined.template(row))) == mined.bare(row)
+    assert mined_dataset.bare(
+        mined_dataset.first_row(mined_dataset.template(row))
+    ) == mined_dataset.bare(row)
 
 
 @pytest.mark.parametrize("row", ALL, ids=range(len(ALL)))
 def test_rows_are_accepted_by_the_certain_checks(row: JsonObject) -> None:
     """Other values in all places at once leave nothing that a check objects to."""
-    good, said = mined.accepted(mined.template(row), 40)
+    good, said = mined_dataset.accepted(mined_dataset.template(row), 40)
     assert good >= 38, said
 
 
 def test_value_is_one_slot_in_all_places() -> None:
     """What the user tells is the same in the intent, the call and the reply."""
-    made = mined.template(LISBON)
+    made = mined_dataset.template(LISBON)
     text = json.dumps(made.sample, ensure_ascii=False)
     assert "Lisbon" not in text
     assert made.goal == "Find me a hotel in {city} for {nights_words} nights."
@@ -86,7 +88,7 @@ def test_value_is_one_slot_in_all_places() -> None:
 
 def test_forms_are_columns_of_one_choice() -> None:
     """A date that is spoken as «May 3, 2026» and «3 May» is drawn once."""
-    made = mined.template(DINNER)
+    made = mined_dataset.template(DINNER)
     choice = next(c for c in made.choices if "day" in c.slots)
     assert set(choice.slots) == {"day", "day_month_day_year", "day_day_month"}
     assert choice.rows[0][choice.slots.index("day_month_day_year")] == "May 3, 2026"
@@ -94,7 +96,7 @@ def test_forms_are_columns_of_one_choice() -> None:
 
 def test_response_that_a_later_call_takes_is_a_slot() -> None:
     """What a later call refers to is filled with the response's own value."""
-    made = mined.template(CHAIN, PORTO)
+    made = mined_dataset.template(CHAIN, PORTO)
     messages = made.sample["dialogue"]["messages"]
     assert messages[4]["tool_calls"][0]["function"]["arguments"]["hotel"] == f"{OPEN}hotel{CLOSE}"
     assert f'"hotel":"{OPEN}hotel{CLOSE}"' in messages[3]["content"]
@@ -102,12 +104,12 @@ def test_response_that_a_later_call_takes_is_a_slot() -> None:
 
 def test_response_that_nobody_tells_stays() -> None:
     """A value of a response that no reply repeats need not vary."""
-    assert "price" not in mined.slots(mined.template(CHAIN, PORTO))
+    assert "price" not in mined_dataset.slots(mined_dataset.template(CHAIN, PORTO))
 
 
 def test_numbers_keep_their_type_and_form() -> None:
     """A price that is told with cents is told so for every other price."""
-    made = mined.template(LISBON)
+    made = mined_dataset.template(LISBON)
     prices, told = values(made, "price"), values(made, "price_decimals_2")
     assert all(isinstance(p, float) for p in prices)
     assert told == [f"{p:.2f}" for p in prices]
@@ -117,7 +119,7 @@ def test_system_turn_and_documentation_stay() -> None:
     """Slots stand neither in the system turn, nor in the pool, nor in the present moment."""
     row = json.loads(json.dumps(LISBON))
     row["dialogue"]["query"]["pool"][0]["description"] = "Finds hotels, in Lisbon for one."
-    made = mined.template(row)
+    made = mined_dataset.template(row)
     query = made.sample["dialogue"]["query"]
     assert query["pool"] == row["dialogue"]["query"]["pool"]
     assert query["now"] == row["dialogue"]["query"]["now"]
@@ -142,8 +144,8 @@ def test_compressed_observation_keeps_its_values() -> None:
     """What was cut may hold any value, so those that stand in it stay."""
     row = json.loads(json.dumps(LISBON))
     row["dialogue"]["messages"][3]["execution"]["whole_tokens"] = 5000
-    made = mined.template(row)
-    assert mined.slots(made) == {"city", "nights", "nights_words"}
+    made = mined_dataset.template(row)
+    assert mined_dataset.slots(made) == {"city", "nights", "nights_words"}
 
 
 def test_search_keywords_follow_the_value() -> None:
@@ -154,7 +156,7 @@ def test_search_keywords_follow_the_value() -> None:
     told = {"role": "assistant", "content": None, "tool_calls": [call]}
     found = {"role": "tool", "content": '{"response":[],"error":null}', "tool_call_id": "s"}
     row["dialogue"]["messages"][2:2] = [told, {**found, "name": "api_search"}]
-    made = mined.template(row)
+    made = mined_dataset.template(row)
     searched = made.sample["dialogue"]["messages"][2]["tool_calls"][0]["function"]["arguments"]
     assert searched == {"keywords": f"hotels {OPEN}city{CLOSE}"}
 
@@ -174,7 +176,9 @@ def test_braces_are_only_text() -> None:
         (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
         "Casa Azul in Lisbon costs 120.50 a night.",
     )
-    assert mined.bare(mined.first_row(mined.template(row))) == mined.bare(row)
+    assert mined_dataset.bare(
+        mined_dataset.first_row(mined_dataset.template(row))
+    ) == mined_dataset.bare(row)
 
 
 def test_same_argument_that_is_said_once_is_one_slot() -> None:
@@ -189,8 +193,8 @@ def test_same_argument_that_is_said_once_is_one_slot() -> None:
         "Casa Azul costs 120.50. Offices open at 8:30 am.",
         scenario=Scenario.PARALLEL,
     )
-    made = mined.template(row)
-    assert [s for s in mined.slots(made) if s.startswith("city")] == ["city"]
+    made = mined_dataset.template(row)
+    assert [s for s in mined_dataset.slots(made) if s.startswith("city")] == ["city"]
 
 
 def test_two_values_never_become_one() -> None:
@@ -201,7 +205,7 @@ def test_two_values_never_become_one() -> None:
         (flights, {"origin": "Rome", "destination": "Athens"}, {"flight": "FR1234"}),
         "Flight FR1234 goes from Rome to Athens.",
     )
-    made = mined.template(row)
+    made = mined_dataset.template(row)
     assert not {*values(made, "origin")} & {*values(made, "destination")}
 
 
@@ -213,7 +217,7 @@ def test_start_stays_before_the_end() -> None:
         (stay, {"check_in": "2026-04-01", "check_out": "2026-04-09"}, {"price": 410.0}),
         "The stay costs 410.",
     )
-    made = mined.template(row)
+    made = mined_dataset.template(row)
     choice = next(c for c in made.choices if "check_in" in c.slots)
     assert len(choice.rows) > 20
     assert all(
@@ -233,12 +237,12 @@ def test_template_tells_where_it_comes_from() -> None:
 
 def test_unserved_request_calls_nothing() -> None:
     """A request that no API serves makes a template, but of no API's calls."""
-    assert mined.template(OUTSIDE).apis == ()
+    assert mined_dataset.template(OUTSIDE).apis == ()
 
 
 def test_sources_are_counted() -> None:
     """A choice tells how many of its values come from where; the first is the sample's own."""
-    made = mined.template(LISBON, PORTO)
+    made = mined_dataset.template(LISBON, PORTO)
     choice = next(c for c in made.choices if "city" in c.slots)
     assert choice.rows[0][0] == "Lisbon"
     assert "Porto" in values(made, "city")
@@ -260,17 +264,17 @@ def test_nothing_that_the_user_tells_may_vary() -> None:
 
 def test_mining_is_the_same_every_time() -> None:
     """Chance comes from the sample's id alone."""
-    assert mined.template(CHAIN, PORTO) == mined.template(CHAIN, PORTO)
+    assert mined_dataset.template(CHAIN, PORTO) == mined_dataset.template(CHAIN, PORTO)
 
 
 def test_hand_written_dialogues_are_mined_well() -> None:
     """Of dialogues as people hold them most become templates, and at least 95 % of rows do."""
-    known, rows = Known(), mined.good_samples()
+    known, rows = Known(), mined_dataset.good_samples()
     for row in rows:
         known.add(row)
     made = [t for row in rows if isinstance(t := mine(row, known), Template)]
     assert len(made) > 0.7 * len(rows)
     for each, row in ((t, r) for t in made for r in rows if r["dialogue"]["query"]["id"] == t.id):
-        assert mined.bare(mined.first_row(each)) == mined.bare(row)
-    counts = [mined.accepted(each, 8) for each in made]
+        assert mined_dataset.bare(mined_dataset.first_row(each)) == mined_dataset.bare(row)
+    counts = [mined_dataset.accepted(each, 8) for each in made]
     assert sum(good for good, _ in counts) >= 0.95 * 8 * len(made), [s for _, s in counts if s]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import mined
 import pytest
-from mined import NUMBER, TEXT, WHOLE
+from support import mined_dataset
+from support.mined_dataset import NUMBER, TEXT, WHOLE
 
 from toolloom.pipeline.templates.mining.occurrences import Places, in_longer_name, left_over, parted
 from toolloom.pipeline.templates.mining.survey import Leaf, Role, Text
@@ -19,7 +19,7 @@ def variable(value: Any, name: str = "thing") -> Variable:
 
 
 def places(text: str, *values: Variable, role: Role = "reply") -> Places:
-    return parted(Text(role, (), text, 4), values, mined.NOW)
+    return parted(Text(role, (), text, 4), values, mined_dataset.NOW)
 
 
 def found(text: str, value: Any, role: Role = "reply") -> list[str]:
@@ -87,15 +87,15 @@ def test_values_that_cross_are_in_doubt() -> None:
 def test_what_is_left_over(text: str, value: Any, rest: str) -> None:
     """Inflected words, parts of names, aliases, other units, ends that follow from a start."""
     one = variable(value)
-    assert rest in left_over(places(text, one), one, mined.NOW, frozenset())
-    assert bool(left_over(places(text, one), one, mined.NOW, frozenset())) is bool(rest)
+    assert rest in left_over(places(text, one), one, mined_dataset.NOW, frozenset())
+    assert bool(left_over(places(text, one), one, mined_dataset.NOW, frozenset())) is bool(rest)
 
 
 def test_words_of_the_apis_are_not_left_over() -> None:
     """«meeting» stands for what the API schedules, not for the title of one."""
     one = variable("team meeting")
     at = places("Schedule a meeting called team meeting.", one)
-    assert not left_over(at, one, mined.NOW, frozenset({"meet", "schedul"}))
+    assert not left_over(at, one, mined_dataset.NOW, frozenset({"meet", "schedul"}))
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import mined
 import pytest
-from mined import DAY, NUMBER, TEXT, WHOLE, api, sample
+from support import mined_dataset
+from support.mined_dataset import DAY, NUMBER, TEXT, WHOLE, api, sample
 
 from toolloom.pipeline.checks.keywords import fits
 from toolloom.pipeline.sampling.vocabulary import TOPICS
@@ -29,7 +29,7 @@ def pool(
         sample(text, (which, {name: one}, {"code": "K-2201"}), "It is kept as K-2201.", id=f"s{i}")
         for i, one in enumerate((value, *others))
     ]
-    choice = next(c for c in mined.template(*rows).choices if name in c.slots)
+    choice = next(c for c in mined_dataset.template(*rows).choices if name in c.slots)
     found = [row[choice.slots.index(name)] for row in choice.rows]
     return {"values": found, "sources": list(choice.sources)}
 
@@ -77,9 +77,9 @@ def test_one_of_a_thing_is_not_two() -> None:
     """Nor does another number stand before a noun in the singular: «six person»."""
     which = api("noted", {"seats": WHOLE, "city": TEXT}, NOTE, "Keeps it.")
     call = (which, {"seats": 1, "city": "Lisbon"}, {"code": "K-2201"})
-    made = mined.template(sample("Keep one seat in Lisbon.", call, "It is kept as K-2201."))
-    assert "city" in mined.slots(made)
-    assert not any(slot.startswith("seats") for slot in mined.slots(made))
+    made = mined_dataset.template(sample("Keep one seat in Lisbon.", call, "It is kept as K-2201."))
+    assert "city" in mined_dataset.slots(made)
+    assert not any(slot.startswith("seats") for slot in mined_dataset.slots(made))
 
 
 def test_article_fits_the_value() -> None:
@@ -134,7 +134,7 @@ def test_drawn_values_are_like_the_original(value: Any) -> None:
     """Of its type, sign and precision."""
     schema = {int: WHOLE, float: NUMBER, str: TEXT}[type(value)]
     one = Variable(Leaf("response", (), "a/b/c", ("figure",), value, schema, 3))
-    (draw, _), *_ = draws(one, mined.NOW, "English", random.Random(1))
+    (draw, _), *_ = draws(one, mined_dataset.NOW, "English", random.Random(1))
     made = [draw() for _ in range(50)]
     assert len(set(made)) > 5
     for each in made:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-import mined
 import pytest
-from mined import HOTELS, TEXT, WHOLE, api, sample
+from support import mined_dataset
+from support.mined_dataset import HOTELS, TEXT, WHOLE, api, sample
 
 from toolloom.pipeline.templates.mining.survey import Survey, survey
 from toolloom.schemas import Finding, JsonObject, Reason
@@ -41,7 +41,7 @@ def test_texts_have_their_roles() -> None:
     """What is said stands beside what stays."""
     found = read(ROW)
     assert [t.role for t in found.texts] == ["goal", "user", "reply"]
-    assert found.fixed == [mined.SYSTEM]
+    assert found.fixed == [mined_dataset.SYSTEM]
 
 
 def test_sample_itself_is_not_changed() -> None:

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from mined import NUMBER, TEXT
+from support.mined_dataset import NUMBER, TEXT
 
 from toolloom.pipeline.templates.mining.options import MOST, Pool
 from toolloom.pipeline.templates.mining.survey import Leaf

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mined import TEXT, WHOLE
+from support.mined_dataset import TEXT, WHOLE
 
 from toolloom.pipeline.templates.mining.survey import Leaf
 from toolloom.pipeline.templates.mining.variables import distinctive, is_alike, named_alike

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from written import APIS, told, weather
+from support.template_files import APIS, told, weather
 
 from toolloom.pipeline.templates.written.files import Given, check_files, load_templates
 from toolloom.schemas import TemplateFileError

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from written import APIS, EXAMPLES, choice, load, messages, template, weather
+from support.template_files import APIS, EXAMPLES, choice, load, messages, template, weather
 
 from toolloom.pipeline.templates.written.files import Given, load_templates
 from toolloom.pipeline.templates.written.preview import preview

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from written import EXAMPLES, ROOT, template, told, weather
+from support.template_files import EXAMPLES, ROOT, template, told, weather
 
 from toolloom.pipeline.templates.written.files import Given, load_templates
 from toolloom.pipeline.templates.written.forms import CallForm, FileForm, TableForm, TemplateForm

@@ -1,0 +1,61 @@
+"""Requests asked in batches, and what a cache keeps of them, for tests of batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from support.waiting import until
+from toolloom.llm import Gateway, Model, Reply, Request
+from toolloom.llm.batch import Pace
+from toolloom.llm.cache import BATCHES
+from toolloom.llm.database import address_of
+from toolloom.schemas import Endpoint, JsonObject
+
+QUICK = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=0.3)
+
+
+def echo(body: JsonObject) -> str:
+    """The script of a server that says which request it answers."""
+    return f"answer to {body['messages'][-1]['content']}"
+
+
+@asynccontextmanager
+async def opened(cache: Path | str, endpoint: Endpoint, **options: Any) -> AsyncIterator[Model]:
+    """A model behind a gateway that does not wait long."""
+    async with Gateway(cache, **{"pace": QUICK, **options}) as gateway:
+        yield gateway.model(endpoint)
+
+
+async def ask_all(
+    model: Model, plain: Callable[..., Request], count: int, start: int = 0
+) -> list[Reply]:
+    asked = (model.complete(plain(f"question {n}")) for n in range(start, start + count))
+    return await asyncio.gather(*asked)
+
+
+def rows(cache: Path | str, table: sa.Table) -> list[Any]:
+    engine = sa.create_engine(address_of(cache))
+    with engine.connect() as connection:
+        found = connection.execute(sa.select(table)).all()
+    engine.dispose()
+    return list(found)
+
+
+async def leave_a_batch(
+    cache: Path | str,
+    endpoint: Endpoint,
+    plain: Callable[..., Request],
+    count: int,
+    **options: Any,
+) -> None:
+    """A process that ends while a batch is open."""
+    async with opened(cache, endpoint, **options) as model:
+        asked = asyncio.create_task(ask_all(model, plain, count))
+        await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["open"])
+        asked.cancel()

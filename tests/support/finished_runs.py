@@ -1,0 +1,145 @@
+"""Finished runs of records made by hand (samples, templates, expansions, instructions), and the
+versions that are published of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from support import toys
+from toolloom.pipeline.dataset.publish import Published, publish
+from toolloom.pipeline.stage import Stage, planned_stage
+from toolloom.pipeline.store.files import record_line
+from toolloom.pipeline.store.run import RunFolder
+from toolloom.schemas import (
+    FINISH,
+    Choice,
+    Expansion,
+    Granularity,
+    Instruction,
+    JsonObject,
+    Need,
+    Recipe,
+    Rejected,
+    Sample,
+    Seed,
+    Split,
+    Tags,
+    Template,
+    Usage,
+    marker,
+)
+
+TEMPLATES = Stage("templates", "query", Need, Template, beside=True)
+EXPANDED = Stage("expanded", "", Template, Expansion, beside=True)
+REWRITTEN = Stage("rewritten", "rewriter", Seed, Instruction, beside=True)
+CITIES = ("Zürich", "Bern", "Genève", "Chur", "Olten")
+
+
+def template(of: Sample | None = None, old: str = "Zürich", new: Sequence[str] = ()) -> Template:
+    """A template with one slot: `old`, wherever it is said but in the pool."""
+    sample = (of or toys.sample()).model_dump(mode="json")
+    return Template(
+        id=sample["dialogue"]["query"]["id"],
+        kind="mined",
+        goal="What is the weather in {value}?",
+        apis=tuple(i["api"] for i in sample["dialogue"]["query"]["intent"]),
+        sample=with_slot(sample, old),
+        choices=(
+            Choice(slots=("value",), rows=tuple((c,) for c in new or CITIES), about="the city"),
+        ),
+    )
+
+
+def with_slot(sample: JsonObject, old: str) -> JsonObject:
+    query = sample["dialogue"]["query"]
+    bare = {**sample, "provenance": [], "flags": []}
+    bare["dialogue"] = {**sample["dialogue"], "query": {**query, "pool": []}}
+    text = json.dumps(bare, ensure_ascii=False).replace(old, marker("value"))
+    made: JsonObject = json.loads(text)
+    made["dialogue"]["query"]["pool"] = query["pool"]
+    return made
+
+
+def expansion(
+    of: Template | None = None, rows: Sequence[int] = (1, 2, 3), split: Split = Split.TRAIN
+) -> Expansion:
+    made = of or template()
+    return Expansion(
+        id=f"{made.id}-{split}-0",
+        template=made,
+        split=split,
+        first=0,
+        rows=tuple((row,) for row in rows),
+        inspected=1,
+    )
+
+
+def instruction(
+    level: Granularity, sample: str = "q0", split: Split = Split.TRAIN, **changes: Any
+) -> Instruction:
+    """An instruction of a toy sample, which calls weather_current."""
+    fields: dict[str, Any] = {
+        "id": f"{sample}-{level}",
+        "sample": sample,
+        "split": split,
+        "level": level,
+        "text": f"A request at the level {level}.",
+        "spoken": {Granularity.TOOL: ("Station",)}.get(level, ()),
+        "tags": Tags(categories=("weather",), tools=("station",), apis=("current",)),
+        "path": ("weather_current", FINISH),
+    }
+    return Instruction(**{**fields, **changes})
+
+
+def levels(sample: str = "q0", **changes: Any) -> list[Instruction]:
+    return [instruction(level, sample, **changes) for level in Granularity]
+
+
+def run(
+    outputs: Path,
+    recipe: Recipe,
+    samples: Iterable[Sample] = (),
+    expansions: Iterable[Expansion] = (),
+    instructions: Iterable[Instruction] = (),
+    rejected: Iterable[Rejected] = (),
+) -> RunFolder:
+    """A finished run with the records given; `rejected` fell in `rewritten`."""
+    grown = [*expansions]
+    folder = RunFolder(outputs / "runs" / recipe.run_id)
+    given = recipe.extend is not None
+    stages = (toys.TESTED, TEMPLATES, EXPANDED, REWRITTEN)
+    folder.open(recipe, [planned_stage(s, given=given and s is toys.TESTED) for s in stages])
+    made: dict[str, Iterable[Any]] = {
+        "tested": samples,
+        "templates": {e.template.id: e.template for e in grown}.values(),
+        "expanded": grown,
+        "rewritten": instructions,
+    }
+    for stage in stages:
+        files = folder.stage(stage.name)
+        fallen = rejected if stage is REWRITTEN else ()
+        lines = map(record_line, made[stage.name])
+        files.write_shard(0, lines, map(record_line, fallen), Usage())
+        files.finish(1, stage.writes, None)
+    return folder
+
+
+def finished_run(
+    outputs: Path, samples: list[Sample], rejected: list[Rejected] | None = None, **changes: Any
+) -> RunFolder:
+    """A run of one stage with the records given."""
+    recipe = toys.recipe(**changes)
+    folder = RunFolder(outputs / "runs" / recipe.run_id)
+    folder.open(recipe, [planned_stage(toys.TESTED)])
+    folder.stage("tested").write_shard(
+        0, map(record_line, samples), map(record_line, rejected or []), Usage()
+    )
+    folder.stage("tested").finish(1, Sample, None)
+    return folder
+
+
+def published(tmp_path: Path, *samples: Sample) -> Published:
+    return publish(finished_run(tmp_path, list(samples)), tmp_path)

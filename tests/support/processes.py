@@ -1,0 +1,98 @@
+"""Commands and a scripted endpoint in processes of their own, and what they leave behind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.waiting import come_to_rest
+
+TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
+FAKE = [sys.executable, "-m", "toolloom.llm.fake", "--port=0", "--latency=0.05"]
+WHOLE = """
+name: whole
+model: {base_url: "%s", model: fake, concurrency: 16}
+apis: {domains: 4, per_domain: 3}
+queries: {count: %d}
+shard_size: %d
+"""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A scripted endpoint, and the log of what it has answered."""
+
+    base_url: str
+    log: Path
+
+    def answered(self) -> list[str]:
+        """The beginning of the hash of each request's body, for every answer that was sent. The
+        last line of the log may be half written."""
+        whole = self.log.read_text().rpartition("\n")[0] if self.log.exists() else ""
+        return [json.loads(line)["key"][:12] for line in whole.splitlines()]
+
+
+@contextmanager
+def endpoint(folder: Path) -> Iterator[Endpoint]:
+    """One that answers after 0.05 s, until the end of the block; `folder`: where its log is."""
+    log = folder / "log.jsonl"
+    with subprocess.Popen([*FAKE, "--log", log], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            yield Endpoint(process.stdout.readline().split()[-1], log)
+        finally:
+            process.terminate()
+
+
+def start(*arguments: Any, outputs: Path) -> subprocess.Popen[bytes]:
+    """A command at work on a folder of outputs."""
+    command = [*TOOLLOOM, *arguments, "-o", outputs]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def kill(
+    process: subprocess.Popen[Any], endpoint: Endpoint, answers: int, pause: float = 0
+) -> bool:
+    """End a process with kill -9 after so many more answers and a pause, and wait until nothing of
+    it is under way. Whether it was still at work: it may have been quicker than this one."""
+    enough = len(endpoint.answered()) + answers
+    while process.poll() is None and len(endpoint.answered()) < enough:
+        time.sleep(0.002)
+    time.sleep(pause)
+    process.kill()
+    killed = process.wait() == -signal.SIGKILL
+    come_to_rest(endpoint.base_url)
+    return killed
+
+
+def whole_recipe(base_url: str, count: int = 60, shard_size: int = 4) -> str:
+    """A recipe of all five agents, with so many queries."""
+    return WHOLE % (base_url, count, shard_size)
+
+
+def committed(cache: Path) -> set[str]:
+    """Answers in a response cache, by the beginning of their request's hash (in their id)."""
+    if not cache.exists():
+        return set()
+    with sqlite3.connect(cache) as opened:
+        found = opened.execute("SELECT 1 FROM sqlite_master WHERE name = 'responses'").fetchone()
+        if found is None:
+            return set()
+        raws = opened.execute("SELECT body FROM responses WHERE kind = 'chat'").fetchall()
+    return {json.loads(raw)["id"].removeprefix("chatcmpl-") for (raw,) in raws}
+
+
+def hashes(outputs: Path) -> dict[str, str]:
+    """SHA-256 of every file of runs and datasets."""
+    found = [p for part in ("runs", "datasets") for p in (outputs / part).rglob("*") if p.is_file()]
+    return {str(p.relative_to(outputs)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}

@@ -1,0 +1,87 @@
+"""APIs and files of templates, for the tests of what people write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.templates.written.files import Given, load_templates
+from toolloom.schemas import Api, Template, TemplateFileError
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "recipes" / "templates"
+
+
+def api(name: str, returns: Any = None, **properties: Any) -> Api:
+    required = [n for n, schema in properties.items() if "default" not in schema]
+    return Api(
+        category="Travel",
+        tool="hotels",
+        name=name,
+        function=name,
+        description=f"{name.replace('_', ' ').capitalize()}.",
+        parameters={"type": "object", "properties": properties, "required": required},
+        returns=returns,
+    )
+
+
+CITY = {"type": "string", "description": "name of a city", "examples": ["Paris", "Rome", "Oslo"]}
+WEATHER = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "celsius": {"type": "integer", "minimum": -20, "maximum": 40},
+        "sky": {"enum": ["clear", "cloudy"]},
+    },
+    "required": ["city", "celsius", "sky"],
+}
+BOOKING = {
+    "type": "object",
+    "properties": {"booking_id": {"type": "string"}, "price": {"type": "integer"}},
+    "required": ["booking_id", "price"],
+}
+APIS = (
+    api("get_weather", WEATHER, city=CITY),
+    api("book_room", BOOKING, city=CITY, guests={"type": "integer", "minimum": 1, "maximum": 9}),
+    api("cancel_room", None, booking_id={"type": "string"}),
+    api("set_language", None, language={"enum": ["en", "de"]}),
+    api("add_note", None, text={"type": "string"}, urgent={"type": "boolean", "default": False}),
+    api("read_note", {"type": "string"}, note={"type": "integer"}),
+)
+
+
+def load(folder: Path, text: str, **given: Any) -> list[Template]:
+    path = folder / "t.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_templates([path], Given(APIS, **given))
+
+
+def told(folder: Path, text: str) -> str:
+    """The mistakes of a file, without its path."""
+    with pytest.raises(TemplateFileError) as raised:
+        load(folder, text)
+    return str(raised.value).replace(str(folder / "t.yaml"), "FILE")
+
+
+def template(goal: str, calls: str, rest: str = "", name: str = "one") -> str:
+    """A file of one template: the goal stands in line 3, calls in 4, the rest from 5 on."""
+    return f"templates:\n- name: {name}\n  goal: {json.dumps(goal)}\n  calls: {calls}\n{rest}"
+
+
+def weather(goal: str = "How is the weather in {city}?", rest: str = "", city: str = "city") -> str:
+    return template(goal, f'[{{api: get_weather, arguments: {{city: "{{{city}}}"}}}}]', rest)
+
+
+def messages(one: Template, row: tuple[int, ...] | None = None) -> list[Any]:
+    sample = Mould(one).sample(row or (0,) * len(one.choices), "x", 0)
+    assert not inspect(sample.dialogue)
+    return [*sample.dialogue.messages]
+
+
+def choice(one: Template, slot: str) -> Any:
+    return next(c for c in one.choices if slot in c.slots)
