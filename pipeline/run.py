@@ -35,6 +35,7 @@ from toolloom.pipeline.cluster import Dispatcher, Engine, dispatcher
 from toolloom.pipeline.cluster import check as check_for_cluster
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.report import Summary, summarise
+from toolloom.pipeline.dataset.unfolding import expanded
 from toolloom.pipeline.growth import begin
 from toolloom.pipeline.shard import Part, together, work_on
 from toolloom.pipeline.stage import (
@@ -243,7 +244,7 @@ async def preview(
             shrunk(recipe, n), outputs=outputs, stages=stages, progress=progress, cache=cache
         )
         folder = RunFolder(Path(made.path))
-        rows = chain(islice(folder.samples(), n), islice(folder.expanded(), n))
+        rows = chain(islice(folder.samples(), n), islice(expanded(folder), n))
         return Preview(
             tuple(map(Sample.model_validate, rows)),
             tuple(map(Rejected.model_validate, folder.rejected())),
