@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from toolloom.llm import FakeServer, Gateway, LocalServer
     from toolloom.pipeline.dataset.publish import publish
-    from toolloom.pipeline.runner import make_dataset
-    from toolloom.pipeline.runner import preview_recipe as preview
-    from toolloom.pipeline.runner import run_recipe as run
+    from toolloom.pipeline.run import make_dataset
+    from toolloom.pipeline.run import preview_recipe as preview
+    from toolloom.pipeline.run import run_recipe as run
     from toolloom.schemas import Recipe, Sample, ToolloomError, load_recipe, parse_recipe
 
 __all__ = [
@@ -38,10 +38,10 @@ _HOMES = {
     "FakeServer": ("toolloom.llm", "FakeServer"),
     "Gateway": ("toolloom.llm", "Gateway"),
     "LocalServer": ("toolloom.llm", "LocalServer"),
-    "make_dataset": ("toolloom.pipeline.runner", "make_dataset"),
-    "preview": ("toolloom.pipeline.runner", "preview_recipe"),
+    "make_dataset": ("toolloom.pipeline.run", "make_dataset"),
+    "preview": ("toolloom.pipeline.run", "preview_recipe"),
     "publish": ("toolloom.pipeline.dataset.publish", "publish"),
-    "run": ("toolloom.pipeline.runner", "run_recipe"),
+    "run": ("toolloom.pipeline.run", "run_recipe"),
 }
 
 

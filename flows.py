@@ -13,6 +13,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,12 +27,11 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 
-from toolloom.pipeline import job, runner
-from toolloom.pipeline.extend import parsed_plan, plan_extension
+from toolloom.pipeline import run as runner
+from toolloom.pipeline.growth import hold_version, parsed_plan, plan_extension, plan_regeneration
 from toolloom.pipeline.orchestration import clusters
-from toolloom.pipeline.orchestration.growth import Growth, told
+from toolloom.pipeline.orchestration.growth import ScheduledRun, told
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs
-from toolloom.pipeline.regenerate import hold_version, plan_regeneration
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
@@ -110,19 +110,16 @@ async def regenerate(
     Without a version it is the latest, without a seed the next, without a recipe that of the run
     which made the split.
     """
-    folder = opened(outputs)
-    with hold_version(folder, dataset, runner.CACHE.get()):
-        planned = plan_regeneration(
-            folder,
-            dataset,
-            split,
-            version=version,
-            seed=seed,
-            recipe=None if recipe is None else read_recipe(recipe),
-            only_rejected=only_rejected,
-            keep=keep,
-        )
-        return await _make(planned, folder, engine=engine, address=address)
+    plan = partial(
+        plan_regeneration,
+        split=split,
+        version=version,
+        seed=seed,
+        recipe=_base(recipe),
+        only_rejected=only_rejected,
+        keep=keep,
+    )
+    return await _from_version(dataset, outputs, plan, engine, address)
 
 
 @flow(name="expand", flow_run_name="{dataset}-expand", retries=0, persist_result=False)
@@ -141,8 +138,14 @@ async def expand(
     `plan`: the fields of a recipe's section `expand`. Without a version it is the latest, without
     a seed or a recipe those of its last run.
     """
-    wanted = parsed_plan(ExpansionPlan, plan or {})
-    return await _add(dataset, outputs, version, seed, recipe, engine, address, expand=wanted)
+    planned = partial(
+        plan_extension,
+        expand=parsed_plan(ExpansionPlan, plan or {}),
+        version=version,
+        seed=seed,
+        recipe=_base(recipe),
+    )
+    return await _from_version(dataset, outputs, planned, engine, address)
 
 
 @flow(name="rewrite", flow_run_name="{dataset}-rewrite", retries=0, persist_result=False)
@@ -160,32 +163,31 @@ async def rewrite(
 
     `plan`: the fields of a recipe's section `rewrite`; the others as for `expand`.
     """
-    wanted = parsed_plan(RewritePlan, plan or {})
-    return await _add(dataset, outputs, version, seed, recipe, engine, address, rewrite=wanted)
+    planned = partial(
+        plan_extension,
+        rewrite=parsed_plan(RewritePlan, plan or {}),
+        version=version,
+        seed=seed,
+        recipe=_base(recipe),
+    )
+    return await _from_version(dataset, outputs, planned, engine, address)
 
 
-async def _add(
+async def _from_version(
     dataset: str,
     outputs: str,
-    version: str | None,
-    seed: int | None,
-    recipe: str | dict[str, Any] | None,
+    plan: Callable[[Path, str], Recipe],
     engine: str,
     address: str | None,
-    **wanted: Any,
 ) -> runner.Made:
-    """Add to a version what a plan of `expand` or `rewrite` wants."""
+    """Carry out the plan of a run that begins with a dataset's version, which is held meanwhile."""
     folder = opened(outputs)
     with hold_version(folder, dataset, runner.CACHE.get()):
-        planned = plan_extension(
-            folder,
-            dataset,
-            version=version,
-            seed=seed,
-            recipe=None if recipe is None else read_recipe(recipe),
-            **wanted,
-        )
-        return await _make(planned, folder, engine=engine, address=address)
+        return await _make(plan(folder, dataset), folder, engine=engine, address=address)
+
+
+def _base(recipe: str | dict[str, Any] | None) -> Recipe | None:
+    return None if recipe is None else read_recipe(recipe)
 
 
 def _growth_name() -> str:
@@ -227,31 +229,22 @@ async def grow(
         address: Address of the running cluster. Without one a cluster on this machine is started.
         unfinished: Only go on with a run whose worker was killed; begin no new one.
     """
-    return await told(_grow(recipe, overrides, outputs, split, engine, address, unfinished))
-
-
-async def _grow(
-    recipe: str,
-    overrides: dict[str, Any],
-    outputs: str,
-    split: str,
-    engine: str,
-    address: str,
-    unfinished: bool,
-) -> State[Any]:
     folder = opened(outputs)
 
-    async def work(planned: Recipe, progress: job.Progress) -> runner.Made:
+    async def work(planned: Recipe, progress: runner.Progress) -> runner.Made:
         return await _make(planned, folder, progress, engine, address or None)
 
-    growth = Growth(overridden(recipe, overrides), folder, split, unfinished)
-    return await growth.run(work)
+    async def scheduled() -> State[Any]:
+        planned = ScheduledRun(overridden(recipe, overrides), folder, split, unfinished)
+        return await planned.run(work)
+
+    return await told(scheduled())
 
 
 async def _make(
     planned: Recipe,
     outputs: str | Path,
-    progress: job.Progress | None = None,
+    progress: runner.Progress | None = None,
     engine: str = "prefect",
     address: str | None = None,
 ) -> runner.Made:
@@ -273,7 +266,7 @@ async def _make(
 def run_here(
     recipe: str | dict[str, Any],
     outputs: Path,
-    progress: job.Progress | None = None,
+    progress: runner.Progress | None = None,
     stages: Sequence[Stage] | None = None,
     cache: str | None = None,
     seed: int | None = None,
@@ -288,7 +281,7 @@ def run_here(
 async def start(
     recipe: str | dict[str, Any],
     outputs: Path,
-    progress: job.Progress | None = None,
+    progress: runner.Progress | None = None,
     stages: Sequence[Stage] | None = None,
     cache: str | None = None,
     seed: int | None = None,
@@ -303,7 +296,7 @@ async def start(
 async def start_from_version(
     name: str,
     parameters: dict[str, Any],
-    progress: job.Progress | None = None,
+    progress: runner.Progress | None = None,
     stages: Sequence[Stage] | None = None,
     cache: str | None = None,
 ) -> runner.Made:
@@ -315,7 +308,7 @@ async def start_from_version(
 
 
 async def _reach(
-    progress: job.Progress | None, stages: Sequence[Stage] | None, cache: str | None
+    progress: runner.Progress | None, stages: Sequence[Stage] | None, cache: str | None
 ) -> None:
     """Make sure that Prefect answers, and lay out what a flow finds beside its parameters."""
     runner.PROGRESS.set(progress)

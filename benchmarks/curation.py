@@ -23,7 +23,7 @@ from typing import Any
 from toolloom.pipeline.curation.duplicates import deduplicate
 from toolloom.pipeline.curation.rows import folded, instruction
 from toolloom.pipeline.curation.shingles import jaccard, text_parts
-from toolloom.pipeline.stage import Sifting
+from toolloom.pipeline.stage import StageInput
 from toolloom.pipeline.store.files import Rows, to_line, write_lines
 from toolloom.schemas import parse_recipe
 
@@ -136,7 +136,7 @@ def measure(count: int) -> None:
         write_lines(path, lines())
         last.clear()
         rows = Rows(path, count)
-        given = Sifting(
+        given = StageInput(
             parse_recipe({"name": "b"}, ""), "deduplicated", rows, Rows(path, 0), Path(name)
         )
         before = resident("VmRSS")

@@ -41,7 +41,7 @@ from toolloom.pipeline.dataset.configs import SFT, samples_row, sft_row
 from toolloom.pipeline.dataset.unfolding.mould import Mould, text_of
 from toolloom.pipeline.dataset.unfolding.pieces import MARK
 from toolloom.pipeline.dataset.unfolding.writing import write_expansion
-from toolloom.pipeline.stage import Sifting
+from toolloom.pipeline.stage import StageInput
 from toolloom.pipeline.store.files import Rows, read_lines, read_records, record_line, write_lines
 from toolloom.pipeline.store.tables import Tables, schema_of
 from toolloom.pipeline.templates.expand import expand
@@ -135,7 +135,7 @@ def by_expand(folder: Path, rows: int) -> tuple[int, float]:
     path = folder / "templates.jsonl"
     count = sum(1 for _ in read_lines(path))
     nothing = Rows(folder, 0)
-    given = Sifting(
+    given = StageInput(
         parse_recipe(fields, "the benchmark"),
         "expanded",
         nothing,

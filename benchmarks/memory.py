@@ -22,7 +22,7 @@ from pathlib import Path
 
 from toolloom.agents.ask import ask
 from toolloom.llm import FakeServer, Gateway
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.prompts import Prompt
 from toolloom.schemas import Domain, JsonObject, Outcome, Recipe, Record, parse_recipe

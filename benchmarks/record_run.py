@@ -14,7 +14,7 @@ from typing import Any
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import improvise
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 from toolloom.schemas import parse_recipe
 
 STAGES = ("domains", "apis", "queries", "dialogues", "tested")

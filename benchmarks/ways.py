@@ -168,7 +168,7 @@ def gateway() -> Way:
 
 def whole_run() -> Way:
     """Five agents, without publishing (which loads `datasets`)."""
-    from toolloom.pipeline.runner import run
+    from toolloom.pipeline.run import run
     from toolloom.schemas import parse_recipe
 
     async def send(task: Task) -> None:

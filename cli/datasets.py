@@ -67,7 +67,7 @@ def regenerate(
     Examples: `toolloom regenerate test_tool --dataset quickstart --seed 11`,
     `toolloom regenerate train --dataset quickstart --keep`
     """
-    from toolloom.pipeline.regenerate import hold_version, plan_regeneration
+    from toolloom.pipeline.growth import hold_version, plan_regeneration
     from toolloom.schemas import load_recipe
 
     with hold_version(outputs, dataset, cache):

@@ -13,7 +13,7 @@ from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, known, say
 from toolloom.cli.run import Address, Engine, LogJson, LogLevel, Way, end, follow
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.runner import Made
+    from toolloom.pipeline.run import Made
     from toolloom.schemas import Recipe, Rejected, Template
 
 
@@ -97,7 +97,7 @@ def expand(
 
     Example: `toolloom expand quickstart --rows 1000`
     """
-    from toolloom.pipeline.regenerate import hold_version
+    from toolloom.pipeline.growth import hold_version
     from toolloom.schemas import ExpansionPlan
 
     _check_splits(split)
@@ -154,7 +154,7 @@ def rewrite(
 
     Example: `toolloom rewrite quickstart --votes 1`
     """
-    from toolloom.pipeline.regenerate import hold_version
+    from toolloom.pipeline.growth import hold_version
     from toolloom.schemas import RewritePlan
 
     _check_splits(split)
@@ -182,7 +182,7 @@ def _check_splits(names: list[str] | None) -> None:
 
 def _plan(kind: Any, **options: Any) -> Any:
     """What was asked for, with the defaults of what was not. Raises RecipeError."""
-    from toolloom.pipeline.extend import parsed_plan
+    from toolloom.pipeline.growth import parsed_plan
 
     given = {name: value for name, value in options.items() if value is not None}
     return parsed_plan(kind, given, "--")
@@ -196,7 +196,7 @@ def _planned(
     recipe: Path | None,
     **plan: Any,
 ) -> Recipe:
-    from toolloom.pipeline.extend import plan_extension
+    from toolloom.pipeline.growth import plan_extension
     from toolloom.schemas import load_recipe
 
     base = None if recipe is None else load_recipe(recipe)

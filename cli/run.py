@@ -29,9 +29,9 @@ from toolloom.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.runner import Made
+    from toolloom.pipeline.progress import Watch
+    from toolloom.pipeline.run import Made
     from toolloom.pipeline.store.run import RunFolder
-    from toolloom.pipeline.watch import Watch
     from toolloom.schemas import Recipe
 
 
@@ -81,7 +81,7 @@ def validate(recipe: RecipePath) -> None:
     sources = [described(source) for source in chosen.apis.sources]
     benchmarks.check(chosen)
     if chosen.expand or chosen.rewrite:
-        from toolloom.pipeline.stages_beside import check_seeds, check_templates
+        from toolloom.pipeline.stages import check_seeds, check_templates
 
         check_templates(chosen)
         check_seeds(chosen)
@@ -101,7 +101,7 @@ def preview(
 
     Example: `toolloom preview recipes/quickstart.yaml -n 3`
     """
-    from toolloom.pipeline import runner
+    from toolloom.pipeline import run as runner
     from toolloom.pipeline.render import terminal
     from toolloom.schemas import load_recipe
 
@@ -205,7 +205,7 @@ def watched(recipe: Recipe, log_json: bool, log_level: Level | None) -> Watch:
 
 
 def run_here(recipe: Recipe, outputs: Path, watch: Watch, cache: str | None) -> Made:
-    from toolloom.pipeline import runner
+    from toolloom.pipeline import run as runner
 
     return signals.run(runner.make_dataset(recipe, outputs=outputs, progress=watch, cache=cache))
 
@@ -264,7 +264,7 @@ def runs_here(
             raise ClusterError("--address is that of a cluster: it needs --engine dask or ray.")
         return engine is Engine.LOCAL
     from toolloom.llm.cache import address as found
-    from toolloom.pipeline.cluster.foreman import check
+    from toolloom.pipeline.cluster import check
     from toolloom.pipeline.orchestration.machines import KINDS
 
     check(recipe, found(outputs, cache))

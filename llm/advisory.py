@@ -21,13 +21,36 @@ NAMESPACE = "toolloom/"
 ALIVE = {"tcp_keepalives_idle": 20, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 5}
 
 
-def key_of(name: str) -> sa.BindParameter[int]:
+def key_of(name: str) -> int:
     """A name as PostgreSQL's locks have it: a signed 64-bit number."""
     hashed = hashlib.blake2b(f"{NAMESPACE}{name}".encode(), digest_size=8).digest()
-    return sa.literal(int.from_bytes(hashed, "big", signed=True), sa.BigInteger)
+    return int.from_bytes(hashed, "big", signed=True)
 
 
-class Held:
+def is_held(name: str) -> sa.ColumnElement[bool]:
+    """Whether some connection holds a name, told without holding it for a moment."""
+    locks, databases = sa.table("pg_locks"), sa.table("pg_database")
+    high, low = divmod(key_of(name) % 2**64, 2**32)
+    here: sa.Select[tuple[int]] = (
+        sa.select(sa.column("oid", sa.Integer))
+        .select_from(databases)
+        .where(sa.column("datname") == sa.func.current_database())
+    )
+    return sa.exists(
+        sa.select(sa.literal(1))
+        .select_from(locks)
+        .where(
+            sa.column("locktype") == "advisory",
+            sa.column("granted"),
+            sa.column("objsubid") == 1,  # of those with one 64-bit key
+            sa.cast(sa.column("classid"), sa.BigInteger) == high,
+            sa.cast(sa.column("objid"), sa.BigInteger) == low,
+            sa.column("database") == here.scalar_subquery(),
+        )
+    )
+
+
+class Hold:
     """Names that a connection of its own holds: the server lets go when the process ends."""
 
     def __init__(self, where: str | Path, names: tuple[str, ...]) -> None:
@@ -46,7 +69,7 @@ class Held:
             for setting, value in ALIVE.items():
                 connection.exec_driver_sql(f"SET {setting} = {value}")
             for name in self.names:
-                if not connection.scalar(sa.select(sa.func.pg_try_advisory_lock(key_of(name)))):
+                if not connection.scalar(_try(name)):
                     self.close()
                     return False
         except SQLAlchemyError as error:
@@ -84,7 +107,7 @@ def hold_in_database(where: str | Path, name: str) -> Iterator[None]:
     if url.get_backend_name() != POSTGRESQL:
         yield
         return
-    held = Held(where, (name,))
+    held = Hold(where, (name,))
     if not held.take():
         raise Busy(
             f"{name}: another process is at work on its next version, as the response cache "
@@ -96,6 +119,11 @@ def hold_in_database(where: str | Path, name: str) -> Iterator[None]:
             _tell_lost(held, name)
     finally:
         held.close()
+
+
+def _try(name: str) -> sa.Select[tuple[bool]]:
+    key = sa.literal(key_of(name), sa.BigInteger)
+    return sa.select(sa.func.pg_try_advisory_lock(key))
 
 
 def _engine(url: sa.URL) -> sa.Engine:
@@ -112,7 +140,7 @@ def _engine(url: sa.URL) -> sa.Engine:
         ) from error
 
 
-def _tell_lost(held: Held, name: str) -> None:
+def _tell_lost(held: Hold, name: str) -> None:
     lost = f"{name}: the connection to the response cache that held it broke off meanwhile"
     now = "nobody holds it now, but another process may have been at work on it too."
     try:

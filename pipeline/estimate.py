@@ -1,4 +1,4 @@
-"""Takes a few records of a run through its stages, and forecasts the whole from them.
+"""Forecasts what a whole run will take, from a few of its records that go through its stages.
 
 The sample draws what the run draws, only less: some of its domains and a few queries. Its answers
 go into the run's cache, so a second forecast costs nothing, and what was asked about domains and
@@ -8,29 +8,107 @@ APIs the run does not ask again.
 from __future__ import annotations
 
 import dataclasses
+import random
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic import Field
 
 from toolloom.llm.cache import address
-from toolloom.pipeline.forecast import (
-    OF_ROWS,
-    Forecast,
-    Gathered,
-    Sample,
-    Took,
-    forecast,
-    kind_of,
-)
-from toolloom.pipeline.job import Progress
-from toolloom.pipeline.runner import run, standard_stages
+from toolloom.pipeline.dataset.report import Summary
+from toolloom.pipeline.run import Progress, run, standard_stages
+from toolloom.pipeline.sampling.drawing import counted
 from toolloom.pipeline.shard import use_of
-from toolloom.pipeline.stage import Context, Sifting, Stage, planned
+from toolloom.pipeline.stage import Context, Stage, StageInput, planned
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.schemas import Brief, BudgetReached, Domain, Need, Outcome, Recipe, Record, Usage
+from toolloom.schemas import (
+    ApiSource,
+    Brief,
+    Budget,
+    BudgetReached,
+    Domain,
+    Expansion,
+    Need,
+    Outcome,
+    Recipe,
+    Record,
+    Seed,
+    Usage,
+)
 
 QUERIES = 12  # in a sample, unless told otherwise
+REDRAWN = 400  # times the sample is drawn anew from itself, for the range
+OUTSIDE = 0.025  # of them below the range, and as many above it
+ENOUGH = 4  # records of a kind to go by; with fewer, those like it count too
+MEASURES = tuple(Usage.model_fields)
+TOOLBENCH = "ToolBench"  # seeds of the rewriter that are no rows of the run
+OF_ROWS = ("Template", "Rejected", "Seed")  # what a stage that gathers makes of each row
+
+
+class Kind(NamedTuple):
+    """What a record is like, as far as its cost goes: a need's ability and scenario, else `of`."""
+
+    of: str = ""
+    ability: str = ""
+    scenario: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What one record of the sample took, and how many records were accepted of it."""
+
+    kind: Kind
+    accepted: int
+    use: Usage
+
+
+class StageForecast(Record):
+    """What a stage will do."""
+
+    name: str
+    agent: str
+    records: int = Field(description="Records that enter it.")
+    accepted: int
+    use: Usage
+
+
+class Total(Record):
+    """What a whole run takes, and the rows it makes."""
+
+    accepted: int
+    use: Usage
+
+    @property
+    def tokens(self) -> int:
+        return self.use.prompt_tokens + self.use.completion_tokens
+
+
+class Limit(Record):
+    """A limit of the budget, beside what the run will take of it."""
+
+    name: str
+    limit: float
+    low: float
+    expected: float
+    high: float
+
+
+class Forecast(Record):
+    """What a run will do and ask, as a sample of it suggests."""
+
+    run: str
+    stages: tuple[StageForecast, ...]
+    expected: Total
+    low: Total = Field(description="Each number on its own: fewer are unlikely.")
+    high: Total = Field(description="Each number on its own: more are unlikely.")
+    limits: tuple[Limit, ...] = Field(description="Of the recipe's budget; empty without one.")
+    unseen: tuple[str, ...] = Field(description="Stages that no record of the sample reached.")
+    queries: int = Field(description="Queries of the sample.")
+    sample: Summary = Field(description="What the sample came to, and what it cost.")
 
 
 async def estimate(
@@ -49,49 +127,45 @@ async def estimate(
     """
     chosen = planned(standard_stages() if stages is None else stages, recipe)
     took: dict[str, list[Took]] = {stage.name: [] for stage in chosen}
-    gathered = {stage.name: Gathered() for stage in chosen if stage.gather}
-    small = _direct(_shrunk(recipe, n))
+    fed = {stage.name: Gathered() for stage in chosen}
+    small = _small(recipe, n)
     with tempfile.TemporaryDirectory(prefix="toolloom-estimate-") as name:
         try:
             summary = await run(
                 small,
                 outputs=Path(name),
                 cache=str(address(outputs, cache)),
-                stages=[
-                    _counted(_watched(stage, recipe, took[stage.name]), gathered, n)
-                    for stage in chosen
-                ],
+                stages=[_watched(s, recipe, took[s.name], fed[s.name], n) for s in chosen],
                 progress=progress,
             )
         except BudgetReached as error:
             raise BudgetReached(f"The sample alone is too much. {error}") from error
-        sample = Sample(took, _kept(RunFolder(Path(summary.path)), took), gathered)
+        sample = Sample(took, _kept(RunFolder(Path(summary.path)), took), fed)
     return forecast(recipe, chosen, sample, small.queries.count, summary)
 
 
-def _shrunk(recipe: Recipe, n: int) -> Recipe:
-    """The recipe with the queries of a sample; its domains are still those of the run."""
-    changes = {
-        "queries": recipe.queries.model_copy(update={"count": min(n, recipe.queries.count)}),
-        "expand": recipe.expand and recipe.expand.model_copy(update={"rows": n}),
-        "regenerate": None,
-        "extend": None,
-    }
-    return recipe.model_copy(update=changes)
-
-
-def _direct(recipe: Recipe) -> Recipe:
-    """The recipe without batches."""
+def _small(recipe: Recipe, n: int) -> Recipe:
+    """The recipe with the queries of a sample, and without batches; its domains are the run's."""
     direct = {"mode": "direct"}
-    agents = {name: {**fields, **direct} for name, fields in recipe.agents.items()}
-    model = recipe.model.model_copy(update=direct)
-    return recipe.model_copy(update={"model": model, "agents": agents})
+    return recipe.model_copy(
+        update={
+            "queries": recipe.queries.model_copy(update={"count": min(n, recipe.queries.count)}),
+            "expand": recipe.expand and recipe.expand.model_copy(update={"rows": n}),
+            "regenerate": None,
+            "extend": None,
+            "agents": {name: {**fields, **direct} for name, fields in recipe.agents.items()},
+            "model": recipe.model.model_copy(update=direct),
+        }
+    )
 
 
-def _watched(stage: Stage, recipe: Recipe, took: list[Took]) -> Stage:
-    """The stage with less to do, noting what each record takes."""
+def _watched(stage: Stage, recipe: Recipe, took: list[Took], fed: Gathered, most: int) -> Stage:
+    """The stage with less to do, noting what it is fed and what each record takes.
 
-    given = stage.work
+    Of what stands beside the rows no more is made than `most`, besides what comes of the sample's
+    own rows, which is little enough.
+    """
+    given, source = stage.work, stage.feed
     if given is None:
         return stage
 
@@ -101,34 +175,20 @@ def _watched(stage: Stage, recipe: Recipe, took: list[Took]) -> Stage:
         took.append(Took(kind_of(record), len(outcome.accepted), use))
         return outcome
 
-    def draw(small: Recipe, earlier: Iterable[Any]) -> Iterator[Record]:
-        if stage.draw:
-            yield from _fewer(stage.draw(small, earlier), _domains(recipe))
-
-    # How many records a draw of fewer makes is for nobody to expect.
-    expects = stage.expects if stage.reads is Need else None
-    return dataclasses.replace(stage, work=work, draw=draw if stage.draw else None, expects=expects)
-
-
-def _counted(stage: Stage, gathered: Mapping[str, Gathered], most: int) -> Stage:
-    """The stage, if it gathers, with a note of what that is, and no more of it than `most`.
-
-    What comes of the sample's own rows is little enough.
-    """
-    gather = stage.gather
-    if gather is None:
-        return stage
-    note = gathered[stage.name]
-
-    def some(given: Sifting) -> Iterator[Record]:
-        note.rows, note.apis = given.rows.count, given.earlier("apis").count
-        for record in gather(given):
+    def feed(given: StageInput) -> Iterator[Record]:
+        if source and not stage.beside:
+            yield from _fewer(source(given), _domains(recipe))
+            return
+        fed.rows, fed.apis = given.rows.count, given.earlier("apis").count
+        for record in source(given) if source else ():
             kind = kind_of(record)
-            note.kinds[kind] += 1
-            if kind.of in OF_ROWS or note.others() <= most:
+            fed.kinds[kind] += 1
+            if kind.of in OF_ROWS or fed.others() <= most:
                 yield record
 
-    return dataclasses.replace(stage, gather=some)
+    # How many records a feed of fewer makes is for nobody to expect.
+    expects = stage.expects if stage.reads is Need else None
+    return dataclasses.replace(stage, work=work, feed=source and feed, expects=expects)
 
 
 def _priced(use: Usage, recipe: Recipe, stage: Stage) -> Usage:
@@ -164,3 +224,231 @@ def _kept(folder: RunFolder, took: Mapping[str, Sequence[Took]]) -> dict[str, fl
     made = {name: sum(t.accepted for t in all_of_it) for name, all_of_it in took.items()}
     marks = {name: folder.stage(name).mark for name in took}
     return {name: m.accepted / made[name] for name, m in marks.items() if m and made[name]}
+
+
+def kind_of(record: Any) -> Kind:
+    inner = record
+    while inner is not None and not hasattr(inner, "ability"):
+        inner = getattr(inner, "query", None) or getattr(inner, "dialogue", None)
+    if inner is None:
+        foreign = isinstance(record, Seed) and record.source == "toolbench"
+        return Kind(TOOLBENCH if foreign else type(record).__name__)
+    return Kind(ability=str(inner.ability), scenario=str(inner.scenario))
+
+
+@dataclass
+class Gathered:
+    """What a stage gathered in a sample: from so many rows and APIs, records of these kinds."""
+
+    rows: int = 0
+    apis: int = 0
+    kinds: Counter[Kind] = field(default_factory=Counter)
+
+    def others(self) -> int:
+        """Records that come of no row."""
+        return sum(number for kind, number in self.kinds.items() if kind.of not in OF_ROWS)
+
+    def whole(self, rows: float, apis: float) -> dict[Kind, float]:
+        """What it will gather from the rows and APIs of a whole run."""
+        needs = sum(number for kind, number in self.kinds.items() if not kind.of)
+        more = rows / self.rows if self.rows else 0.0
+        left = self._lacking(needs, rows, apis) / needs if needs else 0.0
+        factors = {TOOLBENCH: 1.0, "": left}
+        return {kind: n * factors.get(kind.of, more) for kind, n in self.kinds.items()}
+
+    def _lacking(self, needs: int, rows: float, apis: float) -> float:
+        """APIs of the whole run that no row calls, if each row calls any of them as likely."""
+        if not (self.rows and self.apis and apis):
+            return apis
+        return float(apis * min(1.0, needs / self.apis) ** (rows / apis * self.apis / self.rows))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the records of a sample took, by stage; what settling left of those accepted."""
+
+    took: Mapping[str, Sequence[Took]]
+    kept: Mapping[str, float]
+    gathered: Mapping[str, Gathered] = field(default_factory=dict)
+
+    def redrawn(self, rng: random.Random) -> Sample:
+        """As many records, drawn from these with replacement; sources are all there anyway."""
+        drawn: dict[str, list[Took]] = {}
+        for name, took in self.took.items():
+            given = [t for t in took if t.kind.of == ApiSource.__name__]
+            others = [t for t in took if t.kind.of != ApiSource.__name__]
+            drawn[name] = [*given, *rng.choices(others, k=len(others))] if others else given
+        return Sample(drawn, self.kept, self.gathered)
+
+    def like(self, stage: str, kind: Kind) -> Sequence[Took]:
+        """Records of the kind, if there are enough; else also those like it."""
+        alike = [t for t in self.took[stage] if t.kind.of == kind.of]
+        near: tuple[Callable[[Kind], bool], ...] = (
+            lambda k: k == kind,
+            lambda k: k.scenario == kind.scenario,
+            lambda k: k.ability == kind.ability,
+        )
+        for is_near in near:
+            found = [t for t in alike if is_near(t.kind)]
+            if len(found) >= ENOUGH:
+                return found
+        return alike
+
+
+@dataclass
+class Flow:
+    """What goes through a stage, in fractions of records."""
+
+    entering: float = 0.0
+    accepted: float = 0.0
+    sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(MEASURES, 0.0))
+
+    def add(self, number: float, like: Sequence[Took], kept: float) -> float:
+        """Send `number` records through, to take what those `like` them took. The accepted."""
+        self.entering += number
+        if not like:
+            return 0.0
+        each = number / len(like)
+        for measure in MEASURES:
+            self.sums[measure] += each * sum(getattr(t.use, measure) for t in like)
+        accepted = kept * each * sum(t.accepted for t in like)
+        self.accepted += accepted
+        return accepted
+
+    @property
+    def use(self) -> Usage:
+        return _use(self.sums)
+
+
+def _use(sums: Mapping[str, float]) -> Usage:
+    return Usage.model_validate({m: v if m == "cost" else round(v) for m, v in sums.items()})
+
+
+def flows(recipe: Recipe, stages: Sequence[Stage], sample: Sample) -> list[Flow]:
+    """Send the whole run's records through the stages: what is accepted enters the next.
+
+    Stages that sift let everything pass here, and templates get all the rows they are to have.
+    """
+    found: dict[str, Flow] = {}
+    rows: Mapping[Kind, float] = {}  # what the last stage that is not beside accepted, or draws
+    before = 0.0
+    for stage in stages:
+        if stage.beside:
+            found[stage.name] = _beside(stage, recipe, sample, before, found)
+            continue
+        if stage.feed:
+            rows = _drawn(stage, recipe, before)
+        flow = Flow()
+        if stage.sift:  # what a few rows have in common says nothing of many
+            flow = Flow(sum(rows.values()), sum(rows.values()))
+        else:
+            rows = _sent(flow, rows, stage, sample)
+        found[stage.name], before = flow, flow.accepted
+    return list(found.values())
+
+
+def _sent(
+    flow: Flow, entering: Mapping[Kind, float], stage: Stage, sample: Sample
+) -> Mapping[Kind, float]:
+    """Send records through a stage; what it accepts of each kind."""
+    going_on = defaultdict[Kind, float](float)
+    for kind, number in entering.items():
+        like = sample.like(stage.name, kind)
+        going_on[kind] += flow.add(number, like, sample.kept.get(stage.name, 1.0))
+    return going_on
+
+
+def _beside(
+    stage: Stage, recipe: Recipe, sample: Sample, rows: float, found: Mapping[str, Flow]
+) -> Flow:
+    """A stage whose records stand beside the rows."""
+    if stage.sift:
+        templates = found["templates"].accepted if "templates" in found else 0.0
+        most = float(recipe.expand.rows) if recipe.expand and templates else 0.0
+        return Flow(templates, most)
+    flow, apis = Flow(), found["apis"].accepted if "apis" in found else 0.0
+    gathered = sample.gathered.get(stage.name, Gathered())
+    _sent(flow, gathered.whole(rows, apis), stage, sample)
+    return flow
+
+
+def _drawn(stage: Stage, recipe: Recipe, before: float) -> Mapping[Kind, float]:
+    """What a stage draws in the whole run, when the one ahead of it accepted `before` records."""
+    if stage.name == "queries":
+        return {Kind(ability=a, scenario=s): float(n) for (a, s), n in counted(recipe).items()}
+    if stage.name == "apis":
+        sources = {Kind(ApiSource.__name__): float(len(recipe.apis.sources))}
+        return {**sources, Kind(Domain.__name__): before}
+    drawn = stage.feed(StageInput.none(recipe, stage.name)) if stage.feed else iter(())
+    return {kind: float(n) for kind, n in Counter(map(kind_of, drawn)).items()}
+
+
+def forecast(
+    recipe: Recipe, stages: Sequence[Stage], sample: Sample, queries: int, summary: Summary
+) -> Forecast:
+    """The whole run, and a range: what comes of the sample's records drawn anew, many times."""
+    found = flows(recipe, stages, sample)
+    rng = random.Random(recipe.seed)
+    again = [_sums(stages, flows(recipe, stages, sample.redrawn(rng))) for _ in range(REDRAWN)]
+    low, high = _edge(again, OUTSIDE), _edge(again, 1 - OUTSIDE)
+    totals = _total(_sums(stages, found)), _total(low), _total(high)
+    return Forecast(
+        run=recipe.run_id,
+        stages=tuple(map(_stage, stages, found)),
+        expected=totals[0],
+        low=totals[1],
+        high=totals[2],
+        limits=_limits(recipe.budget, *totals),
+        unseen=tuple(_unseen(stages, found, sample)),
+        queries=queries,
+        sample=summary,
+    )
+
+
+def _unseen(stages: Sequence[Stage], found: Sequence[Flow], sample: Sample) -> Iterator[str]:
+    """Stages without a record in the sample, unless they have none in the run either."""
+    for stage, flow in zip(stages, found, strict=True):
+        nothing = stage.sift or (stage.feed and not flow.entering)
+        if not sample.took[stage.name] and not nothing:
+            yield stage.name
+
+
+def _sums(stages: Sequence[Stage], through: Sequence[Flow]) -> dict[str, float]:
+    """What all stages take; as accepted the rows: of the last stage, and those of templates."""
+    summed = {m: sum(flow.sums[m] for flow in through) for m in MEASURES}
+    main = [flow for stage, flow in zip(stages, through, strict=True) if not stage.beside]
+    expanded = [f.accepted for s, f in zip(stages, through, strict=True) if s.writes is Expansion]
+    return {**summed, "accepted": main[-1].accepted + sum(expanded)}
+
+
+def _edge(sums: Sequence[Mapping[str, float]], place: float) -> dict[str, float]:
+    """Of each measure the value at a place between the lowest (0) and the highest (1)."""
+    last = len(sums) - 1
+    return {m: sorted(s[m] for s in sums)[round(place * last)] for m in sums[0]}
+
+
+def _total(sums: Mapping[str, float]) -> Total:
+    return Total(accepted=round(sums["accepted"]), use=_use({m: sums[m] for m in MEASURES}))
+
+
+def _stage(stage: Stage, flow: Flow) -> StageForecast:
+    return StageForecast(
+        name=stage.name,
+        agent=stage.agent,
+        records=round(flow.entering),
+        accepted=round(flow.accepted),
+        use=flow.use,
+    )
+
+
+def _limits(budget: Budget, expected: Total, low: Total, high: Total) -> tuple[Limit, ...]:
+    measures: dict[str, Callable[[Total], float]] = {
+        "max_cost": lambda total: total.use.cost,
+        "max_tokens": lambda total: total.tokens,
+        "max_requests": lambda total: total.use.requests,
+    }
+    return tuple(
+        Limit(name=name, limit=limit, low=of(low), expected=of(expected), high=of(high))
+        for name, of in measures.items()
+        if (limit := getattr(budget, name)) is not None
+    )

@@ -1,4 +1,4 @@
-"""What a stage is: a plain async function over one record, and how its input is drawn."""
+"""What a stage is: a plain async function over one record, and where its records come from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from toolloom.llm import Gateway, Model
-from toolloom.pipeline.store.files import Rows
+from toolloom.pipeline.store.files import Rows, read_records
 from toolloom.pipeline.store.run import PlannedStage
 from toolloom.schemas import AgentName, Outcome, Recipe, Record, Rejected
 
@@ -18,15 +18,14 @@ if TYPE_CHECKING:  # a run opens them; reading a stage must not load numpy
 
 __all__ = [
     "Context",
-    "Outcome",
     "Sifted",
-    "Sifting",
     "Stage",
+    "StageInput",
+    "check",
     "main_before",
     "nothing_of",
     "planned",
     "planned_stage",
-    "ready",
 ]
 
 
@@ -59,8 +58,8 @@ def nothing_of(stage: str) -> Rows:
 
 
 @dataclass(frozen=True)
-class Sifting:
-    """What a stage that sifts or gathers is given."""
+class StageInput:
+    """What a stage that feeds itself, or sifts, is given."""
 
     recipe: Recipe
     stage: str
@@ -68,6 +67,16 @@ class Sifting:
     known: Rows  # rows that are published already and stay: id, text, intent and so on
     scratch: Path  # a folder for files that need not survive
     earlier: Callable[[str], Rows] = nothing_of  # what any earlier stage accepted, by its name
+    kind: type[Record] = Record  # what `rows` are
+
+    @classmethod
+    def none(cls, recipe: Recipe, stage: str) -> StageInput:
+        """That of a stage before which nothing was accepted."""
+        return cls(recipe, stage, nothing_of(stage), nothing_of(stage), Path(stage))
+
+    def records(self) -> Iterator[Any]:
+        """The rows as records."""
+        return read_records(self.rows.path, self.kind) if self.rows.count else iter(())
 
 
 Sifted: TypeAlias = bytes | Rejected
@@ -78,23 +87,23 @@ Sifted: TypeAlias = bytes | Rejected
 class Stage:
     """One step of a run.
 
-    `work` takes one record to its outcome. `draw` makes the stage's input from all that the
-    stage before accepted; without it the records stream through, shard by shard. `settle` holds
-    what only the whole stage can tell (near-duplicates, unique names): it is given every
-    accepted record, in order, and parts them again. A stage that settles, or whose successor
-    draws, is complete before the next begins. `expects` tells from how many records the stage
-    before accepted how many will enter, for those who watch; without it, all of them will.
+    `work` takes one record to its outcome. `feed` makes the stage's records of all that was
+    accepted before it, which it may read as often as it wants; without it the rows stream through,
+    shard by shard. `settle` holds what only the whole stage can tell (near-duplicates, unique
+    names): it is given every accepted record, in order, and parts them again. A stage that settles,
+    or whose successor feeds itself, is complete before the next begins. `expects` tells from how
+    many records the stage before accepted how many will enter, for those who watch; without it,
+    all of them will.
 
     A stage that asks no model but compares rows with each other has no agent and no `work`: it
     has a `sift`, which reads all rows as often as it wants, in bounded memory, and gives back
     what became of each in order. It begins when the stage before is complete.
 
     A stage that is `beside` makes records that stand beside the rows and do not replace them: a
-    stage after it reads what the last one that is not `beside` accepted. `gather` is a `draw` that
-    may read as often as it wants, and what any earlier stage accepted.
+    stage after it reads what the last one that is not `beside` accepted.
 
     `here` tells whether its records must be worked on where the run began, not on other machines,
-    as they name files. `when` tells whether a recipe wants the stage. `ready` raises RecipeError if
+    as they name files. `when` tells whether a recipe wants the stage. `check` raises RecipeError if
     something that the stage will need is not there, and is called before the first stage begins.
     """
 
@@ -103,20 +112,14 @@ class Stage:
     reads: type[Record]
     writes: type[Record]
     work: Callable[[Any, Context], Awaitable[Outcome]] | None = None
-    draw: Callable[[Recipe, Iterable[Any]], Iterator[Record]] | None = None
+    feed: Callable[[StageInput], Iterator[Record]] | None = None
     settle: Callable[[Sequence[Any]], Outcome] | None = None
     expects: Callable[[Recipe, int], int] | None = None
-    sift: Callable[[Sifting], Iterator[Sifted]] | None = None
-    when: Callable[[Recipe], bool] | None = None
-    ready: Callable[[Recipe], None] | None = None
+    sift: Callable[[StageInput], Iterator[Sifted]] | None = None
     beside: bool = False
-    gather: Callable[[Sifting], Iterator[Record]] | None = None
+    when: Callable[[Recipe], bool] | None = None
+    check: Callable[[Recipe], None] | None = None
     here: Callable[[Recipe], bool] | None = None
-
-    @property
-    def draws(self) -> bool:
-        """Whether it makes its input itself, of all that came before."""
-        return self.draw is not None or self.gather is not None
 
 
 def planned(stages: Iterable[Stage], recipe: Recipe) -> tuple[Stage, ...]:
@@ -142,8 +145,8 @@ def main_before(stages: Sequence[Stage], stage: Stage) -> Stage | None:
     return next((each for each in reversed(earlier) if not each.beside), None)
 
 
-def ready(stages: Iterable[Stage], recipe: Recipe) -> None:
+def check(stages: Iterable[Stage], recipe: Recipe) -> None:
     """Raises RecipeError if something is missing that a stage will need."""
     for stage in stages:
-        if stage.ready:
-            stage.ready(recipe)
+        if stage.check:
+            stage.check(recipe)

@@ -1,10 +1,15 @@
-"""The stages, in order: each wires an agent to its inputs."""
+"""The stages, in order: each wires an agent to its inputs.
+
+What `templates`, `expanded` and `rewritten` need is imported when a run has them: most have not.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from pathlib import Path
 
 from toolloom.agents import api, domain, query, simulator, tester
 from toolloom.agents.ask import BadAnswer, Costs, Job
@@ -19,8 +24,7 @@ from toolloom.pipeline.curation import balance, benchmarks, contamination, dupli
 from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.sampling.drawing import draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.executed import check_executed
-from toolloom.pipeline.stage import Context, Stage
-from toolloom.pipeline.stages_beside import EXPANDED, REWRITTEN, TEMPLATES
+from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput
 from toolloom.schemas import (
     API_SEARCH,
     AgentName,
@@ -29,14 +33,19 @@ from toolloom.schemas import (
     Brief,
     Dialogue,
     Domain,
+    Expansion,
+    Instruction,
     Need,
     Outcome,
     Query,
     Reason,
     Recipe,
+    RecipeError,
     Record,
     Rejected,
     Sample,
+    Seed,
+    Template,
     ToolloomError,
     seed_for,
 )
@@ -50,8 +59,9 @@ def _job(context: Context, stage: str, agent: AgentName, record_id: str) -> Job:
     return Job(stage, agent, record_id, seed, context.model(agent))
 
 
-def draw_briefs(recipe: Recipe, _: Iterable[Domain]) -> Iterator[Brief]:
+def feed_domains(given: StageInput) -> Iterator[Brief]:
     """The recipe's domains, parted over its categories."""
+    recipe = given.recipe
     chosen = [category(name) for name in recipe.apis.categories]
     if not chosen:
         chosen = list(categories())
@@ -69,7 +79,7 @@ def draw_briefs(recipe: Recipe, _: Iterable[Domain]) -> Iterator[Brief]:
 
 
 def expect_briefs(recipe: Recipe, _: int) -> int:
-    return sum(1 for _ in draw_briefs(recipe, ()))
+    return sum(1 for _ in feed_domains(StageInput.none(recipe, "domains")))
 
 
 async def name_domains(brief: Brief, context: Context) -> Outcome:
@@ -112,10 +122,10 @@ def examples_for(
     return [a for a in ranked if a.operations or not detailed][:SHOWN]
 
 
-def draw_apis(recipe: Recipe, domains: Iterable[Domain]) -> Iterator[Record]:
+def feed_apis(given: StageInput) -> Iterator[Record]:
     """What APIs come of: the recipe's sources of real ones, then the domains."""
-    yield from recipe.apis.sources
-    yield from domains
+    yield from given.recipe.apis.sources
+    yield from given.records()
 
 
 def has_sources(recipe: Recipe) -> bool:
@@ -182,10 +192,11 @@ def settle_apis(found: Sequence[Api]) -> Outcome:
     return Outcome(tuple(kept), tuple(rejected))
 
 
-def draw_queries(recipe: Recipe, apis: Iterable[Api]) -> Iterator[Need]:
+def feed_queries(given: StageInput) -> Iterator[Need]:
     """The recipe's needs. Raises ToolloomError if there are APIs, and none serves any need, or
     none is executed by a source that is to execute some."""
-    if known := list(apis):
+    recipe = given.recipe
+    if known := list(given.records()):
         check_executed(recipe, known)
     needs = draw_needs(recipe, known)
     first = next(needs, None)
@@ -237,9 +248,101 @@ async def test_dialogues(played: Dialogue, context: Context) -> Outcome:
     )
 
 
+def wants_templates(recipe: Recipe) -> bool:
+    return recipe.expand is not None
+
+
+def wants_instructions(recipe: Recipe) -> bool:
+    return recipe.rewrite is not None
+
+
+def check_templates(recipe: Recipe) -> None:
+    """Raises RecipeError or TemplateFileError for written templates that are not there or no
+    templates, and RecipeError for benchmarks that are not there."""
+    if recipe.expand:
+        from toolloom.pipeline.templates.written.files import check_files
+
+        _check_there("expand.templates", recipe.expand.templates)
+        check_files(recipe.expand.templates)
+        benchmarks.check(recipe)
+
+
+def check_seeds(recipe: Recipe) -> None:
+    """Raises RecipeError if files of solution trees are not there, or hold none."""
+    if recipe.rewrite:
+        from toolloom.pipeline.formats.toolbench_seeds import check
+
+        _check_there("rewrite.seeds", recipe.rewrite.seeds)
+        check(recipe.rewrite.seeds)
+
+
+def _check_there(field: str, named: Iterable[str]) -> None:
+    for name in named:
+        if not Path(name).expanduser().exists():
+            raise RecipeError(f"{field}: there is no {name}.")
+
+
+def votes_of(recipe: Recipe) -> int:
+    """Ratings of each instruction; as many as votes on a dialogue, unless the recipe tells."""
+    wanted = recipe.rewrite.votes if recipe.rewrite else None
+    return recipe.tester.votes if wanted is None else wanted
+
+
+def expect_all(_: Recipe, coming: int) -> int:
+    """A record of each row: what cannot serve is known when it is read."""
+    return coming
+
+
+def feed_templates(given: StageInput) -> Iterator[Record]:
+    from toolloom.pipeline.templates.templates import draw_templates
+
+    yield from draw_templates(given)
+
+
+async def make_template(record: Template | Rejected | Need, context: Context) -> Outcome:
+    from toolloom.pipeline.templates.templates import make_template as make
+
+    return await make(record, context)
+
+
+def expand_templates(given: StageInput) -> Iterator[Sifted]:
+    from toolloom.pipeline.templates.expand import expand
+
+    yield from expand(given)
+
+
+def feed_seeds(given: StageInput) -> Iterator[Record]:
+    """The seeds of the splits that are wanted, and what cannot be one."""
+    from toolloom.pipeline.dataset.instructions.seeds import draw_seeds as draw
+
+    splits = given.recipe.rewrite.splits if given.recipe.rewrite else ()
+    for seed in draw(given):
+        if not (splits and isinstance(seed, Seed) and seed.split not in splits):
+            yield seed
+
+
+async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:
+    """The five levels of a seed; what cannot be one came rejected."""
+    from toolloom.agents import rewriter
+
+    if isinstance(seed, Rejected):
+        return Outcome((), (seed,))
+    job = _job(context, "rewritten", "rewriter", seed.id)
+    rater = dataclasses.replace(job, agent="tester", model=context.model("tester"))
+    votes = votes_of(context.recipe)
+    return await rewriter.run(seed, job, rater if votes else None, votes)
+
+
 STAGES: tuple[Stage, ...] = (
     Stage(
-        "domains", "domain", Brief, Domain, name_domains, draw_briefs, settle_domains, expect_briefs
+        "domains",
+        "domain",
+        Brief,
+        Domain,
+        name_domains,
+        feed=feed_domains,
+        settle=settle_domains,
+        expects=expect_briefs,
     ),
     Stage(
         "apis",
@@ -247,17 +350,36 @@ STAGES: tuple[Stage, ...] = (
         Record,
         Api,
         make_apis,
-        draw_apis,
-        settle_apis,
-        expect_subjects,
+        feed=feed_apis,
+        settle=settle_apis,
+        expects=expect_subjects,
         here=has_sources,
     ),
-    Stage("queries", "query", Need, Query, word_queries, draw_queries, expects=expect_needs),
+    Stage("queries", "query", Need, Query, word_queries, feed=feed_queries, expects=expect_needs),
     Stage("dialogues", "simulator", Query, Dialogue, play_dialogues),
     Stage("tested", "tester", Dialogue, Sample, test_dialogues),
     Stage("deduplicated", "", Sample, Sample, sift=duplicates.deduplicate),
-    TEMPLATES,
-    EXPANDED,
+    Stage(
+        "templates",
+        "query",
+        Record,
+        Template,
+        make_template,
+        feed=feed_templates,
+        expects=expect_all,
+        beside=True,
+        when=wants_templates,
+        check=check_templates,
+    ),
+    Stage(
+        "expanded",
+        "",
+        Template,
+        Expansion,
+        sift=expand_templates,
+        beside=True,
+        when=wants_templates,
+    ),
     Stage(
         "decontaminated",
         "",
@@ -265,8 +387,19 @@ STAGES: tuple[Stage, ...] = (
         Sample,
         sift=contamination.decontaminate,
         when=contamination.is_wanted,
-        ready=benchmarks.check,
+        check=benchmarks.check,
     ),
     Stage("balanced", "", Sample, Sample, sift=balance.balance, when=balance.is_wanted),
-    REWRITTEN,
+    Stage(
+        "rewritten",
+        "rewriter",
+        Record,
+        Instruction,
+        rewrite_requests,
+        feed=feed_seeds,
+        expects=expect_all,
+        beside=True,
+        when=wants_instructions,
+        check=check_seeds,
+    ),
 )

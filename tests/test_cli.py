@@ -14,7 +14,7 @@ from support.processes import TOOLLOOM
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline import runner
+from toolloom.pipeline import run as runner
 from toolloom.pipeline.render.terminal import rejected_view, safe, spoken
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.schemas import EndpointDown, Outcome, Query, Reason
@@ -243,7 +243,7 @@ import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 from support import toys
 from toolloom.cli import main
-from toolloom.pipeline import runner
+from toolloom.pipeline import run as runner
 toys.DELAY = 30
 runner.standard_stages = lambda: toys.STAGES
 main()

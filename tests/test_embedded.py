@@ -9,7 +9,7 @@ from typing import Any
 import datasets
 import pytest
 
-from toolloom.pipeline.runner import run_recipe
+from toolloom.pipeline.run import run_recipe
 from toolloom.schemas import load_recipe, parse_recipe
 
 pytest.importorskip("xllamacpp", reason="the embedded model is the extra `local`")

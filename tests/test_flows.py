@@ -55,7 +55,7 @@ def told(call, *arguments, **more):
 with prefect_test_harness(server_startup_timeout=120):
     made = flows.run_here(FIELDS, Path(outputs), stages=toys.STAGES)
     one = toys.Stage("only", "query", toys.Query, toys.Query, fails,
-                     draw=lambda recipe, records: iter([toys.query()]))
+                     feed=lambda given: iter([toys.query()]))
     file = Path("recipe.yaml")
     model = {"base_url": "https://me:pass@host/v1", "model": "m"}
     file.write_text(json.dumps({**FIELDS, "model": model}))

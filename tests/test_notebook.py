@@ -27,7 +27,7 @@ from support import toys
 from support.waiting import wait_for
 
 from toolloom.pipeline.dataset.tallies import added
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import Domain, Outcome, Query, Reason, Rejected, Sample
@@ -74,9 +74,9 @@ def fallen(record: Any, stage: str, agent: str, reason: Reason) -> Rejected:
 
 
 DOMAINS = Stage(
-    "domains", "domain", toys.DOMAINS.reads, Domain, toys.name_domains, draw=toys.draw_briefs
+    "domains", "domain", toys.DOMAINS.reads, Domain, toys.name_domains, feed=toys.feed_domains
 )
-QUERIES = Stage("queries", "query", Query, Query, ask, draw=toys.draw_queries)
+QUERIES = Stage("queries", "query", Query, Query, ask, feed=toys.feed_queries)
 TESTED = Stage("tested", "tester", Query, Sample, judge)
 ALL_ACCEPTED = (DOMAINS, toys.QUERIES, Stage("tested", "tester", Query, Sample, accept))
 

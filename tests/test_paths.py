@@ -121,7 +121,7 @@ class Trace:
 def record_path(folder: Path) -> Trace:
     """A run of two queries, of which the first is accepted, and its publication."""
     from toolloom.llm import FakeServer
-    from toolloom.pipeline.runner import make_dataset
+    from toolloom.pipeline.run import make_dataset
     from toolloom.schemas import parse_recipe
 
     path = Trace("start")
@@ -138,7 +138,7 @@ def record_path(folder: Path) -> Trace:
 def request_path(folder: Path) -> Trace:
     """The domain agent asks for one domain."""
     from toolloom.llm import FakeServer, Gateway
-    from toolloom.pipeline.runner import standard_stages
+    from toolloom.pipeline.run import standard_stages
     from toolloom.pipeline.stage import Context
     from toolloom.schemas import Brief, parse_recipe
 

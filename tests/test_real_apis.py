@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from toolloom import load_recipe, make_dataset
 from toolloom.cli import app
 from toolloom.llm import FakeServer
-from toolloom.pipeline.runner import Made
+from toolloom.pipeline.run import Made
 from toolloom.schemas import Failure, Sample
 
 SERVER = Path(__file__).parent / "pipeline" / "apis" / "execution" / "server.py"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from toolloom.pipeline.curation.rows import call_signature, folded, instruction, query, reject
 from toolloom.pipeline.curation.shingles import hashed
-from toolloom.pipeline.stage import Sifted, Sifting
+from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.schemas import Dimension, Finding, JsonObject, Reason, Recipe, Scenario
 from toolloom.schemas.splits import api_id, needed, split_of
 
@@ -26,7 +26,7 @@ def is_wanted(recipe: Recipe) -> bool:
     return bool(recipe.curation.balance)
 
 
-def balance(given: Sifting) -> Iterator[Sifted]:
+def balance(given: StageInput) -> Iterator[Sifted]:
     """The stage `balanced`."""
     factors = given.recipe.curation.balance
     # Not in the order of the recipe, which decides nothing else.
@@ -43,7 +43,7 @@ def balance(given: Sifting) -> Iterator[Sifted]:
 class Table:
     """Of each row the number of its value in each dimension, and a hash."""
 
-    def __init__(self, given: Sifting, dimensions: list[Dimension]) -> None:
+    def __init__(self, given: StageInput, dimensions: list[Dimension]) -> None:
         count = given.rows.count
         self.dimensions = dimensions
         self._numbers = np.zeros((len(dimensions), count), np.int32)

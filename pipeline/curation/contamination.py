@@ -14,7 +14,7 @@ from toolloom.pipeline.curation import benchmarks
 from toolloom.pipeline.curation.index import Index, Match
 from toolloom.pipeline.curation.rows import calls, reject, turns
 from toolloom.pipeline.formats.importers.ledger import Ledger
-from toolloom.pipeline.stage import Sifted, Sifting
+from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import to_line
 from toolloom.schemas import Finding, JsonObject, Reason, Recipe
 
@@ -29,7 +29,7 @@ def is_wanted(recipe: Recipe) -> bool:
     return bool(recipe.curation.against)
 
 
-def decontaminate(given: Sifting) -> Iterator[Sifted]:
+def decontaminate(given: StageInput) -> Iterator[Sifted]:
     """The stage `decontaminated`."""
     index = read_benchmarks(given)
     try:
@@ -47,7 +47,7 @@ def decontaminate(given: Sifting) -> Iterator[Sifted]:
         index.discard()
 
 
-def read_benchmarks(given: Sifting) -> Index:
+def read_benchmarks(given: StageInput) -> Index:
     """All that the recipe's benchmarks say, to be discarded when it is done with."""
     index = Index(given.scratch)
     try:
@@ -60,7 +60,7 @@ def read_benchmarks(given: Sifting) -> Index:
     return index
 
 
-def _add(named: str, index: Index, given: Sifting) -> None:
+def _add(named: str, index: Index, given: StageInput) -> None:
     """Read a benchmark, and tell what could not be read of it."""
     ledger, name = Ledger(named), Path(named).name or named
     before = index.rows, index.texts, index.calls, index.unread

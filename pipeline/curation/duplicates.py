@@ -25,7 +25,7 @@ from toolloom.pipeline.curation.shingles import (
     named_parts,
     text_parts,
 )
-from toolloom.pipeline.stage import Sifted, Sifting
+from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.schemas import CurationPlan, Finding, JsonObject, Reason, Split
 from toolloom.schemas.splits import split_of
 
@@ -35,7 +35,7 @@ KNOWN, HELD_OUT, TRAINED_ON = range(3)  # the order in which rows are taken
 KEPT, SAME_TEXT, LIKE_TEXT, SAME_CALLS, LIKE_CALLS = range(5)
 
 
-def deduplicate(given: Sifting) -> Iterator[Sifted]:
+def deduplicate(given: StageInput) -> Iterator[Sifted]:
     """The stage `deduplicated`."""
     book = Book(given)
     try:
@@ -53,7 +53,7 @@ def deduplicate(given: Sifting) -> Iterator[Sifted]:
 class Book:
     """All rows as far as they are compared: few bytes of each in memory, the rest on the disk."""
 
-    def __init__(self, given: Sifting) -> None:
+    def __init__(self, given: StageInput) -> None:
         self._given = given
         count = given.known.count + given.rows.count
         self.turns = np.zeros(count, np.uint8)
@@ -136,7 +136,7 @@ class Fates:
         self.what[row], self.likeness[row], self.other[row] = what, likeness, other
 
 
-def judge(book: Book, given: Sifting) -> Fates:
+def judge(book: Book, given: StageInput) -> Fates:
     """Take all rows in turn. Rows that meet no other in any bucket stay without a look."""
     plan, fates = given.recipe.curation, Fates(len(book.turns))
     texts, calls = book.texts(), book.calls()
@@ -178,7 +178,7 @@ def _by_calls(row: int, book: Book, calls: Buckets, plan: CurationPlan) -> Fate 
     return SAME_CALLS if all_equal else LIKE_CALLS, likeness, other
 
 
-def _told(row: int, fates: Fates, book: Book, given: Sifting) -> Finding:
+def _told(row: int, fates: Fates, book: Book, given: StageInput) -> Finding:
     what, other = int(fates.what[row]), int(fates.other[row])
     published = given.recipe.regenerate
     place = f" in {published.version}" if published and book.turns[other] == KNOWN else ""

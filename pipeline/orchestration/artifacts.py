@@ -21,13 +21,13 @@ from prefect.artifacts import (
 from toolloom.llm.log import note
 from toolloom.pipeline.dataset.report import StageCount, Summary, dollars
 from toolloom.pipeline.pages.progress import in_words, stage_in_words
+from toolloom.pipeline.progress import StageFigures, Watch
 from toolloom.pipeline.render.markdown import cell, table
 from toolloom.pipeline.render.plots import Plot, image
-from toolloom.pipeline.runner import Made
+from toolloom.pipeline.run import Made
 from toolloom.pipeline.store.mirror import shown
 from toolloom.pipeline.store.run import begun_with
 from toolloom.pipeline.store.secrets import SECRETS
-from toolloom.pipeline.watch import StageFigures, Watch
 from toolloom.schemas import Recipe
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from toolloom.llm.database import address_of
 from toolloom.llm.line import is_loopback
-from toolloom.pipeline.cluster.order import Cluster, Done, Engine, Order, WorkerLost
-from toolloom.pipeline.cluster.worker import work_shard
+from toolloom.pipeline.cluster import Cluster, Engine, ShardJob, ShardResult, WorkerLost, work_shard
 from toolloom.pipeline.orchestration.machines import KINDS, Machines
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
@@ -52,12 +51,14 @@ def engine(name: str, address: str | None = None) -> Engine | None:
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-async def work_on_shard(stage: str, shard: int, work: Callable[[], Awaitable[Done]]) -> Done:
+async def work_on_shard(
+    stage: str, shard: int, work: Callable[[], Awaitable[ShardResult]]
+) -> ShardResult:
     """An order on a worker. Dask and Ray give it to another one if this one dies."""
     return await work()
 
 
-async def work_without_secrets(order: Order) -> Done:
+async def work_without_secrets(order: ShardJob) -> ShardResult:
     """An order, of whose failure Prefect is told without the secrets that came with it."""
     SECRETS.learn([*keys_of(order.recipe), address_of(order.cache).password or ""])
     hide_in_logs()
@@ -102,7 +103,7 @@ class PrefectCluster:
     def slots(self) -> int:
         return self._machines.slots()
 
-    async def work(self, order: Order) -> Done:
+    async def work(self, order: ShardJob) -> ShardResult:
         work = partial(work_without_secrets, order)
         parameters = {"stage": order.stage.name, "shard": order.shard, "work": work}
         with _seen_from_workers(self._api):
@@ -110,7 +111,7 @@ class PrefectCluster:
         ended = await state
         if not (ended.is_completed() or ended.is_failed()):
             raise WorkerLost(ended.message)
-        done: Done = await ended.aresult()
+        done: ShardResult = await ended.aresult()
         return done
 
 

@@ -1,8 +1,20 @@
-"""One scheduled run: what it does about others, and the state it ends in.
+"""One scheduled run: what it does about others, the state it ends in, and how a killed one goes on.
 
 A run that finds somebody at work, or nothing to go on with, ends as `Skipped`; one that something
 stopped which a user can act on ends as `Failed`, with that as its message. Nothing is tried again
 before the next run, which goes on where this one stopped.
+
+Neither Prefect's server nor its workers notice that a worker and its flow run were killed: the run
+stays `Running` for ever. What tells is the claim of a run on its dataset, a file beside its
+versions,
+
+    <outputs>/datasets/<name>/growing.json
+
+which is written by whoever holds the dataset and removed at every orderly end. So if nobody holds
+it and the file names a flow run, the process of that run was killed, and it is scheduled again. A
+run that was still `Pending`, or `Running` without a claim, had not begun its work; it is known by
+its age. On a busy machine it may only be slow: then two processes have the same flow run, and the
+one that comes second waits for the first.
 """
 
 from __future__ import annotations
@@ -10,31 +22,52 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import UUID
 
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterId,
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import StateType
 from prefect.context import FlowRunContext
-from prefect.states import Completed, Failed
+from prefect.exceptions import ObjectNotFound
+from prefect.states import AwaitingRetry, Completed, Crashed, Failed
+from pydantic import Field
 
 from toolloom.llm.cache import address
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.report import summarise
-from toolloom.pipeline.job import Progress
+from toolloom.pipeline.growth import plan_growth
 from toolloom.pipeline.orchestration.artifacts import Live, publish_summary
-from toolloom.pipeline.orchestration.claims import Claim, claimed, read_claim, write_claim
-from toolloom.pipeline.orchestration.revival import revive_others, settle
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs, on_page
-from toolloom.pipeline.regenerate import plan_growth
-from toolloom.pipeline.runner import Made
+from toolloom.pipeline.run import Made, Progress
+from toolloom.pipeline.store.files import read_records, record_line, write_lines
 from toolloom.pipeline.store.locks import hold_dataset
-from toolloom.pipeline.store.mirror import fetch
+from toolloom.pipeline.store.mirror import fetch, remove
+from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.secrets import SECRETS
 from toolloom.pipeline.store.version import find_version
-from toolloom.schemas import Busy, NothingFound, Recipe, StoreError, ToolloomError
+from toolloom.schemas import (
+    Busy,
+    NothingFound,
+    Recipe,
+    Record,
+    StoreError,
+    ToolloomError,
+    overridden,
+)
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
@@ -43,12 +76,28 @@ if TYPE_CHECKING:
 Work: TypeAlias = Callable[[Recipe, Progress], Awaitable[Made]]
 """Carries out a plan and publishes it."""
 
-SECONDS_BETWEEN_LOOKS = 2.0  # for a server that is away
+FILE = "growing.json"
+SECONDS_BETWEEN_LOOKS = 2.0  # for a server that is away, and a dataset that is held
+LOOKING = 30.0  # seconds for which one that only looks after killed runs may hold a dataset
+STARTING = 60.0  # seconds in which a flow run that is about to start has claimed its dataset
 MOST_REASONS = 3  # that a message names
+NOT_BEGUN = "The process that was to start it was killed."
+AGAIN = "Its process was killed. It goes on where it stopped, and asks nothing again."
+
+
+class Claim(Record):
+    """A flow run that works, or was killed at work."""
+
+    flow_run: str = Field(description="Its id on Prefect's server.")
+    name: str = Field(description="Its name there.")
+    run: str = Field(default="", description="The run it carries out, once that is planned.")
+    attempt: int | None = Field(
+        default=None, description="How often it was begun, with the process that claims."
+    )
 
 
 @dataclass(frozen=True)
-class Growth:
+class ScheduledRun:
     """One run: the dataset that it grows, and what it may do."""
 
     recipe: Recipe
@@ -58,16 +107,42 @@ class Growth:
 
     async def run(self, work: Work) -> State[Any]:
         """Grow the dataset by a version, if something is accepted; the state to end in."""
-        mine, cache = _flow_run(), address(self.outputs)
         async with get_client() as client:
-            try:
-                with hold_dataset(self.outputs, self.recipe.name, cache):
-                    state = await self._alone(client, mine, work)
-            except Busy as error:
-                state = skipped(self._busy(error))
+            mine = await client.read_flow_run(_flow_run().id)  # as it was counted for this attempt
+            with ExitStack() as holding:
+                try:
+                    ended = await self._hold(client, mine, holding)
+                    state = ended or await self._alone(client, mine, work)
+                except Busy as error:
+                    state = skipped(self._busy(error))
             if self.unfinished:
                 await revive_others(client, mine)
         return state
+
+    async def _hold(
+        self, client: PrefectClient, mine: FlowRun, holding: ExitStack
+    ) -> State[Any] | None:
+        """Hold the dataset for as long as `holding` lasts. Raises Busy if another run is at work.
+
+        Who holds it and claims nothing may only look, and is waited for. If it is claimed by this
+        very flow run another process has begun it; when that has ended, so has the flow run, in
+        the state that is given back.
+        """
+        until, twice = time.monotonic() + LOOKING, False
+        while True:
+            try:
+                cache = address(self.outputs)
+                holding.enter_context(hold_dataset(self.outputs, self.recipe.name, cache))
+                break
+            except Busy:
+                claim = read_claim(self.outputs, self.recipe.name)
+                looks = claim is None and not self.unfinished and time.monotonic() < until
+                twice = twice or (claim is not None and claim.flow_run == str(mine.id))
+                if not (looks or twice):
+                    raise
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS / 10)
+        state = (await client.read_flow_run(mine.id)).state if twice else None
+        return state if state and state.is_final() else None
 
     async def _alone(self, client: PrefectClient, mine: FlowRun, work: Work) -> State[Any]:
         """What is done while the dataset is held."""
@@ -77,7 +152,7 @@ class Growth:
         if self.unfinished and left is None:
             return skipped(f"No run of {self.recipe.name} was killed: there is nothing to finish.")
         again = left.run if left and left.flow_run == str(mine.id) else ""
-        claim = Claim(flow_run=str(mine.id), name=mine.name, run=again)
+        claim = Claim(flow_run=str(mine.id), name=mine.name, run=again, attempt=mine.run_count)
         with claimed(self.outputs, self.recipe.name, claim):
             planned = plan_growth(self.outputs, self.recipe, self.split)
             made = self._made_before(again, planned)
@@ -180,3 +255,133 @@ def _flow_run() -> FlowRun:
     if context is None or context.flow_run is None:
         raise RuntimeError("this is no flow run of Prefect's")
     return context.flow_run
+
+
+def read_claim(outputs: Path, dataset: str) -> Claim | None:
+    """The claim on a dataset; None also for one that was half written when the power failed."""
+    path = _path(outputs, dataset)
+    try:
+        return next(read_records(path, Claim), None) if path.exists() else None
+    except StoreError:
+        return None
+
+
+def write_claim(outputs: Path, dataset: str, claim: Claim) -> None:
+    """Whoever writes it holds the dataset's lock."""
+    write_lines(_path(outputs, dataset), [record_line(claim)])
+
+
+@contextmanager
+def claimed(outputs: Path, dataset: str, claim: Claim) -> Iterator[None]:
+    """Claim the dataset until the work ends, well or not; a kill leaves the claim."""
+    write_claim(outputs, dataset, claim)
+    try:
+        yield
+    finally:
+        remove(_path(outputs, dataset))
+
+
+def _path(outputs: Path, dataset: str) -> Path:
+    return outputs / "datasets" / dataset / FILE
+
+
+async def find(client: PrefectClient, flow_run: str) -> FlowRun | None:
+    """A flow run, if this server knows it."""
+    try:
+        return await client.read_flow_run(UUID(flow_run))
+    except (ObjectNotFound, ValueError):
+        return None
+
+
+async def reschedule(client: PrefectClient, flow_run: UUID, message: str = AGAIN) -> None:
+    """The same flow run once more, as soon as its deployment's worker has a place for it."""
+    await client.set_flow_run_state(flow_run, AwaitingRetry(message=message), force=True)
+
+
+async def settle(client: PrefectClient, claim: Claim, mine: FlowRun) -> bool:
+    """What becomes of the flow run that a claim names, if it was killed: whether it goes on.
+
+    One of the same deployment is scheduled again, as whoever started this run will start it too;
+    if another run has done that just now it is left to begin. Any other is ended, and this run does
+    its work.
+    """
+    killed = await find(client, claim.flow_run)
+    if killed is None or killed.state is None or killed.id == mine.id:
+        return False
+    if killed.deployment_id and killed.deployment_id == mine.deployment_id:
+        about_to_start = killed.state.is_scheduled() or killed.state.is_pending()
+        if killed.state.is_running():  # again, and has not claimed it yet?
+            about_to_start = claim.attempt is not None and killed.run_count > claim.attempt
+        if about_to_start or killed.state.is_running():
+            if not about_to_start or _age(killed) >= STARTING:
+                await reschedule(client, killed.id)
+            return True
+    if not killed.state.is_final():
+        told = f"Its process was killed. “{mine.name}” goes on with its work."
+        await client.set_flow_run_state(killed.id, Crashed(message=told), force=True)
+    return False
+
+
+async def revive(client: PrefectClient, deployment: UUID, older: float = 0.0) -> list[str]:
+    """Schedule the flow runs of a deployment again that a killed process left behind; their names.
+
+    Those that run for less than `older` seconds are left alone: to ask who holds a dataset keeps
+    a run that is about to hold it from its work.
+    """
+    running = await _in_state(client, deployment, StateType.RUNNING)
+    killed = [run for run in running if _age(run) >= older and await _was_killed(run)]
+    for run in killed:
+        await reschedule(client, run.id)
+    late = [run for run in await _pending(client, deployment) if _age(run) >= STARTING]
+    for run in late:
+        await reschedule(client, run.id, NOT_BEGUN)
+    return [run.name for run in (*killed, *late)]
+
+
+async def revive_others(client: PrefectClient, mine: FlowRun) -> None:
+    """`revive`, from a flow run of the same deployment.
+
+    Waits until those that may be starting just now have had their time.
+    """
+    if mine.deployment_id is None:
+        return
+    while not await revive(client, mine.deployment_id, older=STARTING):
+        if not await _pending(client, mine.deployment_id):
+            return
+        await asyncio.sleep(STARTING / 30)
+
+
+async def _was_killed(run: FlowRun) -> bool:
+    """Whether nobody holds its dataset, though it has claimed it or had the time to."""
+    given = run.parameters
+    try:
+        recipe = overridden(given["recipe"], given.get("overrides") or {})
+        # Most are at work, which is told by the lock alone: a store is not asked for that.
+        outputs = await asyncio.to_thread(opened, given["outputs"], refresh=False)
+        with hold_dataset(outputs, recipe.name, address(outputs)):
+            pass
+        outputs = await asyncio.to_thread(opened, given["outputs"])
+        with hold_dataset(outputs, recipe.name, address(outputs)):
+            claim = read_claim(outputs, recipe.name)
+    except (KeyError, ToolloomError):  # at work, not one of ours, or nobody can tell
+        return False
+    return _age(run) >= STARTING or (claim is not None and claim.flow_run == str(run.id))
+
+
+def _age(run: FlowRun) -> float:
+    """Seconds in its state."""
+    since = run.state.timestamp if run.state else datetime.now(UTC)
+    return (datetime.now(UTC) - since).total_seconds()
+
+
+async def _pending(client: PrefectClient, deployment: UUID) -> list[FlowRun]:
+    return await _in_state(client, deployment, StateType.PENDING)
+
+
+async def _in_state(client: PrefectClient, deployment: UUID, state: StateType) -> list[FlowRun]:
+    return await client.read_flow_runs(
+        flow_run_filter=FlowRunFilter(
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[state]))
+        ),
+        deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment])),
+    )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from urllib.parse import urlsplit
 
-from toolloom.pipeline.cluster.order import WorkerLost
+from toolloom.pipeline.cluster import WorkerLost
 from toolloom.schemas import ClusterError
 
 if TYPE_CHECKING:  # the command line looks whether they are there, and Prefect takes its time

@@ -24,7 +24,7 @@ from prefect.schedules import Cron
 from prefect.settings import PREFECT_API_URL, PREFECT_UI_URL
 from prefect.types.entrypoint import EntrypointType
 
-from toolloom.pipeline.orchestration.revival import STARTING, revive
+from toolloom.pipeline.orchestration.growth import STARTING, revive
 from toolloom.schemas import RecipeError, ToolloomError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from toolloom.llm.log import note
 from toolloom.pipeline.dataset.report import dollars
+from toolloom.pipeline.progress import StageFigures, Watch
 from toolloom.pipeline.render.terminal import text
-from toolloom.pipeline.watch import StageFigures, Watch
 
 if TYPE_CHECKING:
     from toolloom.pipeline.stage import Stage

@@ -107,7 +107,10 @@ class StageFolder:
             yield from batches(records, size)
 
     def finish(
-        self, shards: int, model: type[R], settle: Callable[[Sequence[Any]], Outcome] | None
+        self,
+        shards: int,
+        model: type[Record] = Record,
+        settle: Callable[[Sequence[Any]], Outcome] | None = None,
     ) -> StageMark:
         """Join the shards `0…shards-1` into the stage's files, mark it and remove them."""
         marks = [mark for i in range(shards) if (mark := self.shard_mark(i))]

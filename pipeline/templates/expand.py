@@ -10,7 +10,7 @@ from toolloom.pipeline.curation.contamination import finding, matches, read_benc
 from toolloom.pipeline.curation.index import Index
 from toolloom.pipeline.dataset.unfolding.mould import Mould, TemplateMisfit
 from toolloom.pipeline.sampling.chance import rng_for
-from toolloom.pipeline.stage import Sifted, Sifting
+from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.templates.composition import Row
 from toolloom.pipeline.templates.drawing import Draw, Drawn, Places, even
@@ -37,7 +37,7 @@ _VAIN = 500  # rows that benchmarks hold, after which a template with fewer othe
 _DRAWS = 200  # and draws for a wanted row
 
 
-def expand(given: Sifting) -> Iterator[Sifted]:
+def expand(given: StageInput) -> Iterator[Sifted]:
     """Rows of the templates, as many as the recipe wants and as evenly as can be, and what was
     rejected: values and rows that a check objects to, templates that are held apart."""
     plan = given.recipe.expand
@@ -80,7 +80,7 @@ class _Made:
 
 
 class _Run:
-    def __init__(self, given: Sifting, plan: ExpansionPlan) -> None:
+    def __init__(self, given: StageInput, plan: ExpansionPlan) -> None:
         self._given, self._plan = given, plan
         self._templates = given.earlier("templates")
         self._entries: list[_Entry] = []
@@ -156,7 +156,7 @@ class _Run:
 class _Maker:
     """Makes rows of one template."""
 
-    def __init__(self, given: Sifting, mould: Mould, entry: _Entry, share: int) -> None:
+    def __init__(self, given: StageInput, mould: Mould, entry: _Entry, share: int) -> None:
         seed = given.recipe.seed
         self._given, self._mould, self._entry, self._share = given, mould, entry, share
         number, spare = entry.first + entry.made, (entry.left - share) // _SPARED

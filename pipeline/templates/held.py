@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from toolloom.pipeline.curation.rows import instruction, query
-from toolloom.pipeline.stage import Sifting
+from toolloom.pipeline.stage import StageInput
 from toolloom.pipeline.templates.drawing import combination, mark
 from toolloom.schemas import JsonObject, Split, SplitPlan, Template
 from toolloom.schemas.splits import api_id, shown, signature, split_of, tool_of
@@ -18,7 +18,7 @@ _NUMBERED = re.compile(r"(.+)-x(\d+)")
 class Held:
     """Rows of a dataset, eight bytes of each."""
 
-    def __init__(self, given: Sifting, apart: bool) -> None:
+    def __init__(self, given: StageInput, apart: bool) -> None:
         self.marks: set[int] = set()
         self._first: dict[str, int] = defaultdict(int)
         self._combined: dict[tuple[str, ...], set[Split]] = defaultdict(set)

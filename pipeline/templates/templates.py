@@ -13,7 +13,7 @@ from toolloom.pipeline.sampling.needs import Draft, Kind, moment
 from toolloom.pipeline.sampling.offers import Offers
 from toolloom.pipeline.sampling.values import NoValue
 from toolloom.pipeline.sampling.zones import Zones
-from toolloom.pipeline.stage import Context, Sifting
+from toolloom.pipeline.stage import Context, StageInput
 from toolloom.pipeline.templates.mining.known import Known
 from toolloom.pipeline.templates.mining.mining import STAGE, mine
 from toolloom.pipeline.templates.written.build import play
@@ -41,7 +41,7 @@ from toolloom.schemas.splits import SEEN, split_of, split_of_need, zone
 _TRIES = 24  # needs drawn for an API until one falls into a wanted split
 
 
-def draw_templates(given: Sifting) -> Iterator[Template | Rejected | Need]:
+def draw_templates(given: StageInput) -> Iterator[Template | Rejected | Need]:
     """Templates of the samples of the wanted splits, written ones, and what is to be asked for.
 
     Reads the samples twice: other samples of a split tell what its values may be. Raises
@@ -64,7 +64,7 @@ def _called(made: Template | Rejected) -> set[str]:
     return set(made.apis) if isinstance(made, Template) else set()
 
 
-def _mined(given: Sifting, plan: ExpansionPlan) -> Iterator[Template | Rejected]:
+def _mined(given: StageInput, plan: ExpansionPlan) -> Iterator[Template | Rejected]:
     known: dict[Split, Known] = {split: Known() for split in plan.splits}
     for split, sample in _samples(given, plan):
         known[split].add(sample)
@@ -72,7 +72,7 @@ def _mined(given: Sifting, plan: ExpansionPlan) -> Iterator[Template | Rejected]
         yield mine(sample, known[split], split)
 
 
-def _samples(given: Sifting, plan: ExpansionPlan) -> Iterator[tuple[Split, JsonObject]]:
+def _samples(given: StageInput, plan: ExpansionPlan) -> Iterator[tuple[Split, JsonObject]]:
     for _, sample in given.rows.objects():
         split = split_of(given.recipe.splits, sample["dialogue"]["query"])
         if split in plan.splits:

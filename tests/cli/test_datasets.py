@@ -11,8 +11,8 @@ from support import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline.regenerate import plan_growth
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.growth import plan_growth
+from toolloom.pipeline.run import make_dataset
 
 
 def call(*arguments: Any) -> Result:

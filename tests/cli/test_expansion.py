@@ -9,8 +9,8 @@ from support import growing_dataset, toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline import runner
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline import run as runner
+from toolloom.pipeline.run import make_dataset
 
 STAGES = (*toys.SPLIT_STAGES, *growing_dataset.BESIDE)
 HERE = ("--engine", "local", "-o")

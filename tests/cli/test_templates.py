@@ -11,7 +11,7 @@ from support import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.templates.written.build import play
 from toolloom.schemas import Need, Outcome, Query, Sample

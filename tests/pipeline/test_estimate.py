@@ -11,11 +11,19 @@ from support import toys
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.report import Counts, Summary
-from toolloom.pipeline.estimate import estimate
-from toolloom.pipeline.forecast import Gathered, Kind, Sample, Took, flows, forecast, kind_of
+from toolloom.pipeline.estimate import (
+    Gathered,
+    Kind,
+    Sample,
+    Took,
+    estimate,
+    flows,
+    forecast,
+    kind_of,
+)
 from toolloom.pipeline.pages.screens.estimate import forecast_view
 from toolloom.pipeline.render.terminal import text
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.stages import STAGES
 from toolloom.schemas import (

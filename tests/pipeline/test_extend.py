@@ -11,10 +11,9 @@ from support import growing_dataset, toys
 
 from toolloom.pipeline.dataset.report import count
 from toolloom.pipeline.dataset.unfolding import accepted
-from toolloom.pipeline.extend import is_expanded, parsed_plan, plan_extension
-from toolloom.pipeline.regenerate import plan_regeneration
-from toolloom.pipeline.runner import Made, make_dataset, run
-from toolloom.pipeline.stage import Context, Sifting, Stage
+from toolloom.pipeline.growth import is_expanded, parsed_plan, plan_extension, plan_regeneration
+from toolloom.pipeline.run import Made, make_dataset, run
+from toolloom.pipeline.stage import Context, Stage, StageInput
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import (
@@ -169,12 +168,12 @@ async def test_a_run_makes_what_its_recipe_asks(tmp_path: Path) -> None:
 async def test_a_dataset_may_begin_with_nothing(tmp_path: Path) -> None:
     """Seeds of its own are enough for instructions; without them the dataset must be there."""
 
-    def gather(given: Sifting) -> Iterator[Record]:
+    def gather(given: StageInput) -> Iterator[Record]:
         step = Step(category="Travel", tool="Rail", api="Find", function="rail_find")
         for number in range(3):
             yield Seed(id=f"t{number}", split=Split.TRAIN, hybrid=f"Find {number}.", steps=(step,))
 
-    stages = (*STAGES[:-1], dataclasses.replace(STAGES[-1], gather=gather, ready=None))
+    stages = (*STAGES[:-1], dataclasses.replace(STAGES[-1], feed=gather, check=None))
     plan = RewritePlan(seeds=("trees",), votes=0)
     version = of(await make(tmp_path, plan_extension(tmp_path, "trees", rewrite=plan), stages))
     assert (version.label, version.splits("samples")) == ("trees/1.0.0", [])

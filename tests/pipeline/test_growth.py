@@ -14,8 +14,8 @@ from support import growing_dataset, toys
 from support.growing_dataset import Maker, faults, files, grow, make, recipe, rows
 
 from toolloom.pipeline.dataset.diff import compare
-from toolloom.pipeline.regenerate import plan_growth, plan_regeneration
-from toolloom.pipeline.stage import Sifting
+from toolloom.pipeline.growth import plan_growth, plan_regeneration
+from toolloom.pipeline.stage import StageInput
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.version import versions
 from toolloom.schemas import (
@@ -262,13 +262,13 @@ async def test_what_fell_without_a_split_is_added_to(tmp_path: Path) -> None:
     """An API of which no template can be asked is no row of the split that is drawn for, whether
     that grows or is made anew."""
 
-    def gather(given: Sifting) -> Iterator[Record]:
+    def gather(given: StageInput) -> Iterator[Record]:
         yield from growing_dataset.gather_templates(given)
         undrawn = toys.api().model_copy(update={"name": f"of-seed-{given.recipe.seed}"})
         yield toys.rejected(undrawn, "templates", Reason.NOTHING_TO_DRAW)
 
     maker = Maker()
-    templates = dataclasses.replace(growing_dataset.TEMPLATES, gather=gather)
+    templates = dataclasses.replace(growing_dataset.TEMPLATES, feed=gather)
     maker.stages = tuple(templates if s is growing_dataset.TEMPLATES else s for s in maker.stages)
     planned = recipe(expand={"rows": 3})
     fallen = []

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from support import toys
 
-from toolloom.pipeline.regenerate import plan_regeneration
-from toolloom.pipeline.runner import Made, make_dataset, run
+from toolloom.pipeline.growth import plan_regeneration
+from toolloom.pipeline.run import Made, make_dataset, run
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.version import Version, find_version, versions

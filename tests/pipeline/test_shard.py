@@ -7,7 +7,7 @@ from typing import Any
 from support import toys
 from support.local_cluster import Here, files
 
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Context
 from toolloom.schemas import Outcome, Query, Reason, Sample
 

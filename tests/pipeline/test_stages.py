@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 from support import toys
+from support.toys import Before
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import improvise
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stages import (
     STAGES,
-    draw_briefs,
-    draw_queries,
     examples_for,
+    feed_domains,
+    feed_queries,
     settle_apis,
     settle_domains,
 )
@@ -40,7 +41,7 @@ def rows(outputs: Path, stage: str, kind: str) -> list[dict[str, Any]]:
 def test_stages_fit_each_other() -> None:
     """Each stage reads what the last one writes whose records do not stand beside, or draws."""
     for before, stage in itertools.pairwise(stage for stage in STAGES if not stage.beside):
-        assert stage.draws or stage.reads is before.writes
+        assert stage.feed or stage.reads is before.writes
     names = [stage.name for stage in STAGES]
     assert names[:5] == ["domains", "apis", "queries", "dialogues", "tested"]
 
@@ -50,24 +51,24 @@ def test_apis_that_serve_no_query_stop_the_run() -> None:
     schema = {"type": "object", "properties": {"zzz": {"type": "string"}}, "required": ["zzz"]}
     odd = toys.api().model_copy(update={"parameters": schema})
     with pytest.raises(ToolloomError, match="none of the 1 APIs can serve"):
-        list(draw_queries(toys.recipe(), [odd]))
-    assert list(draw_queries(toys.recipe(), [])) == []
-    drawn = draw_queries(toys.recipe(), [toys.api()])
+        list(feed_queries(Before.of(toys.recipe(), odd)))
+    assert list(feed_queries(Before.of(toys.recipe()))) == []
+    drawn = feed_queries(Before.of(toys.recipe(), toys.api()))
     assert next(drawn).id == "train-0-000000"
 
 
 def test_briefs_part_the_domains_over_categories() -> None:
     """As many domains as the recipe says, over its categories or the taxonomy's."""
     chosen = toys.recipe(apis={"domains": 5, "categories": ["Weather", "Health"]})
-    assert [(b.category, b.count) for b in draw_briefs(chosen, ())] == [
+    assert [(b.category, b.count) for b in feed_domains(Before.of(chosen))] == [
         ("Weather", 3),
         ("Health", 2),
     ]
-    free = list(draw_briefs(toys.recipe(apis={"domains": 7}), ()))
+    free = list(feed_domains(Before.of(toys.recipe(apis={"domains": 7}))))
     assert [b.count for b in free] == [1] * 7
-    assert sum(b.count for b in draw_briefs(toys.recipe(apis={"domains": 500}), ())) == 500
+    assert sum(b.count for b in feed_domains(Before.of(toys.recipe(apis={"domains": 500})))) == 500
     with pytest.raises(RecipeError, match="no category"):
-        list(draw_briefs(toys.recipe(apis={"categories": ["Wether"]}), ()))
+        list(feed_domains(Before.of(toys.recipe(apis={"categories": ["Wether"]}))))
 
 
 def test_domains_of_two_categories_may_not_say_the_same() -> None:

@@ -14,13 +14,11 @@ from support import growing_dataset, toys
 from toolloom.pipeline.dataset.report import count
 from toolloom.pipeline.dataset.unfolding import accepted
 from toolloom.pipeline.estimate import estimate
-from toolloom.pipeline.job import legs
-from toolloom.pipeline.runner import preview, run
-from toolloom.pipeline.stage import Sifting, Stage, main_before, planned, ready
+from toolloom.pipeline.progress import Watch
+from toolloom.pipeline.run import preview, run, segments
+from toolloom.pipeline.stage import Stage, StageInput, check, main_before, planned
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.stages_beside import EXPANDED, REWRITTEN, TEMPLATES
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.watch import Watch
 from toolloom.schemas import Query, Recipe, RecipeError, Record, Sample
 
 BOTH = {"expand": {"rows": 5}, "rewrite": {"votes": 0}}
@@ -49,16 +47,21 @@ def test_a_recipe_asks_for_what_stands_beside() -> None:
     assert {s.name for s in STAGES if s.beside} == added
 
 
+BESIDE = tuple(stage for stage in STAGES if stage.beside)
+
+
 def test_a_stage_reads_the_rows_and_not_what_stands_beside() -> None:
-    """What is beside the rows ends a leg, so that all of it is there."""
+    """What is beside the rows ends a segment, so that all of it is there."""
     names = {s.name: s for s in STAGES}
     for name, before in (("decontaminated", "deduplicated"), ("rewritten", "balanced")):
         found = main_before(STAGES, names[name])
         assert found and found.name == before
-    found_legs = [[s.name for s in leg] for leg in legs(WITH_BESIDE, lambda stage: False)]
-    assert found_legs[2:] == [["templates"], ["expanded"], ["rewritten"]]
+    found_segments = [
+        [s.name for s in segment] for segment in segments(WITH_BESIDE, lambda stage: False)
+    ]
+    assert found_segments[2:] == [["templates"], ["expanded"], ["rewritten"]]
     after = Stage("after", "", Sample, Sample, toys.test_queries)
-    alone = list(legs((toys.QUERIES, growing_dataset.TEMPLATES, after), lambda stage: False))
+    alone = list(segments((toys.QUERIES, growing_dataset.TEMPLATES, after), lambda stage: False))
     assert [len(leg) for leg in alone] == [1, 1, 1]
 
 
@@ -71,8 +74,8 @@ def test_files_that_are_not_there_are_told_at_the_start(tmp_path: Path) -> None:
         (r"curation\.against", {"expand": {}, "curation": {"against": [gone]}}),
     ):
         with pytest.raises(RecipeError, match=field):
-            ready((TEMPLATES, EXPANDED, REWRITTEN), toys.recipe(**fields))
-    ready((TEMPLATES, EXPANDED, REWRITTEN), toys.recipe(**BOTH))
+            check(BESIDE, toys.recipe(**fields))
+    check(BESIDE, toys.recipe(**BOTH))
 
 
 async def test_what_a_stage_that_gathers_is_given(tmp_path: Path) -> None:
@@ -80,12 +83,12 @@ async def test_what_a_stage_that_gathers_is_given(tmp_path: Path) -> None:
     not before it, nothing."""
     seen: dict[str, int] = {}
 
-    def gather(given: Sifting) -> Iterator[Record]:
+    def gather(given: StageInput) -> Iterator[Record]:
         seen.update({n: given.earlier(n).count for n in ("queries", "templates", "s", "none")})
         seen["rows"] = sum(1 for _ in given.rows) + sum(1 for _ in given.rows)
         return iter(())
 
-    last = Stage("s", "query", Query, Sample, toys.test_queries, beside=True, gather=gather)
+    last = Stage("s", "query", Query, Sample, toys.test_queries, beside=True, feed=gather)
     recipe = toys.recipe(expand={"rows": 5})
     await run(recipe, outputs=tmp_path, stages=(*toys.STAGES, *growing_dataset.BESIDE[:2], last))
     assert seen == {"queries": 19, "templates": 16, "s": 0, "none": 0, "rows": 34}
@@ -155,7 +158,7 @@ KILLED = """
 import asyncio, dataclasses, sys, time
 from pathlib import Path
 from support import growing_dataset, toys
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 calls = []
 def slow(stage):
     async def work(record, context):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from support import toys
-from toolloom.pipeline.stage import Sifted, Sifting
+from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
 from toolloom.schemas import (
     Ability,
@@ -45,7 +45,7 @@ def in_split(split: Split, name: str, text: str, plan: SplitPlan | None = None) 
 
 
 def sift(
-    stage: Callable[[Sifting], Iterator[Sifted]],
+    stage: Callable[[StageInput], Iterator[Sifted]],
     rows: Iterable[Sample],
     folder: Path,
     known: Sequence[JsonObject] = (),
@@ -57,7 +57,7 @@ def sift(
     count, _ = write_lines(path, map(record_line, rows))
     write_lines(others, map(to_line, known))
     recipe: Recipe = toys.recipe(**{"splits": SPLITS, **fields})
-    given = Sifting(recipe, "curated", Rows(path, count), Rows(others, len(known)), folder)
+    given = StageInput(recipe, "curated", Rows(path, count), Rows(others, len(known)), folder)
     return list(stage(given))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from support import toys
-from toolloom.pipeline.stage import Sifted, Sifting
+from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import Rows, record_line, to_line, to_text, write_lines
 from toolloom.schemas import (
     Ability,
@@ -184,14 +184,14 @@ def given(
     rows: list[Sample] | None = None,
     known: list[JsonObject] | None = None,
     **fields: Any,
-) -> Sifting:
+) -> StageInput:
     """What the stage `expanded` is given; `fields` are the recipe's."""
     folder.mkdir(parents=True, exist_ok=True)
     made, samples, others = (folder / n for n in ("templates.jsonl", "rows.jsonl", "known.jsonl"))
     count, _ = write_lines(made, map(record_line, templates))
     write_lines(samples, map(record_line, rows or []))
     write_lines(others, map(to_line, known or []))
-    return Sifting(
+    return StageInput(
         toys.recipe(**fields),
         "expanded",
         Rows(samples, len(rows or [])),

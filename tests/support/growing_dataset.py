@@ -14,9 +14,9 @@ from support import toys
 from toolloom.pipeline.curation import duplicates
 from toolloom.pipeline.dataset.unfolding import unfolded
 from toolloom.pipeline.dataset.verify import verify
-from toolloom.pipeline.regenerate import plan_growth
-from toolloom.pipeline.runner import Made, make_dataset
-from toolloom.pipeline.stage import Context, Sifted, Sifting, Stage
+from toolloom.pipeline.growth import plan_growth
+from toolloom.pipeline.run import Made, make_dataset
+from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
@@ -136,7 +136,7 @@ def template(sample: JsonObject) -> Template:
     )
 
 
-def gather_templates(given: Sifting) -> Iterator[Record]:
+def gather_templates(given: StageInput) -> Iterator[Record]:
     """Of every sample a template, but of the first."""
     for number, (_, sample) in enumerate(given.rows.objects()):
         if number:
@@ -156,7 +156,7 @@ async def pass_on(record: Template | Rejected, context: Context) -> Outcome:
     return Outcome((), (record,)) if isinstance(record, Rejected) else Outcome((record,))
 
 
-def expand(given: Sifting) -> Iterator[Sifted]:
+def expand(given: StageInput) -> Iterator[Sifted]:
     """A row of each template, as long as more are wanted; the next city where one is published."""
     assert given.recipe.expand
     known = [row["id"] for _, row in given.known.objects()]
@@ -178,7 +178,7 @@ def expand(given: Sifting) -> Iterator[Sifted]:
         yield record_line(row.model_copy(update={"split": split}))
 
 
-def gather_seeds(given: Sifting) -> Iterator[Record]:
+def gather_seeds(given: StageInput) -> Iterator[Record]:
     """A seed of every sample."""
     for _, sample in given.rows.objects():
         query = sample["dialogue"]["query"]
@@ -217,7 +217,7 @@ TEMPLATES = Stage(
     pass_on,
     when=lambda recipe: recipe.expand is not None,
     beside=True,
-    gather=gather_templates,
+    feed=gather_templates,
 )
 EXPANDED = Stage(
     "expanded",
@@ -236,6 +236,6 @@ REWRITTEN = Stage(
     tell,
     when=lambda recipe: recipe.rewrite is not None,
     beside=True,
-    gather=gather_seeds,
+    feed=gather_seeds,
 )
 BESIDE = (TEMPLATES, EXPANDED, REWRITTEN)

@@ -24,7 +24,7 @@ from support import toys
 from support.waiting import come_to_rest
 from toolloom.llm import Request
 from toolloom.pipeline.render import plots
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.schemas import Recipe, Sample
 

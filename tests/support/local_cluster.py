@@ -10,8 +10,7 @@ from typing import Any
 
 from support import toys
 from toolloom.llm import FakeServer
-from toolloom.pipeline.cluster import worker
-from toolloom.pipeline.cluster.order import Done, Order
+from toolloom.pipeline.cluster import ShardJob, ShardResult, work_shard
 from toolloom.schemas import Recipe, parse_recipe
 
 Open = Callable[[], AbstractAsyncContextManager[Any]]
@@ -22,19 +21,19 @@ class Here:
 
     def __init__(self, slots: int = 2, before: Any = None) -> None:
         self.count, self.before = slots, before
-        self.orders: list[Order] = []
+        self.orders: list[ShardJob] = []
         self.sent: list[bytes] = []
 
     def slots(self) -> int:
         return self.count
 
-    async def work(self, order: Order) -> Done:
+    async def work(self, order: ShardJob) -> ShardResult:
         body = pickle.dumps(order)
         self.orders.append(order)
         self.sent.append(body)
         if self.before:
             await self.before(order)
-        return await worker.work_shard(pickle.loads(body))
+        return await work_shard(pickle.loads(body))
 
     @property
     def engine(self) -> Open:

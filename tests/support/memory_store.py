@@ -9,7 +9,7 @@ from typing import Any
 from fsspec.implementations.memory import MemoryFileSystem
 
 from support import toys
-from toolloom.pipeline.runner import Made, make_dataset
+from toolloom.pipeline.run import Made, make_dataset
 
 MEMORY = MemoryFileSystem()
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime as dt
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from toolloom.agents.simulator import Environment
 from toolloom.pipeline.apis.execution.compression import compress
 from toolloom.pipeline.apis.execution.executor import Executed, Executor
 from toolloom.pipeline.apis.search import Finder
-from toolloom.pipeline.stage import Context, Stage
-from toolloom.pipeline.stages import draw_queries as draw_needs_of
+from toolloom.pipeline.stage import Context, Stage, StageInput
+from toolloom.pipeline.stages import feed_queries as feed_needs
 from toolloom.schemas import (
     Ability,
     Api,
@@ -54,6 +56,21 @@ def recipe(**changes: Any) -> Recipe:
     """A recipe of a few toy records in shards of four, all of them in `train`."""
     fields = {"name": "toy", "shard_size": 4, "queries": {"count": 21}, "apis": {"domains": 6}}
     return parse_recipe({**fields, "splits": ALL_IN_TRAIN, **changes}, "a toy recipe")
+
+
+@dataclass(frozen=True)
+class Before(StageInput):
+    """What a stage is given before which these records were accepted."""
+
+    accepted: tuple[Record, ...] = ()
+
+    def records(self) -> Iterator[Any]:
+        return iter(self.accepted)
+
+    @classmethod
+    def of(cls, recipe: Recipe, *accepted: Record) -> Before:
+        none = cls.none(recipe, "stage")
+        return dataclasses.replace(none, accepted=accepted)
 
 
 def api(category: str = "weather", name: str = "current") -> Api:
@@ -125,8 +142,9 @@ def rejected(record: Any, stage: str, reason: Reason, detail: str = "A toy fault
     )
 
 
-def draw_briefs(recipe: Recipe, records: Iterable[Record]) -> Iterator[Brief]:
-    yield from (Brief(category=f"c{i}", about="toys", count=1) for i in range(recipe.apis.domains))
+def feed_domains(given: StageInput) -> Iterator[Brief]:
+    count = given.recipe.apis.domains
+    yield from (Brief(category=f"c{i}", about="toys", count=1) for i in range(count))
 
 
 async def name_domains(brief: Brief, context: Context) -> Outcome:
@@ -139,9 +157,9 @@ def drop_the_first(records: Sequence[Domain]) -> Outcome:
     return Outcome(tuple(rest), (rejected(first, "domains", Reason.NEAR_DUPLICATE),))
 
 
-def draw_queries(recipe: Recipe, domains: Iterable[Domain]) -> Iterator[Query]:
-    pool = tuple(api(domain.category) for domain in domains)
-    for number in range(recipe.queries.count):
+def feed_queries(given: StageInput) -> Iterator[Query]:
+    pool = tuple(api(domain.category) for domain in given.records())
+    for number in range(given.recipe.queries.count):
         one = pool[number % len(pool)]
         intent = (Intention(api=one.id, arguments={"city": "Zürich"}),)
         yield query(number, pool=pool, intent=intent)
@@ -192,9 +210,9 @@ def environment(executor: Executor | None = None, limit: int = 1024) -> Environm
 
 
 DOMAINS = Stage(
-    "domains", "domain", Brief, Domain, name_domains, draw=draw_briefs, settle=drop_the_first
+    "domains", "domain", Brief, Domain, name_domains, feed=feed_domains, settle=drop_the_first
 )
-QUERIES = Stage("queries", "query", Query, Query, ask_queries, draw=draw_queries)
+QUERIES = Stage("queries", "query", Query, Query, ask_queries, feed=feed_queries)
 TESTED = Stage("tested", "tester", Query, Sample, test_queries)
 STAGES = (DOMAINS, QUERIES, TESTED)
 """Of 21 queries, q3 and q13 fall in `queries`, q5 and q15 in `tested`: 17 samples."""
@@ -224,7 +242,7 @@ async def test_needs(query: Query, context: Context) -> Outcome:
 SPLIT_STAGES = (
     DOMAINS,
     Stage("apis", "api", Domain, Api, make_apis),
-    Stage("queries", "query", Need, Query, word_needs, draw_needs_of),
+    Stage("queries", "query", Need, Query, word_needs, feed=feed_needs),
     Stage("tested", "tester", Query, Sample, test_needs),
 )
 """Stages whose queries are drawn as in a real run, and so fall into splits."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from toolloom.pipeline.checks.tags import values_of
 from toolloom.pipeline.formats.toolbench_seeds import came, tree_seeds
-from toolloom.pipeline.stage import Sifting
+from toolloom.pipeline.stage import StageInput
 from toolloom.schemas import (
     FINISH,
     Api,
@@ -22,7 +22,7 @@ from toolloom.schemas import (
 from toolloom.schemas.splits import split_of
 
 
-def draw_seeds(given: Sifting) -> Iterator[Seed | Rejected]:
+def draw_seeds(given: StageInput) -> Iterator[Seed | Rejected]:
     """A seed of each sample that calls something, then one of each ToolBench solution tree.
 
     Samples in which nothing fits the request have no path, hence no tag that a level could name:
@@ -39,7 +39,7 @@ def draw_seeds(given: Sifting) -> Iterator[Seed | Rejected]:
         yield from tree_seeds(wanted.seeds, plan, given.stage, apis, given.rows.check)
 
 
-def _samples(given: Sifting) -> Iterator[JsonObject]:
+def _samples(given: StageInput) -> Iterator[JsonObject]:
     for _, sample in given.rows.objects():
         yield sample
     wanted = given.recipe.rewrite

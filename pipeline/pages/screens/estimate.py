@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from toolloom.pipeline.dataset.report import API_BANK, dollars
-from toolloom.pipeline.forecast import Forecast, Limit
+from toolloom.pipeline.estimate import Forecast, Limit
 from toolloom.pipeline.render.terminal import asked, grid, lacking, text
 
 

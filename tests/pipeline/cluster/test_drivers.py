@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,24 +14,21 @@ from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 from support import toys
 from support.local_cluster import Here, files, recipe
 
 from toolloom.llm import FakeServer
+from toolloom.llm.advisory import Hold
 from toolloom.llm.cache import Cache
-from toolloom.llm.lease import Lease
-from toolloom.pipeline.cluster import foreman
-from toolloom.pipeline.runner import run
+from toolloom.llm.orders import ORDERS
+from toolloom.pipeline.run import run
 from toolloom.schemas import Busy, Outcome
 
 
-async def test_a_run_has_one_driver(
-    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_has_one_driver(tmp_path: Path, postgres_url: str) -> None:
     """Another process that makes the same run elsewhere, with the same cache, is refused as long as
-    the first one lives, which goes on; the tables are empty afterwards."""
-    monkeypatch.setattr(foreman, "BEAT", 0.1)
-    monkeypatch.setattr(foreman, "LATE", 5.0)
+    the first one lives, which goes on; the table is empty afterwards."""
     refused: list[str] = []
 
     async def begin_again(order: Any) -> None:
@@ -58,49 +58,61 @@ async def test_a_run_has_one_driver(
     assert refused[0].startswith(f"{wanted.run_id} is being made on a cluster already")
     assert files(tmp_path / "one") == files(tmp_path / "alone")
     with psycopg.connect(postgres_url) as connection:
-        for table in ("run_drivers", "run_orders"):
-            assert connection.execute(f"SELECT * FROM {table}".encode()).fetchall() == []
+        assert connection.execute("SELECT * FROM run_orders").fetchall() == []
 
 
-async def test_a_driver_that_was_killed_has_a_successor(
-    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that tells nothing any more is waited for shortly, and taken for dead."""
-    monkeypatch.setattr(foreman, "BEAT", 0.1)
+DRIVE = """
+import asyncio, sys
+from toolloom.llm.cache import Cache
+from toolloom.llm.orders import begin_order, end_orders
+from toolloom.pipeline.cluster import Driver
+
+async def main():
+    cache, driver = Cache(sys.argv[1]), Driver(sys.argv[1], sys.argv[2])
+    assert await driver.drives()
+    await end_orders(cache, sys.argv[2])
+    assert await begin_order(cache, "an order", sys.argv[2], driver.id)
+    print("drives", flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_driver_that_was_killed_has_a_successor(tmp_path: Path, postgres_url: str) -> None:
+    """At once after kill -9: only its workers are waited for, and their orders are nobody's."""
     wanted, cache = toys.recipe(), Cache(postgres_url)
-    killed = Lease(cache, wanted.run_id, "killed")
-    assert await killed.other() is None
-    await killed.take()
-    await run(
+    command = [sys.executable, "-c", DRIVE, postgres_url, wanted.run_id]
+    with subprocess.Popen(command, stdout=-1, text=True) as killed:  # noqa: ASYNC220 - it is killed
+        assert killed.stdout
+        assert killed.stdout.readline() == "drives\n"
+        with pytest.raises(Busy, match="is being made on a cluster already"):
+            await run(
+                wanted,
+                outputs=tmp_path,
+                cache=postgres_url,
+                engine=Here().engine,
+                stages=toys.STAGES,
+            )
+        assert await cache.within(lambda c: c.execute(sa.select(ORDERS.c.id)).scalar())
+        killed.kill()
+    made = await run(
         wanted, outputs=tmp_path, cache=postgres_url, engine=Here().engine, stages=toys.STAGES
     )
-    assert not await killed.held()
+    assert made.counts.accepted == 17
+    assert not await cache.within(lambda c: c.execute(sa.select(ORDERS.c.id)).scalar())
     await cache.close()
 
 
-@dataclass(frozen=True)
-class Settling:
-    """Settles domains while something happens to what the database knows of drivers."""
-
-    database: str
-    happens: str
-
-    def __call__(self, records: Sequence[Any]) -> Outcome:
-        with psycopg.connect(self.database) as connection:
-            moved = connection.execute(f"UPDATE run_drivers SET {self.happens}".encode()).rowcount
-        assert moved == 1
-        return toys.drop_the_first(records)
-
-
-async def test_a_driver_that_was_busy_still_drives(tmp_path: Path, postgres_url: str) -> None:
-    """Settling may take longer than a driver may be silent: its workers go on after it."""
-    domains, *others = toys.STAGES
-    two_minutes_later = Settling(postgres_url, "at = at - 120")
-    stages = [dataclasses.replace(domains, settle=two_minutes_later), *others]
-    made = await run(
-        toys.recipe(), outputs=tmp_path, cache=postgres_url, engine=Here().engine, stages=stages
-    )
-    assert made.counts.accepted == 17
+def end_connections(url: str) -> int:
+    """The database ends every connection; how many there were."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        asked = (
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        (ended,) = connection.execute(asked).fetchone() or (0,)
+    return int(ended)
 
 
 async def test_lost_connections_lose_nothing(tmp_path: Path, postgres_url: str) -> None:
@@ -110,12 +122,7 @@ async def test_lost_connections_lose_nothing(tmp_path: Path, postgres_url: str) 
 
     async def end_all() -> None:
         await asyncio.sleep(0.3)
-        with psycopg.connect(postgres_url, autocommit=True) as connection:
-            asked = (
-                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
-                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-            ended.extend(connection.execute(asked).fetchone() or ())
+        ended.append(end_connections(postgres_url))
 
     async def begin(order: Any) -> None:
         if order.stage.name == "dialogues" and not ending:
@@ -132,12 +139,37 @@ async def test_lost_connections_lose_nothing(tmp_path: Path, postgres_url: str) 
     assert files(tmp_path / "one") == files(tmp_path / "two")
 
 
+@dataclass(frozen=True)
+class Replaced:
+    """Settles domains while the driver loses its connection and another process begins."""
+
+    database: str
+    run: str
+
+    def __call__(self, records: Sequence[Any]) -> Outcome:
+        end_connections(self.database)
+        until = time.monotonic() + 60
+        while not (other := Hold(self.database, (f"run {self.run}",))).take():
+            end_connections(self.database)  # the driver was quicker
+            assert time.monotonic() < until
+        OTHERS.append(other)
+        return toys.drop_the_first(records)
+
+
+OTHERS: list[Hold] = []
+
+
 async def test_a_driver_that_was_replaced_says_so(tmp_path: Path, postgres_url: str) -> None:
-    """It stood still for so long that another process has begun: its own run ends, with the
+    """It was cut off for so long that another process has begun: its own run ends, with the
     reason."""
     wanted = toys.recipe()
     domains, *others = toys.STAGES
-    replaced = Settling(postgres_url, "driver = 'another'")
+    replaced = Replaced(postgres_url, wanted.run_id)
     stages = [dataclasses.replace(domains, settle=replaced), *others]
-    with pytest.raises(Busy, match=f"{wanted.run_id} is being made on a cluster already"):
-        await run(wanted, outputs=tmp_path, cache=postgres_url, engine=Here().engine, stages=stages)
+    try:
+        with pytest.raises(Busy, match=f"{wanted.run_id} is being made on a cluster already"):
+            await run(
+                wanted, outputs=tmp_path, cache=postgres_url, engine=Here().engine, stages=stages
+            )
+    finally:
+        OTHERS.pop().close()

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from support import toys
 
-from toolloom.pipeline.cluster.foreman import Slot
-from toolloom.pipeline.cluster.shares import most_shares, share_of
+from toolloom.pipeline.cluster import WorkerShare, most_shares, share_of
 from toolloom.schemas import Endpoint, Recipe
 
 
@@ -66,7 +65,7 @@ def test_the_embedded_model_is_not_shared() -> None:
 def test_a_slot_remembers_what_left_within_the_minute() -> None:
     """The next worker of a share begins with what the last one sent; after a lost one, with all
     that may have been sent."""
-    slot = Slot(limited(requests_per_minute=60))
+    slot = WorkerShare(limited(requests_per_minute=60))
     key = ("http://127.0.0.1:9/v1", "OPENAI_API_KEY", "m")
     slot.remember({key: {"requests": ((50.0, 2.0), (3.0, 1.0))}})
     (old, new) = slot.recall()[key]["requests"]

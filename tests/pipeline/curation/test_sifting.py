@@ -18,13 +18,12 @@ from toolloom.pipeline.dataset.curation_report import contamination
 from toolloom.pipeline.dataset.report import count
 from toolloom.pipeline.dataset.unfolding import accepted
 from toolloom.pipeline.estimate import estimate
-from toolloom.pipeline.job import legs, shards_in_flight
-from toolloom.pipeline.runner import preview, run
-from toolloom.pipeline.stage import Sifted, Sifting, Stage, planned_stage
+from toolloom.pipeline.progress import Watch
+from toolloom.pipeline.run import preview, run, segments, shards_in_flight
+from toolloom.pipeline.stage import Sifted, Stage, StageInput, planned_stage
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.stage_files import StageMark
-from toolloom.pipeline.watch import Watch
 from toolloom.schemas import Query, Recipe, RecipeError, Record, Rejected, Sample
 
 SIFTS = tuple(stage for stage in STAGES if stage.sift and not stage.beside)
@@ -55,7 +54,9 @@ def test_the_stages_after_tested() -> None:
 
 def test_a_stage_that_sifts_is_a_leg_of_its_own() -> None:
     """It begins when all before it is there, and the next begins after it."""
-    found = [[stage.name for stage in leg] for leg in legs(CURATED, lambda stage: False)]
+    found = [
+        [stage.name for stage in segment] for segment in segments(CURATED, lambda stage: False)
+    ]
     assert found[1:] == [["queries", "tested"], *([stage.name] for stage in SIFTS)]
 
 
@@ -101,7 +102,7 @@ async def test_a_finished_stage_is_not_sifted_again(tmp_path: Path) -> None:
     for path in folder_of(tmp_path, recipe).stage("balanced").path.iterdir():
         path.unlink()
 
-    def fails(given: Sifting) -> Iterator[Sifted]:
+    def fails(given: StageInput) -> Iterator[Sifted]:
         raise AssertionError("sifted again")
 
     idle = [dataclasses.replace(s, sift=fails) if s.name == "deduplicated" else s for s in CURATED]
@@ -186,7 +187,7 @@ async def test_a_cancelled_run_ends_its_thread(tmp_path: Path) -> None:
     begun, seen = asyncio.Event(), list[int]()
     loop = asyncio.get_running_loop()
 
-    def slow(given: Sifting) -> Iterator[Sifted]:
+    def slow(given: StageInput) -> Iterator[Sifted]:
         for number, line in enumerate(given.rows):
             loop.call_soon_threadsafe(begun.set)
             seen.append(number)
@@ -208,7 +209,7 @@ import asyncio, sys, time
 from pathlib import Path
 from support import toys
 from toolloom.pipeline.curation.duplicates import deduplicate
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Stage
 from toolloom.schemas import Sample
 def slow(given):

@@ -14,7 +14,7 @@ from support.finished_runs import published
 from toolloom.pipeline.dataset.card import card as made_card
 from toolloom.pipeline.dataset.card import cell, table
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.files import read_objects, record_line

@@ -30,7 +30,7 @@ from toolloom.pipeline.dataset.complexity import (
 )
 from toolloom.pipeline.dataset.configs import SAMPLES
 from toolloom.pipeline.dataset.demonstrations import demonstration
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.tables import Tables
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import JsonObject, NothingFound, StoreError, parse_recipe

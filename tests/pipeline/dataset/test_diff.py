@@ -11,9 +11,9 @@ from support import toys
 from toolloom.pipeline.dataset.configs import SAMPLES, samples_row
 from toolloom.pipeline.dataset.diff import Diff, compare, summed
 from toolloom.pipeline.dataset.publish import publish
+from toolloom.pipeline.growth import plan_regeneration
 from toolloom.pipeline.pages.screens.versions import diff_view, versions_view
-from toolloom.pipeline.regenerate import plan_regeneration
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import RunFolder

@@ -11,7 +11,7 @@ from support.finished_runs import finished_run, published
 
 from toolloom.pipeline.dataset.configs import SFT, chat_message, encoded, training_row
 from toolloom.pipeline.dataset.publish import Published, publish
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store import tables
 from toolloom.pipeline.store.tables import reads_back
 from toolloom.schemas import Ability, Message, PublishError, Sample

@@ -11,7 +11,7 @@ from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.report import Counts, StageCount, Summary, dollars
 from toolloom.pipeline.pages.screens.recipe import recipe_view
 from toolloom.pipeline.render.terminal import counts_view, rejected_view, summary_view
-from toolloom.pipeline.runner import run, run_recipe
+from toolloom.pipeline.run import run, run_recipe
 from toolloom.schemas import Reason, Usage, parse_recipe
 
 

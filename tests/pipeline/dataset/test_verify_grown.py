@@ -24,8 +24,8 @@ from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.unfolding.mould import Mould
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.dataset.verify_report import Kind
-from toolloom.pipeline.extend import plan_extension
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.growth import plan_extension
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.version import open_version
 from toolloom.pipeline.templates.mining.known import Known
 from toolloom.pipeline.templates.mining.mining import mine

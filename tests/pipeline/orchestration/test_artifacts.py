@@ -7,8 +7,8 @@ from pathlib import Path
 from support import toys
 
 from toolloom.pipeline.orchestration.artifacts import described, percent, summary
-from toolloom.pipeline.runner import Made, run_recipe
-from toolloom.pipeline.watch import StageFigures
+from toolloom.pipeline.progress import StageFigures
+from toolloom.pipeline.run import Made, run_recipe
 
 
 def figures(name: str, done: int, total: int | None, asks: bool = True) -> StageFigures:

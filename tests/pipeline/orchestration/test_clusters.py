@@ -10,9 +10,9 @@ import pytest
 from support import toys
 from support.local_cluster import Here
 
-from toolloom.pipeline.cluster.order import Done, Order
+from toolloom.pipeline.cluster import ShardJob, ShardResult
 from toolloom.pipeline.orchestration.clusters import work_without_secrets
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Context
 from toolloom.schemas import Brief, Outcome
 
@@ -20,7 +20,7 @@ KEY = "a-key-of-a-worker-0123456789"
 
 
 class Hiding(Here):
-    async def work(self, order: Order) -> Done:
+    async def work(self, order: ShardJob) -> ShardResult:
         return await work_without_secrets(order)
 
 

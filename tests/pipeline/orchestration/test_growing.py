@@ -7,16 +7,19 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support import prefect_loopback
 from support.prefect_loopback import KEY, Served, write_recipe
 from support.waiting import PATIENCE
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import Failure, improvise
-from toolloom.pipeline.orchestration.claims import Claim, read_claim, write_claim
+from toolloom.pipeline.orchestration.growth import Claim, read_claim, write_claim
+from toolloom.pipeline.store.locks import hold_dataset
 
 
 def accepted(served: Served, run: str) -> dict[str, Any]:
@@ -178,12 +181,12 @@ def test_an_endpoint_that_repeats_the_key_tells_nobody(served: Served, tmp_path:
 REVIVE = """
 import asyncio, sys
 from prefect.client.orchestration import get_client
-from toolloom.pipeline.orchestration import revival
+from toolloom.pipeline.orchestration import growth
 
 async def main():
-    revival.STARTING = 0.0
+    growth.STARTING = 0.0
     async with get_client() as client:
-        print(await revival.revive(client, sys.argv[1]))
+        print(await growth.revive(client, sys.argv[1]))
 
 asyncio.run(main())
 """
@@ -215,16 +218,59 @@ def test_killed_beside_its_work(served: Served, fake: FakeServer, tmp_path: Path
     assert read_claim(served.outputs, "beside") is None
 
 
+@pytest.mark.parametrize(("state", "attempt"), [("PENDING", 1), ("RUNNING", 0)])
 def test_a_killed_run_is_scheduled_again_only_once(
-    served: Served, fake: FakeServer, tmp_path: Path
+    served: Served, fake: FakeServer, tmp_path: Path, state: str, attempt: int
 ) -> None:
-    """The next run that finds its claim leaves it to begin, and does not call it killed again."""
-    server, recipe = served.server, write_recipe(tmp_path, fake, "once")
-    killed = server.run(served.id, state="PENDING", recipe=str(recipe))
-    write_claim(served.outputs, "once", Claim(flow_run=killed, name="the killed one", run=""))
+    """The next run that finds its claim leaves it to begin, and does not call it killed again: nor
+    if it has begun since, and not claimed the dataset yet."""
+    server, name = served.server, f"once-{state.lower()}"
+    recipe = write_recipe(tmp_path, fake, name)
+    killed = server.run(served.id, state=state, recipe=str(recipe))
+    claim = Claim(flow_run=killed, name="the killed one", run="", attempt=attempt)
+    write_claim(served.outputs, name, claim)
     next_one = accepted(served, served.grow(recipe))
     assert next_one["state"]["message"].startswith("“the killed one” was killed at its work")
-    assert server.flow_run(killed)["state_type"] == "PENDING"
+    assert server.flow_run(killed)["state_type"] == state
     revive_at_once(served)
-    assert accepted(served, killed)["state"]["message"].startswith("once/1.0.0: its first ")
-    assert served.versions("once") == ["1.0.0"]
+    assert accepted(served, killed)["state"]["message"].startswith(f"{name}/1.0.0: its first ")
+    assert served.versions(name) == ["1.0.0"]
+
+
+def at_its_work(served: Served, run: str) -> None:
+    """Wait until a flow run has begun, and has found its dataset held."""
+    prefect_loopback.look(lambda: served.server.flow_run(run)["state_name"] == "Running", "it runs")
+    time.sleep(3)
+
+
+def test_who_only_looks_keeps_no_run_from_its_work(
+    served: Served, fake: FakeServer, tmp_path: Path
+) -> None:
+    """A process that looks after killed runs holds the dataset for a moment, and claims nothing: it
+    is waited for."""
+    recipe = write_recipe(tmp_path, fake, "looked")
+    with hold_dataset(served.outputs, "looked", ""):
+        run = served.grow(recipe)
+        at_its_work(served, run)
+        assert served.server.flow_run(run)["state_name"] == "Running"
+    assert accepted(served, run)["state"]["message"].startswith("looked/1.0.0: its first ")
+
+
+def test_two_processes_of_one_flow_run_make_one_version(
+    served: Served, fake: FakeServer, tmp_path: Path
+) -> None:
+    """One that was slow to begin was begun again: the second waits for the first, and repeats how
+    it ended."""
+    recipe = write_recipe(tmp_path, fake, "doubled")
+    with hold_dataset(served.outputs, "doubled", ""):
+        run = served.grow(recipe)
+        claim = Claim(flow_run=run, name="the first process", attempt=1)
+        write_claim(served.outputs, "doubled", claim)
+        at_its_work(served, run)
+        ended = {"type": "COMPLETED", "name": "Completed", "message": "doubled/7.0.0"}
+        served.server.ask(f"flow_runs/{run}/set_state", state=ended, force=True)
+        (served.outputs / "datasets/doubled/growing.json").unlink()
+    another = accepted(served, served.grow(recipe))  # so that the second has had its time
+    assert another["state"]["message"].startswith("doubled/1.0.0: its first ")
+    assert accepted(served, run)["state"]["message"] == "doubled/7.0.0"
+    assert served.versions("doubled") == ["1.0.0"]

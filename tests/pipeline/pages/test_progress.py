@@ -9,13 +9,13 @@ from rich.console import Console
 from support import toys
 
 from toolloom.llm.shared import Stats
-from toolloom.pipeline import watch as watching
+from toolloom.pipeline import progress as watching
 from toolloom.pipeline.pages.progress import Screen, in_words, lasting
-from toolloom.pipeline.runner import Made, make_dataset
+from toolloom.pipeline.progress import Watch
+from toolloom.pipeline.run import Made, make_dataset
 from toolloom.pipeline.stage import Stage, planned
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.stage_files import Mark
-from toolloom.pipeline.watch import Watch
 from toolloom.schemas import Outcome, Reason
 
 COUNTED = (

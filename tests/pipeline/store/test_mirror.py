@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from toolloom.cli import app
 from toolloom.pipeline.dataset.verify import place_of, verify
-from toolloom.pipeline.runner import Made, make_dataset
+from toolloom.pipeline.run import Made, make_dataset
 from toolloom.pipeline.stage import Context
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store import outputs as mirrors
@@ -245,7 +245,7 @@ def test_a_store_that_fails_stops_the_run(
             store.drop(bucket)
         return await toys.ask_queries(query, context)
 
-    queries = toys.Stage("queries", "query", Query, Query, lose, draw=toys.draw_queries)
+    queries = toys.Stage("queries", "query", Query, Query, lose, feed=toys.feed_queries)
     stages = (toys.DOMAINS, queries, toys.TESTED)
     with pytest.raises(StoreError, match=rf"{url}/runs/.* cannot be written .*run the same"):
         asyncio.run(make_dataset(recipe, outputs=outputs, stages=stages))

@@ -11,7 +11,7 @@ from support import mined_dataset, toys
 from support.mined_dataset import HOTELS, NUMBER, ROOM, TABLE, TEXT, api
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.pipeline.stage import Context, Sifting
+from toolloom.pipeline.stage import Context, StageInput
 from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
 from toolloom.pipeline.templates.templates import draw_templates, make_template
 from toolloom.schemas import Api, JsonObject, Need, Outcome, Reason, Rejected, Split, Template
@@ -33,14 +33,14 @@ def find(city: str, hotel: str, number: int) -> JsonObject:
 
 def given(
     folder: Path, rows: Sequence[JsonObject], apis: Iterable[Api] = (), **fields: Any
-) -> Sifting:
+) -> StageInput:
     count, _ = write_lines(folder / "rows.jsonl", map(to_line, rows))
     offered, _ = write_lines(folder / "apis.jsonl", map(record_line, apis))
     recipe = toys.recipe(**{"expand": {}, **fields})
     known = {"apis": Rows(folder / "apis.jsonl", offered)}
     nothing = Rows(folder / "none.jsonl", 0)
     samples = Rows(folder / "rows.jsonl", count)
-    return Sifting(
+    return StageInput(
         recipe, "templates", samples, nothing, folder, lambda name: known.get(name, nothing)
     )
 

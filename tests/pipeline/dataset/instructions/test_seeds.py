@@ -4,7 +4,7 @@ from typing import Any
 from support import curation_rows, toys
 
 from toolloom.pipeline.dataset.instructions import seeds
-from toolloom.pipeline.stage import Sifting
+from toolloom.pipeline.stage import StageInput
 from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
 from toolloom.schemas import (
     API_SEARCH,
@@ -40,11 +40,11 @@ def user(text: str) -> JsonObject:
     return {"role": "user", "content": text}
 
 
-def given(folder: Path, rows: list[Sample], **fields: Any) -> Sifting:
+def given(folder: Path, rows: list[Sample], **fields: Any) -> StageInput:
     path = folder / "rows.jsonl"
     count, _ = write_lines(path, map(record_line, rows))
     recipe = toys.recipe(**fields)
-    return Sifting(recipe, "rewritten", Rows(path, count), Rows(path, 0), folder)
+    return StageInput(recipe, "rewritten", Rows(path, count), Rows(path, 0), folder)
 
 
 def test_a_seed_is_what_the_user_says_and_the_calls_that_succeed() -> None:

@@ -6,7 +6,7 @@ from support import toys
 
 from toolloom.pipeline.pages.rejections.controls import FILTERS, Controls
 from toolloom.pipeline.pages.rejections.inspection import Inspection, open_dataset
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 
 
 async def opened(outputs: Path) -> Inspection:

@@ -9,7 +9,7 @@ from support import toys
 
 from toolloom.pipeline.pages.rejections.judgements import Judgements
 from toolloom.pipeline.pages.rejections.table import Row
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.version import find_version, numbers
 from toolloom.schemas import StoreError
 

@@ -17,7 +17,7 @@ from toolloom.pipeline.pages.rejections.table import (
     rows_of,
     whole,
 )
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.version import Version, find_version, open_version
 from toolloom.schemas import Provenance, Reason, StoreError
 

@@ -4,7 +4,7 @@ import pytest
 from support import toys
 
 from toolloom.pipeline.pages.rejections.inspection import Inspection, newest_dataset, open_dataset
-from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.run import make_dataset
 from toolloom.schemas import NothingFound
 
 

@@ -1,4 +1,4 @@
-"""Foreman and workers on a real PostgreSQL and the scripted endpoint; the cluster is this process,
+"""Dispatcher and workers on a real PostgreSQL and the scripted endpoint; the cluster is this process,
 which hands orders over as bytes."""
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from support.waiting import until
 
 from toolloom.llm import FakeServer
 from toolloom.llm.cache import Cache
-from toolloom.llm.lease import Lease
-from toolloom.pipeline.cluster import worker
-from toolloom.pipeline.cluster.order import Done, Order, WorkerLost
-from toolloom.pipeline.runner import run
+from toolloom.llm.orders import end_orders
+from toolloom.pipeline.cluster import ShardJob, ShardResult, WorkerLost, work_shard
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stages import STAGES
 from toolloom.schemas import (
     BudgetReached,
@@ -49,10 +48,10 @@ async def test_a_lost_worker_costs_nothing_that_was_answered(
     """An order whose worker died, or that an engine runs once more, is given out anew."""
     lost: list[str] = []
 
-    async def fail(order: Order) -> None:
+    async def fail(order: ShardJob) -> None:
         if order.stage.name == "dialogues" and len(lost) < 2:
             lost.append(order.id)
-            await worker.work_shard(order)  # all that it asked is answered
+            await work_shard(order)  # all that it asked is answered
             if len(lost) == 1:
                 raise WorkerLost("killed")  # and the second time the engine runs it again
 
@@ -70,7 +69,7 @@ async def test_a_shard_that_kills_its_workers_ends_the_run(
 ) -> None:
     """After some workers the run stops and names the shard."""
 
-    async def fail(order: Order) -> None:
+    async def fail(order: ShardJob) -> None:
         raise WorkerLost("killed")
 
     there = Here(before=fail)
@@ -109,7 +108,7 @@ async def test_what_a_lost_worker_held_is_counted_when_the_budget_ends(
     """What was allotted to a dead worker counts as used, until what was used is counted."""
     lost: list[str] = []
 
-    async def fail(order: Order) -> None:
+    async def fail(order: ShardJob) -> None:
         if order.stage.name == "queries" and not lost:
             lost.append(order.id)
             raise WorkerLost("killed")
@@ -146,7 +145,7 @@ async def test_workers_with_other_code_are_refused(tmp_path: Path, postgres_url:
     """They would make other bytes."""
 
     class Old(Here):
-        async def work(self, order: Order) -> Done:
+        async def work(self, order: ShardJob) -> ShardResult:
             return await super().work(dataclasses.replace(order, code="older"))
 
     async with FakeServer() as server:
@@ -161,16 +160,16 @@ async def test_workers_end_when_the_run_has_another_driver(
     """A driver that died leaves workers behind: they stop before the next one counts and begins."""
     ended: list[str] = []
 
-    async def overtake(order: Order) -> None:
-        working = asyncio.create_task(worker.work_shard(order))
+    async def overtake(order: ShardJob) -> None:
+        working = asyncio.create_task(work_shard(order))
         await until(lambda: server.busy)
         cache = Cache(postgres_url)
-        assert await Lease(cache, order.run, "another").take()
+        assert await end_orders(cache, order.run)
         try:
             await working
         except ClusterError as error:
             ended.append(str(error))
-        assert not await Lease(cache, order.run, "another").take()
+        assert not await end_orders(cache, order.run)
         await cache.close()
         raise EndpointDown("overtaken")  # which ends the run
 

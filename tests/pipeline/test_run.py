@@ -14,8 +14,15 @@ import pytest
 from support import toys, waiting
 
 from toolloom.pipeline.dataset.report import Tally
-from toolloom.pipeline.job import legs, shards_in_flight
-from toolloom.pipeline.runner import preview, preview_recipe, run, run_recipe, shrunk
+from toolloom.pipeline.run import (
+    preview,
+    preview_recipe,
+    run,
+    run_recipe,
+    segments,
+    shards_in_flight,
+    shrunk,
+)
 from toolloom.pipeline.shard import together
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.run import RunFolder
@@ -68,7 +75,7 @@ async def test_a_finished_run_works_on_nothing(tmp_path: Path) -> None:
     first = await run(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
     (tmp_path / "cache.sqlite").unlink(missing_ok=True)
     idle = [
-        change(stage, work=None, draw=stage.draw and (lambda *_: 1 / 0)) for stage in toys.STAGES
+        change(stage, work=None, feed=stage.feed and (lambda *_: 1 / 0)) for stage in toys.STAGES
     ]
     again = await run(toys.recipe(), outputs=tmp_path, stages=idle)
     assert again.counts == first.counts
@@ -105,7 +112,7 @@ async def test_shards_in_memory_are_bounded(tmp_path: Path) -> None:
     """The draw is never far ahead of the work."""
     drawn, done, ahead = 0, 0, []
 
-    def draw(recipe: Any, records: Any) -> Any:
+    def draw(given: Any) -> Any:
         nonlocal drawn
         for number in range(400):
             drawn += 1
@@ -118,7 +125,7 @@ async def test_shards_in_memory_are_bounded(tmp_path: Path) -> None:
         ahead.append(drawn - done)
         return Outcome((query,))
 
-    stage = Stage("queries", "query", Query, Query, work, draw=draw)
+    stage = Stage("queries", "query", Query, Query, work, feed=draw)
     recipe = toys.recipe(model={"concurrency": 4})
     await run(recipe, outputs=tmp_path, stages=[stage])
     assert max(ahead) <= shards_in_flight(recipe, [stage]) * recipe.shard_size == 12
@@ -168,7 +175,7 @@ async def test_what_fails_is_what_is_told(tmp_path: Path, turns: int) -> None:
             Query,
             Query,
             prepare,
-            draw=lambda recipe, records: map(toys.query, range(4)),
+            feed=lambda given: map(toys.query, range(4)),
         ),
         Stage("tested", "tester", Query, Query, fail),
     ]
@@ -176,12 +183,12 @@ async def test_what_fails_is_what_is_told(tmp_path: Path, turns: int) -> None:
         await run(toys.recipe(), outputs=tmp_path, stages=stages)
 
 
-def test_legs_end_where_a_stage_needs_everything() -> None:
-    """A leg begins at a draw, after a stage that settles, and after a finished one."""
+def test_segments_end_where_a_stage_needs_everything() -> None:
+    """A segment begins where a stage feeds itself, after a stage that settles, and after a finished one."""
 
     def names(finished: Sequence[str]) -> list[list[str]]:
-        found = legs(toys.STAGES, lambda stage: stage.name in finished)
-        return [[stage.name for stage in leg] for leg in found]
+        found = segments(toys.STAGES, lambda stage: stage.name in finished)
+        return [[stage.name for stage in segment] for segment in found]
 
     assert names([]) == [["domains"], ["queries", "tested"]]
     assert names(["domains", "queries"]) == [["tested"]]
@@ -258,7 +265,7 @@ async def test_the_first_error_ends_the_other_jobs() -> None:
 
 async def test_nothing_to_draw_is_an_empty_run(tmp_path: Path) -> None:
     """A stage without input is finished, with no rows."""
-    stages = [change(toys.QUERIES, draw=lambda recipe, records: iter(())), toys.TESTED]
+    stages = [change(toys.QUERIES, feed=lambda given: iter(())), toys.TESTED]
     summary = await run(toys.recipe(), outputs=tmp_path, stages=stages)
     assert [(s.accepted, s.finished) for s in summary.counts.stages] == [(0, True), (0, True)]
 
@@ -326,7 +333,7 @@ import asyncio, sys
 from pathlib import Path
 from support import toys
 from support import waiting
-from toolloom.pipeline.runner import run
+from toolloom.pipeline.run import run
 toys.DELAY = 0.05
 async def note(stage, shard, work):
     with open(sys.argv[2], "a") as log:

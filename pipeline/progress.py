@@ -1,4 +1,4 @@
-"""How far a run is, in figures; those who show it are in progress.py."""
+"""How far a run is, in figures; those who show it are in pages/progress.py."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StageFigures:
     expects: Callable[[int], int | None]
     asks: bool = True  # a model
     beside: bool = False  # what it makes stands beside the rows
-    gathers: bool = False  # how much it makes of them is known when it has
+    feeds: bool = False  # how many records enter it is known when all have
     done: int = 0
     accepted: int = 0
     rejected: int = 0
@@ -46,7 +46,7 @@ class StageFigures:
         coming = before.coming() if before else 0
         self.total = None if coming is None else self.expects(coming)
         known = before is None or before.finished or self.expects(0) == self.expects(1)
-        self.sure = known and not self.gathers
+        self.sure = known and not self.feeds
         if self.total is not None:
             self.total = max(self.total, self.done)
 
@@ -123,7 +123,7 @@ class Watch:
         self._run, self._priced = recipe.run_id, bool(recipe.prices)
         self.stages = {
             s.name: StageFigures(
-                s.name, _expecting(s, recipe), bool(s.agent), s.beside, s.gather is not None
+                s.name, _expecting(s, recipe), bool(s.agent), s.beside, s.beside and bool(s.feed)
             )
             for s in stages
         }
@@ -226,7 +226,7 @@ class Watch:
 def _expecting(stage: Stage, recipe: Recipe) -> Callable[[int], int | None]:
     """How many records enter a stage, from how many the stage before accepted."""
     if stage.expects is None:
-        return lambda coming: None if stage.draws else coming
+        return lambda coming: None if stage.feed else coming
     return lambda coming: stage.expects(recipe, coming) if stage.expects else None
 
 

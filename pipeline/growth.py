@@ -1,0 +1,599 @@
+"""What begins with a version: one split of it made anew or grown, and what is added to it.
+
+The plans of such runs are recipes: `plan_regeneration`, `plan_growth`, `plan_extension`. What such
+a run begins with is a `Start`: the version's records are put into the run's folder as finished
+stages, so that nothing is asked or paid for again, and beside them are
+
+    <run>/known.jsonl    published rows that stay, which no new row may repeat
+    <run>/needs.jsonl    the needs that are tried again, of a split made anew
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from pydantic import ValidationError
+
+from toolloom.llm.cache import address
+from toolloom.pipeline.curation.rows import instruction
+from toolloom.pipeline.dataset.contents import TRIED_AGAIN
+from toolloom.pipeline.dataset.publish import came_to_nothing
+from toolloom.pipeline.dataset.tallies import need_of
+from toolloom.pipeline.stage import Stage, StageInput
+from toolloom.pipeline.store.files import read_records, record_line, to_line, write_lines
+from toolloom.pipeline.store.locks import hold_dataset
+from toolloom.pipeline.store.run import QUERIES, RunFolder, begun_with
+from toolloom.pipeline.store.version import PARTS, Version, find_version, latest, open_version
+from toolloom.schemas import (
+    Api,
+    ExpansionPlan,
+    Extension,
+    Instruction,
+    JsonObject,
+    Need,
+    NothingFound,
+    PublishError,
+    Recipe,
+    RecipeError,
+    Record,
+    Regeneration,
+    RewritePlan,
+    Sample,
+    Seed,
+    Split,
+    SplitPlan,
+    StoreError,
+    Usage,
+    parse_recipe,
+)
+from toolloom.schemas.recipe import public_recipe
+
+Plan = TypeVar("Plan", ExpansionPlan, RewritePlan)
+Lines: TypeAlias = Callable[[], Iterable[bytes]]
+"""Lines of a file, made when they are written."""
+
+_ROW = re.compile(r"-x\d{6,}$")  # ends the id of a row of a template
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a run begins with that builds on a version; none for a dataset that begins with nothing.
+
+    A version never changes, so whoever goes on after a kill writes the same.
+    """
+
+    version: Version | None
+    stages: tuple[Stage, ...]  # those that the run has
+    given: Mapping[str, Lines]  # what the version has of stages, by their name
+    known: Lines | None = None
+    needs: Lines | None = None
+    filled: frozenset[str] = frozenset()  # of `given`, those whose records the run's rows come of
+
+    def write(self, folder: RunFolder) -> None:
+        """Write it, as far as it is not there; the run is held."""
+        for stage in self.stages:
+            lines, files = self.given.get(stage.name), folder.stage(stage.name)
+            if lines and files.mark is None:
+                files.write_shard(0, lines(), (), Usage())
+                files.finish(1)
+        for name, lines in (("known.jsonl", self.known), ("needs.jsonl", self.needs)):
+            if lines and not (folder.path / name).exists():
+                write_lines(folder.path / name, lines())
+
+
+def begin(
+    recipe: Recipe, outputs: Path, folder: RunFolder, stages: Sequence[Stage]
+) -> Start | None:
+    """What a run begins with; None for one that builds on no version.
+
+    Raises NothingFound and PublishError for a version that is not there, or is another one.
+    """
+    if wanted := recipe.regenerate:
+        advice = "Regenerate the split from the version that is there."
+        version = _version(outputs, wanted, advice)
+        return _begin_split(version, wanted, recipe.seed, folder, stages)
+    if recipe.extend is None:
+        return None
+    advice = "Add to the version that is there."
+    return _begin_adding(
+        _version(outputs, recipe.extend, advice) if recipe.extend.version else None, recipe, stages
+    )
+
+
+def _version(outputs: Path, wanted: Regeneration | Extension, advice: str) -> Version:
+    version = find_version(outputs, wanted.version)
+    if version.manifest["content"] != wanted.content:
+        raise PublishError(
+            f"{version.path}: is not the version that the recipe was made for: its content "
+            f"is another. {advice}"
+        )
+    return version
+
+
+def _begin_split(
+    version: Version, wanted: Regeneration, seed: int, folder: RunFolder, stages: Sequence[Stage]
+) -> Start:
+    """The version's APIs, so that only the queries of the split are drawn and paid for."""
+    path = folder.path / "needs.jsonl"
+
+    def again(stage: Stage) -> Stage:
+        number = sum(1 for _ in fallen(version, wanted.split))
+        return dataclasses.replace(
+            stage, feed=lambda given: read_records(path, Need), expects=lambda *_: number
+        )
+
+    before = set(begun_with(True, [stage.name for stage in stages]))
+    return Start(
+        version,
+        tuple(
+            again(stage) if wanted.only_rejected and stage.name == QUERIES else stage
+            for stage in stages
+        ),
+        {
+            stage.name: (lambda: _apis(version)) if stage.writes is Api else tuple
+            for stage in stages
+            if stage.name in before
+        },
+        known=lambda: _staying(version, wanted),
+        needs=(lambda: _needs(version, wanted.split, seed)) if wanted.only_rejected else tuple,
+    )
+
+
+def _begin_adding(version: Version | None, recipe: Recipe, stages: Sequence[Stage]) -> Start:
+    """The version's APIs and samples, so that only stages run whose records stand beside them."""
+    adding = [_fresh(stage, version) for stage in stages if stage.beside]
+    if not adding:
+        raise RecipeError("extend: there is nothing to add without `expand` or `rewrite`.")
+    before = stages[: [stage.beside for stage in stages].index(True)]
+    last = {stage.writes: stage for stage in before}  # that makes APIs, and samples
+    filled = [last[kind] for kind in (Api, Sample) if kind in last]
+    lines: dict[type[Record], Lines] = {
+        Api: lambda: _apis(version) if version else (),
+        Sample: lambda: _samples(version, recipe) if version else (),
+    }
+    return Start(
+        version,
+        (*filled, *adding),
+        {stage.name: lines[stage.writes] for stage in filled},
+        known=(lambda: _rows_of_templates(version)) if recipe.expand else None,
+        filled=frozenset(stage.name for stage in filled),
+    )
+
+
+def _fresh(stage: Stage, version: Version | None) -> Stage:
+    """The stage without the requests that the version has instructions of."""
+    feed = stage.feed
+    if stage.writes is not Instruction or feed is None or version is None:
+        return stage
+
+    def feed_new(given: StageInput) -> Iterator[Record]:
+        known = {row["sample"] for row in rows_of(version, "instructions")}
+        for seed in feed(given):
+            if not (isinstance(seed, Seed) and seed.id in known):
+                yield seed
+
+    return dataclasses.replace(stage, feed=feed_new)
+
+
+def _apis(version: Version) -> Iterator[bytes]:
+    for row in rows_of(version, "apis"):
+        yield to_line(version.parsed(row, "record"))
+
+
+def _samples(version: Version, recipe: Recipe) -> Iterator[bytes]:
+    """All samples. Rows of templates make no templates, and are rewritten if that is wanted."""
+    rewrite = recipe.rewrite
+    rows_too = recipe.expand is None and rewrite is not None and rewrite.expanded
+    for row in rows_of(version, "samples"):
+        if rows_too or not is_expanded(version, row):
+            yield to_line({key: version.parsed(row, key) for key in PARTS})
+
+
+def _rows_of_templates(version: Version | None) -> Iterator[bytes]:
+    """Rows that the version has of templates, which none may repeat."""
+    for row in rows_of(version, "samples") if version else ():
+        if version and is_expanded(version, row):
+            yield known_line(version, row)
+
+
+def _staying(version: Version, wanted: Regeneration) -> Iterator[bytes]:
+    """The rows that stay: of the other splits, and of this one if it keeps its own."""
+    stays = wanted.only_rejected or wanted.keep
+    for split in version.splits("samples"):
+        if split == wanted.split and not stays:
+            continue
+        for row in version.rows("samples", split):
+            yield known_line(version, row)
+
+
+def _needs(version: Version, split: str, seed: int) -> Iterator[bytes]:
+    """The needs that are tried again, under new ids: other ids have other answers."""
+    begin = f"{split}-{seed}-"
+    rows = (row for c in ("samples", "rejected") for row in version.rows(c, split))
+    taken = [row["id"].removeprefix(begin) for row in rows if row["id"].startswith(begin)]
+    first = 1 + max((int(number) for number in taken if number.isdigit()), default=-1)
+    for number, need in enumerate(fallen(version, split), first):
+        yield record_line(_again(need, f"{begin}{number:06d}", version))
+
+
+def rows_of(version: Version, config: str) -> Iterator[JsonObject]:
+    """The rows of a config, whatever their split."""
+    for split in version.splits(config):
+        yield from version.rows(config, split)
+
+
+def is_expanded(version: Version, row: JsonObject) -> bool:
+    """Whether a row of `samples` is one of a template."""
+    if not _ROW.search(row["id"]):
+        return False
+    return any(share["stage"] == "expanded" for share in version.parsed(row, "provenance"))
+
+
+def known_line(version: Version, row: JsonObject) -> bytes:
+    """A row of `samples` as the stages that compare rows know it."""
+    dialogue = version.parsed(row, "dialogue")
+    query = dialogue["query"]
+    names = ("api", "arguments", "references")
+    intent = [{name: one[name] for name in names} for one in query["intent"]]
+    told = {name: query[name] for name in ("id", "ability", "scenario")}
+    return to_line({**told, "text": instruction({"dialogue": dialogue}), "intent": intent})
+
+
+def fallen(version: Version, split: str) -> Iterator[JsonObject]:
+    """The needs of a split that fell on their way to a sample; not those sorted out after."""
+    for row in version.rows("rejected", split):
+        if row["stage"] in TRIED_AGAIN:
+            yield need_of(version.parsed(row, "record"))
+
+
+def _again(need: JsonObject, name: str, version: Version) -> Need:
+    fields = {key: need[key] for key in Need.model_fields if key in need}
+    try:
+        return Need.model_validate({**fields, "id": name})
+    except ValueError as error:
+        raise StoreError(
+            f"{version.path}: a rejected record, {need.get('id')}, holds no query that this "
+            f"version of toolloom reads ({str(error).splitlines()[0]})."
+        ) from error
+
+
+def plan_regeneration(
+    outputs: Path,
+    dataset: str,
+    split: str,
+    *,
+    version: str | None = None,
+    seed: int | None = None,
+    recipe: Recipe | None = None,
+    only_rejected: bool = False,
+    keep: bool = False,
+) -> Recipe:
+    """The recipe that makes a split of a version anew: of the run that made it, or `recipe`.
+
+    The version's APIs and its plan of splits stay, whatever the recipe says. Without `version` it
+    is the latest one, without `seed` the one after that of the run that made the split. With
+    `only_rejected` or `keep` the split keeps its rows; with `keep` new queries are drawn, without
+    `seed` with the first one that was not used for the split and did not come to nothing. Raises
+    NothingFound for a dataset, version or split that is not there, and if nothing was rejected.
+    """
+    if only_rejected and keep:
+        raise RecipeError("`--only-rejected` and `--keep` exclude each other: choose one.")
+    found = find_version(outputs, dataset)
+    if version:
+        found = find_version(outputs, f"{found.name}/{version.rpartition('/')[2]}")
+    _check(found, outputs, split)
+    if only_rejected and not any(True for _ in fallen(found, split)):
+        raise NothingFound(
+            f"{found.label}: no query of {split} was rejected, so there is none to try again. "
+            "Without --only-rejected the whole split is made anew."
+        )
+    if keep:
+        return _growth(outputs, found, Split(split), recipe, seed)
+    made = _maker(found, split)
+    wanted = _wanted(found, Split(split)).model_copy(update={"only_rejected": only_rejected})
+    base = recipe or _published(made if only_rejected else _source(found, split), found)
+    planned = _planned(base, found, wanted, made["seed"] + 1 if seed is None else seed)
+    return planned if only_rejected else _carried_out(planned, found) or planned
+
+
+def plan_growth(outputs: Path, recipe: Recipe, split: str = "train") -> Recipe:
+    """The recipe of the run that makes a recipe's dataset larger by new queries of a split.
+
+    As long as there is no version that is the whole run of the recipe. Then it keeps all that the
+    latest version has, its APIs and its plan of splits, and draws the split's part of the recipe's
+    queries with the next seed. Only what is on the disk decides, so that a growth that was stopped
+    is planned again and goes on; one that accepted nothing gives way to the next seed. Raises
+    NothingFound if the version lacks the split, and StoreError if it cannot be read.
+    """
+    if split not in set(Split):
+        raise NothingFound(f"There is no split {split!r}. There are: {', '.join(Split)}.")
+    folder = outputs / "datasets" / recipe.name
+    if found := latest(folder):
+        _check(found, outputs, split)
+        return _growth(outputs, found, Split(split), recipe, None)
+    if older := sorted(folder.glob("v*/manifest.json")):
+        raise StoreError(
+            f"{older[-1].parent}: was made by an older toolloom, which had other numbers for "
+            "versions. Publish its run again, or grow a dataset of another `name`."
+        )
+    whole = recipe.model_copy(update={"regenerate": None, "extend": None})
+    return _fruitful(outputs, lambda seed: whole.model_copy(update={"seed": seed}), whole.seed)
+
+
+def _growth(
+    outputs: Path, version: Version, split: Split, recipe: Recipe | None, seed: int | None
+) -> Recipe:
+    """The plan that keeps a split and draws more queries for it. Raises RecipeError for a seed
+    that its queries were drawn with."""
+    base = recipe or _published(_source(version, split), version)
+    wanted = _wanted(version, split).model_copy(update={"keep": True})
+    if seed is None:
+        first = 1 + max(run["seed"] for run in _runs(version, split))
+        return _fruitful(outputs, lambda n: _planned(base, version, wanted, n), first)
+    planned = _planned(base, version, wanted, seed)
+    if done := _carried_out(planned, version):
+        return done
+    drawn = [run["seed"] for run in _runs(version, split) if not run["recipe"].get("extend")]
+    if seed in drawn:
+        raise RecipeError(
+            f"seed {seed}: queries of {split} in {version.label} were drawn with it already, and "
+            f"would be the same ones. Take another, such as {1 + max(drawn)}."
+        )
+    return planned
+
+
+def _fruitful(outputs: Path, plan: Callable[[int], Recipe], first: int) -> Recipe:
+    """The first plan, by its seed, whose run did not end with nothing accepted."""
+    plans = map(plan, count(first))
+    return next(p for p in plans if not came_to_nothing(RunFolder(outputs / "runs" / p.run_id)))
+
+
+def _wanted(version: Version, split: Split) -> Regeneration:
+    return Regeneration(version=version.label, content=version.manifest["content"], split=split)
+
+
+def _planned(base: Recipe, version: Version, wanted: Regeneration, seed: int) -> Recipe:
+    """A recipe, made to fit the version whose split it is for."""
+    plan = _plan_of(version)
+    changes = {
+        "name": version.name,
+        "seed": seed,
+        "splits": plan,
+        "regenerate": wanted,
+        "extend": None,
+        "expand": None if wanted.only_rejected else _for_split(base.expand, plan, wanted.split),
+        # Seeds of its own belong to no split that is made anew.
+        "rewrite": base.rewrite and base.rewrite.model_copy(update={"seeds": ()}),
+    }
+    return base.model_copy(update=changes)
+
+
+def _for_split(expand: ExpansionPlan | None, plan: SplitPlan, split: Split) -> ExpansionPlan | None:
+    """How the templates of one split are expanded, if they are: into its part of the rows."""
+    if expand is None or split not in expand.splits:
+        return None
+    whole = sum(map(plan.weight, expand.splits))
+    rows = round(expand.rows * plan.weight(split) / whole) if whole else expand.rows
+    return expand.model_copy(update={"splits": (split,), "rows": max(1, rows)})
+
+
+def _published(run: JsonObject, version: Version) -> Recipe:
+    """The recipe that a manifest tells of a run."""
+    return parse_recipe(run["recipe"], f"{version.path / 'manifest.json'}: the recipe")
+
+
+def _runs(version: Version, split: str) -> list[JsonObject]:
+    """What the manifest tells of the runs that a split has rows of. Raises StoreError."""
+    try:
+        names = version.told("splits")[split]["runs"]
+        runs: list[JsonObject] = [version.told("runs")[name] for name in names]
+        sound = all(isinstance(r["seed"], int) and isinstance(r["recipe"], dict) for r in runs)
+    except (LookupError, TypeError):
+        sound = False
+    if not sound or not runs:
+        raise _damaged(version, f"the runs of {split}")
+    return runs
+
+
+def _plan_of(version: Version) -> SplitPlan:
+    try:
+        return SplitPlan.model_validate(version.told("plan"))
+    except ValidationError as error:
+        raise _damaged(version, "its plan of splits") from error
+
+
+def _damaged(version: Version, what: str) -> StoreError:
+    where = version.path / "manifest.json"
+    return StoreError(f"{where}: is damaged (it does not tell {what}).")
+
+
+def _maker(version: Version, split: str) -> JsonObject:
+    """What the manifest tells of the run that made a split, and did not just add to it.
+
+    The last one of a split that was grown. A dataset that began with nothing was added to by all
+    its runs.
+    """
+    runs = _runs(version, split)
+    made = [run for run in runs if not run["recipe"].get("extend")]
+    return (made or runs)[-1]
+
+
+def _source(version: Version, split: str) -> JsonObject:
+    """The last run that drew queries for a split: one that tries again expands no templates."""
+    drew = [run for run in _runs(version, split) if not _tries_again(run["recipe"])]
+    made = [run for run in drew if not run["recipe"].get("extend")]
+    return made[-1] if made else _maker(version, split)
+
+
+def _tries_again(recipe: JsonObject) -> bool:
+    wanted = recipe.get("regenerate")
+    return isinstance(wanted, dict) and bool(wanted.get("only_rejected"))
+
+
+def _carried_out(planned: Recipe, version: Version) -> Recipe | None:
+    """The plan that made this version, if it is this one with the version it began with.
+
+    With a seed of one's own the same command names the same plan, also when it is carried out.
+    """
+    assert planned.regenerate
+    split = planned.regenerate.split
+    run = _maker(version, split)
+    extended = version.manifest.get("extended")
+    grown = str(extended.get("run")) if isinstance(extended, dict) else None
+    newest = version.told("runs").get(grown)
+    if run is not newest and version.manifest.get("regenerated") != split:
+        return None
+    made = _published(run, version)
+    if (before := made.regenerate) is None:
+        return None
+    parent = version.path.parent / before.version.rpartition("/")[2]
+    if not (parent / "manifest.json").is_file() or _content(parent) != before.content:
+        return None  # it could not be shown
+    same = planned.model_copy(update={"regenerate": before})
+    place = {"version": before.version, "content": before.content}
+    if planned.regenerate.model_copy(update=place) != before:
+        return None  # it kept rows that are to go, or the other way round
+    return same if public_recipe(same) == public_recipe(made) else None
+
+
+def _content(path: Path) -> str:
+    return str(open_version(path).manifest["content"])
+
+
+def _check(version: Version, outputs: Path, split: str) -> None:
+    if not isinstance(version.told("splits"), dict):
+        raise _damaged(version, "its splits")
+    splits = [name for name in version.told("splits") if name in set(Split)]
+    if split not in splits:
+        advice = f"There are: {', '.join(splits)}."
+        if split in set(Split):
+            advice += " Its run drew no queries for it: run the recipe with more of them, or with "
+            advice += "APIs of more tools and categories."
+        raise NothingFound(f"{version.label} has no split {split!r}. {advice}")
+    check_home(version, outputs)
+
+
+def check_home(version: Version, outputs: Path) -> None:
+    """Raises PublishError for a version that is not where its next one will be."""
+    home = outputs / "datasets" / version.name
+    if version.path.resolve().parent != home.resolve():
+        raise PublishError(
+            f"{version.path}: is not in {home}, where its next version would be. Copy it there, "
+            "or name the folder of outputs it is in with --outputs."
+        )
+
+
+def hold_version(
+    outputs: Path, dataset: str, cache: str | None = None
+) -> AbstractContextManager[None]:
+    """Hold a dataset, as people name it, while a version of it is added to.
+
+    One that has no version yet is not held: there is nothing to begin with. Raises PublishError
+    for a version that is not at home in `outputs`, and Busy.
+    """
+    try:
+        found = find_version(outputs, dataset)
+    except NothingFound:
+        return nullcontext()
+    check_home(found, outputs)  # before its name, which may be a stranger's, is used in a path
+    return hold_dataset(outputs, found.name, address(outputs, cache))
+
+
+def parsed_plan(kind: type[Plan], fields: JsonObject, where: str = "plan.") -> Plan:
+    """What is to be added, with the defaults of what is not said.
+
+    Raises RecipeError, which names the first field that does not fit, after `where`.
+    """
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "".join(str(part) for part in first["loc"][:1])
+        said = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            said = f"unknown field; known here: {', '.join(sorted(kind.model_fields))}."
+        raise RecipeError(f"{where if name else where.rstrip('.')}{name}: {said}") from error
+
+
+def plan_extension(
+    outputs: Path,
+    dataset: str,
+    *,
+    expand: ExpansionPlan | None = None,
+    rewrite: RewritePlan | None = None,
+    version: str | None = None,
+    seed: int | None = None,
+    recipe: Recipe | None = None,
+) -> Recipe:
+    """The recipe that adds to a version: of the run that made it, or `recipe`.
+
+    The version's plan of splits stays, whatever the recipe says. Without `version` it is the
+    latest one. A dataset that is not there begins with nothing, if seeds of its own are rewritten.
+    If the same was added already the plan is the one that did it, so that it is not added twice.
+    Raises NothingFound for a dataset or version that is not there.
+    """
+    wanted: JsonObject = {"expand": expand, "rewrite": rewrite, "regenerate": None}
+    found = _extended(outputs, dataset, version, rewrite)
+    if found is None:
+        begun = parse_recipe({"name": dataset}, f"a new dataset {dataset!r}")
+        changes = {**wanted, "name": begun.name, "extend": Extension()}
+        again = {} if seed is None else {"seed": seed}
+        return (recipe or begun).model_copy(update={**changes, **again})
+    check_home(found, outputs)
+    last = next(iter(found.told("runs").values()))
+    base = recipe or parse_recipe(last["recipe"], f"{found.path / 'manifest.json'}: the recipe")
+    changes = {
+        **wanted,
+        "name": found.name,
+        "seed": base.seed if seed is None else seed,
+        "splits": SplitPlan.model_validate(found.told("plan")),
+        "extend": Extension(version=found.label, content=found.manifest["content"]),
+    }
+    planned = base.model_copy(update=changes)
+    return _added_before(planned, found) or planned
+
+
+def _extended(
+    outputs: Path, dataset: str, version: str | None, rewrite: RewritePlan | None
+) -> Version | None:
+    """The version to add to; None for a dataset that begins with the seeds of a rewrite."""
+    try:
+        found = find_version(outputs, dataset)
+    except NothingFound:
+        if version or not (rewrite and rewrite.seeds) or "/" in dataset:
+            raise
+        return None
+    if version:
+        return find_version(outputs, f"{found.name}/{version.rpartition('/')[2]}")
+    return found
+
+
+def _added_before(planned: Recipe, version: Version) -> Recipe | None:
+    """The plan that made this version or one that it adds to, if it is this one."""
+    for run in version.told("runs").values():
+        made = run["recipe"]
+        if not made.get("extend"):
+            return None
+        before = Extension.model_validate(made["extend"])
+        same = planned.model_copy(update={"extend": before})
+        if public_recipe(same) == made:
+            return same if _is_there(before, version) else None
+    return None
+
+
+def _is_there(wanted: Extension, version: Version) -> bool:
+    """Whether the version that an extension began with can be read: without it nothing is shown."""
+    if not wanted.version:
+        return True
+    try:
+        before = find_version(version.path.parent.parent.parent, wanted.version)
+    except NothingFound:
+        return False
+    return bool(before.manifest["content"] == wanted.content)

@@ -1,0 +1,541 @@
+"""Runs a recipe: all that is not finished yet, then the published version; and previews.
+
+Stages are taken in segments. A segment begins where a stage needs all of what came before it (it
+feeds itself, or the stage before it settled) and reaches as far as records stream: a shard goes
+through the segment's stages without waiting for other shards, and a record without waiting for
+others of its shard. A stage that sifts is a segment of its own, and all its rows are one shard.
+What stands beside the rows ends a segment, as the next stage reads what came before it. With a
+cluster a shard goes through the stages of a segment one after the other, each on any worker. A
+stage's input always comes off the disk or as if it did, so that a run that went on after a kill
+sees what an unbroken one sees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from threading import Event
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from toolloom.llm import Gateway
+from toolloom.llm.cache import address
+from toolloom.llm.log import WORK, Work
+from toolloom.llm.shared import Stats
+from toolloom.pipeline.cluster import Dispatcher, Engine, dispatcher
+from toolloom.pipeline.cluster import check as check_for_cluster
+from toolloom.pipeline.dataset.publish import Published, publish
+from toolloom.pipeline.dataset.report import Summary, summarise
+from toolloom.pipeline.dataset.unfolding import expanded
+from toolloom.pipeline.growth import begin
+from toolloom.pipeline.shard import Part, together, work_on
+from toolloom.pipeline.stage import (
+    Context,
+    Sifted,
+    Stage,
+    StageInput,
+    check,
+    main_before,
+    nothing_of,
+    planned,
+    planned_stage,
+)
+from toolloom.pipeline.store.files import Rows, Stopped
+from toolloom.pipeline.store.outputs import opened
+from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.stage_files import Mark, StageFolder, StageMark, batches
+from toolloom.schemas import (
+    Granularity,
+    Instruction,
+    Outcome,
+    Recipe,
+    Record,
+    Rejected,
+    Sample,
+    Usage,
+    load_recipe,
+)
+
+T = TypeVar("T")
+
+# A flow's parameters are JSON, because servers keep them; what a caller in the same process adds
+# travels beside them. Not in flows.py: Prefect pickles what it serves, with its globals.
+PROGRESS: ContextVar[Progress | None] = ContextVar("PROGRESS", default=None)
+STAGES: ContextVar[Sequence[Stage] | None] = ContextVar("STAGES", default=None)
+CACHE: ContextVar[str | None] = ContextVar("CACHE", default=None)  # its URL may hold a password
+
+RunShard: TypeAlias = Callable[[str, int, Callable[[], Awaitable[Mark]]], Awaitable[Mark]]
+"""Called with a stage's name, a shard's number and the work; awaits the work and returns it."""
+
+
+class Progress(Protocol):
+    """Told of what happens in a run, while it happens."""
+
+    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None:
+        """The run begins."""
+
+    def opened(self, stats: Stats) -> None:
+        """The gateway's counters, live."""
+
+    def worked(self, stage: str, outcome: Outcome) -> None:
+        """A record's outcome, before its shard is on the disk."""
+
+    def returned(self, stage: str, entered: int, mark: Mark) -> None:
+        """A shard that so many records entered, from another machine: the outcomes of all."""
+
+    def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None:
+        """A shard of so many records is finished; not `fresh` if an earlier process did it."""
+
+    def stage_done(self, stage: str, mark: Mark) -> None:
+        """A stage is complete; its mark counts what settling moved."""
+
+
+class Silent:
+    """Progress nobody looks at."""
+
+    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None: ...
+    def opened(self, stats: Stats) -> None: ...
+    def worked(self, stage: str, outcome: Outcome) -> None: ...
+    def returned(self, stage: str, entered: int, mark: Mark) -> None: ...
+    def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None: ...
+    def stage_done(self, stage: str, mark: Mark) -> None: ...
+
+
+async def directly(stage: str, shard: int, work: Callable[[], Awaitable[Mark]]) -> Mark:
+    """The `run_shard` that adds nothing."""
+    return await work()
+
+
+async def run(
+    recipe: Recipe,
+    *,
+    outputs: Path = Path("outputs"),
+    stages: Sequence[Stage] | None = None,
+    run_shard: RunShard = directly,
+    progress: Progress | None = None,
+    cache: str | None = None,
+    engine: Engine | None = None,
+) -> Summary:
+    """Run what is not finished yet and sum up the whole.
+
+    Raises RecipeError at the start if something a stage will need is missing, and EndpointError
+    when an endpoint cannot serve the run: what is finished stays, and the same call goes on.
+    A run that is finished opens no gateway. One that makes a split of a version anew begins with
+    that version's APIs, and one that adds to it with its samples too. `cache`: the response
+    cache, if it is not that of `outputs`: a path or a SQLAlchemy URL. `engine`: opens the cluster
+    that works on shards of stages that ask; without one they are worked on here.
+    """
+    chosen = planned(standard_stages() if stages is None else stages, recipe)
+    folder, started = RunFolder(outputs / "runs" / recipe.run_id), time.monotonic()
+    start = begin(recipe, outputs, folder, chosen)
+    async with folder.held():
+        if start:
+            start.write(folder)
+            chosen = start.stages
+        unfinished = any(folder.stage(stage.name).mark is None for stage in chosen)
+        where = address(outputs, cache)
+        if unfinished:
+            check(chosen, recipe)
+            if engine:
+                check_for_cluster(recipe, where)
+        filled = start.filled if start else frozenset()
+        folder.open(recipe, [planned_stage(stage, stage.name in filled) for stage in chosen])
+        watch = progress or Silent()
+        watch.planned(recipe, chosen)
+        stats = Stats()
+        if unfinished:
+            async with Gateway(
+                where,
+                prices=recipe.prices,
+                budget=recipe.budget,
+                run=recipe.run_id,
+            ) as gateway:
+                watch.opened(gateway.stats)
+                context = Context.of(recipe, gateway)
+                async with AsyncExitStack() as stack:
+                    found: list[Dispatcher] = []
+
+                    async def away(opened: Engine) -> Dispatcher:
+                        if not found:
+                            cluster = await stack.enter_async_context(opened())
+                            made = dispatcher(cluster, recipe, str(where), gateway)
+                            found.append(await stack.enter_async_context(made))
+                        return found[0]
+
+                    send = partial(away, engine) if engine else None
+                    await Job(folder, context, chosen, run_shard, watch, send).run()
+                stats = gateway.stats
+    return summarise(
+        folder,
+        asked=stats.asked,
+        cached=stats.cached,
+        tokens=stats.prompt_tokens + stats.completion_tokens,
+        cost=stats.cost,
+        seconds=time.monotonic() - started,
+    )
+
+
+@dataclass(frozen=True)
+class Made:
+    """A finished run and the version it was published as; None if nothing was accepted."""
+
+    summary: Summary
+    published: Published | None
+
+
+async def make_dataset(
+    recipe: Recipe,
+    *,
+    outputs: Path = Path("outputs"),
+    stages: Sequence[Stage] | None = None,
+    run_shard: RunShard = directly,
+    progress: Progress | None = None,
+    cache: str | None = None,
+    engine: Engine | None = None,
+) -> Made:
+    """The whole job: run, then publish. A finished run that is published is only summed up."""
+    summary = await run(
+        recipe,
+        outputs=outputs,
+        stages=stages,
+        run_shard=run_shard,
+        progress=progress,
+        cache=cache,
+        engine=engine,
+    )
+    if not summary.counts.made:
+        return Made(summary, None)
+    return Made(summary, publish(RunFolder(Path(summary.path)), outputs))
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A few rows of what a recipe makes: samples, rows of templates after them, instructions."""
+
+    samples: tuple[Sample, ...]
+    rejected: tuple[Rejected, ...]
+    instructions: tuple[Instruction, ...] = ()
+
+
+async def preview(
+    recipe: Recipe,
+    n: int = 3,
+    *,
+    stages: Sequence[Stage] | None = None,
+    progress: Progress | None = None,
+) -> Preview:
+    """Up to `n` samples and all that was rejected on the way, through the same stages; as many
+    rows of templates and requests at five granularities, if the recipe asks for them.
+
+    Works in a folder of its own that is removed: no run sees it, and it sees no run's answers.
+    """
+    with tempfile.TemporaryDirectory(prefix="toolloom-preview-") as name:
+        outputs, cache = Path(name), str(Path(name) / "cache.sqlite")
+        made = await run(
+            shrunk(recipe, n), outputs=outputs, stages=stages, progress=progress, cache=cache
+        )
+        folder = RunFolder(Path(made.path))
+        rows = chain(islice(folder.samples(), n), islice(expanded(folder), n))
+        return Preview(
+            tuple(map(Sample.model_validate, rows)),
+            tuple(map(Rejected.model_validate, folder.rejected())),
+            tuple(islice(folder.instructions(), len(Granularity) * n)),
+        )
+
+
+def shrunk(recipe: Recipe, n: int) -> Recipe:
+    """A recipe for about `n` rows: three times the queries, as some are rejected, and no more
+    APIs than their pools need."""
+    apis, queries = recipe.apis, recipe.queries
+    pool = queries.distractors + 4
+    domains = min(apis.domains, max(3, -(-pool // apis.per_domain)))
+    changes = {
+        "apis": apis.model_copy(update={"domains": domains}),
+        "queries": queries.model_copy(update={"count": min(queries.count, 3 * n)}),
+        "regenerate": None,
+        "extend": None,
+        # No more of what its few APIs and samples need.
+        "expand": recipe.expand and recipe.expand.model_copy(update={"rows": n, "ask": False}),
+        "rewrite": recipe.rewrite and recipe.rewrite.model_copy(update={"seeds": ()}),
+    }
+    return recipe.model_copy(update=changes)
+
+
+def run_recipe(
+    recipe: Recipe | str | Path,
+    outputs: str | Path = "outputs",
+    *,
+    stages: Sequence[Stage] | None = None,
+    progress: Progress | None = None,
+    cache: str | None = None,
+) -> Made:
+    """`make_dataset` for callers that do not await; the recipe may be the path of its file."""
+    return waited(
+        make_dataset(
+            _loaded(recipe), outputs=opened(outputs), stages=stages, progress=progress, cache=cache
+        )
+    )
+
+
+def preview_recipe(
+    recipe: Recipe | str | Path,
+    n: int = 3,
+    *,
+    stages: Sequence[Stage] | None = None,
+    progress: Progress | None = None,
+) -> Preview:
+    """`preview` for callers that do not await; the recipe may be the path of its file."""
+    return waited(preview(_loaded(recipe), n, stages=stages, progress=progress))
+
+
+def waited(work: Coroutine[Any, Any, T]) -> T:
+    """The result of async work; in a thread where a loop runs already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
+
+
+def _loaded(recipe: Recipe | str | Path) -> Recipe:
+    return recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+
+
+def standard_stages() -> tuple[Stage, ...]:
+    """The stages; imported late, because tests and tools bring their own."""
+    from toolloom.pipeline.stages import STAGES
+
+    return STAGES
+
+
+def segments(stages: Sequence[Stage], finished: Callable[[Stage], bool]) -> Iterator[list[Stage]]:
+    """The unfinished stages, in groups through which a shard can go on its own."""
+    segment: list[Stage] = []
+    for stage in stages:
+        if segment and (finished(stage) or stage.feed or stage.sift or _ends(segment[-1])):
+            yield segment
+            segment = []
+        if not finished(stage):
+            segment.append(stage)
+    if segment:
+        yield segment
+
+
+async def _to_its_end(work: Callable[..., T], *given: Any, stop: Event | None = None) -> T:
+    """What a function gives, called in a thread. Whoever is cancelled meanwhile sets `stop` and
+    waits for it all the same: the run's folder is let go after it."""
+    thread = asyncio.create_task(asyncio.to_thread(work, *given))
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        if stop:
+            stop.set()
+        await asyncio.wait([thread])
+        with suppress(Stopped):
+            thread.result()
+        raise
+
+
+def _ends(stage: Stage) -> bool:
+    """Whether a stage is complete before the next one begins, whatever that one is."""
+    return bool(stage.settle or stage.sift or stage.beside)
+
+
+def shards_in_flight(recipe: Recipe, stages: Iterable[Stage]) -> int:
+    """Shards under way at once: enough records for each endpoint to be busy while others end.
+
+    Three records for each request that may be under way, and two shards in any case.
+    """
+    requests: dict[tuple[str, str], int] = {}  # agents at one address share its limit
+    for endpoint in (recipe.endpoint(stage.agent) for stage in stages if stage.agent):
+        # Batches go through the endpoint's own address alone.
+        for place in endpoint.places[: 1 if endpoint.batched else None]:
+            requests[place] = max(requests.get(place, 0), endpoint.concurrency)
+    return max(2, -(-3 * sum(requests.values()) // recipe.shard_size))
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process's work on a run."""
+
+    folder: RunFolder
+    context: Context
+    stages: tuple[Stage, ...]
+    run_shard: RunShard
+    progress: Progress
+    away: Callable[[], Awaitable[Dispatcher]] | None = None  # asked once a cluster has work
+
+    async def run(self) -> None:
+        for stage in self.stages:
+            if mark := self._files(stage).mark:
+                self._files(stage).tidy()
+                self.progress.stage_done(stage.name, mark)
+        for segment in list(segments(self.stages, lambda s: self._files(s).mark is not None)):
+            if segment[0].sift:
+                await self._sift(segment[0], segment[0].sift)
+                continue
+            count = await self._run_segment(segment)
+            for stage in segment:
+                # In a thread: a driver that joins many rows has to tell its workers that it lives.
+                mark = await _to_its_end(
+                    self._files(stage).finish, count, stage.writes, stage.settle
+                )
+                self.progress.stage_done(stage.name, mark)
+
+    def _files(self, stage: Stage) -> StageFolder:
+        return self.folder.stage(stage.name)
+
+    async def _sift(self, stage: Stage, sift: Callable[[StageInput], Iterator[Sifted]]) -> None:
+        """A stage that sifts: all rows at once, in a thread that ends when nobody waits for it."""
+        stop, files = Event(), self._files(stage)
+        given = self._input(stage, stop)
+        made: list[StageMark] = []
+
+        async def work() -> Mark:
+            WORK.set(Work(self.folder.id, stage.name))
+            made.append(await _to_its_end(files.sift, sift(given), stop=stop))
+            return made[0]
+
+        mark = await self.run_shard(stage.name, 0, work)
+        self.progress.shard_done(stage.name, 0, mark, given.rows.count, fresh=True)
+        self.progress.stage_done(stage.name, mark)
+
+    def _input(self, stage: Stage, stop: Event) -> StageInput:
+        """What a stage that feeds itself or sifts may read."""
+        names = {each.name for each in self.stages[: self.stages.index(stage)]}
+        before = main_before(self.stages, stage)
+
+        def earlier(name: str) -> Rows:
+            return self.folder.stage(name).accepted(stop) if name in names else nothing_of(name)
+
+        return StageInput(
+            self.context.recipe,
+            stage.name,
+            earlier(before.name) if before else nothing_of(""),
+            self.folder.known(stop),
+            self._files(stage).path,
+            earlier,
+            before.writes if before else Record,
+        )
+
+    async def _run_segment(self, segment: list[Stage]) -> int:
+        """Carry all shards through a segment; how many there were."""
+        shards = enumerate(self._shards(segment[0]))
+        away = None if self._stays(segment) or not self.away else await self.away()
+        at_once = away.slots if away else shards_in_flight(self.context.recipe, segment)
+        done: list[int] = []
+
+        async def carry() -> None:
+            # Workers share one iterator, so that no more shards are in memory than workers.
+            for index, records in shards:
+                if away:
+                    await self._send(index, records, segment, away)
+                else:
+                    await self._carry(index, records, segment)
+                done.append(index)
+
+        await together(carry() for _ in range(at_once))
+        return len(done)
+
+    def _stays(self, segment: list[Stage]) -> bool:
+        """Whether records of a segment, or of a later one, must be worked on here: what this
+        process sends under the limits is told to the others once, when the first of them begins."""
+        later = self.stages[self.stages.index(segment[0]) :]
+        return any(stage.here and stage.here(self.context.recipe) for stage in later)
+
+    async def _send(
+        self, index: int, records: list[Any], segment: list[Stage], away: Dispatcher
+    ) -> None:
+        """Have one shard taken through a segment, from where it stands, stage by stage."""
+        given: Sequence[Any] = records
+        reads: type[Record] | None = None
+        for stage in segment:
+            files = self._files(stage)
+            if mark := files.shard_mark(index):
+                self.progress.shard_done(stage.name, index, mark, len(given), fresh=False)
+                given, reads = files.shard_records(index, stage.writes), None
+                continue
+            part = await away.work(stage, index, given, reads)
+            mark = files.write_shard(index, part.accepted, part.rejected, part.use)
+            self.progress.returned(stage.name, part.entered, mark)
+            self.progress.shard_done(stage.name, index, mark, part.entered, fresh=True)
+            given, reads = part.accepted, stage.writes
+
+    def _shards(self, stage: Stage) -> Iterator[list[Any]]:
+        """The input of a segment's first stage."""
+        size, before = self.context.recipe.shard_size, main_before(self.stages, stage)
+        if stage.feed:
+            return batches(stage.feed(self._input(stage, Event())), size)
+        if before is None:
+            raise ValueError(f"the first stage, {stage.name}, has nothing to draw from")
+        return self._files(before).groups(before.writes, size)
+
+    async def _carry(self, index: int, records: list[Any], segment: list[Stage]) -> None:
+        """Take one shard through a segment, from where it stands, each record at its own pace."""
+        coming: list[Coming] = [_known([record]) for record in records]
+        works: list[Awaitable[None]] = []
+        entering = len(records)
+        for stage in segment:
+            if mark := self._files(stage).shard_mark(index):
+                self.progress.shard_done(stage.name, index, mark, entering, fresh=False)
+                found = self._files(stage).shard_records(index, stage.writes)
+                coming, entering = [_known([record]) for record in found], mark.accepted
+            else:
+                leaving: list[Coming] = [_open() for _ in coming]
+                works.append(self._work_shard(stage, index, coming, leaving))
+                coming = leaving
+        await together(works)
+
+    async def _work_shard(
+        self, stage: Stage, index: int, coming: list[Coming], leaving: list[Coming]
+    ) -> None:
+        entering = 0
+
+        async def work() -> Mark:
+            nonlocal entering
+            ways = zip(coming, leaving, strict=True)
+            parts = await together(self._pass(stage, *way) for way in ways)
+            entering = sum(part.entered for part in parts)
+            return self._files(stage).write_shard(
+                index,
+                chain.from_iterable(part.accepted for part in parts),
+                chain.from_iterable(part.rejected for part in parts),
+                sum((use for part in parts for use in part.uses), Usage()),
+            )
+
+        mark = await self.run_shard(stage.name, index, work)
+        self.progress.shard_done(stage.name, index, mark, entering, fresh=True)
+
+    async def _pass(self, stage: Stage, coming: Coming, leaving: Coming) -> Part:
+        """What becomes of the records that one place of the stage before accepted."""
+        # Whoever gives up here must not cancel what the stage before will put there.
+        records = list(await asyncio.shield(coming))
+        coming.result().clear()  # they are large, and nobody else wants them
+        part = await work_on(stage, records, self.context, self.folder.id, self.progress.worked)
+        # As if off the disk: a run that went on after a kill reads it from there.
+        leaving.set_result([stage.writes.model_validate(json.loads(x)) for x in part.accepted])
+        return part
+
+
+Coming: TypeAlias = "asyncio.Future[list[Any]]"
+"""The records that enter or leave at one place of a shard, as soon as there are any."""
+
+
+def _open() -> Coming:
+    return asyncio.get_running_loop().create_future()
+
+
+def _known(records: list[Any]) -> Coming:
+    known = _open()
+    known.set_result(records)
+    return known
