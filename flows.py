@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-# Prefect reads these when it is imported. Its own server takes 18 s to start the first time.
+# Prefect reads these when it is imported. The last two are for a server in this process alone.
 os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
+os.environ.setdefault("PREFECT_API_BLOCKS_REGISTER_ON_START", "false")
+os.environ.setdefault("PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED", "[]")
 
 from prefect import State, flow, task
 from prefect.cache_policies import NO_CACHE
@@ -29,7 +31,7 @@ from prefect.runtime import flow_run
 
 from toolloom.pipeline import run as runner
 from toolloom.pipeline.growth import hold_version, parsed_plan, plan_extension, plan_regeneration
-from toolloom.pipeline.orchestration import clusters
+from toolloom.pipeline.orchestration import clusters, server
 from toolloom.pipeline.orchestration.growth import ScheduledRun, told
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs
 from toolloom.pipeline.stage import Stage
@@ -289,8 +291,8 @@ async def start(
     address: str | None = None,
 ) -> runner.Made:
     """`run_here` for callers that await it."""
-    await _reach(progress, stages, cache)
-    return await make_dataset(recipe, str(outputs), seed, engine, address)
+    async with _reached(progress, stages, cache):
+        return await make_dataset(recipe, str(outputs), seed, engine, address)
 
 
 async def start_from_version(
@@ -301,26 +303,30 @@ async def start_from_version(
     cache: str | None = None,
 ) -> runner.Made:
     """Run the flow `regenerate`, `expand` or `rewrite` in this process, as `run_here` does."""
-    await _reach(progress, stages, cache)
-    flows: dict[str, Any] = {"regenerate": regenerate, "expand": expand, "rewrite": rewrite}
-    made: runner.Made = await flows[name](**parameters)
-    return made
+    async with _reached(progress, stages, cache):
+        flows: dict[str, Any] = {"regenerate": regenerate, "expand": expand, "rewrite": rewrite}
+        made: runner.Made = await flows[name](**parameters)
+        return made
 
 
-async def _reach(
+@asynccontextmanager
+async def _reached(
     progress: runner.Progress | None, stages: Sequence[Stage] | None, cache: str | None
-) -> None:
+) -> AsyncIterator[None]:
     """Make sure that Prefect answers, and lay out what a flow finds beside its parameters."""
     runner.PROGRESS.set(progress)
     runner.STAGES.set(stages)
     runner.CACHE.set(cache)
-    try:
-        async with get_client() as client:
-            failure = await client.api_healthcheck()
-    except RuntimeError as error:
-        failure = error
-    if failure:
-        raise ToolloomError(
-            f"Prefect's API cannot be reached ({failure}). Start its server, unset "
-            "PREFECT_API_URL, or do without it: --engine local."
-        ) from failure
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(server.api())
+            async with get_client() as client:
+                failure = await client.api_healthcheck()
+        except RuntimeError as error:
+            failure = error
+        if failure:
+            raise ToolloomError(
+                f"Prefect's API cannot be reached ({failure}). Start its server, unset "
+                "PREFECT_API_URL, or do without it: --engine local."
+            ) from failure
+        yield

@@ -14,10 +14,12 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import select
+import signal
 import sys
 import traceback
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -44,6 +46,8 @@ class Commands(TyperGroup):
             except Exception as error:
                 if isinstance(error, typer.Abort) or hasattr(error, "exit_code"):
                     raise  # what typer itself ends a command with
+                if isinstance(error, BrokenPipeError) and _unread():
+                    raise  # which `main` ends with
                 ctx.exit(_tell(error))
             finally:
                 close_log()
@@ -71,6 +75,23 @@ def _silence() -> None:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
+def _unread() -> bool:
+    """Whether whoever read what we print has gone, as `head` does once it has its lines."""
+    looks = select.poll()
+    with suppress(OSError, ValueError):  # a stream that is no file, or is closed
+        for stream in (sys.stdout, sys.stderr):
+            looks.register(stream.fileno(), 0)  # POLLERR is told unasked
+    return any(event & select.POLLERR for _, event in looks.poll(0))
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"toolloom {version('toolloom')}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
@@ -85,6 +106,17 @@ app = typer.Typer(
         "pools."
     ),
 )
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+    ] = False,
+) -> None: ...
+
+
 for command in (run.validate, run.preview, run.estimate, run.run):
     app.command()(command)
 app.command()(show.show)
@@ -111,4 +143,14 @@ def main() -> None:
     """The entry point `toolloom`."""
     # Python looks for cycles after every 700 new objects: a tenth of the time of all imports.
     gc.set_threshold(20_000, 20, 20)
-    app()
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as end:
+        # Typer and rich end with status 1 where a pipe is closed.
+        if not isinstance(end.__context__ if isinstance(end, SystemExit) else end, BrokenPipeError):
+            raise
+        _silence()
+        sys.exit(128 + signal.SIGPIPE)  # as shells report an end by a signal

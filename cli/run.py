@@ -281,6 +281,7 @@ def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -
 
     def begun() -> None:
         signals.listen()  # Prefect has taken SIGTERM for itself
+        reopen_log()  # and its server has put handlers in place
         seconds = time.monotonic() - began
         message = f"Prefect took {seconds:.1f} s to start; `--engine local` does without."
         watch.say("engine", message, seconds=round(seconds, 1))

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -228,14 +229,23 @@ def test_help_is_quick() -> None:
     assert ran.stdout == b"set()\n"
 
 
-def test_a_closed_pipe_is_no_error(home: Path) -> None:
-    """`toolloom rejected | head -1` ends quietly."""
+@pytest.mark.parametrize(
+    "command",
+    [["rejected", "-n", "100"], ["verify", "toy", "--json", "-"], ["--help"], ["run", "--help"]],
+)
+def test_a_closed_pipe_is_no_error(home: Path, command: list[str]) -> None:
+    """`toolloom rejected | head -1` ends quietly, with the status of an end by SIGPIPE."""
     run_toy()
-    command = [*TOOLLOOM, "rejected", "-n", "100"]
-    with subprocess.Popen(command, stdout=-1, stderr=-1, cwd=home) as process:
+    with subprocess.Popen([*TOOLLOOM, *command], stdout=-1, stderr=-1, cwd=home) as process:
         assert process.stdout and process.stderr
         process.stdout.close()
         assert process.stderr.read() == b""
+    assert process.returncode == 128 + signal.SIGPIPE
+
+
+def test_the_version_is_told() -> None:
+    """As everywhere: `toolloom --version`."""
+    assert call("--version").stdout == f"toolloom {version('toolloom')}\n"
 
 
 INTERRUPTED = """

@@ -2,18 +2,22 @@
 
 Only variables that are named are handed on. Everything is bounded: the length of a message, what
 is kept of the standard error, the time an orderly end may take. At the end the whole group is
-killed, so that nothing a server or a function started is left behind.
+killed, so that nothing a server or a function started is left behind; where this process is killed
+itself, a guard does that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import functools
 import hashlib
 import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,19 +49,19 @@ class Child:
         cls, argv: Sequence[str], environment: Mapping[str, str], folder: Path
     ) -> Child:
         """Raises OSError."""
-        return cls(
-            await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=dict(environment),
-                cwd=folder,
-                start_new_session=True,
-                limit=MESSAGE,
-            ),
-            secrets_of(environment),
+        guard = _guard(os.getpid())  # first, as nothing may come between the start and `watch`
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(environment),
+            cwd=folder,
+            start_new_session=True,
+            limit=MESSAGE,
         )
+        guard.watch(process.pid)
+        return cls(process, secrets_of(environment))
 
     async def send(self, line: str) -> None:
         """Raises ConnectionError if nobody listens any more."""
@@ -122,6 +126,7 @@ class Child:
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+            _guard(os.getpid()).let_go(self._process.pid)
             await self._reap()
 
     async def _close(self, grace: float) -> None:
@@ -143,6 +148,50 @@ class Child:
         if transport is not None:
             transport.close()
         await asyncio.sleep(0)  # the pipes close in the loop's next turn
+
+
+class Guard:
+    """A process that reads the groups to kill from a pipe, which ends however this process does."""
+
+    _PROGRAM = """
+import os, signal, sys
+groups = set()
+for line in sys.stdin:
+    group = int(line)
+    (groups.add if group > 0 else groups.discard)(abs(group))
+for group in groups:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except OSError:
+        pass
+"""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", self._PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            bufsize=0,
+        )
+        atexit.register(self._process.communicate)
+
+    def watch(self, group: int) -> None:
+        """Kill this group once this process is no more."""
+        assert self._process.stdin
+        with contextlib.suppress(OSError):  # where somebody has killed it there is no guard
+            self._process.stdin.write(b"%d\n" % group)
+
+    def let_go(self, group: int) -> None:
+        """The group has ended: its number may soon be another one's."""
+        self.watch(-group)
+
+
+@functools.cache
+def _guard(pid: int) -> Guard:
+    """That of this process: one that was forked needs its own."""
+    return Guard()
 
 
 @contextlib.contextmanager

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 from pathlib import Path
 
+import prefected
 import pytest
+from waiting import wait_for
 
 from toolloom.pipeline.apis.execution import process
 from toolloom.pipeline.store.secrets import secrets_of
@@ -120,3 +123,30 @@ async def test_last_words_hold_no_secrets() -> None:
         assert await child.ended() == "ended with status 1"
         assert child.last_words() == "bad $API_TOKEN"
         await child.stop()
+
+
+STAYS = """
+import asyncio, os, sys
+from pathlib import Path
+from toolloom.pipeline.apis.execution.process import Child
+
+CHILD = "import os, time; os.fork(); print(os.getpid(), flush=True); time.sleep(600)"
+
+async def main():
+    child = await Child.start([sys.executable, "-c", CHILD], {}, Path.cwd())
+    print(await child.receive(), await child.receive(), flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def test_nothing_outlives_a_killed_process() -> None:
+    """kill -9 runs none of our code; still what was started, and what that started, ends."""
+    with subprocess.Popen([sys.executable, "-c", STAYS], stdout=-1, text=True) as process:
+        assert process.stdout
+        started = [int(pid) for pid in process.stdout.readline().split()]
+        started += prefected.family(process.pid)  # the guard too
+        process.kill()
+    assert len({*started}) == 3
+    wait_for(lambda: not any(map(_lives, started)), "all of them end")
