@@ -63,6 +63,7 @@ async def test_a_run_has_one_driver(
             assert connection.execute(f"SELECT * FROM {table}".encode()).fetchall() == []
 
 
+@pytest.mark.slow
 async def test_a_driver_that_was_killed_has_a_successor(
     tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +105,7 @@ async def test_a_driver_that_was_busy_still_drives(tmp_path: Path, postgres_url:
     assert made.counts.accepted == 17
 
 
+@pytest.mark.slow
 async def test_lost_connections_lose_nothing(tmp_path: Path, postgres_url: str) -> None:
     """The database ends every connection while shards are under way: it is connected to again, and
     no answer that it has is asked for twice."""

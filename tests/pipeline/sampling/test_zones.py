@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import toys
 
@@ -79,7 +79,6 @@ plans = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=25, deadline=None)
 @given(plans, st.integers(2, 8), st.integers(0, 9))
 def test_every_need_is_in_the_split_it_was_drawn_for(
     plan: JsonObject, categories: int, seed: int
