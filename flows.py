@@ -31,10 +31,9 @@ from toolloom.pipeline.extend import parsed_plan, plan_extension
 from toolloom.pipeline.orchestration import clusters
 from toolloom.pipeline.orchestration.growth import Growth, told
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs
-from toolloom.pipeline.regenerate import plan_regeneration
+from toolloom.pipeline.regenerate import hold_version, plan_regeneration
 from toolloom.pipeline.stage import Stage
-from toolloom.pipeline.store.locks import version_lock
-from toolloom.pipeline.store.mirror import opened
+from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
 from toolloom.pipeline.store.stage_files import Mark
 from toolloom.schemas import (
@@ -112,7 +111,7 @@ async def regenerate(
     which made the split.
     """
     folder = opened(outputs)
-    with version_lock(folder, dataset, runner.CACHE.get()):
+    with hold_version(folder, dataset, runner.CACHE.get()):
         planned = plan_regeneration(
             folder,
             dataset,
@@ -177,7 +176,7 @@ async def _add(
 ) -> runner.Made:
     """Add to a version what a plan of `expand` or `rewrite` wants."""
     folder = opened(outputs)
-    with version_lock(folder, dataset, runner.CACHE.get()):
+    with hold_version(folder, dataset, runner.CACHE.get()):
         planned = plan_extension(
             folder,
             dataset,

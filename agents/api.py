@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolloom.agents import api_small
+from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
 from toolloom.agents.drafts import build, snake
-from toolloom.agents.likeness import twin
-from toolloom.agents.outcome import Job, Outcome
-from toolloom.agents.shapes import shape
-from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
+from toolloom.agents.wording import twin
 from toolloom.prompts import Prompt, render
-from toolloom.schemas import Api, Domain, JsonObject, Reason, Rejected
-from toolloom.schemas.catalogue import PublicApi
+from toolloom.schemas import Api, Domain, JsonObject, Outcome, Reason, Rejected
+from toolloom.schemas.api import PublicApi
 
 _TEXT: JsonObject = {"type": "string"}
 _FIELD: JsonObject = {
@@ -67,16 +65,16 @@ def question(
     )
 
 
-def read(answer: Any, domain: Domain) -> list[Api | Misfit]:
-    """The APIs of an answer, or what is wrong with each. Raises Misfit if none is legal."""
+def read(answer: Any, domain: Domain) -> list[Api | BadAnswer]:
+    """The APIs of an answer, or what is wrong with each. Raises BadAnswer if none is legal."""
     tool = snake(answer["tool"]) or snake(domain.name)
-    made: list[Api | Misfit] = []
+    made: list[Api | BadAnswer] = []
     for draft in answer["apis"]:
         try:
             made.append(build(domain, tool, draft))
-        except Misfit as why:
+        except BadAnswer as why:
             made.append(why)
-    faults = [m for m in made if isinstance(m, Misfit)]
+    faults = [m for m in made if isinstance(m, BadAnswer)]
     if len(faults) == len(made):
         raise faults[0]
     return made
@@ -89,14 +87,14 @@ async def run(domain: Domain, job: Job, *, count: int, examples: Sequence[Public
             answer = await api_small.design(domain, job, count, examples)
         else:
             answer = await _design(domain, job, count, examples)
-    except Unusable as why:
+    except NoUsableAnswer as why:
         return Outcome(rejected=(job.reject(domain, why),))
     return _sort(domain, job, answer)
 
 
 async def _design(
     domain: Domain, job: Job, count: int, examples: Sequence[PublicApi]
-) -> Answer[list[Api | Misfit]]:
+) -> Answer[list[Api | BadAnswer]]:
     return await ask(
         job.model,
         question(domain, examples, count),
@@ -107,16 +105,17 @@ async def _design(
     )
 
 
-def _sort(domain: Domain, job: Job, answer: Answer[list[Api | Misfit]]) -> Outcome:
-    """Part what the answer holds; its usage is booked on the first record."""
+def _sort(domain: Domain, job: Job, answer: Answer[list[Api | BadAnswer]]) -> Outcome:
+    """Part what the answer holds; its costs are booked on the first record."""
     kept: list[Api] = []
     rejected: list[Rejected] = []
     for index, api in enumerate(answer.value):
-        usage = answer.usage if index == 0 else Usage()
-        if isinstance(api, Misfit):
-            rejected.append(job.reject(domain, api, usage=usage, raw=answer.raw))
+        if isinstance(api, BadAnswer):
+            costs = answer.costs if index == 0 else Costs(raw=answer.costs.raw)
+            rejected.append(job.reject(domain, api, costs))
             continue
-        mine = api.model_copy(update={"provenance": job.provenance(usage, [domain.id])})
+        costs = answer.costs if index == 0 else Costs()
+        mine = api.model_copy(update={"provenance": job.provenance(costs, [domain.id])})
         other = twin(mine.name, (k.name for k in kept))
         if other is None:
             kept.append(mine)
@@ -127,12 +126,12 @@ def _sort(domain: Domain, job: Job, answer: Answer[list[Api | Misfit]]) -> Outco
 
 def duplicate(api: Api, other: str, stage: str) -> Rejected:
     """An API that does what another one does already."""
-    return Rejected(
+    return Rejected.of(
+        api.model_dump(mode="json", exclude={"provenance"}),
+        stage,
+        Reason.NEAR_DUPLICATE,
+        f"«{api.name}» is nearly «{other}».",
         id=api.id,
-        stage=stage,
         agent="api",
-        reason=Reason.NEAR_DUPLICATE,
-        detail=f"«{api.name}» is nearly «{other}».",
-        record=api.model_dump(mode="json", exclude={"provenance"}),
         provenance=api.provenance,
     )

@@ -11,15 +11,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, one, shape
 from toolloom.agents.drafts import build, snake
-from toolloom.agents.ledger import Ledger
-from toolloom.agents.likeness import stems, twin
-from toolloom.agents.outcome import Job
-from toolloom.agents.shapes import one, shape
-from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
+from toolloom.agents.wording import stems, twin
 from toolloom.prompts import render
 from toolloom.schemas import Api, Domain, JsonObject, Reason, seed_for
-from toolloom.schemas.catalogue import Field, Operation, PublicApi
+from toolloom.schemas.api import ApiField, Operation, PublicApi
 
 VERBS = (
     "get", "find", "search", "list", "check", "compare", "estimate", "calculate",
@@ -54,44 +51,46 @@ def choice(names: Sequence[str], most: int) -> JsonObject:
 
 
 def read_name(answer: Any, subject: str, taken: Iterable[str]) -> str:
-    """The name of an answer. Raises Misfit for one off the subject or much like another."""
+    """The name of an answer. Raises BadAnswer for one off the subject or much like another."""
     words = [w for w in answer["object"].split() if w not in VERBS]
     name = snake(" ".join([answer["verb"], *words]))
     parts = name.split("_")
     if not 2 <= len(parts) <= 5 or len(set(parts)) < len(parts):
-        raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{name}» is not a verb and one to four words.")
+        raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"«{name}» is not a verb and one to four words.")
     strange = set(stems(answer["object"])) - set(stems(subject))
     if strange:
-        raise Misfit(Reason.UNUSABLE_RESPONSE, f"{sorted(strange)} is not of «{subject}».")
+        raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"{sorted(strange)} is not of «{subject}».")
     other = twin(name, taken)
     if other:
-        raise Misfit(Reason.NEAR_DUPLICATE, f"«{name}» is nearly «{other}».")
+        raise BadAnswer(Reason.NEAR_DUPLICATE, f"«{name}» is nearly «{other}».")
     return name
 
 
 def read_description(answer: Any) -> str:
-    """A description. Raises Misfit for one that repeats itself or does not end."""
+    """A description. Raises BadAnswer for one that repeats itself or does not end."""
     words = answer["description"].lower().rstrip(".").split()
     if not 4 <= len(words) <= 14 or len(set(words)) < 0.8 * len(words):
-        raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{answer['description']}» is no short sentence.")
+        raise BadAnswer(
+            Reason.UNUSABLE_RESPONSE, f"«{answer['description']}» is no short sentence."
+        )
     return str(answer["description"])
 
 
 def read_value(answer: Any, known: Sequence[Any]) -> str:
-    """One more example value. Raises Misfit for a known one or a sentence."""
+    """One more example value. Raises BadAnswer for a known one or a sentence."""
     value = " ".join(str(answer["value"]).split())
     most = max(len(str(k).split()) for k in known) + 1
     if not value or len(value.split()) > most or twin(value, [str(k) for k in known]):
-        raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{value}» is no new value like {known}.")
+        raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"«{value}» is no new value like {known}.")
     return value
 
 
 async def design(
     domain: Domain, job: Job, count: int, examples: Sequence[PublicApi]
-) -> Answer[list[Api | Misfit]]:
+) -> Answer[list[Api | BadAnswer]]:
     """`count` APIs, each after the first with an input that the first one returns."""
-    made: list[Api | Misfit] = []
-    usage, raw = Usage(), list[str]()
+    made: list[Api | BadAnswer] = []
+    costs = Costs()
     for number in range(count):
         first = next((m for m in made if isinstance(m, Api)), None)
         seed = seed_for(job.seed, number)
@@ -99,17 +98,17 @@ async def design(
             answer = await _draft(
                 domain, job, seed, [o for a in examples for o in a.operations], first
             )
-            usage, raw = usage + answer.usage, [*raw, *answer.raw]
+            costs.book(answer.costs)
             made.append(build(domain, snake(domain.name), answer.value))
-        except Unusable as why:
-            usage, raw = usage + why.usage, [*raw, *why.raw]
-            made.append(Misfit(why.reason, why.detail))
-        except Misfit as why:
+        except NoUsableAnswer as why:
+            costs.book(why.costs)
+            made.append(BadAnswer(why.reason, why.detail))
+        except BadAnswer as why:
             made.append(why)
-    return Answer(made, usage, tuple(raw))
+    return costs.answer(made)
 
 
-def usable(fields: Iterable[Field]) -> dict[str, Field]:
+def usable(fields: Iterable[ApiField]) -> dict[str, ApiField]:
     """Fields a small model can fill and a user speaks of, by name."""
     return {
         f.name: f
@@ -125,19 +124,19 @@ async def _draft(
     domain: Domain, job: Job, seed: int, operations: Sequence[Operation], first: Api | None
 ) -> Answer[JsonObject]:
     """One API as a draft for `build`: its model, its name, its fields, its description."""
-    ledger = Ledger()
+    costs = Costs()
     taken = [first.name] if first else []
-    like = await ledger.take(_like(domain, job, seed, operations))
-    name = await ledger.take(_name(domain, job, seed, like, taken))
+    like = await costs.take(_like(domain, job, seed, operations))
+    name = await costs.take(_name(domain, job, seed, like, taken))
     inputs = list(usable(like.parameters).values())
     returned = [f for f in like.returns if f.type not in ("array", "object")][:MOST]
-    taking = await ledger.take(_choose(name, like.does, inputs, job, seed)) if inputs else []
+    taking = await costs.take(_choose(name, like.does, inputs, job, seed)) if inputs else []
     if first is not None:
-        linked = await ledger.take(_link(name, like.does, first, returned, job, seed))
+        linked = await costs.take(_link(name, like.does, first, returned, job, seed))
         taking = [*linked, *(t for t in taking if t.name not in {f.name for f in linked})][:MOST]
     labels = [f.name.replace("_", " ") for f in taking]
-    description = await ledger.take(_describe(domain, job, seed, name, labels))
-    rich = await ledger.take_all(_enrich(field, name, job, seed) for field in taking)
+    description = await costs.take(_describe(domain, job, seed, name, labels))
+    rich = await costs.take_all(_enrich(field, name, job, seed) for field in taking)
     names = {f.name for f in rich}
     draft = {
         "name": name,
@@ -145,7 +144,7 @@ async def _draft(
         "parameters": rich,
         "returns": [f for f in returned if f.name not in names] or returned,
     }
-    return ledger.answer(draft)
+    return costs.answer(draft)
 
 
 async def _like(
@@ -198,8 +197,8 @@ async def _describe(
 
 
 async def _choose(
-    name: str, does: str, known: Sequence[Field], job: Job, seed: int
-) -> Answer[list[Field]]:
+    name: str, does: str, known: Sequence[ApiField], job: Job, seed: int
+) -> Answer[list[ApiField]]:
     """One to three of the known fields, as the API's inputs; required ones stay."""
     by_name = {f.name: f for f in known}
     answer = await ask(
@@ -211,25 +210,25 @@ async def _choose(
         max_tokens=60,
     )
     chosen = {*answer.value, *(f.name for f in known if f.required)}
-    return Answer([f for f in known if f.name in chosen][:MOST], answer.usage, answer.raw)
+    return Answer([f for f in known if f.name in chosen][:MOST], answer.costs)
 
 
 async def _link(
-    name: str, does: str, first: Api, returned: Sequence[Field], job: Job, seed: int
-) -> Answer[list[Field]]:
+    name: str, does: str, first: Api, returned: Sequence[ApiField], job: Job, seed: int
+) -> Answer[list[ApiField]]:
     """The input that the tool's first API returns, so that the two can be chained."""
     known = [
-        Field(name=n, type=s["type"], description=s.get("description", ""))
+        ApiField(name=n, type=s["type"], description=s.get("description", ""))
         for n, s in first.fields.items()
         if s["type"] not in ("boolean", "number") and n not in {f.name for f in returned}
     ]
     if not known:
-        return Answer([], Usage(), ())
+        return Answer([], Costs())
     chosen = await _choose(
         name, does, [f.model_copy(update={"required": False}) for f in known], job, seed
     )
     linked = [f.model_copy(update={"required": True}) for f in chosen.value[:1]]
-    return Answer(linked, chosen.usage, chosen.raw)
+    return Answer(linked, chosen.costs)
 
 
 def _speakable(example: Any) -> bool:
@@ -237,29 +236,29 @@ def _speakable(example: Any) -> bool:
     return bool(re.fullmatch(r"[A-Za-z][a-z]*( [A-Za-z]?[a-z]+)*", str(example)))
 
 
-async def _enrich(field: Field, name: str, job: Job, seed: int) -> Answer[Field]:
+async def _enrich(field: ApiField, name: str, job: Job, seed: int) -> Answer[ApiField]:
     """The field with a few more example values, where it is text that a user words freely."""
     known: list[Any] = [field.example]
-    usage, raw = Usage(), list[str]()
+    costs = Costs()
     plain = isinstance(field.example, str) and _speakable(field.example)
     if field.type != "string" or field.enum or not plain:
-        return Answer(field, usage, ())
+        return costs.answer(field)
     for number in range(EXTRA):
         try:
             answer = await _example(
                 field, name, tuple(known), job, seed_for(seed, field.name, number)
             )
-        except Unusable as why:
-            usage, raw = usage + why.usage, [*raw, *why.raw]
+        except NoUsableAnswer as why:
+            costs.book(why.costs)
             break
-        usage, raw = usage + answer.usage, [*raw, *answer.raw]
+        costs.book(answer.costs)
         known.append(answer.value)
     rich = field.model_copy(update={"example": None, "examples": tuple(known)})
-    return Answer(rich, usage, tuple(raw))
+    return costs.answer(rich)
 
 
 async def _example(
-    field: Field, name: str, known: tuple[Any, ...], job: Job, seed: int
+    field: ApiField, name: str, known: tuple[Any, ...], job: Job, seed: int
 ) -> Answer[str]:
     variables = {
         "field": field.name,

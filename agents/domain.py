@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from toolloom.agents.likeness import stems, twin
-from toolloom.agents.outcome import Job, Outcome
-from toolloom.agents.shapes import one, shape
-from toolloom.llm import Misfit, Unusable, Usage, ask
+from toolloom.agents.ask import BadAnswer, Costs, Job, NoUsableAnswer, ask, one, shape
+from toolloom.agents.wording import stems, twin
 from toolloom.prompts import Prompt, render
-from toolloom.schemas import Brief, Domain, JsonObject, Reason, Rejected, seed_for
+from toolloom.schemas import Brief, Domain, JsonObject, Outcome, Reason, Rejected, seed_for
 
 ROUND = 20  # domains asked for at once; more, and models begin to repeat themselves
 SPARE = 2  # rounds beyond those needed, to make up for near-duplicates
@@ -44,7 +42,7 @@ def schema(count: int, *, small: bool) -> JsonObject:
 
 
 def read(answer: Any, brief: Brief, *, small: bool = False) -> list[Domain]:
-    """The domains of an answer. Raises Misfit for a name that is not one.
+    """The domains of an answer. Raises BadAnswer for a name that is not one.
 
     A small model's must share a word with what is known of the category.
     """
@@ -59,10 +57,10 @@ def read(answer: Any, brief: Brief, *, small: bool = False) -> list[Domain]:
     field = set(stems(f"{brief.category} {brief.about} {' '.join(brief.examples)}"))
     for domain in found:
         if small and not field & set(stems(domain.name)):
-            raise Misfit(Reason.DOMAIN_MISMATCH, f"«{domain.name}» is not of {brief.category}.")
+            raise BadAnswer(Reason.DOMAIN_MISMATCH, f"«{domain.name}» is not of {brief.category}.")
         words = re.findall(r"[^\W\d_]+", domain.name.lower())
         if not 2 <= len(words) <= 8 or len(set(words)) < len(words):
-            raise Misfit(
+            raise BadAnswer(
                 Reason.UNUSABLE_RESPONSE,
                 f"«{domain.name}» is not a domain in two to six different words.",
             )
@@ -90,20 +88,20 @@ async def run(brief: Brief, job: Job) -> Outcome:
                 seed=turn.seed,
                 max_tokens=40 if small else 60 * count + 40,
             )
-        except Unusable as why:
+        except NoUsableAnswer as why:
             rejected.append(turn.reject(brief, why))
             continue
-        _sort(answer.value, answer.usage, turn, kept, rejected)
+        _sort(answer.value, answer.costs, turn, kept, rejected)
     return Outcome(tuple(kept), tuple(rejected))
 
 
 def _sort(
-    found: list[Domain], usage: Usage, job: Job, kept: list[Domain], rejected: list[Rejected]
+    found: list[Domain], costs: Costs, job: Job, kept: list[Domain], rejected: list[Rejected]
 ) -> None:
-    """Keep what is new; the usage of a round is booked on its first domain."""
+    """Keep what is new; the costs of a round are booked on its first domain."""
     for index, domain in enumerate(found):
         mine = domain.model_copy(
-            update={"provenance": job.provenance(usage if index == 0 else Usage(), [job.record])}
+            update={"provenance": job.provenance(costs if index == 0 else Costs(), [job.record])}
         )
         other = twin(domain.name, (d.name for d in kept))
         if other is None:
@@ -114,12 +112,12 @@ def _sort(
 
 def duplicate(domain: Domain, other: str, stage: str) -> Rejected:
     """A domain that says what another one says already."""
-    return Rejected(
+    return Rejected.of(
+        domain.model_dump(mode="json", exclude={"provenance"}),
+        stage,
+        Reason.NEAR_DUPLICATE,
+        f"«{domain.name}» is nearly «{other}».",
         id=domain.id,
-        stage=stage,
         agent="domain",
-        reason=Reason.NEAR_DUPLICATE,
-        detail=f"«{domain.name}» is nearly «{other}».",
-        record=domain.model_dump(mode="json", exclude={"provenance"}),
         provenance=domain.provenance,
     )

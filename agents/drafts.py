@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import jsonschema
 from pydantic import ValidationError
 
-from toolloom.llm import Misfit
+from toolloom.agents.ask import BadAnswer
 from toolloom.schemas import Api, Domain, JsonObject, Reason
-from toolloom.schemas.catalogue import Field
+from toolloom.schemas.api import ApiField
 
 LEGAL = re.compile(r"[a-z][a-z0-9_]{1,63}")
 
 
 def build(domain: Domain, tool: str, draft: JsonObject) -> Api:
-    """An API of a model's draft, checked as JSON Schema. Raises Misfit."""
+    """An API of a model's draft, checked as JSON Schema. Raises BadAnswer."""
     name = legal(draft["name"], "API")
     return Api(
         category=domain.category,
@@ -30,29 +30,33 @@ def build(domain: Domain, tool: str, draft: JsonObject) -> Api:
 
 
 def described(text: str, name: str) -> str:
-    """A description that says something. Raises Misfit."""
+    """A description that says something. Raises BadAnswer."""
     text = " ".join(text.split())
     if len(text.split()) < 3:
-        raise Misfit(Reason.ILLEGAL_SCHEMA, f"{name}: the description has fewer than three words.")
+        raise BadAnswer(
+            Reason.ILLEGAL_SCHEMA, f"{name}: the description has fewer than three words."
+        )
     return text
 
 
 def legal(name: str, what: str) -> str:
-    """`name` itself. Raises Misfit if it is not snake_case of 2 to 64 characters."""
+    """`name` itself. Raises BadAnswer if it is not snake_case of 2 to 64 characters."""
     if not LEGAL.fullmatch(name):
-        raise Misfit(Reason.ILLEGAL_SCHEMA, f"{what} name «{name[:80]}» is not in snake_case.")
+        raise BadAnswer(Reason.ILLEGAL_SCHEMA, f"{what} name «{name[:80]}» is not in snake_case.")
     return name
 
 
-def object_schema(drafts: Sequence[JsonObject | Field], api: str) -> JsonObject:
-    """A JSON Schema object of fields. Raises Misfit for what is not legal JSON Schema."""
+def object_schema(drafts: Sequence[JsonObject | ApiField], api: str) -> JsonObject:
+    """A JSON Schema object of fields. Raises BadAnswer for what is not legal JSON Schema."""
     try:
-        fields = [d if isinstance(d, Field) else Field.model_validate(_clean(d)) for d in drafts]
+        fields = [
+            d if isinstance(d, ApiField) else ApiField.model_validate(_clean(d)) for d in drafts
+        ]
     except ValidationError as error:
-        raise Misfit(Reason.ILLEGAL_SCHEMA, f"{api}: {error.errors()[0]['msg']}.") from error
+        raise BadAnswer(Reason.ILLEGAL_SCHEMA, f"{api}: {error.errors()[0]['msg']}.") from error
     names = [legal(f.name, f"{api}: field") for f in fields]
     if len(set(names)) < len(names):
-        raise Misfit(Reason.ILLEGAL_SCHEMA, f"{api}: a field name stands twice in {names}.")
+        raise BadAnswer(Reason.ILLEGAL_SCHEMA, f"{api}: a field name stands twice in {names}.")
     made: JsonObject = {
         "type": "object",
         "properties": {f.name: f.json_schema() for f in fields},
@@ -73,13 +77,13 @@ def _check(schema: JsonObject, where: str) -> None:
     try:
         jsonschema.Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as error:
-        raise Misfit(Reason.ILLEGAL_SCHEMA, f"{where}: {error.message[:200]}") from error
+        raise BadAnswer(Reason.ILLEGAL_SCHEMA, f"{where}: {error.message[:200]}") from error
     check = jsonschema.Draft202012Validator(schema)
     for key in ("enum", "examples"):
         for value in schema.get(key, ()):
             if not check.is_valid(value):
                 detail = f"{where}: {key} {value!r} is not of type {schema['type']}."
-                raise Misfit(Reason.ILLEGAL_SCHEMA, detail)
+                raise BadAnswer(Reason.ILLEGAL_SCHEMA, detail)
 
 
 def snake(text: str) -> str:

@@ -1,16 +1,19 @@
-"""What is due next in a dialogue, by the query's intent. Pure."""
+"""What is due next in a dialogue by the query's intent, and what a response tells. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from pydantic import ValidationError
 
-from toolloom.schemas import API_SEARCH, Message, Observation, Query, Scenario
+from toolloom.agents.wording import Fact
+from toolloom.pipeline.checks.transcript import known_functions
+from toolloom.schemas import API_SEARCH, Api, JsonObject, Message, Observation, Query, Scenario
 
 
 class Act(StrEnum):
@@ -60,18 +63,6 @@ def _next(query: Query, name: str, found: dict[int, Observation]) -> int | None:
         if not done and query.api(intention.api).function == name:
             return index
     return None
-
-
-def known_functions(query: Query, messages: Sequence[Message]) -> list[str]:
-    """Functions the assistant may call now: the pool's, or those API Search has returned."""
-    if not query.ability.searches:
-        return [a.function for a in query.pool]
-    found = [API_SEARCH.function]
-    for message in messages:
-        if message.role == "tool" and message.name == API_SEARCH.function:
-            response = observation(message).response
-            found += [d["name"] for d in response or () if isinstance(d, dict) and "name" in d]
-    return list(dict.fromkeys(found))
 
 
 def observed(messages: Sequence[Message]) -> list[Any]:
@@ -150,3 +141,55 @@ def transcript(messages: Sequence[Message]) -> list[tuple[str, str]]:
             if message.content:
                 lines.append(("Assistant", message.content))
     return lines
+
+
+MOST = 4  # facts told of one response
+LONGEST = 80  # characters of a value that is told
+
+
+def told_by(api: Api, response: Any) -> list[Fact]:
+    """The first few facts of a response: scalars at any depth, of a list its first item.
+
+    A text is read as lines; `Author: Ada` names its fact, another line is a «result».
+    """
+    if isinstance(response, str):
+        found = list(_lines(response))
+    else:
+        found = list(_leaves("", response, api.returns or {}))
+    told = [f for f in found if f.value not in (None, "") and len(f.shown) <= LONGEST]
+    return told[:MOST]
+
+
+def _leaves(name: str, value: Any, schema: JsonObject) -> Iterator[Fact]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _leaves(_joined(name, key), part, _property(schema, key))
+    elif isinstance(value, list) and value and isinstance(value[0], dict | list):
+        yield from _leaves(name, value[0], _items(schema))
+    elif value not in ([], {}):
+        known = {"title": name, **schema} if name else schema
+        yield Fact(name or "result", str(schema.get("description", "")), value, known)
+
+
+def _joined(outer: str, inner: str) -> str:
+    """`source` and `timezone` make `source_timezone`."""
+    return f"{outer}_{inner}" if outer else inner
+
+
+def _property(schema: JsonObject, name: str) -> JsonObject:
+    found = schema.get("properties", {}).get(name, {})
+    return found if isinstance(found, dict) else {}
+
+
+def _items(schema: JsonObject) -> JsonObject:
+    found = schema.get("items", {})
+    return found if isinstance(found, dict) else {}
+
+
+def _lines(text: str) -> Iterator[Fact]:
+    for line in text.splitlines():
+        name, colon, value = line.partition(": ")
+        if colon and re.fullmatch(r"[A-Za-z][A-Za-z ]{0,24}", name) and value.strip():
+            yield Fact(name.lower().replace(" ", "_"), "", value.strip(), {"type": "string"})
+        elif line.strip() and not line.rstrip().endswith(":"):
+            yield Fact("result", "", line.strip(), {"type": "string"})

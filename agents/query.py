@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 
-from toolloom.agents.outcome import Job, Outcome
+from toolloom.agents.ask import Answer, BadAnswer, Job, NoUsableAnswer, ask
 from toolloom.agents.wording import (
     Fact,
-    Senses,
     compose_request,
     facts,
     read_request,
     wish,
 )
-from toolloom.llm import Answer, Misfit, Unusable, ask
+from toolloom.pipeline.checks.grounding import mentions
 from toolloom.prompts import Prompt, render
-from toolloom.schemas import Api, Need, Query, Reason
+from toolloom.schemas import Api, Need, Outcome, Query, Reason
 
 
 def moment(now: dt.datetime) -> str:
@@ -58,45 +57,45 @@ def question(need: Need) -> Prompt:
     )
 
 
-def read(text: str, need: Need, senses: Senses) -> str:
-    """The first turn. Raises Misfit if a value is missing, given away or oddly worded."""
+def read(text: str, need: Need) -> str:
+    """The first turn. Raises BadAnswer if a value is missing, given away or oddly worded."""
     told = [f for _, group in goals(need) for f in group]
-    text = read_request(text.strip().strip('"'), told, need.now, senses)
+    text = read_request(text.strip().strip('"'), told, need.now)
     for fact in withheld(need):
-        if senses.mentions(text, fact.value, fact.schema, need.now):
-            raise Misfit(Reason.VALUE_GIVEN_AWAY, f"The text says {fact.name} = {fact.shown}.")
+        if mentions(text, fact.value, fact.schema, need.now):
+            raise BadAnswer(Reason.VALUE_GIVEN_AWAY, f"The text says {fact.name} = {fact.shown}.")
     return text
 
 
-async def word(need: Need, job: Job, senses: Senses) -> Answer[str]:
+async def word(need: Need, job: Job) -> Answer[str]:
     """The first turn: in one piece, or sentence by sentence with a small model."""
     if not job.model.endpoint.small:
         return await ask(
             job.model,
             question(need),
-            lambda a: read(a, need, senses),
+            lambda a: read(a, need),
             seed=job.seed,
             max_tokens=200,
         )
     parts = [(wish(api), told) for api, told in goals(need)]
-    answer = await compose_request(job.model, parts, need.now, senses, job.seed)
+    answer = await compose_request(job.model, parts, need.now, job.seed)
     try:
-        read(answer.value, need, senses)
-    except Misfit as why:
-        raise Unusable(why.reason, why.detail, answer.raw, answer.usage) from why
+        read(answer.value, need)
+    except BadAnswer as why:
+        raise NoUsableAnswer(why.reason, why.detail, answer.costs) from why
     return answer
 
 
-async def run(need: Need, job: Job, senses: Senses) -> Outcome:
+async def run(need: Need, job: Job) -> Outcome:
     """The need as a query, or rejected with what its words lack."""
     try:
-        answer = await word(need, job, senses)
-    except Unusable as why:
+        answer = await word(need, job)
+    except NoUsableAnswer as why:
         return Outcome(rejected=(job.reject(need, why),))
     parents = [api.id for api in need.needed]
     query = Query(
         **{name: getattr(need, name) for name in Need.model_fields},
         text=answer.value,
-        provenance=job.provenance(answer.usage, parents),
+        provenance=job.provenance(answer.costs, parents),
     )
     return Outcome(accepted=(query,))

@@ -8,22 +8,25 @@ certain about a text decides first; then the tester's ratings do.
 from __future__ import annotations
 
 import asyncio
+import random
 import unicodedata
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
-from toolloom.agents import rewriter_small, tester_rate
-from toolloom.agents.outcome import Job, Outcome
-from toolloom.agents.shapes import one
-from toolloom.agents.tester_rate import Rated
-from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
+from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, one, shape
+from toolloom.agents.tester import Rated, rate
+from toolloom.agents.wording import stems
+from toolloom.llm import Model
+from toolloom.pipeline.checks.instructions import Texts, inspect_level
+from toolloom.pipeline.checks.statements import statements
+from toolloom.pipeline.checks.tags import NAMING, spoken_tags
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     Finding,
     Granularity,
     Instruction,
     JsonObject,
+    Outcome,
     Reason,
     Record,
     Rejected,
@@ -32,34 +35,25 @@ from toolloom.schemas import (
     seed_for,
 )
 
-LEVELS = (
-    Granularity.HYBRID,
-    Granularity.STATEMENT,
-    Granularity.CATEGORY,
-    Granularity.TOOL,
-    Granularity.API,
-)
-NAMING = LEVELS[2:]  # the levels whose text names tags
 MOST_SPANS = 16  # of a request offered as its statement
 LONGEST_TAG = 200  # characters of a tag that a model is shown
 DETAIL = 500  # characters of faults that a model is told
 
-Texts: TypeAlias = Mapping[Granularity, str]
+# The way with a small model.
+OPENINGS = ("Can you use", "Could you use", "Please use", "I want to use", "I would like to use")
+ASKING = ("Can", "Could")  # with a question mark
+OFFERED = 2  # openings to choose from: of all of them a small model would take the same each time
+AIM = range(3, 13)  # words of an aim
+# No user speaks of the assistant's needs.
+SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
+VAGUE = frozenset(
+    """about all and ani are best better can current find for from get give good great have help
+    how inform into just know like look make more need new now our out out plan provid see show some
+    tell that thing this tool use want was what when where which will with would you""".split()  # noqa: SIM905 - a table
+)
 
 
-@dataclass(frozen=True)
-class RewriteChecks:
-    """`statements(seed)`: spans of the full request that may be the statement, the best first.
-    `spoken(seed, level)`: the names of a level's tags as people say them, in order.
-    `faults(seed, level, text, others)`: what is wrong with a text, given those of other levels.
-    """
-
-    statements: Callable[[Seed], Sequence[str]]
-    spoken: Callable[[Seed, Granularity], Sequence[str]]
-    faults: Callable[[Seed, Granularity, str, Texts], Sequence[Finding]]
-
-
-class Draft(Record):
+class RejectedLevel(Record):
     """What a rejected level keeps of its instruction."""
 
     split: Split
@@ -69,53 +63,50 @@ class Draft(Record):
 
 
 @dataclass(frozen=True)
-class Version:
+class LevelResult:
     """What became of one level: its text, what is wrong with it, what it cost."""
 
     level: Granularity
     text: str = ""
     findings: tuple[Finding, ...] = ()
-    usage: Usage = field(default_factory=Usage)
-    raw: tuple[str, ...] = ()
+    costs: Costs = field(default_factory=Costs)
 
 
 @dataclass
-class Held:
+class LevelTrial:
     """Holds texts of one level to its checks, and remembers the last of them."""
 
     seed: Seed
     level: Granularity
     others: Texts
-    checks: RewriteChecks
     text: str = ""
     findings: tuple[Finding, ...] = ()
 
     def take(self, text: str) -> str:
-        """The text itself. Raises Misfit with all of its faults."""
+        """The text itself. Raises BadAnswer with all of its faults."""
         self.text = text
-        self.findings = tuple(self.checks.faults(self.seed, self.level, text, self.others))
+        self.findings = inspect_level(self.seed, self.level, text, self.others)
         if self.findings:
             told = " ".join(f.detail for f in self.findings)
-            raise Misfit(self.findings[0].reason, told[:DETAIL])
+            raise BadAnswer(self.findings[0].reason, told[:DETAIL])
         return text
 
-    async def version(self, asked: Awaitable[Answer[str]]) -> Version:
+    async def result(self, asked: Awaitable[Answer[str]]) -> LevelResult:
         """What a question came to, whether an answer did or none."""
         try:
             answer = await asked
-        except Unusable as why:
+        except NoUsableAnswer as why:
             known = self.findings and self.findings[0].reason is why.reason
             found = self.findings if known else (_finding(why.reason, why.detail),)
-            return Version(self.level, self.text, found, why.usage, why.raw)
-        return Version(self.level, answer.value, (), answer.usage, answer.raw)
+            return LevelResult(self.level, self.text, found, why.costs)
+        return LevelResult(self.level, answer.value, (), answer.costs)
 
-    def judged(self, made: Version) -> Version:
+    def judged(self, made: LevelResult) -> LevelResult:
         """A text that no question is asked about again."""
         if not made.text.strip():
             empty = _finding(Reason.UNUSABLE_RESPONSE, "The text is empty.")
             return replace(made, findings=(empty,))
-        found = self.checks.faults(self.seed, self.level, made.text, self.others)
-        return replace(made, findings=tuple(found))
+        return replace(made, findings=inspect_level(self.seed, self.level, made.text, self.others))
 
 
 def _finding(reason: Reason, detail: str) -> Finding:
@@ -141,36 +132,36 @@ def question(seed: Seed, level: Granularity, statement: str, spoken: Sequence[st
 
 
 def read_request(text: str, statement: str) -> str:
-    """The statement and the request after it. Raises Misfit for none, or half a sentence."""
+    """The statement and the request after it. Raises BadAnswer for none, or half a sentence."""
     text = " ".join(text.split()).strip('"')
     if text[: len(statement)].casefold() == statement.casefold():
         text = text[len(statement) :].lstrip(" ,;-")
     if not text or not unicodedata.category(text[-1]).startswith("P"):
-        raise Misfit(Reason.UNUSABLE_RESPONSE, "The request must end as a sentence does.")
+        raise BadAnswer(Reason.UNUSABLE_RESPONSE, "The request must end as a sentence does.")
     return f"{statement} {text[:1].upper()}{text[1:]}"
 
 
-async def _cut(job: Job, held: Held) -> Version:
+async def _cut(job: Job, trial: LevelTrial) -> LevelResult:
     """The statement: what a model keeps of the request's spans."""
-    spans = list(dict.fromkeys(held.checks.statements(held.seed)))[:MOST_SPANS]
+    spans = list(dict.fromkeys(statements(trial.seed)))[:MOST_SPANS]
     if not spans:
         detail = "No part of the request tells a situation and nothing beyond it."
-        return Version(held.level, findings=(_finding(Reason.NO_STATEMENT, detail),))
+        return LevelResult(trial.level, findings=(_finding(Reason.NO_STATEMENT, detail),))
     if job.model.endpoint.small:
-        return await held.version(rewriter_small.choose(job.model, spans, held.take, job.seed))
-    return await held.version(_choose(job, held, spans))
+        return await trial.result(choose_small(job.model, spans, trial.take, job.seed))
+    return await trial.result(_choose(job, trial, spans))
 
 
-async def _choose(job: Job, held: Held, spans: Sequence[str]) -> Answer[str]:
-    """The span that a model says tells the situation. Raises Unusable if it says that none does."""
+async def _choose(job: Job, trial: LevelTrial, spans: Sequence[str]) -> Answer[str]:
+    """The span that a model says tells the situation. Raises NoUsableAnswer if none does."""
 
     def read(answer: JsonObject) -> str:
         number = int(answer["situation"])  # JSON Schema takes 1.0 for an integer
-        return held.take(spans[number - 1]) if number else ""
+        return trial.take(spans[number - 1]) if number else ""
 
     answer = await ask(
         job.model,
-        render("rewriter_statement", {"request": held.seed.hybrid, "spans": list(spans)}),
+        render("rewriter_statement", {"request": trial.seed.hybrid, "spans": list(spans)}),
         read,
         schema=one("situation", {"type": "integer", "minimum": 0, "maximum": len(spans)}),
         seed=job.seed,
@@ -178,59 +169,57 @@ async def _choose(job: Job, held: Held, spans: Sequence[str]) -> Answer[str]:
     )
     if not answer.value:
         detail = "The model says that no part of the request tells a situation."
-        raise Unusable(Reason.NO_STATEMENT, detail, answer.raw, answer.usage)
+        raise NoUsableAnswer(Reason.NO_STATEMENT, detail, answer.costs)
     return answer
 
 
-async def _word(job: Job, held: Held, statement: Version) -> Version:
+async def _word(job: Job, trial: LevelTrial, statement: LevelResult) -> LevelResult:
     """A level that names tags: the statement, then a request."""
     said = statement.text
     if statement.findings:
         detail = f"There is no statement to go on from: {statement.findings[0].detail}"
-        return Version(held.level, findings=(_finding(Reason.NO_STATEMENT, detail),))
-    spoken = held.checks.spoken(held.seed, held.level)
+        return LevelResult(trial.level, findings=(_finding(Reason.NO_STATEMENT, detail),))
+    spoken = spoken_tags(trial.seed, trial.level)
     if not spoken:
         detail = "The tags have no names that people could say."
-        return Version(held.level, findings=(_finding(Reason.TAG_NOT_NAMED, detail),))
+        return LevelResult(trial.level, findings=(_finding(Reason.TAG_NOT_NAMED, detail),))
     if job.model.endpoint.small:
-        asked = rewriter_small.word(job.model, held.level, said, spoken, held.take, job.seed)
-        return await held.version(asked)
+        asked = word_small(job.model, trial.level, said, spoken, trial.take, job.seed)
+        return await trial.result(asked)
     asked = ask(
         job.model,
-        question(held.seed, held.level, said, spoken),
-        lambda text: held.take(read_request(text, said)),
+        question(trial.seed, trial.level, said, spoken),
+        lambda text: trial.take(read_request(text, said)),
         seed=job.seed,
         max_tokens=200,
     )
-    return await held.version(asked)
+    return await trial.result(asked)
 
 
-async def rewrite(seed: Seed, job: Job, checks: RewriteChecks) -> tuple[Version, ...]:
+async def rewrite(seed: Seed, job: Job) -> tuple[LevelResult, ...]:
     """All five levels, each with what is wrong with it."""
     said = {Granularity.HYBRID: seed.hybrid}
-    full = Held(seed, Granularity.HYBRID, {}, checks).judged(
-        Version(Granularity.HYBRID, seed.hybrid)
+    full = LevelTrial(seed, Granularity.HYBRID, {}).judged(
+        LevelResult(Granularity.HYBRID, seed.hybrid)
     )
-    cut = Held(seed, Granularity.STATEMENT, dict(said), checks)
+    cut = LevelTrial(seed, Granularity.STATEMENT, dict(said))
     statement = await _cut(_job_for(job, seed, cut.level), cut)
     said[Granularity.STATEMENT] = statement.text
     named = await asyncio.gather(
         *(
-            _word(_job_for(job, seed, level), Held(seed, level, dict(said), checks), statement)
+            _word(_job_for(job, seed, level), LevelTrial(seed, level, dict(said)), statement)
             for level in NAMING
         )
     )
-    return full, statement, *_apart(seed, checks, said, named)
+    return full, statement, *_apart(seed, said, named)
 
 
-def _apart(
-    seed: Seed, checks: RewriteChecks, said: Texts, named: Sequence[Version]
-) -> list[Version]:
+def _apart(seed: Seed, said: Texts, named: Sequence[LevelResult]) -> list[LevelResult]:
     """Levels that were asked for at the same time, held against those before them."""
-    others, found = dict(said), list[Version]()
+    others, found = dict(said), list[LevelResult]()
     for made in named:
         if not made.findings:
-            made = Held(seed, made.level, dict(others), checks).judged(made)
+            made = LevelTrial(seed, made.level, dict(others)).judged(made)
         if not made.findings:
             others[made.level] = made.text
         found.append(made)
@@ -242,24 +231,22 @@ def _job_for(job: Job, seed: Seed, level: Granularity) -> Job:
     return replace(job, record=f"{seed.id}-{level}", seed=seed_for(job.seed, level))
 
 
-async def _rate(made: Version, seed: Seed, rater: Job | None, votes: int) -> Rated | None:
+async def _rate(made: LevelResult, seed: Seed, rater: Job | None, votes: int) -> Rated | None:
     """The tester's ratings of a text that passed its checks."""
     if made.findings or rater is None or not votes:
         return None
-    return await tester_rate.rate(made.text, _job_for(rater, seed, made.level), votes)
+    return await rate(made.text, _job_for(rater, seed, made.level), votes)
 
 
-def _instruction(
-    seed: Seed, made: Version, job: Job, checks: RewriteChecks, rated: Rated | None
-) -> Instruction:
-    own = job.provenance(made.usage, [seed.id])
+def _instruction(seed: Seed, made: LevelResult, job: Job, rated: Rated | None) -> Instruction:
+    own = job.provenance(made.costs, [seed.id])
     return Instruction(
         id=job.record,
         sample=seed.id,
         split=seed.split,
         level=made.level,
         text=made.text,
-        spoken=tuple(checks.spoken(seed, made.level)) if made.level in NAMING else (),
+        spoken=spoken_tags(seed, made.level) if made.level in NAMING else (),
         tags=seed.tags,
         path=seed.path,
         ratings=rated.ratings if rated else (),
@@ -269,11 +256,11 @@ def _instruction(
     )
 
 
-def _reject(seed: Seed, made: Version, job: Job, rated: Rated | None) -> Rejected:
+def _reject(seed: Seed, made: LevelResult, job: Job, rated: Rated | None) -> Rejected:
     """A level that goes no further, by its checks or else by its ratings."""
-    draft = Draft(split=seed.split, seed=seed, level=made.level, text=made.text)
+    level = RejectedLevel(split=seed.split, seed=seed, level=made.level, text=made.text)
     findings = made.findings or (rated.findings if rated else ())
-    lost = job.reject(draft, findings[0], usage=made.usage, raw=made.raw, findings=findings)
+    lost = job.reject(level, findings, made.costs)
     if rated is None:
         return lost
     return lost.model_copy(
@@ -285,14 +272,12 @@ def _reject(seed: Seed, made: Version, job: Job, rated: Rated | None) -> Rejecte
     )
 
 
-async def run(
-    seed: Seed, job: Job, checks: RewriteChecks, rater: Job | None, votes: int
-) -> Outcome:
+async def run(seed: Seed, job: Job, rater: Job | None, votes: int) -> Outcome:
     """The five levels of a seed, each an instruction or rejected with what is wrong with it.
 
     `rater` is the tester's job, which rates each text `votes` times.
     """
-    versions = await rewrite(seed, job, checks)
+    versions = await rewrite(seed, job)
     ratings = await asyncio.gather(*(_rate(made, seed, rater, votes) for made in versions))
     accepted: list[Instruction] = []
     rejected: list[Rejected] = []
@@ -301,5 +286,77 @@ async def run(
         if made.findings or (rated and rated.findings):
             rejected.append(_reject(seed, made, own, rated))
         else:
-            accepted.append(_instruction(seed, made, own, checks, rated))
+            accepted.append(_instruction(seed, made, own, rated))
     return Outcome(tuple(accepted), tuple(rejected))
+
+
+def shaped(seed: int) -> JsonObject:
+    """Shape of an answer, with some of the openings."""
+    openings = random.Random(seed).sample(OPENINGS, OFFERED)
+    aim = {"type": "string", "pattern": "^to( [a-z'-]+)+$"}
+    return shape({"opening": {"enum": openings}, "aim": aim})
+
+
+async def choose_small(
+    model: Model, spans: Sequence[str], read: Callable[[str], str], seed: int
+) -> Answer[str]:
+    """The span that a model says tells the situation."""
+    return await ask(
+        model,
+        render("rewriter_situation", {"spans": list(spans)}),
+        lambda answer: read(answer["situation"]),
+        schema=one("situation", {"enum": list(spans)}),
+        seed=seed,
+        max_tokens=120,
+    )
+
+
+def named(level: Granularity, spoken: Iterable[str]) -> str:
+    """What is to be used, as a part of a sentence: «tools for Food and Travel»."""
+    *before, last = dict.fromkeys(spoken)
+    listed = f"{', '.join(before)} and {last}" if before else last
+    return f"tools for {listed}" if level is Granularity.CATEGORY else listed
+
+
+async def word_small(
+    model: Model,
+    level: Granularity,
+    statement: str,
+    spoken: Sequence[str],
+    read: Callable[[str], str],
+    seed: int,
+) -> Answer[str]:
+    """The statement, and a request in which a model chooses the beginning and words the aim."""
+    names = named(level, spoken)
+
+    def whole(answer: JsonObject) -> str:
+        aim = read_aim(answer["aim"], f"{statement} {names}")
+        mark = "?" if answer["opening"].startswith(ASKING) else "."
+        return read(f"{statement} {answer['opening']} {names} {aim}{mark}")
+
+    return await ask(
+        model,
+        render("rewriter_request", {"statement": statement, "names": names}),
+        whole,
+        schema=shaped(seed),
+        seed=seed,
+        max_tokens=48,
+    )
+
+
+def read_aim(aim: str, known: str) -> str:
+    """What something is to be used for. Raises BadAnswer if it rambles, speaks of somebody else, or
+    shares no word with what is known of the request."""
+    words = aim.split()
+    if len(words) not in AIM or len(set(words)) < 0.8 * len(words):
+        raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"«{aim[:80]}» is no short aim.")
+    if not SECOND_PERSON.isdisjoint(words):
+        raise BadAnswer(Reason.UNNATURAL_QUERY, f"«{aim}» is not about the person who speaks.")
+    if not set(_telling(aim)) & set(_telling(known)):
+        raise BadAnswer(Reason.OFF_PATH, f"«{aim}» has nothing to do with «{known}»")
+    return " ".join(words)
+
+
+def _telling(text: str) -> Iterator[str]:
+    """The stems that tell what a text is about."""
+    return (stem for stem in stems(text) if len(stem) > 2 and stem not in VAGUE)

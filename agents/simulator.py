@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from toolloom.agents import simulator_small as piecewise
-from toolloom.agents.execution_small import observe
-from toolloom.agents.outcome import Job, Outcome
-from toolloom.agents.plan import asks, known_functions, observation, transcript
+from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, one, shape
+from toolloom.agents.observation_small import observe
+from toolloom.agents.plan import asks, observation, transcript
 from toolloom.agents.query import goals, moment, withheld
-from toolloom.agents.shapes import one, shape
-from toolloom.agents.wording import Fact, Senses, read_request
-from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
-from toolloom.pipeline.apis.execution.executor import Executed, World
+from toolloom.agents.wording import Fact, read_request
+from toolloom.pipeline.apis.execution.executor import Executed, Executor, Search, Shorten
+from toolloom.pipeline.checks.transcript import known_functions
 from toolloom.prompts import render
 from toolloom.schemas import (
     API_SEARCH,
@@ -29,6 +28,7 @@ from toolloom.schemas import (
     JsonObject,
     Message,
     Observation,
+    Outcome,
     Query,
     Reason,
     RequestRefused,
@@ -36,54 +36,63 @@ from toolloom.schemas import (
     seed_for,
 )
 
+T = TypeVar("T")
+
 STEPS = 16  # acts of an assistant before a dialogue is given up
 
 
+@dataclass(frozen=True)
+class Environment:
+    """What a dialogue needs of the outside, besides a model."""
+
+    search: Search
+    executor: Executor
+    shorten: Shorten
+
+
 @dataclass
-class Tape:
+class DialogueInProgress:
     """A dialogue while it is played, and what it has cost so far."""
 
     query: Query
     job: Job
     messages: list[Message]
-    usage: Usage = field(default_factory=Usage)
-    raw: list[str] = field(default_factory=list)
+    costs: Costs = field(default_factory=Costs)
 
     @property
     def seed(self) -> int:
         """A seed of its own for the next question."""
         return seed_for(self.job.seed, len(self.messages))
 
-    def take(self, answer: Answer[Any]) -> Any:
+    def take(self, answer: Answer[T]) -> T:
         """Book an answer and give its value."""
-        self.usage += answer.usage
-        self.raw += answer.raw
+        self.costs.book(answer.costs)
         return answer.value
 
 
-async def run(query: Query, job: Job, world: World) -> Outcome:
+async def run(query: Query, job: Job, environment: Environment) -> Outcome:
     """Play a query to its end. The dialogue is accepted as it is; the tester judges it."""
-    tape = Tape(query, job, [system_turn(query), Message(role="user", content=query.text)])
+    opening = [system_turn(query), Message(role="user", content=query.text)]
+    play = DialogueInProgress(query, job, opening)
     try:
-        await _play(tape, world)
-    except (Unusable, RequestRefused) as error:
+        await _play(play, environment)
+    except (NoUsableAnswer, RequestRefused) as error:
         why = _unusable(error)
-        so_far = Dialogue(query=query, messages=tuple(tape.messages))
-        usage, raw = tape.usage + why.usage, [*tape.raw, *why.raw]
-        return Outcome(rejected=(job.reject(so_far, why, usage=usage, raw=raw),))
-    made = Dialogue(
+        so_far = Dialogue(query=query, messages=tuple(play.messages))
+        return Outcome(rejected=(job.reject(so_far, why, play.costs + why.costs),))
+    played = Dialogue(
         query=query,
-        messages=tuple(tape.messages),
-        provenance=job.provenance(tape.usage, [query.id]),
+        messages=tuple(play.messages),
+        provenance=job.provenance(play.costs, [query.id]),
     )
-    return Outcome(accepted=(made,))
+    return Outcome(accepted=(played,))
 
 
-def _unusable(error: Unusable | RequestRefused) -> Unusable:
+def _unusable(error: NoUsableAnswer | RequestRefused) -> NoUsableAnswer:
     """A search that its endpoint refuses ends the dialogue as a refused question does."""
-    if isinstance(error, Unusable):
+    if isinstance(error, NoUsableAnswer):
         return error
-    return Unusable(Reason.REQUEST_REFUSED, str(error), (error.raw,), Usage())
+    return NoUsableAnswer(Reason.REQUEST_REFUSED, str(error), Costs(raw=(error.raw,)))
 
 
 def system_turn(query: Query) -> Message:
@@ -99,29 +108,29 @@ def system_turn(query: Query) -> Message:
     return Message(role="system", content=prompt.messages[0]["content"])
 
 
-async def _play(tape: Tape, world: World) -> None:
+async def _play(play: DialogueInProgress, environment: Environment) -> None:
     for _ in range(STEPS):
-        act = await _act(tape, world)
-        tape.messages.append(act)
+        act = await _act(play, environment)
+        play.messages.append(act)
         for call in act.tool_calls:
-            tape.messages.append(await _observe(tape, call, world))
+            play.messages.append(await _observe(play, call, environment))
         if not act.tool_calls:
-            told = next_turn(tape.query, tape.messages)
+            told = next_turn(play.query, play.messages)
             if told is None:
                 return
-            tape.messages.append(await _speak(tape, told, world.senses))
-    raise Unusable(Reason.MALFORMED_DIALOGUE, f"No end after {STEPS} acts.", (), Usage())
+            play.messages.append(await _speak(play, told))
+    raise NoUsableAnswer(Reason.MALFORMED_DIALOGUE, f"No end after {STEPS} acts.")
 
 
-async def _act(tape: Tape, world: World) -> Message:
-    if tape.job.model.endpoint.small:
+async def _act(play: DialogueInProgress, environment: Environment) -> Message:
+    if play.job.model.endpoint.small:
         answer = await piecewise.act(
-            tape.query, tape.messages, tape.job.model, world.senses, world.search, tape.seed
+            play.query, play.messages, play.job.model, environment.search, play.seed
         )
     else:
-        answer = await _free_act(tape)
-    text, calls = tape.take(answer)
-    first = sum(len(m.tool_calls) for m in tape.messages)
+        answer = await _free_act(play)
+    text, calls = play.take(answer)
+    first = sum(len(m.tool_calls) for m in play.messages)
     return Message(
         role="assistant",
         content=text,
@@ -129,22 +138,22 @@ async def _act(tape: Tape, world: World) -> Message:
     )
 
 
-async def _free_act(tape: Tape) -> Answer[piecewise.Said]:
+async def _free_act(play: DialogueInProgress) -> Answer[piecewise.Said]:
     """The assistant's next act, free within the functions it may call."""
-    apis = callable_apis(tape.query, tape.messages)
+    apis = callable_apis(play.query, play.messages)
     return await ask(
-        tape.job.model,
+        play.job.model,
         render(
             "simulator",
             {
-                "system": tape.messages[0].content,
+                "system": play.messages[0].content,
                 "functions": [a.document() for a in apis],
-                "transcript": transcript(tape.messages),
+                "transcript": transcript(play.messages),
             },
         ),
         read_act,
         schema=act_schema(apis),
-        seed=tape.seed,
+        seed=play.seed,
         max_tokens=800,
     )
 
@@ -164,22 +173,22 @@ def act_schema(apis: Sequence[Api]) -> JsonObject:
 
 
 def read_act(answer: Any) -> piecewise.Said:
-    """(reply, calls) of an act. Raises Misfit if it is neither."""
+    """(reply, calls) of an act. Raises BadAnswer if it is neither."""
     if answer["calls"]:
         return None, [FunctionCall.model_validate(c) for c in answer["calls"]]
     reply = answer["reply"].strip()
     if not reply:
-        raise Misfit(Reason.UNUSABLE_RESPONSE, "Neither a call nor a reply.")
+        raise BadAnswer(Reason.UNUSABLE_RESPONSE, "Neither a call nor a reply.")
     return reply, []
 
 
-async def _observe(tape: Tape, call: ToolCall, world: World) -> Message:
+async def _observe(play: DialogueInProgress, call: ToolCall, environment: Environment) -> Message:
     """The observation of a call, no longer than the limit, and how it came about."""
-    api = {a.function: a for a in (*tape.query.pool, API_SEARCH)}[call.function.name]
-    seen = await _execute(tape, api, call, world)
+    api = {a.function: a for a in (*play.query.pool, API_SEARCH)}[call.function.name]
+    seen = await _execute(play, api, call, environment)
     response, whole = seen.observation.response, None
     if api is not API_SEARCH:
-        response, whole = world.shorten(response, api.returns)
+        response, whole = environment.shorten(response, api.returns)
     return Message(
         role="tool",
         tool_call_id=call.id,
@@ -189,47 +198,49 @@ async def _observe(tape: Tape, call: ToolCall, world: World) -> Message:
     )
 
 
-async def _execute(tape: Tape, api: Api, call: ToolCall, world: World) -> Executed:
+async def _execute(
+    play: DialogueInProgress, api: Api, call: ToolCall, environment: Environment
+) -> Executed:
     """API Search, the planned fault, the API's own executor, or else the model."""
     arguments = call.function.arguments if isinstance(call.function.arguments, dict) else {}
     if api is API_SEARCH:
-        found = await world.search(tape.query.pool, str(arguments.get("keywords", "")))
+        found = await environment.search(play.query.pool, str(arguments.get("keywords", "")))
         return Executed(Observation(response=found), Execution(kind="search"))
-    if fault := _planned(tape, call):
+    if fault := _planned(play, call):
         return Executed(fault, Execution(kind="planned"))
-    if world.executor.runs(api):
-        return await world.executor.run(api, arguments)
-    played = Observation(response=tape.take(await _simulate(tape, api, call)))
-    return Executed(played, Execution(kind="simulated", by=tape.job.model.endpoint.model))
+    if environment.executor.runs(api):
+        return await environment.executor.run(api, arguments)
+    played = Observation(response=play.take(await _simulate(play, api, call)))
+    return Executed(played, Execution(kind="simulated", by=play.job.model.endpoint.model))
 
 
-def _planned(tape: Tape, call: ToolCall) -> Observation | None:
+def _planned(play: DialogueInProgress, call: ToolCall) -> Observation | None:
     """The error of a fault that is played; a real one comes of the execution itself."""
-    query, name = tape.query, call.function.name
+    query, name = play.query, call.function.name
     fault = query.fault
     if fault is None or fault.real or query.api(query.intent[fault.call].api).function != name:
         return None
-    failed = any(m.name == name and observation(m).error for m in tape.messages if m.role == "tool")
+    failed = any(m.name == name and observation(m).error for m in play.messages if m.role == "tool")
     return None if failed and fault.transient else Observation(error=fault.error)
 
 
-async def _simulate(tape: Tape, api: Api, call: ToolCall) -> Answer[Any]:
-    if tape.job.model.endpoint.small:
-        return await observe(api, call.function, tape.job.model, tape.seed)
+async def _simulate(play: DialogueInProgress, api: Api, call: ToolCall) -> Answer[Any]:
+    if play.job.model.endpoint.small:
+        return await observe(api, call.function, play.job.model, play.seed)
     return await ask(
-        tape.job.model,
+        play.job.model,
         render(
             "simulator_execution",
             {
                 "function": api.document(),
                 "arguments": call.function.arguments,
-                "now": moment(tape.query.now),
-                "earlier": [t for t in transcript(tape.messages) if t[0].startswith("Result")],
+                "now": moment(play.query.now),
+                "earlier": [t for t in transcript(play.messages) if t[0].startswith("Result")],
             },
         ),
         lambda a: a["response"],
         schema=one("response", api.returns or {}),
-        seed=seed_for(tape.seed, call.id),
+        seed=seed_for(play.seed, call.id),
         max_tokens=800,
     )
 
@@ -259,29 +270,29 @@ def purpose(query: Query) -> str:
     return "correction" if query.fault is not None and query.fault.real else "wish"
 
 
-async def _speak(tape: Tape, told: list[tuple[Api, list[Fact]]], senses: Senses) -> Message:
+async def _speak(play: DialogueInProgress, told: list[tuple[Api, list[Fact]]]) -> Message:
     """A later turn of the user."""
     everything = [f for _, group in told for f in group]
-    now = tape.query.now
-    if tape.job.model.endpoint.small:
+    now = play.query.now
+    if play.job.model.endpoint.small:
         answer = await piecewise.speak(
-            told, tape.job.model, now, senses, tape.seed, purpose=purpose(tape.query)
+            told, play.job.model, now, play.seed, purpose=purpose(play.query)
         )
     else:
         answer = await ask(
-            tape.job.model,
+            play.job.model,
             render(
                 "simulator_user",
                 {
                     "wishes": [{"does": a.description, "facts": g} for a, g in told],
-                    "purpose": purpose(tape.query),
-                    "language": tape.query.language,
+                    "purpose": purpose(play.query),
+                    "language": play.query.language,
                     "now": moment(now),
-                    "transcript": transcript(tape.messages),
+                    "transcript": transcript(play.messages),
                 },
             ),
-            lambda a: read_request(a.strip().strip('"'), everything, now, senses),
-            seed=tape.seed,
+            lambda a: read_request(a.strip().strip('"'), everything, now),
+            seed=play.seed,
             max_tokens=200,
         )
-    return Message(role="user", content=tape.take(answer))
+    return Message(role="user", content=play.take(answer))

@@ -15,29 +15,21 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from toolloom.agents.choices import choices, nearest, offers, parts
-from toolloom.agents.ledger import Ledger
-from toolloom.agents.plan import (
-    Act,
-    Due,
-    due,
-    known_functions,
-    observed,
-    outcomes,
-    reference_values,
-)
-from toolloom.agents.results import told_by
-from toolloom.agents.shapes import one
+from toolloom.agents.ask import Answer, BadAnswer, Costs, NoUsableAnswer, ask, one
+from toolloom.agents.plan import Act, Due, due, observed, outcomes, reference_values, told_by
 from toolloom.agents.wording import (
     Fact,
-    Senses,
     compose_request,
     joined,
     say_facts,
+    stems,
     wish,
 )
-from toolloom.llm import Answer, Misfit, Model, Unusable, Usage, ask
+from toolloom.llm import Model
 from toolloom.pipeline.apis.execution.executor import Search
+from toolloom.pipeline.checks.grounding import mentions, same, spans
+from toolloom.pipeline.checks.transcript import known_functions
+from toolloom.pipeline.checks.wording import odd_reply
 from toolloom.prompts import render
 from toolloom.schemas import (
     API_SEARCH,
@@ -47,6 +39,7 @@ from toolloom.schemas import (
     Message,
     Query,
     Reason,
+    canonical,
     seed_for,
 )
 
@@ -77,7 +70,6 @@ async def act(
     query: Query,
     messages: Sequence[Message],
     model: Model,
-    senses: Senses,
     search: Search,
     seed: int,
 ) -> Answer[Said]:
@@ -86,12 +78,12 @@ async def act(
     if step.act is Act.SEARCH:
         return await _search(query, messages, step, model, search, seed)
     if step.act is Act.CALL:
-        return await _call(query, messages, step, model, senses, seed)
+        return await _call(query, messages, step, model, seed)
     if step.act is Act.ASK:
         return await _question(query, model, seed)
     if step.act is Act.ANSWER:
-        return await _answer(query, messages, model, senses, seed)
-    return await _explain(query, messages, model, senses, seed)
+        return await _answer(query, messages, model, seed)
+    return await _explain(query, messages, model, seed)
 
 
 async def _search(
@@ -108,10 +100,10 @@ async def _search(
     async def read(answer: Any) -> str:
         words = answer["keywords"].split()
         if len(set(words)) < len(words):
-            raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{answer['keywords']}» repeats a word.")
+            raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"«{answer['keywords']}» repeats a word.")
         found = [d["name"] for d in await search(query.pool, answer["keywords"])]
         if wanted and wanted not in found:
-            raise Misfit(
+            raise BadAnswer(
                 Reason.SEARCH_SKIPPED, f"«{answer['keywords']}» finds {found or 'nothing'}."
             )
         return str(answer["keywords"])
@@ -127,7 +119,7 @@ async def _search(
         max_tokens=24,
     )
     call = FunctionCall(name=API_SEARCH.function, arguments={"keywords": answer.value})
-    return Answer((None, [call]), answer.usage, answer.raw)
+    return Answer((None, [call]), answer.costs)
 
 
 async def _call(
@@ -135,21 +127,20 @@ async def _call(
     messages: Sequence[Message],
     step: Due,
     model: Model,
-    senses: Senses,
     seed: int,
 ) -> Answer[Said]:
     """The due calls: which function, then each of its arguments."""
     calls: list[FunctionCall] = []
-    ledger = Ledger()
+    costs = Costs()
     for index in step.calls:
         api = query.api(query.due[index].api)
         done = [c for m in messages for c in m.tool_calls] if index else []
         called = [*(c.function for c in done), *calls]
         names = [c.name for c in called]
-        name = await ledger.take(_name(query, messages, api, names, model, seed))
-        filled = await ledger.take(_arguments(query, messages, index, called, model, senses, seed))
+        name = await costs.take(_name(query, messages, api, names, model, seed))
+        filled = await costs.take(_arguments(query, messages, index, called, model, seed))
         calls.append(FunctionCall(name=name, arguments=filled))
-    return ledger.answer((None, calls))
+    return costs.answer((None, calls))
 
 
 async def _name(
@@ -169,7 +160,9 @@ async def _name(
 
     def read(answer: Any) -> str:
         if answer["function"] != wanted.function:
-            raise Misfit(Reason.API_HALLUCINATION, f"{answer['function']} is not what is needed.")
+            raise BadAnswer(
+                Reason.API_HALLUCINATION, f"{answer['function']} is not what is needed."
+            )
         return str(answer["function"])
 
     return await ask(
@@ -195,7 +188,6 @@ async def _arguments(
     index: int,
     called: Sequence[FunctionCall],
     model: Model,
-    senses: Senses,
     seed: int,
 ) -> Answer[JsonObject]:
     """One question for each argument that the dialogue gives a value to."""
@@ -203,8 +195,8 @@ async def _arguments(
     api = query.api(intention.api)
     wanted = {**intention.arguments, **reference_values(query, index, messages)}
     names = [n for n in api.properties if n in wanted]
-    ledger = Ledger()
-    values = await ledger.take_all(
+    costs = Costs()
+    values = await costs.take_all(
         _argument(
             query,
             messages,
@@ -213,12 +205,11 @@ async def _arguments(
             wanted[n],
             _used(called, n),
             model,
-            senses,
             seed_for(seed, index, n),
         )
         for n in names
     )
-    return ledger.answer(dict(zip(names, values, strict=True)))
+    return costs.answer(dict(zip(names, values, strict=True)))
 
 
 def _used(called: Sequence[FunctionCall], name: str) -> list[Any]:
@@ -235,7 +226,6 @@ async def _argument(
     wanted: Any,
     used: Sequence[Any],
     model: Model,
-    senses: Senses,
     seed: int,
 ) -> Answer[Any]:
     """One argument, chosen among the values that the user's words and observations offer."""
@@ -245,23 +235,21 @@ async def _argument(
     if name in query.due[index].references:
         offered = offers(observed(messages), schema)
     else:
-        offered = choices(api, name, said, query.now, senses, whole=bool(query.withheld))
-        if not any(senses.same(o, wanted) for o in offered):  # the narrow view misses it
-            offered = list(senses.spans(said, {"title": name, **schema}, query.now))
+        offered = choices(api, name, said, query.now, whole=bool(query.withheld))
+        if not any(same(o, wanted) for o in offered):  # the narrow view misses it
+            offered = list(spans(said, {"title": name, **schema}, query.now))
         offered = [o for o in offered if o not in used] or offered
 
     def read(answer: Any) -> Any:
-        if not senses.same(answer["value"], wanted):
-            raise Misfit(Reason.INTENT_MISMATCH, f"{name} = {answer['value']!r} is not meant.")
+        if not same(answer["value"], wanted):
+            raise BadAnswer(Reason.INTENT_MISMATCH, f"{name} = {answer['value']!r} is not meant.")
         return answer["value"]
 
-    if not any(senses.same(o, wanted) for o in offered) and any(
-        senses.same(u, wanted) for u in used
-    ):
+    if not any(same(o, wanted) for o in offered) and any(same(u, wanted) for u in used):
         offered = list(used)  # said before, and meant again
-    if not any(senses.same(o, wanted) for o in offered):
+    if not any(same(o, wanted) for o in offered):
         detail = f"Nothing said offers a value for {name}: {offered[:8]}."
-        raise Unusable(Reason.UNGROUNDED_ARGUMENT, detail, (), Usage())
+        raise NoUsableAnswer(Reason.UNGROUNDED_ARGUMENT, detail)
     return await ask(
         model,
         render(
@@ -291,7 +279,7 @@ async def _question(query: Query, model: Model, seed: int) -> Answer[Said]:
     def read(answer: Any) -> str:
         words = answer["question"].lower().rstrip("?.").split()
         if not any(w[:4] in stems for w in words) or not 4 <= len(words) <= 18:
-            raise Misfit(
+            raise BadAnswer(
                 Reason.UNHELPFUL_ANSWER, f"«{answer['question']}» does not ask for {name}."
             )
         return str(answer["question"])
@@ -307,16 +295,16 @@ async def _question(query: Query, model: Model, seed: int) -> Answer[Said]:
         seed=seed,
         max_tokens=32,
     )
-    return Answer((answer.value, []), answer.usage, answer.raw)
+    return Answer((answer.value, []), answer.costs)
 
 
 async def _answer(
-    query: Query, messages: Sequence[Message], model: Model, senses: Senses, seed: int
+    query: Query, messages: Sequence[Message], model: Model, seed: int
 ) -> Answer[Said]:
     """The reply to what has been observed since the user spoke, one sentence a fact."""
     turn = 0 if query.withheld else sum(m.role == "user" for m in messages) - 1
     texts: list[str] = []
-    ledger = Ledger()
+    costs = Costs()
     for index, seen in outcomes(query, messages).items():
         intention = query.due[index]
         api = query.api(intention.api)
@@ -324,23 +312,22 @@ async def _answer(
             continue
         told = told_by(api, seen.response)
         texts += await say_facts(
-            ledger,
+            costs,
             model,
             "simulator_fact",
             wish(api),
             told,
             query.now,
-            senses,
             seed_for(seed, index),
             enough=1,
         )
-    while len(texts) > 1 and senses.odd_reply(" ".join(texts)):
+    while len(texts) > 1 and odd_reply(" ".join(texts)):
         texts.pop()  # one fact more than can be told without saying the same over and over
-    return ledger.answer((_whole(" ".join(texts), senses, ledger), []))
+    return costs.answer((_whole(" ".join(texts), costs), []))
 
 
 async def _explain(
-    query: Query, messages: Sequence[Message], model: Model, senses: Senses, seed: int
+    query: Query, messages: Sequence[Message], model: Model, seed: int
 ) -> Answer[Said]:
     """Why it cannot be done: no API fits, or the execution failed for good."""
     errors = [o.error for o in outcomes(query, messages).values() if o.error]
@@ -349,11 +336,11 @@ async def _explain(
     def read(answer: Any) -> str:
         words = answer["reply"].lower().rstrip(".").split()
         if not 5 <= len(words) <= 24 or len(set(words)) < 0.7 * len(words):
-            raise Misfit(Reason.UNHELPFUL_ANSWER, f"«{answer['reply']}» explains nothing.")
+            raise BadAnswer(Reason.UNHELPFUL_ANSWER, f"«{answer['reply']}» explains nothing.")
         return str(answer["reply"])
 
-    ledger = Ledger()
-    text = await ledger.take(
+    costs = Costs()
+    text = await costs.take(
         ask(
             model,
             render("simulator_explain", {"said": said, "error": errors[-1] if errors else ""}),
@@ -363,14 +350,14 @@ async def _explain(
             max_tokens=40,
         )
     )
-    return ledger.answer((_whole(text, senses, ledger), []))
+    return costs.answer((_whole(text, costs), []))
 
 
-def _whole(text: str, senses: Senses, ledger: Ledger) -> str:
-    """A reply that some assistant would give. Raises Unusable."""
-    odd = senses.odd_reply(text) if text else "There is nothing to say."
+def _whole(text: str, costs: Costs) -> str:
+    """A reply that some assistant would give. Raises NoUsableAnswer."""
+    odd = odd_reply(text) if text else "There is nothing to say."
     if odd:
-        raise ledger.fault(Misfit(Reason.UNHELPFUL_ANSWER, odd))
+        raise costs.failure(BadAnswer(Reason.UNHELPFUL_ANSWER, odd))
     return text
 
 
@@ -378,7 +365,6 @@ async def speak(
     told: Sequence[tuple[Api, list[Fact]]],
     model: Model,
     now: dt.datetime,
-    senses: Senses,
     seed: int,
     *,
     purpose: str,
@@ -386,12 +372,103 @@ async def speak(
     """A later turn of the user: an answer to a question, a correction, or the next wish."""
     if purpose == "wish":
         parts = [(wish(api), group) for api, group in told]
-        return await compose_request(model, parts, now, senses, seed)
+        return await compose_request(model, parts, now, seed)
     api, group = told[0]
-    ledger = Ledger()
-    said = await say_facts(ledger, model, "query_detail", wish(api), group, now, senses, seed)
-    return joined(said, group, now, senses, ledger)
+    costs = Costs()
+    said = await say_facts(costs, model, "query_detail", wish(api), group, now, seed)
+    return joined(said, group, now, costs)
 
 
 def _last_user(messages: Sequence[Message]) -> str:
     return next((m.content or "" for m in reversed(messages) if m.role == "user"), "")
+
+
+def choices(api: Api, name: str, said: str, now: dt.datetime, *, whole: bool) -> list[Any]:
+    """Values that the user's words offer for an argument.
+
+    `whole`: look at all that was said, not only at the part that asks for this API.
+    """
+    schema = {"title": name, **api.properties[name]}
+    if schema.get("type") == "boolean":
+        return [True, False]
+    part = said if whole else segment(said, api)
+    # «US dollars» says what the documentation calls `usd`.
+    documented = [v for v in schema.get("examples", ()) if mentions(part, v, schema, now)]
+    if documented:
+        return documented
+    if schema.get("type") == "array":
+        items = {**api.properties[name], **_item(schema)}
+        one = api.model_copy(update={"parameters": _with(api.parameters, name, items)})
+        return [[value] for value in choices(one, name, said, now, whole=whole)]
+    found = list(spans(" ".join(passages(api, name, part)), schema, now))
+    return [v for v in found if not _label(v, api, name)] or found
+
+
+def _item(schema: JsonObject) -> JsonObject:
+    items = schema.get("items")
+    return {"type": "string", **(items if isinstance(items, dict) else {}), "examples": []}
+
+
+def _with(parameters: JsonObject, name: str, schema: JsonObject) -> JsonObject:
+    return {**parameters, "properties": {**parameters["properties"], name: schema}}
+
+
+def offers(responses: Sequence[Any], schema: JsonObject) -> list[Any]:
+    """Observed values of the type of a schema, for an argument that nobody has said."""
+    kinds = {"integer": (int,), "number": (int, float)}.get(schema.get("type", ""), (str,))
+    values = [v for r in responses if isinstance(r, dict) for v in r.values()]
+    found = [v for v in values if isinstance(v, kinds) and not isinstance(v, bool)]
+    return list({canonical(v): v for v in found}.values())
+
+
+def segment(said: str, api: Api) -> str:
+    """The part of a request that asks for an API: the one that shares most words with it."""
+    return max(parts(said), key=lambda part: _shared(part, api))
+
+
+def parts(said: str) -> list[str]:
+    """A request's wishes: its turns, and in them what follows on «also», «then» or «after»."""
+    return re.split(r"(?<=[.?!])\s+(?=(?:Also|Then|After|I also)\b)|\n", said)
+
+
+def nearest(said: str, apis: Sequence[Api], called: Sequence[str]) -> list[str]:
+    """The functions that share most words with the first wish that no call has served."""
+    free = [a for a in apis if a.function not in called] or list(apis)
+    for part in parts(said):
+        most = max(_shared(part, a) for a in apis)
+        best = [a.function for a in apis if _shared(part, a) == most]
+        if not set(best) <= set(called):
+            return [name for name in best if name not in called]
+    return [a.function for a in free]
+
+
+def _shared(text: str, api: Api) -> int:
+    known = set(stems(f"{api.name} {api.description} {' '.join(api.properties)}"))
+    return len(known & set(stems(text)))
+
+
+def passages(api: Api, name: str, said: str) -> list[str]:
+    """The sentences that may speak of an argument.
+
+    Those that name it; else those that name no other argument and are more than the wish.
+    """
+    sentences = re.split(r"(?<=[.?!])\s+", said)
+    naming = [s for s in sentences if set(stems(name)) & set(stems(s))]
+    if naming:
+        return naming
+    others = {stem for other in api.properties if other != name for stem in stems(other)}
+    goal = set(stems(api.description))
+    free = [s for s in sentences if not others & set(stems(s)) and set(stems(s)) - goal]
+    return free or sentences
+
+
+def _label(value: Any, api: Api, name: str) -> bool:
+    """Whether a span is the argument's name, a piece of the wish, or a clause about a value."""
+    if not isinstance(value, str):
+        return False
+    words = value.lower().split()
+    return (
+        "".join(words) in name.lower().replace("_", "")
+        or set(stems(value)) <= {*stems(name), *stems(api.description)}
+        or bool({"is", "are", "be"} & set(words))
+    )

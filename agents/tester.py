@@ -7,21 +7,25 @@ self-validation and majority voting, in `toolllm-and-llift`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median_low
 from typing import Any
 
-from toolloom.agents.outcome import Job, Outcome
+from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, settled, shape
 from toolloom.agents.plan import transcript
 from toolloom.agents.query import moment
-from toolloom.agents.shapes import shape
-from toolloom.llm import Answer, Misfit, Unusable, Usage, ask
+from toolloom.pipeline.checks import inspect
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     Dialogue,
     Finding,
     JsonObject,
+    Metric,
+    Outcome,
+    Provenance,
+    Rating,
     Reason,
-    Rejected,
     Sample,
     Scenario,
     Verdict,
@@ -45,7 +49,6 @@ VOTE: JsonObject = shape(
 )
 VALIDATION: JsonObject = shape({"explanation": {"type": "string"}, "upheld": {"type": "boolean"}})
 
-Inspect = Callable[[Dialogue], Sequence[Finding]]
 Replay = Callable[[Dialogue], Awaitable[Sequence[Finding]]]
 
 
@@ -66,9 +69,9 @@ def question(dialogue: Dialogue) -> Prompt:
 
 
 def read_vote(answer: Any) -> Vote:
-    """A vote. Raises Misfit for a rejection without a principle."""
+    """A vote. Raises BadAnswer for a rejection without a principle."""
     if not answer["accept"] and answer["broken"] == "none":
-        raise Misfit(Reason.UNUSABLE_RESPONSE, "A rejection names the principle that is broken.")
+        raise BadAnswer(Reason.UNUSABLE_RESPONSE, "A rejection names the principle that is broken.")
     return Vote(
         accept=answer["accept"],
         reason=None if answer["accept"] else Reason(answer["broken"]),
@@ -86,11 +89,10 @@ async def vote(dialogue: Dialogue, job: Job, number: int) -> Answer[Vote]:
         return cast
     try:
         checked = await _validate(dialogue, job, cast.value, seed_for(seed, "validate"))
-    except Unusable as why:
-        usage, raw = cast.usage + why.usage, (*cast.raw, *why.raw)
-        raise Unusable(why.reason, why.detail, raw, usage) from why
+    except NoUsableAnswer as why:
+        raise NoUsableAnswer(why.reason, why.detail, cast.costs + why.costs) from why
     judged = cast.value.model_copy(update={"upheld": checked.value})
-    return Answer(judged, cast.usage + checked.usage, (*cast.raw, *checked.raw))
+    return Answer(judged, cast.costs + checked.costs)
 
 
 async def _validate(dialogue: Dialogue, job: Job, cast: Vote, seed: int) -> Answer[bool]:
@@ -112,14 +114,6 @@ async def _validate(dialogue: Dialogue, job: Job, cast: Vote, seed: int) -> Answ
     )
 
 
-async def _settled(dialogue: Dialogue, job: Job, number: int) -> Answer[Vote] | Unusable:
-    """A vote, or why there is none: all are waited for, so that order of arrival cannot show."""
-    try:
-        return await vote(dialogue, job, number)
-    except Unusable as why:
-        return why
-
-
 def majority(votes: Sequence[Vote]) -> tuple[Finding, ...]:
     """Nothing if the majority accepts, else a finding for each rejecting vote."""
     rejecting = [v for v in votes if v.rejects]
@@ -135,33 +129,90 @@ def majority(votes: Sequence[Vote]) -> tuple[Finding, ...]:
     )
 
 
-async def run(
-    dialogue: Dialogue, job: Job, inspect: Inspect, replay: Replay, votes: int
-) -> Outcome:
+async def run(dialogue: Dialogue, job: Job, replay: Replay, votes: int) -> Outcome:
     """The dialogue as a sample, or rejected: certain checks, then executed calls again, then votes.
 
     `replay` runs the calls that were really executed from a fresh state and tells which results
     do not repeat.
     """
-    findings = tuple(inspect(dialogue)) or tuple(await replay(dialogue))
+    findings = inspect(dialogue) or tuple(await replay(dialogue))
     if findings:
-        return Outcome(rejected=(_reject(dialogue, job, findings, Usage(), ()),))
-    cast = await asyncio.gather(*(_settled(dialogue, job, n) for n in range(votes)))
-    usage = sum((c.usage for c in cast), Usage())
-    raw = [r for c in cast for r in c.raw]
-    failed = [c for c in cast if isinstance(c, Unusable)]
+        return Outcome(rejected=(job.reject(dialogue, findings),))
+    # All votes are waited for, so that order of arrival cannot show.
+    cast = await asyncio.gather(*(settled(vote(dialogue, job, n)) for n in range(votes)))
+    costs = sum((c.costs for c in cast), Costs())
+    failed = [c for c in cast if isinstance(c, NoUsableAnswer)]
     if failed:
-        return Outcome(rejected=(job.reject(dialogue, failed[0], usage=usage, raw=raw),))
+        return Outcome(rejected=(job.reject(dialogue, failed[0], costs),))
     counted = tuple(c.value for c in cast if isinstance(c, Answer))
-    findings = majority(counted)
-    if findings:
-        return Outcome(rejected=(_reject(dialogue, job, findings, usage, raw),))
+    if findings := majority(counted):
+        return Outcome(rejected=(job.reject(dialogue, findings, costs),))
     verdict = Verdict(votes=counted)
-    provenance = job.provenance(usage, [dialogue.id])
+    provenance = job.provenance(costs, [dialogue.id])
     return Outcome((Sample(dialogue=dialogue, verdict=verdict, provenance=provenance),))
 
 
-def _reject(
-    dialogue: Dialogue, job: Job, findings: Sequence[Finding], usage: Usage, raw: Sequence[str]
-) -> Rejected:
-    return job.reject(dialogue, findings[0], usage=usage, raw=raw, findings=findings)
+# Ratings of instructions: four metrics, 1 to 3 (ToolPlanner, section D.2).
+
+POOR = 1  # a metric whose median is no better rejects
+RATING: JsonObject = shape(
+    {"explanation": {"type": "string"}, **{m.value: {"enum": [1, 2, 3]} for m in Metric}}
+)
+
+
+@dataclass(frozen=True)
+class Rated:
+    """The votes on one text, and what they find."""
+
+    agent: str
+    ratings: tuple[Rating, ...]
+    findings: tuple[Finding, ...]
+    raw: tuple[str, ...]
+    provenance: tuple[Provenance, ...]
+
+
+async def rate(text: str, job: Job, votes: int) -> Rated:
+    """Independent ratings of a text; all are waited for, so that order of arrival cannot show."""
+    cast = await asyncio.gather(*(settled(_rating(text, job, number)) for number in range(votes)))
+    costs = sum((c.costs for c in cast), Costs())
+    ratings = tuple(c.value for c in cast if isinstance(c, Answer))
+    failed = [
+        Finding(check="rating", reason=c.reason, detail=c.detail)
+        for c in cast
+        if isinstance(c, NoUsableAnswer)
+    ]
+    return Rated(
+        agent=job.agent,
+        ratings=ratings,
+        findings=tuple(failed or poor(ratings)),
+        raw=costs.raw,
+        provenance=job.provenance(costs, [job.record]),
+    )
+
+
+async def _rating(text: str, job: Job, number: int) -> Answer[Rating]:
+    return await ask(
+        job.model,
+        render("tester_rate", {"instruction": text}),
+        _read,
+        schema=RATING,
+        seed=seed_for(job.seed, number),
+        max_tokens=200,
+    )
+
+
+def _read(answer: JsonObject) -> Rating:
+    return Rating(**{**answer, "explanation": answer["explanation"].strip()})
+
+
+def poor(ratings: Sequence[Rating]) -> Iterator[Finding]:
+    """A finding for each metric whose median is poor, in the words of the poorest vote."""
+    for metric in Metric:
+        given = [getattr(rating, metric) for rating in ratings]
+        if given and median_low(given) <= POOR:
+            worst = ratings[given.index(min(given))]
+            marks = ", ".join(map(str, given))
+            why = worst.explanation or "The vote gives no explanation."
+            yield Finding(
+                check="rating", reason=Reason.POORLY_RATED, detail=f"{metric}: {marks}. {why}"
+            )

@@ -1,36 +1,26 @@
-"""Facts put into words, and the senses that tell whether words hold them.
+"""Facts put into words, and names that say the same.
 
-Agents are given their senses: what a text mentions and offers is decided in one place, by the
-same code that checks the finished dialogues.
+What a text mentions and offers is decided by the same code that checks the finished dialogues.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from toolloom.agents.ledger import Ledger
-from toolloom.agents.shapes import one
-from toolloom.llm import Answer, Misfit, Model, ask
+import snowballstemmer
+from rapidfuzz import fuzz
+
+from toolloom.agents.ask import Answer, BadAnswer, Costs, ask, one
+from toolloom.llm import Model
+from toolloom.pipeline.checks.grounding import mentions
+from toolloom.pipeline.checks.wording import odd_request
 from toolloom.prompts import render
 from toolloom.schemas import Api, JsonObject, Reason, seed_for
-
-
-@dataclass(frozen=True)
-class Senses:
-    """`mentions(text, value, schema, now)`: does the text say the value?
-    `spans(text, schema, now)`: which values of a schema does the text offer?
-    `same(a, b)`: are two values the same but for their form?
-    `odd_request(text)`, `odd_reply(text)`: what no user, no assistant would say, or None.
-    """
-
-    mentions: Callable[[str, Any, JsonObject | None, dt.datetime], bool]
-    spans: Callable[[str, JsonObject, dt.datetime], Sequence[Any]]
-    same: Callable[[Any, Any], bool]
-    odd_request: Callable[[str], str | None]
-    odd_reply: Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
@@ -73,23 +63,23 @@ def wish(api: Api) -> str:
     return text[:1].lower() + text[1:]
 
 
-def unsaid(text: str, told: Sequence[Fact], now: dt.datetime, senses: Senses) -> list[Fact]:
+def unsaid(text: str, told: Sequence[Fact], now: dt.datetime) -> list[Fact]:
     """The facts that a text does not tell."""
-    return [f for f in told if not senses.mentions(text, f.value, f.schema, now)]
+    return [f for f in told if not mentions(text, f.value, f.schema, now)]
 
 
-def read_request(text: str, told: Sequence[Fact], now: dt.datetime, senses: Senses) -> str:
-    """A user's text. Raises Misfit if a value is missing from it or no user would say it."""
+def read_request(text: str, told: Sequence[Fact], now: dt.datetime) -> str:
+    """A user's text. Raises BadAnswer if a value is missing from it or no user would say it."""
     text = " ".join(text.split())
     if not text:
-        raise Misfit(Reason.UNUSABLE_RESPONSE, "The text is empty.")
-    missing = unsaid(text, told, now, senses)
+        raise BadAnswer(Reason.UNUSABLE_RESPONSE, "The text is empty.")
+    missing = unsaid(text, told, now)
     if missing:
         names = ", ".join(f"{f.name} = {f.shown}" for f in missing)
-        raise Misfit(Reason.VALUE_NOT_MENTIONED, f"The text does not say {names}.")
-    odd = senses.odd_request(text)
+        raise BadAnswer(Reason.VALUE_NOT_MENTIONED, f"The text does not say {names}.")
+    odd = odd_request(text)
     if odd:
-        raise Misfit(Reason.UNNATURAL_QUERY, odd)
+        raise BadAnswer(Reason.UNNATURAL_QUERY, odd)
     return text
 
 
@@ -118,7 +108,7 @@ async def open_request(model: Model, goal: str, number: int, seed: int) -> Answe
 def _read_opening(text: str) -> str:
     words = text.lower().split()
     if not 3 <= len(words) <= 18 or len(set(words)) < 0.7 * len(words):
-        raise Misfit(Reason.UNNATURAL_QUERY, f"«{text}» is no short sentence.")
+        raise BadAnswer(Reason.UNNATURAL_QUERY, f"«{text}» is no short sentence.")
     return text
 
 
@@ -147,10 +137,10 @@ def _one_sentence(text: str, fact: Fact) -> str:
         or set("?=") & set(line)
         or not 2 <= len(words) <= 14 + len(fact.shown.split())
     ):
-        raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{line[:80]}» is not one short statement.")
+        raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"«{line[:80]}» is not one short statement.")
     rest = line.replace(fact.shown, " ", 1)
     if any(c.isdigit() for c in rest):
-        raise Misfit(Reason.UNUSABLE_RESPONSE, f"«{line[:80]}» holds another number.")
+        raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"«{line[:80]}» holds another number.")
     return line
 
 
@@ -158,37 +148,35 @@ async def compose_request(
     model: Model,
     goals: Sequence[tuple[str, Sequence[Fact]]],
     now: dt.datetime,
-    senses: Senses,
     seed: int,
 ) -> Answer[str]:
     """A request made of sentences: for each goal an opening, then one sentence a fact."""
     texts: list[str] = []
-    ledger = Ledger()
+    costs = Costs()
     for number, (goal, told) in enumerate(goals):
-        texts.append(await ledger.take(open_request(model, goal, number, seed_for(seed, number))))
-        texts += await say_facts(ledger, model, "query_detail", goal, told, now, senses, seed)
+        texts.append(await costs.take(open_request(model, goal, number, seed_for(seed, number))))
+        texts += await say_facts(costs, model, "query_detail", goal, told, now, seed)
     everything = [f for _, told in goals for f in told]
-    return joined(texts, everything, now, senses, ledger)
+    return joined(texts, everything, now, costs)
 
 
 def joined(
-    texts: Sequence[str], told: Sequence[Fact], now: dt.datetime, senses: Senses, ledger: Ledger
+    texts: Sequence[str], told: Sequence[Fact], now: dt.datetime, costs: Costs
 ) -> Answer[str]:
-    """Sentences as one text of a user, which must do as a whole too. Raises Unusable."""
+    """Sentences as one text of a user, which must do as a whole too. Raises NoUsableAnswer."""
     try:
-        return ledger.answer(read_request(" ".join(texts), told, now, senses))
-    except Misfit as why:
-        raise ledger.fault(why) from why
+        return costs.answer(read_request(" ".join(texts), told, now))
+    except BadAnswer as why:
+        raise costs.failure(why) from why
 
 
 async def say_facts(
-    ledger: Ledger,
+    costs: Costs,
     model: Model,
     template: str,
     goal: str,
     told: Sequence[Fact],
     now: dt.datetime,
-    senses: Senses,
     seed: int,
     *,
     enough: int | None = None,
@@ -196,9 +184,28 @@ async def say_facts(
     """A sentence for each fact; with `enough`, facts that the model cannot word are left out."""
 
     def check(fact: Fact) -> Callable[[str], str]:
-        return lambda text: read_request(text, [fact], now, senses)
+        return lambda text: read_request(text, [fact], now)
 
-    return await ledger.take_all(
+    return await costs.take_all(
         (say_fact(model, template, goal, f, check(f), seed_for(seed, goal, f.name)) for f in told),
         enough,
     )
+
+
+ALIKE = 88.0  # of 100, on sorted stems: «bike rental» is «rental of bikes», not «car rental»
+_EMPTY = frozenset({"a", "an", "and", "the", "of", "for", "in", "to", "service", "servic", "api"})
+
+
+@cache
+def stems(name: str) -> tuple[str, ...]:
+    """The sorted stems of a name's words, without those that say nothing."""
+    stemmer = snowballstemmer.stemmer("english")
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    found = stemmer.stemWords(re.findall(r"[^\W_]+", parted.lower()))
+    return tuple(sorted({s for s in found if s not in _EMPTY}))
+
+
+def twin(name: str, others: Iterable[str]) -> str | None:
+    """The first of `others` that says the same as `name`, in whatever order or number."""
+    mine = " ".join(stems(name))
+    return next((o for o in others if fuzz.ratio(mine, " ".join(stems(o))) >= ALIKE), None)

@@ -20,11 +20,12 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from toolloom.llm import FakeServer, Gateway, ask
+from toolloom.agents.ask import ask
+from toolloom.llm import FakeServer, Gateway
 from toolloom.pipeline.runner import run
-from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stage import Context, Stage
 from toolloom.prompts import Prompt
-from toolloom.schemas import Domain, JsonObject, Recipe, Record, parse_recipe
+from toolloom.schemas import Domain, JsonObject, Outcome, Recipe, Record, parse_recipe
 
 QUESTIONS = 1000  # different ones, so that records do not all share one answer
 SCHEMA: JsonObject = {

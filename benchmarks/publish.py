@@ -32,7 +32,6 @@ from typing import Any
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.store.files import record_line, to_line
 from toolloom.pipeline.store.run import PlannedStage, RunFolder
-from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import (
     Ability,
     Api,
@@ -45,6 +44,7 @@ from toolloom.schemas import (
     Sample,
     Scenario,
     ToolCall,
+    Usage,
     Verdict,
     parse_recipe,
 )
@@ -66,10 +66,10 @@ def prepare(outputs: Path, rows: int) -> float:
     folder.open(recipe, [PlannedStage(name=n, agent=a, writes=w) for n, (a, w) in names.items()])
     apis = folder.stage("apis")
     pools = (sample(topic).dialogue.query.pool for topic in range(TOPICS))
-    apis.write_shard(0, (record_line(api) for pool in pools for api in pool), (), Use())
+    apis.write_shard(0, (record_line(api) for pool in pools for api in pool), (), Usage())
     apis.finish(1, Api, None)
     stage = folder.stage("tested")
-    stage.write_shard(0, lines(rows), (), Use())
+    stage.write_shard(0, lines(rows), (), Usage())
     stage.finish(1, Sample, None)
     return (stage.path / "accepted.jsonl").stat().st_size / rows
 

@@ -29,8 +29,8 @@ from rich.console import Console
 
 from toolloom.llm.cache import Cache, Entry
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.stage_files import StageFolder, Use
-from toolloom.schemas import Sample
+from toolloom.pipeline.store.stage_files import StageFolder
+from toolloom.schemas import Sample, Usage
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # for `support`
 
@@ -63,7 +63,7 @@ def sample(folder: Path) -> None:
     """What a finished run took and left, for each sample that it accepted."""
     run = RunFolder(folder)
     rows = sum(1 for _ in run.samples())
-    use = Use()
+    use = Usage()
     for stage in run.plan:
         mark = run.stage(stage.name).mark
         files = [f.stat().st_size for f in (folder / stage.name).glob("*.jsonl")]
@@ -137,7 +137,7 @@ def driver(count: int) -> None:
         stage, shards = StageFolder(Path(name) / "stage"), count // 64
         began = time.monotonic()
         for index in range(shards):
-            stage.write_shard(index, [line] * 64, [], Use(requests=1))
+            stage.write_shard(index, [line] * 64, [], Usage(requests=1))
         wrote, began = count / (time.monotonic() - began), time.monotonic()
         stage.finish(shards, Sample, None)
         joined = count / (time.monotonic() - began)

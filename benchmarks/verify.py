@@ -34,7 +34,6 @@ from toolloom.pipeline.dataset.publish import publish, sha256
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import PlannedStage, RunFolder
-from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import (
     API_SEARCH,
     Ability,
@@ -49,6 +48,7 @@ from toolloom.schemas import (
     Sample,
     Scenario,
     ToolCall,
+    Usage,
     Verdict,
     parse_recipe,
 )
@@ -255,11 +255,11 @@ def prepare(
     folder.open(recipe, [PlannedStage(name=n, agent=a, writes=w) for n, (a, w) in names.items()])
     pools = folder.stage("apis")
     pools.write_shard(
-        0, (record_line(api) for topic in range(topics) for api in apis(topic)), (), Use()
+        0, (record_line(api) for topic in range(topics) for api in apis(topic)), (), Usage()
     )
     pools.finish(1, Api, None)
     stage = folder.stage("tested")
-    stage.write_shard(0, lines(rows, topics, small), (), Use())
+    stage.write_shard(0, lines(rows, topics, small), (), Usage())
     stage.finish(1, Sample, None)
     size = (stage.path / "accepted.jsonl").stat().st_size / rows
     return publish(folder, outputs).path, size

@@ -134,8 +134,8 @@ async def _with_client(task: Task, client: Any) -> None:
 
 def gateway() -> Way:
     """As an agent asks: response cache, JSON Schema, a provenance for each answer."""
-    from toolloom.agents.outcome import Job
-    from toolloom.llm import Gateway, ask
+    from toolloom.agents.ask import Job, ask
+    from toolloom.llm import Gateway
     from toolloom.prompts import Prompt
     from toolloom.schemas import Endpoint
 

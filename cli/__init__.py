@@ -1,4 +1,13 @@
-"""The command line. What a command needs is imported when it runs, so that --help is quick."""
+"""The command line: parse, call, print. One module for each noun that is typed.
+
+A command reads its options, calls one function of a room below and prints what comes back:
+results on standard output, progress and errors on standard error. No words about data are
+written here, and nothing is decided. What a command needs is imported when it runs, so that
+`--help` is quick. Errors that a user can act on end as one message and exit code 2.
+
+May touch: arguments, the environment, the terminal; every room below.
+Begin here, with the list of commands; then `cache.py`, whose commands are short.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +22,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from toolloom.cli import (
-    apis,
-    audit,
-    cache,
-    complexity,
-    datasets,
-    estimate,
-    expansion,
-    exports,
-    logs,
-    notebook,
-    push,
-    reading,
-    reports,
-    runs,
-    serving,
-    verify,
-)
-from toolloom.cli.console import BUG, MISTAKE, complain
-from toolloom.cli.stopping import stoppable
+from toolloom.cli import apis, cache, datasets, expand, formats, run, serve, show
+from toolloom.cli.console import BUG, MISTAKE, close_log, complain
+from toolloom.cli.signals import stoppable
 
 
 class Commands(TyperGroup):
@@ -54,7 +46,7 @@ class Commands(TyperGroup):
                     raise  # what typer itself ends a command with
                 ctx.exit(_tell(error))
             finally:
-                logs.close()
+                close_log()
 
 
 def _tell(error: Exception) -> int:
@@ -93,24 +85,24 @@ app = typer.Typer(
         "pools."
     ),
 )
-for command in (runs.validate, runs.preview, estimate.estimate, runs.run):
+for command in (run.validate, run.preview, run.estimate, run.run):
     app.command()(command)
-app.command()(reading.show)
-app.command()(reading.rejected)
-app.command()(serving.serve)
-app.command()(push.push)
+app.command()(show.show)
+app.command()(show.rejected)
+app.command()(serve.serve)
+app.command()(datasets.push)
 app.command()(datasets.versions)
 app.command()(datasets.diff)
 app.command()(datasets.regenerate)
-app.add_typer(expansion.app, name="expand")
-app.command()(expansion.rewrite)
-app.command()(verify.verify)
-app.command()(reports.report)
-app.command()(notebook.notebook)
-app.command()(exports.export)
-app.command()(exports.check_export)
-app.command()(audit.audit)
-app.command()(complexity.complexity)
+app.add_typer(expand.app, name="expand")
+app.command()(expand.rewrite)
+app.command()(datasets.verify)
+app.command()(show.report)
+app.command()(show.notebook)
+app.command()(formats.export)
+app.command()(formats.check_export)
+app.command()(formats.audit)
+app.command()(datasets.complexity)
 app.add_typer(apis.app, name="apis")
 app.add_typer(cache.app, name="cache")
 

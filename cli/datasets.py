@@ -1,15 +1,23 @@
-"""The commands about versions of a dataset: list them, compare them, regenerate a split."""
+"""The commands about versions of a dataset: list, compare, verify, regenerate, push them."""
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from toolloom.cli.cache import CacheAt
-from toolloom.cli.console import HERE, Outputs, say
-from toolloom.cli.runs import Address, Engine, LogJson, LogLevel, Way, end, follow
+from toolloom.cli.console import FOUND, HERE, Outputs, console_on, say
+from toolloom.cli.run import Address, Engine, LogJson, LogLevel, Way, end, follow
+from toolloom.pipeline.store.secrets import SECRETS
+
+if TYPE_CHECKING:
+    from toolloom.pipeline.dataset.verify import Progress
+
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a dataset.")]
 
@@ -59,11 +67,10 @@ def regenerate(
     Examples: `toolloom regenerate test_tool --dataset quickstart --seed 11`,
     `toolloom regenerate train --dataset quickstart --keep`
     """
-    from toolloom.pipeline.regenerate import plan_regeneration
-    from toolloom.pipeline.store.locks import version_lock
+    from toolloom.pipeline.regenerate import hold_version, plan_regeneration
     from toolloom.schemas import load_recipe
 
-    with version_lock(outputs, dataset, cache):
+    with hold_version(outputs, dataset, cache):
         planned = plan_regeneration(
             outputs,
             dataset,
@@ -127,3 +134,147 @@ def diff(
     say(*diff_view(made))
     if json_file:
         write_lines(json_file, [made.model_dump_json(indent=2).encode() + b"\n"])
+
+
+SOON, EVERY = 3, 20  # seconds until progress is told, and between its lines where there is no bar
+
+
+def verify(
+    what: Annotated[
+        str, typer.Argument(metavar="FOLDER|NAME[/VERSION]", help="A version of a dataset.")
+    ],
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", metavar="FILE|-", help="Write the report there, or print it (-)."),
+    ] = None,
+    outputs: Outputs = HERE,
+) -> None:
+    """Check a version again, offline: every byte, every row, its splits, parent and figures.
+
+    Runs all certain checks over each dialogue. Exit code 1 if something is found, 2 if there is
+    no such version or it is of another toolloom.
+
+    Example: `toolloom verify quickstart`
+    """
+    from toolloom.pipeline.dataset.verify import place_of
+    from toolloom.pipeline.dataset.verify import verify as verified
+    from toolloom.pipeline.pages.screens.verify import report_view
+    from toolloom.pipeline.store.files import write_lines
+
+    report = verified(place_of(outputs, what), _progress())
+    text = report.model_dump_json(indent=2) + "\n"
+    if json_file == "-":
+        sys.stdout.write(text)
+    else:
+        say(*report_view(report))
+    if json_file not in (None, "-"):
+        write_lines(Path(json_file), [text.encode()])
+    if not report.good:
+        raise typer.Exit(FOUND)
+
+
+def _progress() -> Progress:
+    """Tells how far it is on standard error: one line that changes, or a line now and then."""
+    console = console_on(sys.stderr)
+    told = time.monotonic() + SOON - EVERY
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told < (1 if console.is_terminal else EVERY):
+            return
+        told = now
+        line = f"{done:,} of {total:,} rows verified"
+        console.print(line, end="\r" if console.is_terminal else "\n")
+
+    return tell
+
+
+def complexity(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME[/VERSION]", help="A dataset, `name/1.0.0`, or a version's path."
+        ),
+    ],
+    test: Annotated[
+        str | None,
+        typer.Option(metavar="SPLIT", help="The split that is tested; else a line for each."),
+    ] = None,
+    examples: Annotated[
+        str, typer.Option(metavar="SPLIT", help="The split whose samples are the examples.")
+    ] = "train",
+    demonstrations: Annotated[
+        bool,
+        typer.Option(
+            "--demonstrations", help="Examples are only a few, in which every API occurs."
+        ),
+    ] = False,
+    n: Annotated[int, typer.Option("-n", min=0, help="Farthest combinations to print.")] = 5,
+    json_file: Annotated[
+        str | None,
+        typer.Option(
+            "--json", metavar="FILE|-", help="Write the figures there, or print them (-)."
+        ),
+    ] = None,
+    outputs: Outputs = HERE,
+) -> None:
+    """Tell how hard it is to choose the calls of a split, given the examples of another.
+
+    The score S(T, X, D) is the mean distance to the nearest example, |e| ln 2 + |t - e| ln |D|, of
+    multisets of APIs: calls that an example has cost ln 2 each, and others ln |D|. Beside it
+    stands the reversed F1, 0 to 100.
+
+    Example: `toolloom complexity shop --test test_tool --examples train`
+    """
+    from toolloom.pipeline.dataset.complexity import complexity as measured
+    from toolloom.pipeline.pages.screens.complexity import report_view
+    from toolloom.pipeline.store.files import write_lines
+    from toolloom.pipeline.store.version import find_version
+
+    version = find_version(outputs, name)
+    report = measured(version, test, examples, demonstrations=demonstrations, keep=n)
+    text = report.model_dump_json(indent=2) + "\n"
+    if json_file == "-":
+        sys.stdout.write(text)
+        return
+    say(*report_view(report))
+    if json_file:
+        write_lines(Path(json_file), [text.encode()])
+
+
+def push(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The dataset's name.")],
+    version: Annotated[
+        str, typer.Argument(metavar="VERSION", help="A version, such as 1.0.0, or latest.")
+    ],
+    repo: Annotated[str, typer.Argument(metavar="REPO", help="On the Hub: owner/name.")],
+    public: Annotated[
+        bool, typer.Option("--public", help="A repository that is made now is public.")
+    ] = False,
+    outputs: Outputs = HERE,
+) -> None:
+    """Push a version of a dataset to the Hugging Face Hub: one commit, and a tag.
+
+    The repository is made if there is none, private without `--public`. Its head becomes what
+    the version is; earlier versions stay under their tags. A push that was interrupted goes on
+    with the same command. The token is HF_TOKEN's, or that of `hf auth login`.
+
+    Example: `toolloom push quickstart latest me/quickstart`
+    """
+    from toolloom.pipeline.dataset import push as pushing
+    from toolloom.pipeline.dataset.parcel import Load
+    from toolloom.pipeline.pages.screens.push import pushed_lines, sent_line
+    from toolloom.pipeline.render.ticking import Ticking
+    from toolloom.pipeline.store.version import find_version
+
+    # Otherwise it asks the Hub, beside all else, by which programs it may be run.
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    found = find_version(outputs, f"{name}/{version}")
+    token = pushing.login()
+    SECRETS.learn([token])
+    load = Load()
+    with Ticking(console_on(sys.stderr), lambda seconds: sent_line(load, seconds)):
+        pushed = pushing.push(found, repo, token, public=public, load=load)
+    for line in pushed_lines(found, pushed):
+        say(line)

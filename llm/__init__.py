@@ -1,8 +1,17 @@
-"""The one door to a model."""
+"""The one door to a model: what is asked, by which limits, at what cost, and what was answered.
+
+A request is looked up in the response cache, and only if it is not there it is sent: within the
+run's budget, the minute's quota and the number that may be under way, and again while that may
+help. This is the only place that retries. The answer is committed before anyone sees it. Batches,
+embeddings and the embedded model's server are ways of the same door, and the scripted endpoint for
+tests and trials stands beside it.
+
+May touch: the network, the cache database; render, prompts, checks, schemas.
+Begin with `model.py`, where a request comes in; `cache.py` and `budget.py` are what it passes.
+"""
 
 from typing import TYPE_CHECKING, Any
 
-from toolloom.llm.answer import Answer, Misfit, Unusable, Usage, ask
 from toolloom.llm.embeddings import Embedder
 from toolloom.llm.gateway import Gateway
 from toolloom.llm.local import LocalServer
@@ -13,18 +22,13 @@ if TYPE_CHECKING:
     from toolloom.llm.fake import FakeServer
 
 __all__ = [
-    "Answer",
     "Embedder",
     "FakeServer",
     "Gateway",
     "LocalServer",
-    "Misfit",
     "Model",
     "Reply",
     "Request",
-    "Unusable",
-    "Usage",
-    "ask",
 ]
 
 

@@ -1,4 +1,4 @@
-"""A lock in the database of the response cache, for processes that share no disk."""
+"""Names that are held in a PostgreSQL database, for processes that share no disk."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -15,60 +16,86 @@ from toolloom.llm.log import note
 from toolloom.schemas import Busy, StoreError
 
 NAMESPACE = "toolloom/"
-# The server lets go of a lock whose machine is gone when its connection is: after two minutes, not
-# after the two hours that systems usually wait.
-ALIVE = {"tcp_keepalives_idle": 60, "tcp_keepalives_interval": 15, "tcp_keepalives_count": 4}
+# The server lets go of what a machine held that is gone when it takes the connection for dead:
+# after 45 s, not after the two hours that systems usually wait.
+ALIVE = {"tcp_keepalives_idle": 20, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 5}
+
+
+def key_of(name: str) -> sa.BindParameter[int]:
+    """A name as PostgreSQL's locks have it: a signed 64-bit number."""
+    hashed = hashlib.blake2b(f"{NAMESPACE}{name}".encode(), digest_size=8).digest()
+    return sa.literal(int.from_bytes(hashed, "big", signed=True), sa.BigInteger)
+
+
+class Held:
+    """Names that a connection of its own holds: the server lets go when the process ends."""
+
+    def __init__(self, where: str | Path, names: tuple[str, ...]) -> None:
+        self.names = names
+        self._url = address_of(where)
+        self._connection: sa.Connection | None = None
+
+    def take(self) -> bool:
+        """Whether all names are held now: false if another connection holds one of them.
+
+        Raises StoreError if the database cannot be used.
+        """
+        self.close()
+        try:
+            self._connection = connection = _engine(self._url).connect()
+            for setting, value in ALIVE.items():
+                connection.exec_driver_sql(f"SET {setting} = {value}")
+            for name in self.names:
+                if not connection.scalar(sa.select(sa.func.pg_try_advisory_lock(key_of(name)))):
+                    self.close()
+                    return False
+        except SQLAlchemyError as error:
+            self.close()
+            raise explain(self._url, error) from error
+        return True
+
+    def lives(self) -> bool:
+        """Whether the connection is still there, and the names are held with it."""
+        try:
+            return bool(self._connection and self._connection.scalar(sa.select(1)))
+        except SQLAlchemyError:
+            self.close()
+            return False
+
+    def close(self) -> None:
+        """Let go, also where the connection is broken."""
+        if connection := self._connection:
+            self._connection = None
+            with suppress(SQLAlchemyError):
+                connection.invalidate()
+            with suppress(SQLAlchemyError):
+                connection.close()
 
 
 @contextmanager
-def advisory_lock(where: str, name: str) -> Iterator[None]:
-    """Hold a name in a PostgreSQL database; other databases have no such lock.
+def hold_in_database(where: str | Path, name: str) -> Iterator[None]:
+    """Hold a name in a PostgreSQL database; others have no such locks, and nothing is held.
 
-    The connection that holds it stays open, so that the server lets go when the process ends or
-    dies. Raises Busy if another connection holds it, and StoreError if the database cannot be used.
-    At the end, a lock that was lost meanwhile is told in the log, or raises StoreError if somebody
+    Raises Busy if another connection holds it, and StoreError if the database cannot be used. At
+    the end, a hold that was lost meanwhile is told in the log, or raises StoreError if somebody
     else has it by then.
     """
     url = address_of(where)
     if url.get_backend_name() != POSTGRESQL:
         yield
         return
-    key = _key(name)
-    connection = _taken(url, key, name)
+    held = Held(where, (name,))
+    if not held.take():
+        raise Busy(
+            f"{name}: another process is at work on its next version, as the response cache "
+            f"{shown(url)} tells. Wait for it to end."
+        )
     try:
         yield
-        if not _let_go(connection, key):
-            _tell_lost(url, key, name)
+        if not held.lives():
+            _tell_lost(held, name)
     finally:
-        _close(connection)
-
-
-def _key(name: str) -> int:
-    """A signed 64-bit number, as PostgreSQL takes it."""
-    hashed = hashlib.blake2b(f"{NAMESPACE}{name}".encode(), digest_size=8).digest()
-    return int.from_bytes(hashed, "big", signed=True)
-
-
-def _taken(url: sa.URL, key: int, name: str) -> sa.Connection:
-    """A connection that holds the lock."""
-    try:
-        connection = _engine(url).connect()
-        try:
-            for setting, value in ALIVE.items():
-                connection.exec_driver_sql(f"SET {setting} = {value}")
-            free = connection.scalar(sa.select(sa.func.pg_try_advisory_lock(_number(key))))
-        except BaseException:
-            _close(connection)
-            raise
-    except SQLAlchemyError as error:
-        raise explain(url, error) from error
-    if free:
-        return connection
-    _close(connection)
-    raise Busy(
-        f"{name}: another process is at work on its next version, as the response cache "
-        f"{shown(url)} tells. Wait for it to end."
-    )
+        held.close()
 
 
 def _engine(url: sa.URL) -> sa.Engine:
@@ -85,36 +112,16 @@ def _engine(url: sa.URL) -> sa.Engine:
         ) from error
 
 
-def _number(key: int) -> sa.BindParameter[int]:
-    return sa.literal(key, sa.BigInteger)
-
-
-def _close(connection: sa.Connection) -> None:
-    """Close it, also where it is broken: the lock goes with it."""
-    with suppress(SQLAlchemyError):
-        connection.invalidate()
-    with suppress(SQLAlchemyError):
-        connection.close()
-
-
-def _let_go(connection: sa.Connection, key: int) -> bool:
-    """Whether the lock was still held."""
-    try:
-        return bool(connection.scalar(sa.select(sa.func.pg_advisory_unlock(_number(key)))))
-    except SQLAlchemyError:
-        return False
-
-
-def _tell_lost(url: sa.URL, key: int, name: str) -> None:
+def _tell_lost(held: Held, name: str) -> None:
     lost = f"{name}: the connection to the response cache that held it broke off meanwhile"
+    now = "nobody holds it now, but another process may have been at work on it too."
     try:
-        _close(_taken(url, key, name))
-        now = "nobody holds it now, but another process may have been at work on it too."
-    except Busy as error:
+        free = held.take()
+    except StoreError as error:
+        free, now = True, f"whether another process was at work on it cannot be told. {error}"
+    if not free:
         raise StoreError(
             f"{lost}, and another process holds it now: both may have made a version. "
             "`toolloom versions` lists them with what each began with."
-        ) from error
-    except StoreError as error:
-        now = f"whether another process was at work on it cannot be told. {error}"
+        )
     note(logging.WARNING, "lock", f"{lost}; {now}", name=name)

@@ -20,12 +20,12 @@ from toolloom.llm.batch_lines import Gone, Item
 from toolloom.llm.batch_office import Absent, NoBatches, Office, Pace, TooLarge, reasons
 from toolloom.llm.batch_purse import UNSENT, BatchPurse
 from toolloom.llm.batch_results import Commit, Results
-from toolloom.llm.cache import Cache, Spent
+from toolloom.llm.cache import Cache
 from toolloom.llm.faults import Garbled, Trouble
 from toolloom.llm.lines import Lines
 from toolloom.llm.log import WORK, Work, note
 from toolloom.llm.wire import Reply, decode
-from toolloom.schemas import BudgetReached, Endpoint, EndpointError, JsonObject
+from toolloom.schemas import BudgetReached, Endpoint, EndpointError, JsonObject, Usage
 
 if TYPE_CHECKING:
     from openai.types import Batch
@@ -205,11 +205,11 @@ class Batcher:
 
     async def _end(self, row: Row, failed: Mapping[str, Exception]) -> None:
         """Forget a batch, book what its failed tries used, and see to them."""
-        used: dict[str, Spent] = {}
+        used: dict[str, Usage] = {}
         for key, error in failed.items():
             most = self._purse.most(self._endpoint.model, row.tries[key])
             unclear = isinstance(error, Gone | Garbled)  # and perhaps paid for
-            used[key] = Spent(1, most.tokens, most.cost) if unclear else Spent(1, 0, 0.0)
+            used[key] = most if unclear else Usage(requests=1)
         await self._book.forget(row.name, [(row.tries[key].run, one) for key, one in used.items()])
         for key, spent in used.items():
             self._purse.settle(key, spent)

@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES, Cache, Spent
+from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES, Cache
 from toolloom.llm.responses import lose
+from toolloom.schemas import Usage
 
 T = TypeVar("T")
 
@@ -91,7 +92,7 @@ class Book:
 
         await self._cache.within(write)
 
-    async def forget(self, name: str, lost: Iterable[tuple[str, Spent]] = ()) -> None:
+    async def forget(self, name: str, lost: Iterable[tuple[str, Usage]] = ()) -> None:
         """A batch is settled, or never came to be.
 
         `lost`: what tries without an answer used, each with its run. It is booked with the batch
@@ -138,13 +139,10 @@ def _columns(batch: str, key: str, made: Try) -> dict[str, str | int]:
     return {"key": key, "batch": batch, "run": made.run, **columns}
 
 
-def _sums(lost: Iterable[tuple[str, Spent]]) -> dict[str, Spent]:
-    sums: dict[str, Spent] = {}
-    for run, spent in lost:
-        known = sums.get(run, Spent(0, 0, 0.0))
-        sums[run] = Spent(
-            known.requests + spent.requests, known.tokens + spent.tokens, known.cost + spent.cost
-        )
+def _sums(lost: Iterable[tuple[str, Usage]]) -> dict[str, Usage]:
+    sums: dict[str, Usage] = {}
+    for run, used in lost:
+        sums[run] = sums.get(run, Usage()) + used
     return sums
 
 

@@ -58,7 +58,7 @@ class Gone(Trouble):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BatchOutcome:
     """What became of one request: the body of a success, or a status and an error's body.
 
     Without a status there was no response at all, and `body` says why.
@@ -79,14 +79,14 @@ class Outcome:
         return fault(self.status, {}, self.body, caller, formatted)
 
 
-def outcomes(lines: Iterable[bytes]) -> Iterator[Outcome]:
+def outcomes(lines: Iterable[bytes]) -> Iterator[BatchOutcome]:
     """What a result file tells; lines that cannot be read tell nothing."""
     for content in lines:
         if (found := _outcome(content)) is not None:
             yield found
 
 
-def _outcome(content: bytes) -> Outcome | None:
+def _outcome(content: bytes) -> BatchOutcome | None:
     try:
         told = json.loads(content)
         key, response = told["custom_id"], told.get("response")
@@ -96,9 +96,9 @@ def _outcome(content: bytes) -> Outcome | None:
         return None
     if isinstance(response, dict) and isinstance(response.get("status_code"), int):
         # Some servers write an error's `message` beside the status, without a body.
-        made = Outcome(key, response["status_code"], _text(response.get("body", response)))
+        made = BatchOutcome(key, response["status_code"], _text(response.get("body", response)))
         return replace(made, body=_marked(made.body)) if made.good else made
-    return Outcome(key, None, _words(told.get("error")))
+    return BatchOutcome(key, None, _words(told.get("error")))
 
 
 def _text(body: Any) -> str:

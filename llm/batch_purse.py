@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from toolloom.llm.batch_book import Try, unanswered
-from toolloom.llm.budget import Bound, Purse
-from toolloom.llm.cache import Cache, Spent
-from toolloom.schemas import Price
+from toolloom.llm.budget import Purse
+from toolloom.llm.cache import Cache
+from toolloom.schemas import Price, Usage
 
-UNSENT = Spent(0, 0, 0.0)
+UNSENT = Usage()
 
 
 class BatchPurse:
@@ -22,8 +22,8 @@ class BatchPurse:
     def __init__(self, purse: Purse | None, prices: Mapping[str, Price]) -> None:
         self._purse = purse
         self._prices = prices
-        self._left: dict[str, Bound] = {}
-        self._held: dict[str, Bound] = {}
+        self._left: dict[str, Usage] = {}
+        self._held: dict[str, Usage] = {}
 
     async def begin(self, cache: Cache, run: str) -> None:
         """Book what earlier processes of the run left in batches."""
@@ -31,13 +31,15 @@ class BatchPurse:
             return
         for key, model, made in await unanswered(cache, run):
             self._left[key] = bound = self.most(model, made)
-            self._purse.book(1, bound.tokens, bound.cost)
+            self._purse.book(bound)
 
-    def most(self, model: str, made: Try) -> Bound:
+    def most(self, model: str, made: Try) -> Usage:
         """The most that a try can use in a batch."""
         price = self._prices.get(model)
         cost = price.cost(made.sent, made.received, batch=True) if price else 0.0
-        return Bound(made.sent + made.received, cost)
+        return Usage(
+            requests=1, prompt_tokens=made.sent, completion_tokens=made.received, cost=cost
+        )
 
     def follow(self, keys: Iterable[str]) -> None:
         """Somebody waits for an earlier process's batch with these requests."""
@@ -53,11 +55,9 @@ class BatchPurse:
             await self._purse.hold(bound)
             self._held[key] = bound
 
-    def settle(self, key: str, used: Spent | None = None) -> None:
+    def settle(self, key: str, used: Usage | None = None) -> None:
         """Book what a try used: all it can have used, unless that is known."""
         bound = self._held.pop(key, None)
         if self._purse is None or bound is None:
             return
-        used = used or Spent(1, bound.tokens, bound.cost)
-        self._purse.book(used.requests - 1, 0, 0.0)
-        self._purse.settle(bound, used.tokens, used.cost)
+        self._purse.settle(bound, bound if used is None else used)

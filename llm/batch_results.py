@@ -9,18 +9,18 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolloom.llm.batch_book import Row, Try, chunks
-from toolloom.llm.batch_lines import Gone, Item, Outcome, outcomes
+from toolloom.llm.batch_lines import BatchOutcome, Gone, Item, outcomes
 from toolloom.llm.batch_office import Office
 from toolloom.llm.batch_purse import BatchPurse
-from toolloom.llm.cache import Cache, Spent
+from toolloom.llm.cache import Cache
 from toolloom.llm.faults import Garbled
-from toolloom.llm.line import Sent
 from toolloom.llm.wire import Reply, decode
+from toolloom.schemas import Usage
 
 if TYPE_CHECKING:
     from openai.types import Batch
 
-Commit: TypeAlias = Callable[[str, str, Try], Awaitable[tuple[Reply, Sent]]]
+Commit: TypeAlias = Callable[[str, str, Try], Awaitable[tuple[Reply, Usage]]]
 
 AT_ONCE = 256  # results committed in one transaction
 
@@ -69,7 +69,7 @@ class Results:
         return {key: gone for key in row.tries if key not in known}
 
     async def _keep_all(
-        self, found: Mapping[str, Outcome], tries: Mapping[str, Try]
+        self, found: Mapping[str, BatchOutcome], tries: Mapping[str, Try]
     ) -> dict[str, Exception]:
         """Commit successes and hand them out; what failed, and why."""
         good = [outcome for outcome in found.values() if outcome.good]
@@ -101,13 +101,13 @@ class Results:
         item = self._items.get(key)
         return item.context if item else contextvars.copy_context()
 
-    async def _keep(self, outcome: Outcome, known: str | None, made: Try) -> None:
+    async def _keep(self, outcome: BatchOutcome, known: str | None, made: Try) -> None:
         """Commit a success, unless that was done before, and hand it out. Raises Garbled."""
         raw = self._office.caller.clean(outcome.body)
         if known == raw:
             reply = decode(known, cached=True)
             self._purse.settle(outcome.key)
         else:
-            reply, sent = await self._commit(outcome.key, raw, made)
-            self._purse.settle(outcome.key, Spent(1, sent.tokens, sent.cost))
+            reply, used = await self._commit(outcome.key, raw, made)
+            self._purse.settle(outcome.key, used)
         self._hand_out(outcome.key, reply)

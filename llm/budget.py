@@ -1,26 +1,16 @@
 """The purse of a run: nothing is sent that could take it over its budget.
 
 Where several processes work on a run, each has a purse of its own with what it was allotted of the
-run's, which holds that back like a try under way.
+run's, which holds that back like a try under way. What is held back for a try is a `Usage`: the
+most that it can use. Only the sum of tokens counts.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
-from toolloom.llm.cache import Spent
-from toolloom.schemas import Budget, BudgetReached
-
-
-@dataclass(frozen=True)
-class Bound:
-    """The most that one try can use, or what is allotted to another process."""
-
-    tokens: int
-    cost: float
-    requests: int = 1
+from toolloom.schemas import Budget, BudgetReached, Usage
 
 
 class Purse:
@@ -31,18 +21,16 @@ class Purse:
     answer is lost to a budget.
     """
 
-    def __init__(self, budget: Budget, spent: Spent) -> None:
+    def __init__(self, budget: Budget, spent: Usage) -> None:
         """`spent`: what earlier starts of the run used."""
         self._budget = budget
-        self._requests = spent.requests
-        self._tokens = spent.tokens
-        self._cost = spent.cost
+        self.spent = spent  # what is booked: used, or held back
         self._under_way = 0
-        self.refused: Bound | None = None  # the first try that did not fit
+        self.refused: Usage | None = None  # the first try that did not fit
         self._gate = asyncio.Lock()
         self._settled = asyncio.Event()
 
-    async def hold(self, bound: Bound) -> None:
+    async def hold(self, bound: Usage) -> None:
         """Set aside room for a try. Raises BudgetReached."""
         async with self._gate:
             while (reached := self._reached(bound)) and self._under_way:
@@ -53,12 +41,12 @@ class Purse:
                 raise BudgetReached(self._told(reached, bound))
             self._take(bound)
 
-    async def allot(self, parts: int) -> Bound:
+    async def allot(self, parts: int) -> Usage:
         """Hold back one of so many parts of what is free, for another process."""
         async with self._gate:
             return self._take(self._free(parts))
 
-    async def allot_all(self, spent: Callable[[], Awaitable[Spent]]) -> Bound:
+    async def allot_all(self, spent: Callable[[], Awaitable[Usage]]) -> Usage:
         """Hold back all that is left, once nothing is under way.
 
         `spent` tells what the run really used: more than that is booked for processes that died.
@@ -70,67 +58,59 @@ class Purse:
             self.recount(await spent())
             return self._take(self._free(1))
 
-    def recount(self, spent: Spent) -> None:
+    def recount(self, spent: Usage) -> None:
         """Begin anew with what is really spent; nothing is under way."""
-        self._requests, self._tokens, self._cost = spent
+        self.spent = spent
 
-    def reached(self, bound: Bound) -> BudgetReached:
+    def reached(self, bound: Usage) -> BudgetReached:
         """The error of a try that did not fit into all that was left."""
         limited = (name for name, limit in self._budget if limit is not None)
         return BudgetReached(self._told(self._reached(bound) or next(limited), bound))
 
-    @property
-    def spent(self) -> Spent:
-        """What is booked: used, or held back."""
-        return Spent(self._requests, self._tokens, self._cost)
-
-    def _take(self, bound: Bound) -> Bound:
-        self.book(bound.requests, bound.tokens, bound.cost)
+    def _take(self, bound: Usage) -> Usage:
+        self.book(bound)
         self._under_way += 1
         return bound
 
-    def _free(self, parts: int) -> Bound:
+    def _free(self, parts: int) -> Usage:
         """A part of what is left; 0 of what has no limit."""
-        limits = self._budget
-        return Bound(
-            max(0, (limits.max_tokens or self._tokens) - self._tokens) // parts,
-            max(0.0, (limits.max_cost or self._cost) - self._cost) / parts,
-            max(0, (limits.max_requests or self._requests) - self._requests) // parts,
+        limits, spent = self._budget, self.spent
+        return Usage(
+            requests=max(0, (limits.max_requests or spent.requests) - spent.requests) // parts,
+            prompt_tokens=max(0, (limits.max_tokens or spent.tokens) - spent.tokens) // parts,
+            cost=max(0.0, (limits.max_cost or spent.cost) - spent.cost) / parts,
         )
 
-    def book(self, requests: int, tokens: int, cost: float) -> None:
+    def book(self, used: Usage) -> None:
         """Book what was used without being held."""
-        self._requests += requests
-        self._tokens += tokens
-        self._cost += cost
+        self.spent += used
 
     def resume(self) -> None:
         """A try of an earlier process, booked before, is under way again: it is settled too."""
         self._under_way += 1
 
-    def settle(self, bound: Bound, tokens: int, cost: float, requests: int | None = None) -> None:
-        """Book what a held try used; `requests` of what was allotted."""
+    def settle(self, bound: Usage, used: Usage) -> None:
+        """Book what a held try used, or another process of what was allotted to it."""
         self._under_way -= 1
-        more = 0 if requests is None else requests - bound.requests
-        self.book(more, tokens - bound.tokens, cost - bound.cost)
+        self.book(used - bound)
         self._settled.set()
 
-    def _reached(self, bound: Bound) -> str:
+    def _reached(self, bound: Usage) -> str:
         """The first limit that a try could pass, or nothing."""
         limits = self._budget
-        if limits.max_requests is not None and self._requests + 1 > limits.max_requests:
+        if limits.max_requests is not None and self.spent.requests + 1 > limits.max_requests:
             return "max_requests"
-        if limits.max_tokens is not None and self._tokens + bound.tokens > limits.max_tokens:
+        if limits.max_tokens is not None and self.spent.tokens + bound.tokens > limits.max_tokens:
             return "max_tokens"
-        if limits.max_cost is not None and self._cost + bound.cost > limits.max_cost:
+        if limits.max_cost is not None and self.spent.cost + bound.cost > limits.max_cost:
             return "max_cost"
         return ""
 
-    def _told(self, limit: str, bound: Bound) -> str:
+    def _told(self, limit: str, bound: Usage) -> str:
         used, most = {
-            "max_requests": (f"{self._requests:,} requests", "1"),
-            "max_tokens": (f"{self._tokens:,} tokens", f"{bound.tokens:,}"),
-            "max_cost": (f"{self._cost:.4f} US dollars", f"{bound.cost:.4f}"),
+            "max_requests": (f"{self.spent.requests:,} requests", "1"),
+            "max_tokens": (f"{self.spent.tokens:,} tokens", f"{bound.tokens:,}"),
+            "max_cost": (f"{self.spent.cost:.4f} US dollars", f"{bound.cost:.4f}"),
         }[limit]
         return (
             f"The run's budget is used up: {used} of {limit} {getattr(self._budget, limit):,}, "

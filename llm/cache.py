@@ -33,10 +33,10 @@ from toolloom.llm.database import (
     explain,
     passes,
 )
-from toolloom.llm.responses import LEARNS, Entry, Spent, lose, read, spent, storable, write
-from toolloom.schemas import StoreError
+from toolloom.llm.responses import LEARNS, Entry, lose, read, spent, storable, write
+from toolloom.schemas import StoreError, Usage
 
-__all__ = ["BATCHED", "BATCHES", "RESPONSES", "Cache", "Entry", "Spent", "address"]
+__all__ = ["BATCHED", "BATCHES", "RESPONSES", "Cache", "Entry", "address"]
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[sa.Connection], Any]
@@ -139,11 +139,11 @@ class Cache:
         done: T = await self._ask(self._gathered.works, self._alone(work))
         return done
 
-    async def spent(self, run: str) -> Spent:
-        sums: Spent = await self._ask(self._gathered.works, lambda c: spent(c, run))
+    async def spent(self, run: str) -> Usage:
+        sums: Usage = await self._ask(self._gathered.works, lambda c: spent(c, run))
         return sums
 
-    async def lose(self, run: str, lost: Spent) -> None:
+    async def lose(self, run: str, lost: Usage) -> None:
         """Book what a try without an answer used, or may have."""
         await self.within(lambda connection: lose(connection, run, lost))
 

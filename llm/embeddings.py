@@ -12,19 +12,18 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolloom.llm.budget import Bound
 from toolloom.llm.cache import Entry
 from toolloom.llm.faults import Garbled, TooMuch
-from toolloom.llm.line import Parcel, Sent
+from toolloom.llm.line import Parcel
+from toolloom.llm.lines import LinesOnDemand
 from toolloom.llm.log import WORK, note
-from toolloom.schemas import Endpoint, EndpointError, JsonObject, canonical
+from toolloom.llm.shared import Shared
+from toolloom.schemas import Endpoint, EndpointError, JsonObject, Usage, canonical
 from toolloom.schemas.endpoint import public
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from toolloom.llm.gateway import Connection, Gateway
 
     Vector: TypeAlias = NDArray[np.float32]
 
@@ -38,17 +37,17 @@ STORED = "<f4"  # float32, little-endian: the same bytes on every machine
 class Embedder:
     """One model's embeddings at one endpoint. Made by Gateway.embedder."""
 
-    def __init__(self, endpoint: Endpoint, gateway: Gateway, connection: Connection) -> None:
+    def __init__(self, endpoint: Endpoint, shared: Shared, lines: LinesOnDemand) -> None:
         self.endpoint = endpoint
-        self._gateway = gateway
-        self._connection = connection
+        self._shared = shared
+        self._lines = lines
         self._name = public(endpoint.base_url)
         self._turns = Turns()
         self._warned = False
         self._size = LOCAL_BATCH if endpoint.local else BATCH
 
     async def close(self) -> None:
-        await self._connection.close()
+        await self._lines.close()
 
     async def embed(self, texts: Sequence[str]) -> Vector:
         """A row for each text, in order; those embedded before come from the cache.
@@ -83,13 +82,13 @@ class Embedder:
         try:
             done, _ = await asyncio.wait(flights, return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            for flight in set(flights) - self._gateway._wire:
+            for flight in set(flights) - self._shared.wire:
                 flight.cancel()
         parts = [flight.result() for flight in flights if flight in done]  # or what failed
         return {key: vector for part in parts for key, vector in part.items()}
 
     def _fly(self, batch: Mapping[str, str]) -> asyncio.Task[dict[str, Vector]]:
-        flights = self._gateway._embeddings
+        flights = self._shared.embeddings
         flight = asyncio.create_task(self._settle(batch))
         flights.add(flight)
         flight.add_done_callback(lambda done: _landed(flights, done))
@@ -106,8 +105,8 @@ class Embedder:
             return found | await self._ask(missing) if missing else found
 
     async def _remembered(self, wanted: Mapping[str, str]) -> dict[str, Vector]:
-        bodies = await self._gateway.cache.read_all(list(wanted))
-        self._gateway.stats.cached += len(bodies)
+        bodies = await self._shared.cache.read_all(list(wanted))
+        self._shared.stats.cached += len(bodies)
         return {key: unpack(body) for key, body in bodies.items()}
 
     async def _ask(self, wanted: Mapping[str, str]) -> dict[str, Vector]:
@@ -129,20 +128,21 @@ class Embedder:
         vectors: dict[str, Vector] = {}
         body = {"model": self.endpoint.model, "input": list(wanted.values())}
         content = json.dumps(body).encode()
-        bound = Bound(len(content), self._gateway.cost(self.endpoint, len(content), 0))
+        most = self._shared.cost(self.endpoint, len(content), 0)
+        bound = Usage(requests=1, prompt_tokens=len(content), cost=most)
 
-        async def accept(raw: str, tries: int) -> Sent:
+        async def accept(raw: str, tries: int) -> Usage:
             read, counted = decode(raw, len(wanted))
             if not counted:
                 self._warn()
             tokens = counted or bound.tokens
-            cost = self._gateway.cost(self.endpoint, tokens, 0)
+            cost = self._shared.cost(self.endpoint, tokens, 0)
             kept = await self._keep(dict(zip(wanted, read, strict=True)), tries, tokens, cost)
             vectors.update(kept)
-            return Sent(tokens, cost)
+            return Usage(requests=1, prompt_tokens=tokens, cost=cost)
 
-        lines = await self._connection.open()
-        self._gateway.stats.asked += 1
+        lines = await self._lines.open()
+        self._shared.stats.asked += 1
         await lines.send(
             Parcel(
                 content=content,
@@ -187,8 +187,8 @@ class Embedder:
             )
             for place, (key, vector) in enumerate(vectors.items())
         ]
-        stand = await self._gateway.cache.write_all(entries)
-        stats = self._gateway.stats
+        stand = await self._shared.cache.write_all(entries)
+        stats = self._shared.stats
         stats.embedded += len(vectors)
         stats.prompt_tokens += tokens
         stats.cost += cost

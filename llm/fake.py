@@ -107,7 +107,7 @@ class FakeServer:
         self._prefixes = Prefixes() if prefix_cache else None
         self.batches = Batches(self, batches) if batches else None
         self._key = key
-        self._models = models
+        self.models = models
         self._modes = tuple(modes)
         self._log_path = Path(log) if log else None
         self._log: TextIO | None = None
@@ -199,9 +199,9 @@ class FakeServer:
         return web.json_response(self.counters())
 
     async def _list(self, request: web.Request) -> web.Response:
-        if (denied := self._denied(request)) is not None:
+        if (denied := self.denied(request)) is not None:
             return respond(denied, {})
-        names = ("fake",) if self._models is None else self._models
+        names = ("fake",) if self.models is None else self.models
         entries = [{"id": name, "object": "model", "owned_by": "toolloom"} for name in names]
         return web.json_response({"object": "list", "data": entries})
 
@@ -218,7 +218,7 @@ class FakeServer:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         body: JsonObject = json.loads(await request.read())
         self.bodies.append(body)
-        if (refused := self._denied(request) or self._refused(body)) is not None:
+        if (refused := self.denied(request) or self._refused(body)) is not None:
             return respond(refused, {})
         if (refused := self._limits.refusal(size(body))) is not None:
             return await self._fail(refused, request)
@@ -244,7 +244,7 @@ class FakeServer:
         self._count(body)
         return response
 
-    def _denied(self, request: web.Request) -> Failure | None:
+    def denied(self, request: web.Request) -> Failure | None:
         if self._key is None or request.headers.get("Authorization") == f"Bearer {self._key}":
             return None
         # Like several real servers, it repeats the key it does not like.
@@ -253,7 +253,7 @@ class FakeServer:
 
     def _refused(self, body: JsonObject) -> Failure | None:
         model = str(body.get("model"))
-        if self._models is not None and model not in self._models:
+        if self.models is not None and model not in self.models:
             return refusal(404, f"The model `{model}` does not exist.", "model_not_found")
         kind = (body.get("response_format") or {}).get("type")
         if kind in (None, "text", *self._modes):

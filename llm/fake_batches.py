@@ -11,15 +11,12 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from aiohttp import BodyPartReader, web
 
 from toolloom.llm.fake_answers import Failure
 from toolloom.schemas import JsonObject
-
-if TYPE_CHECKING:
-    from toolloom.llm.fake import FakeServer
 
 CHAT_URL = "/v1/chat/completions"
 MOST_LINES = 50_000
@@ -51,10 +48,23 @@ class Batching:
     per_page: int = 20  # batches in one page of the list, at most
 
 
+class Answering(Protocol):
+    """The server whose script answers the lines of a batch."""
+
+    @property
+    def models(self) -> tuple[str, ...] | None: ...
+
+    def denied(self, request: web.Request) -> Failure | None: ...
+
+    async def reply(self, body: JsonObject, chat: bool = True) -> JsonObject | Failure: ...
+
+    def count_line(self, body: JsonObject, said: JsonObject | Failure) -> None: ...
+
+
 class Batches:
     """All files and batches of one server; they outlive the clients."""
 
-    def __init__(self, server: FakeServer, plan: Batching) -> None:
+    def __init__(self, server: Answering, plan: Batching) -> None:
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, JsonObject] = {}
         self.polls = 0
@@ -79,7 +89,7 @@ class Batches:
 
     def _asking_for_a_key(self, handler: Handler) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            denied = self._server._denied(request)
+            denied = self._server.denied(request)
             return await handler(request) if denied is None else _failed(denied)
 
         return handle
@@ -166,7 +176,7 @@ class Batches:
         self._finish(batch, answered, "expired" if expires else "completed")
 
     def _unknown_model(self, lines: list[JsonObject]) -> JsonObject | None:
-        known = self._server._models
+        known = self._server.models
         asked = str(lines[0]["body"].get("model")) if lines else ""
         if known is None or asked in known:
             return None

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from toolloom.llm.batch import Batcher, Pace
+from toolloom.llm.batch import Pace
 from toolloom.llm.batch_purse import BatchPurse
 from toolloom.llm.budget import Purse
-from toolloom.llm.cache import Cache, Spent
+from toolloom.llm.cache import Cache
 from toolloom.llm.embeddings import Embedder
 from toolloom.llm.faults import CHAT, EMBEDDINGS
 from toolloom.llm.lane import Lane
-from toolloom.llm.line import CONNECTIONS, Line, Sent, Way
-from toolloom.llm.lines import Lines
+from toolloom.llm.line import CONNECTIONS, Line, Way
+from toolloom.llm.lines import Lines, LinesOnDemand
 from toolloom.llm.local import LocalServer
 from toolloom.llm.log import WORK
 from toolloom.llm.model import Model
 from toolloom.llm.quota import Past, Quota
-from toolloom.llm.wire import Reply
-from toolloom.schemas import Budget, Endpoint, Price
+from toolloom.llm.shared import Shared
+from toolloom.schemas import Budget, Endpoint, Price, Usage
 from toolloom.schemas.endpoint import public
 
 BESIDE_BATCHES = 32
@@ -32,32 +31,6 @@ GRACE = 1.0  # seconds for answers that are under way when a run ends early
 
 Pasts: TypeAlias = dict[tuple[str, str, str], Past]
 """What left within the last minute, by address, variable of the key, and model."""
-
-
-@dataclass
-class Stats:
-    """What this process really asked and paid for.
-
-    Answers from the cache count as `cached`, among them each text whose embedding was there;
-    `embedded` are the texts whose embedding was not.
-    """
-
-    asked: int = 0
-    cached: int = 0
-    embedded: int = 0
-    retries: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
-
-    def retried(self) -> None:
-        self.retries += 1
-
-    def add(self, other: Stats) -> None:
-        """Count what another process asked and paid for."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 class Gateway:
@@ -80,15 +53,11 @@ class Gateway:
         batches. One of several processes is given its part of the budget as `purse`, and what
         left elsewhere under its limits as `pasts`. Raises StoreError.
         """
-        self.stats = Stats()
         self.cache = cache if isinstance(cache, Cache) else Cache(cache)
-        self.prices = dict(prices or {})
-        self._budget, self._run = budget or Budget(), run
-        self._pace = pace
+        self._shared = Shared(self.cache, dict(prices or {}), run, pace)
+        self.stats = self._shared.stats
+        self._budget = budget or Budget()
         self.purse = purse
-        self._batch_purse = BatchPurse(None, {})
-        self._batchers: dict[tuple[str, str], Batcher] = {}
-        self._unmetered: set[tuple[str, str]] = set()  # models that tell no tokens
         self._models: dict[Endpoint, Model] = {}
         self._embedders: dict[Endpoint, Embedder] = {}
         self._lanes: dict[tuple[str, str], Lane] = {}
@@ -96,15 +65,13 @@ class Gateway:
         self._quotas: dict[tuple[str, str, str], Quota] = {}
         self._local: dict[str, LocalServer] = {}  # by path: one server does not do both well
         self._starting = asyncio.Lock()
-        self._flights: dict[str, asyncio.Task[Reply]] = {}
-        self._embeddings: set[asyncio.Task[Any]] = set()  # flights too
-        self._wire: set[asyncio.Task[Any] | None] = set()
 
     async def __aenter__(self) -> Self:
         if self._budget != Budget():
-            self.purse = Purse(self._budget, await self.cache.spent(self._run))
-            self._batch_purse = BatchPurse(self.purse, self.prices)
-            await self._batch_purse.begin(self.cache, self._run)
+            shared = self._shared
+            self.purse = Purse(self._budget, await self.cache.spent(shared.run))
+            shared.batch_purse = BatchPurse(self.purse, shared.prices)
+            await shared.batch_purse.begin(self.cache, shared.run)
         return self
 
     async def __aexit__(
@@ -120,7 +87,7 @@ class Gateway:
 
     async def _close(self) -> None:
         users: list[Model | Embedder] = [*self._models.values(), *self._embedders.values()]
-        for opened in (*self._batchers.values(), *users):
+        for opened in (*self._shared.batchers.values(), *users):
             await opened.close()
         for server in self._local.values():
             await asyncio.to_thread(server.stop)
@@ -128,12 +95,16 @@ class Gateway:
 
     async def _land(self) -> None:
         """End what is under way. What was sent has a moment for its answer: it is paid for."""
-        flights: set[asyncio.Task[Any]] = {*self._flights.values(), *self._embeddings}
-        for flight in flights - self._wire:
+        wire = self._shared.wire
+        flights: set[asyncio.Task[Any]] = {
+            *self._shared.flights.values(),
+            *self._shared.embeddings,
+        }
+        for flight in flights - wire:
             flight.cancel()
         try:
-            if flights & self._wire:
-                await asyncio.wait(flights & self._wire, timeout=GRACE)
+            if flights & wire:
+                await asyncio.wait(flights & wire, timeout=GRACE)
         finally:
             for flight in flights:
                 flight.cancel()
@@ -142,14 +113,14 @@ class Gateway:
     def model(self, endpoint: Endpoint) -> Model:
         """The model behind an endpoint, always the same one; nothing is sent yet."""
         if endpoint not in self._models:
-            self._models[endpoint] = Model(endpoint, self, self._connection(endpoint, CHAT))
+            self._models[endpoint] = Model(endpoint, self._shared, self._lines(endpoint, CHAT))
         return self._models[endpoint]
 
     def embedder(self, endpoint: Endpoint) -> Embedder:
         """The embeddings of an endpoint, always the same ones; nothing is sent yet."""
         if endpoint not in self._embedders:
-            connection = self._connection(endpoint, EMBEDDINGS)
-            self._embedders[endpoint] = Embedder(endpoint, self, connection)
+            lines = self._lines(endpoint, EMBEDDINGS)
+            self._embedders[endpoint] = Embedder(endpoint, self._shared, lines)
         return self._embedders[endpoint]
 
     @property
@@ -158,23 +129,10 @@ class Gateway:
         now = {known: quota.past for known, quota in self._quotas.items()}
         return {known: past for known, past in now.items() if past}
 
-    def cost(
-        self,
-        endpoint: Endpoint,
-        prompt: int,
-        completion: int,
-        cached: int = 0,
-        *,
-        batch: bool = False,
-    ) -> float:
-        """US dollars of so many tokens; 0 where no price is known."""
-        price = self.prices.get(endpoint.model)
-        return price.cost(prompt, completion, cached, batch=batch) if price else 0.0
-
-    async def _lose(self, sent: Sent) -> None:
+    async def _lose(self, lost: Usage) -> None:
         """Book a try without an answer on the run that made it."""
-        run = WORK.get().run or self._run
-        await self.cache.lose(run, Spent(1, sent.tokens, sent.cost))
+        run = WORK.get().run or self._shared.run
+        await self.cache.lose(run, lost)
 
     def limit(self, endpoint: Endpoint) -> None:
         """Heed an endpoint's limits, which hold for all that share its address or model."""
@@ -184,9 +142,18 @@ class Gateway:
             way.lane.allow(at_once)
             way.quota.allow(endpoint.requests_per_minute, endpoint.tokens_per_minute)
 
-    def _connection(self, endpoint: Endpoint, path: str) -> Connection:
+    def _lines(self, endpoint: Endpoint, path: str) -> LinesOnDemand:
         self.limit(endpoint)
-        return Connection(endpoint, self, path)
+        return LinesOnDemand(partial(self._open, endpoint, path))
+
+    async def _open(self, endpoint: Endpoint, path: str) -> Lines:
+        address = await self._address(endpoint, path)
+        lines = [
+            Line(endpoint, way, path, purse=self.purse, wire=self._shared.wire, lose=self._lose)
+            for way in self._ways(endpoint, address)
+        ]
+        cost = partial(self._shared.cost, endpoint)
+        return Lines(endpoint, lines, self.stats.retried, cost)
 
     def _ways(self, endpoint: Endpoint, base_url: str) -> list[Way]:
         """Where the endpoint can be asked: its own address, which is `base_url`, and replicas."""
@@ -209,40 +176,3 @@ class Gateway:
                 await asyncio.to_thread(server.start)
                 self._local[path] = server
         return self._local[path].base_url
-
-
-class Connection:
-    """The lines to one path of an endpoint, opened when they are first needed."""
-
-    def __init__(self, endpoint: Endpoint, gateway: Gateway, path: str) -> None:
-        self._endpoint = endpoint
-        self._gateway = gateway
-        self._path = path
-        self._lines: Lines | None = None
-        self._opening = asyncio.Lock()
-
-    async def open(self) -> Lines:
-        if self._lines is None:
-            async with self._opening:
-                self._lines = self._lines or await self._open()
-        return self._lines
-
-    async def _open(self) -> Lines:
-        gateway, endpoint = self._gateway, self._endpoint
-        address = await gateway._address(endpoint, self._path)
-        lines = [
-            Line(
-                endpoint,
-                way,
-                self._path,
-                purse=gateway.purse,
-                wire=gateway._wire,
-                lose=gateway._lose,
-            )
-            for way in gateway._ways(endpoint, address)
-        ]
-        return Lines(endpoint, lines, gateway.stats.retried, partial(gateway.cost, endpoint))
-
-    async def close(self) -> None:
-        if self._lines is not None:
-            await self._lines.close()

@@ -13,12 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from toolloom.llm.budget import Bound, Purse
+from toolloom.llm.budget import Purse
 from toolloom.llm.faults import CHAT, Caller, Trouble, fault
 from toolloom.llm.lane import Lane
 from toolloom.llm.log import note
 from toolloom.llm.quota import Quota, Ticket
-from toolloom.schemas import Endpoint, EndpointDenied, JsonObject, RequestRefused
+from toolloom.schemas import Endpoint, EndpointDenied, JsonObject, RequestRefused, Usage
 from toolloom.schemas.endpoint import public
 
 if TYPE_CHECKING:
@@ -34,22 +34,14 @@ CONNECTIONS = 2048
 
 
 @dataclass(frozen=True)
-class Sent:
-    """What a try took: its answer's tokens, of which `cost` is the price."""
-
-    tokens: int
-    cost: float
-
-
-@dataclass(frozen=True)
 class Parcel:
     """A request as it is sent, and what its sender wants to know of it."""
 
     content: bytes
     key: str  # for the log
     guess: int  # tokens it takes, about
-    bound: Bound  # the most it takes
-    accept: Callable[[str, int], Awaitable[Sent]]
+    bound: Usage  # the most it takes
+    accept: Callable[[str, int], Awaitable[Usage]]
     """Called with the body of a success and the number of tries as soon as it is read; raises
     Garbled if it is no answer."""
 
@@ -77,7 +69,7 @@ class Line:
         *,
         purse: Purse | None = None,
         wire: set[asyncio.Task[Any] | None] | None = None,
-        lose: Callable[[Sent], Awaitable[None]] | None = None,
+        lose: Callable[[Usage], Awaitable[None]] | None = None,
     ) -> None:
         """Raises EndpointDenied if there is no key; sends nothing yet.
 
@@ -131,14 +123,14 @@ class Line:
     async def probe(self, parcel: Parcel) -> None:
         """One try that waits for no limit but the budget, and tells the others nothing."""
         await self._pay(parcel, self._send(parcel, 1))
-        await self._lose(Sent(parcel.bound.tokens, parcel.bound.cost))  # no response is kept
+        await self._lose(parcel.bound)  # no response is kept
 
-    async def _pay(self, parcel: Parcel, sending: Coroutine[Any, Any, Sent]) -> None:
+    async def _pay(self, parcel: Parcel, sending: Coroutine[Any, Any, Usage]) -> None:
         """Send, within the budget, and book what that took.
 
         What a success takes is booked with its response; here it is what fails.
         """
-        sent = Sent(0, 0.0)
+        sent = Usage(requests=1)
         try:
             if self._purse:
                 await self._purse.hold(parcel.bound)
@@ -149,7 +141,7 @@ class Line:
             sent = await sending
         except Trouble as trouble:
             if not isinstance(trouble.kind, int):  # nobody knows: it may have been answered
-                sent = Sent(parcel.bound.tokens, parcel.bound.cost)
+                sent = parcel.bound
             await self._lose(sent)
             raise
         except RequestRefused:
@@ -157,10 +149,10 @@ class Line:
             raise
         finally:
             if self._purse:
-                self._purse.settle(parcel.bound, sent.tokens, sent.cost)
+                self._purse.settle(parcel.bound, sent)
 
-    async def _limited(self, parcel: Parcel, tries: int) -> Sent:
-        ticket, sent = await self._quota.enter(parcel.guess, self._lane), Sent(0, 0.0)
+    async def _limited(self, parcel: Parcel, tries: int) -> Usage:
+        ticket, sent = await self._quota.enter(parcel.guess, self._lane), Usage()
         began = time.monotonic()
         try:
             sent = await self._send(parcel, tries, ticket)
@@ -177,7 +169,7 @@ class Line:
         note(logging.DEBUG, "answered", **facts, tokens=sent.tokens)
         return sent
 
-    async def _send(self, parcel: Parcel, tries: int, ticket: Ticket | None = None) -> Sent:
+    async def _send(self, parcel: Parcel, tries: int, ticket: Ticket | None = None) -> Usage:
         """Send and hand the answer on; meanwhile the task is on the wire."""
         task = asyncio.current_task()
         self._wire.add(task)
@@ -258,7 +250,7 @@ class Line:
         return fault(response.status_code, headers, body, self.caller, formatted)
 
 
-async def _nothing(_: Sent) -> None: ...
+async def _nothing(_: Usage) -> None: ...
 
 
 def _http(base_url: str, timeout: float) -> httpx2.AsyncClient:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import tenacity
 
-from toolloom.llm.budget import Bound
 from toolloom.llm.faults import CHAT, Caller, Garbled, Trouble
-from toolloom.llm.line import Line, Parcel, Sent
+from toolloom.llm.line import Line, Parcel
 from toolloom.llm.log import note
 from toolloom.schemas import (
     Endpoint,
@@ -24,6 +23,7 @@ from toolloom.schemas import (
     JsonObject,
     ModelMissing,
     RequestRefused,
+    Usage,
 )
 
 if TYPE_CHECKING:
@@ -252,15 +252,20 @@ def _canary(caller: Caller, cost: Callable[[int, int], float]) -> Parcel:
     hello: JsonObject = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1}
     body = hello if caller.path == CHAT else {"input": ["Hello"]}
     content = json.dumps({"model": caller.model, **body}).encode()
-    bound = Bound(len(content) + 1, cost(len(content), 1))
+    bound = Usage(
+        requests=1,
+        prompt_tokens=len(content),
+        completion_tokens=1,
+        cost=cost(len(content), 1),
+    )
 
-    async def accept(raw: str, _tries: int) -> Sent:
+    async def accept(raw: str, _tries: int) -> Usage:
         try:
             answer = json.loads(raw)
             _ = answer["choices"][0]["message"] if caller.path == CHAT else answer["data"][0]
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise Garbled("no answer", raw) from error
-        return Sent(bound.tokens, bound.cost)
+        return bound
 
     return Parcel(content, "canary", len(content), bound, accept)
 
@@ -277,3 +282,22 @@ def _offered(names: Sequence[str]) -> str:
         return "Set `model` to one it serves."
     more = f" and {len(names) - OFFERED} more" if len(names) > OFFERED else ""
     return f"It offers: {', '.join(names[:OFFERED])}{more}."
+
+
+class LinesOnDemand:
+    """The lines to one path of an endpoint, opened when they are first needed."""
+
+    def __init__(self, start: Callable[[], Awaitable[Lines]]) -> None:
+        self._start = start
+        self._lines: Lines | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> Lines:
+        if self._lines is None:
+            async with self._opening:
+                self._lines = self._lines or await self._start()
+        return self._lines
+
+    async def close(self) -> None:
+        if self._lines is not None:
+            await self._lines.close()

@@ -7,25 +7,22 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from toolloom.llm.batch import Batcher, NoBatches
 from toolloom.llm.batch_book import Try
-from toolloom.llm.budget import Bound
-from toolloom.llm.cache import Entry, Spent
+from toolloom.llm.cache import Entry
 from toolloom.llm.faults import FormatRefused, Garbled
-from toolloom.llm.line import Parcel, Sent
-from toolloom.llm.lines import Lines
+from toolloom.llm.line import Parcel
+from toolloom.llm.lines import Lines, LinesOnDemand
 from toolloom.llm.local import guided
 from toolloom.llm.log import WORK, note
+from toolloom.llm.shared import Shared
 from toolloom.llm.wire import Mode, NotACompletion, Reply, Request, decode, encode, fingerprint
-from toolloom.schemas import Endpoint
+from toolloom.schemas import Endpoint, Usage
 from toolloom.schemas.endpoint import public
 
-if TYPE_CHECKING:
-    from toolloom.llm.gateway import Connection, Gateway
-
-Accept: TypeAlias = Callable[[str, int], Awaitable[Sent]]
+Accept: TypeAlias = Callable[[str, int], Awaitable[Usage]]
 
 MODE = "mode"
 TOKENS_IN_A_BYTE = 0.3  # of a request, at first; then as the endpoint counts
@@ -34,10 +31,10 @@ TOKENS_IN_A_BYTE = 0.3  # of a request, at first; then as the endpoint counts
 class Model:
     """A model as agents ask it. Made by Gateway.model."""
 
-    def __init__(self, endpoint: Endpoint, gateway: Gateway, connection: Connection) -> None:
+    def __init__(self, endpoint: Endpoint, shared: Shared, lines: LinesOnDemand) -> None:
         self.endpoint = endpoint
-        self._gateway = gateway
-        self._connection = connection
+        self._shared = shared
+        self._lines = lines
         self._name = public(endpoint.base_url)
         self._mode: Mode | None = None
         self._finding = asyncio.Lock()
@@ -45,11 +42,11 @@ class Model:
         self._batcher: Batcher | None = None
 
     async def close(self) -> None:
-        await self._connection.close()
+        await self._lines.close()
 
     def cost(self, reply: Reply) -> float:
         """What a reply costs, in US dollars; 0 where no price is known."""
-        return self._gateway.cost(
+        return self._shared.cost(
             self.endpoint,
             reply.prompt_tokens,
             reply.completion_tokens,
@@ -78,7 +75,7 @@ class Model:
 
     async def _find_mode(self, request: Request) -> Reply:
         """Ask in the best mode the endpoint takes, and remember which it was."""
-        known = self._gateway.cache.traits(self._name, self.endpoint.model).get(MODE)
+        known = self._shared.cache.traits(self._name, self.endpoint.model).get(MODE)
         if known in set(Mode):
             self._mode = Mode(known)
             return await self._complete(request, self._mode)
@@ -87,7 +84,7 @@ class Model:
                 reply = await self._complete(request, mode)
             except FormatRefused:
                 continue
-            self._gateway.cache.learn(self._name, self.endpoint.model, MODE, mode)
+            self._shared.cache.learn(self._name, self.endpoint.model, MODE, mode)
             self._mode = mode
             return reply
         raise AssertionError("plain text has no response_format to refuse")
@@ -98,31 +95,31 @@ class Model:
         It is sent in a task of its own: whoever asked may give up, what is paid for is kept.
         """
         key = fingerprint(self._name, self.endpoint.model, request, mode)
-        flights = self._gateway._flights
+        flights = self._shared.flights
         flight = flights.get(key)
         if flight is None:
             flight = asyncio.create_task(self._answer(request, mode, key))
             flights[key] = flight
             flight.add_done_callback(lambda done: _landed(flights, key, done))
         else:
-            self._gateway.stats.cached += 1
+            self._shared.stats.cached += 1
         return await asyncio.shield(flight)
 
     async def _answer(self, request: Request, mode: Mode, key: str) -> Reply:
-        body = await self._gateway.cache.read(key)
+        body = await self._shared.cache.read(key)
         if body is not None:
-            self._gateway.stats.cached += 1
+            self._shared.stats.cached += 1
             return decode(body, cached=True)
         return await self._ask(request, mode, key)
 
     async def _ask(self, request: Request, mode: Mode, key: str) -> Reply:
         """Send the request; its answer is committed before anyone sees it."""
-        self._gateway.stats.asked += 1
+        self._shared.stats.asked += 1
         body = encode(self.endpoint.model, request, mode)
         content = json.dumps(guided(body) if self.endpoint.local else body).encode()
         # A token is at least a byte.
-        first = Try(1, WORK.get().run or self._gateway._run, len(content), request.max_tokens)
-        lines = await self._connection.open()
+        first = Try(1, WORK.get().run or self._shared.run, len(content), request.max_tokens)
+        lines = await self._lines.open()
         # Which mode the endpoint takes is found out at once, not within a day.
         finding = request.schema is not None and self._mode is None
         if self.endpoint.batched and not finding:
@@ -132,7 +129,7 @@ class Model:
                 self.endpoint = self.endpoint.model_copy(update={"mode": "direct"})
         replies: list[Reply] = []
 
-        async def accept(raw: str, tries: int) -> Sent:
+        async def accept(raw: str, tries: int) -> Usage:
             reply, sent = await self._commit(key, raw, replace(first, number=tries))
             replies.append(reply)
             self._rate = max(self._rate, reply.prompt_tokens / len(content))
@@ -143,48 +140,56 @@ class Model:
 
     def _batches(self, lines: Lines) -> Batcher:
         """Agents that ask the same model share its batches."""
-        gateway = self._gateway
+        shared = self._shared
         if self._batcher is None:
             made = Batcher(
                 self.endpoint,
                 lines,
-                gateway.cache,
+                shared.cache,
                 self._commit,
-                gateway._batch_purse,
-                gateway._pace,
-                gateway.stats.retried,
+                shared.batch_purse,
+                shared.pace,
+                shared.stats.retried,
             )
-            self._batcher = gateway._batchers.setdefault((self._name, self.endpoint.model), made)
+            self._batcher = shared.batchers.setdefault((self._name, self.endpoint.model), made)
             self._batcher.allow(self.endpoint.concurrency)
         return self._batcher
 
     def _parcel(
         self, content: bytes, key: str, made: Try, accept: Accept, formatted: bool
     ) -> Parcel:
-        cost = self._gateway.cost(self.endpoint, made.sent, made.received)
+        cost = self._shared.cost(self.endpoint, made.sent, made.received)
         return Parcel(
             content=content,
             key=key,
             guess=int(made.sent * self._rate) + made.received,
-            bound=Bound(made.sent + made.received, cost),
+            bound=Usage(
+                requests=1, prompt_tokens=made.sent, completion_tokens=made.received, cost=cost
+            ),
             accept=accept,
             formatted=formatted,
         )
 
-    async def _commit(self, key: str, raw: str, made: Try) -> tuple[Reply, Sent]:
+    async def _commit(self, key: str, raw: str, made: Try) -> tuple[Reply, Usage]:
         """Keep a response; the reply that stands, and what is booked for it. Raises Garbled."""
         try:
             reply = decode(raw, cached=False)
         except NotACompletion as error:
             raise Garbled(str(error), raw) from error
         entry = self._entry(key, reply, made)
-        booked = Sent(entry.prompt_tokens + entry.completion_tokens, entry.cost)
-        stands = await self._gateway.cache.write(entry)
+        booked = Usage(
+            requests=1,
+            prompt_tokens=entry.prompt_tokens,
+            cached_tokens=entry.cached_tokens,
+            completion_tokens=entry.completion_tokens,
+            cost=entry.cost,
+        )
+        stands = await self._shared.cache.write(entry)
         self._count(reply, self.cost(reply))
         if stands == raw:
             return reply, booked
         # Another process was faster. This one's answer is paid for as well.
-        await self._gateway.cache.lose(made.run, Spent(1, booked.tokens, booked.cost))
+        await self._shared.cache.lose(made.run, booked)
         return decode(stands, cached=False), booked
 
     def _entry(self, key: str, reply: Reply, made: Try) -> Entry:
@@ -207,14 +212,14 @@ class Model:
             prompt_tokens=sent,
             cached_tokens=known,
             completion_tokens=received,
-            cost=self._gateway.cost(self.endpoint, sent, received, known, batch=reply.batched),
+            cost=self._shared.cost(self.endpoint, sent, received, known, batch=reply.batched),
         )
 
     def _warn_of_no_usage(self) -> None:
         model = (self._name, self.endpoint.model)
-        if model in self._gateway._unmetered:
+        if model in self._shared.unmetered:
             return
-        self._gateway._unmetered.add(model)
+        self._shared.unmetered.add(model)
         note(
             logging.WARNING,
             "no_usage",
@@ -224,7 +229,7 @@ class Model:
         )
 
     def _count(self, reply: Reply, cost: float) -> None:
-        stats = self._gateway.stats
+        stats = self._shared.stats
         stats.prompt_tokens += reply.prompt_tokens
         stats.cached_tokens += reply.cached_tokens
         stats.completion_tokens += reply.completion_tokens

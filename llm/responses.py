@@ -6,12 +6,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolloom.llm.database import LOST, POSTGRESQL, RESPONSES, SQLITE, TRAITS
+from toolloom.schemas import Usage
 
 AT_ONCE = 500  # keys in a statement: SQLite takes 32,766 parameters, other databases fewer
 
@@ -60,14 +61,6 @@ FIELDS = tuple(Entry.__dataclass_fields__)
 VALUES = attrgetter(*FIELDS)
 
 
-class Spent(NamedTuple):
-    """What a run used, in all processes that worked on it: its responses and its failed tries."""
-
-    requests: int
-    tokens: int
-    cost: float
-
-
 def storable(entry: Entry) -> Entry:
     """With what no database takes, NUL and lone surrogates, as escapes: in JSON the same text."""
     body = entry.body
@@ -104,23 +97,32 @@ def write(connection: sa.Connection, entries: Sequence[Entry]) -> dict[str, str]
     return {} if inserted == len(rows) else read(connection, [row["key"] for row in rows])
 
 
-def spent(connection: sa.Connection, run: str) -> Spent:
+def spent(connection: sa.Connection, run: str) -> Usage:
+    """What a run used, in all processes that worked on it: its responses and its failed tries.
+
+    Of those only the sum of their tokens is kept: it is among the prompts'.
+    """
     columns = RESPONSES.c
     answered = sa.select(
         sa.func.coalesce(sa.func.sum(sa.case((columns.requests > 0, 1), else_=0)), 0),
-        sa.func.coalesce(sa.func.sum(columns.prompt_tokens + columns.completion_tokens), 0),
+        sa.func.coalesce(sa.func.sum(columns.prompt_tokens), 0),
         sa.func.coalesce(sa.func.sum(columns.cost), 0.0),
+        sa.func.coalesce(sa.func.sum(columns.completion_tokens), 0),
     ).where(columns.run == run, columns.kind != "execution")
     lost = sa.select(LOST.c.requests, LOST.c.tokens, LOST.c.cost).where(LOST.c.run == run)
-    rows = [connection.execute(answered).one(), *connection.execute(lost)]
-    return Spent(
-        sum(int(row[0]) for row in rows),
-        sum(int(row[1]) for row in rows),
-        sum(float(row[2]) for row in rows),
+    requests, sent, cost, received = connection.execute(answered).one()
+    total = Usage(
+        requests=int(requests),
+        prompt_tokens=int(sent),
+        completion_tokens=int(received),
+        cost=float(cost),
     )
+    for row in connection.execute(lost):
+        total += Usage(requests=row.requests, prompt_tokens=row.tokens, cost=row.cost)
+    return total
 
 
-def lose(connection: sa.Connection, run: str, lost: Spent) -> None:
+def lose(connection: sa.Connection, run: str, lost: Usage) -> None:
     """Add to what the run's tries without an answer used."""
     row = {"run": run, "requests": lost.requests, "tokens": lost.tokens, "cost": lost.cost}
     kinds: dict[str, Any] = {SQLITE: sqlite.insert, POSTGRESQL: postgresql.insert}

@@ -20,7 +20,6 @@ from toolloom.pipeline.dataset.tallies import need_of
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store.files import read_records, record_line, to_line, write_lines
 from toolloom.pipeline.store.run import QUERIES, RunFolder, begun_with
-from toolloom.pipeline.store.stage_files import Use
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import (
     Api,
@@ -30,6 +29,7 @@ from toolloom.schemas import (
     Recipe,
     Regeneration,
     StoreError,
+    Usage,
 )
 
 
@@ -83,7 +83,7 @@ class Basis:
             files = folder.stage(stage.name)
             if files.mark is None:
                 lines = self._apis() if stage.writes is Api else ()
-                files.write_shard(0, lines, (), Use())
+                files.write_shard(0, lines, (), Usage())
                 files.finish(1, stage.writes, None)
         for name, lines in (("known.jsonl", self._known()), ("needs.jsonl", self._needs())):
             if not (folder.path / name).exists():

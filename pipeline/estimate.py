@@ -26,10 +26,9 @@ from toolloom.pipeline.forecast import (
 from toolloom.pipeline.job import Progress
 from toolloom.pipeline.runner import run, standard_stages
 from toolloom.pipeline.shard import use_of
-from toolloom.pipeline.stage import Context, Outcome, Sifting, Stage, planned
+from toolloom.pipeline.stage import Context, Sifting, Stage, planned
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.stage_files import Use
-from toolloom.schemas import Brief, BudgetReached, Domain, Need, Recipe, Record
+from toolloom.schemas import Brief, BudgetReached, Domain, Need, Outcome, Recipe, Record, Usage
 
 QUERIES = 12  # in a sample, unless told otherwise
 
@@ -132,7 +131,7 @@ def _counted(stage: Stage, gathered: Mapping[str, Gathered], most: int) -> Stage
     return dataclasses.replace(stage, gather=some)
 
 
-def _priced(use: Use, recipe: Recipe, stage: Stage) -> Use:
+def _priced(use: Usage, recipe: Recipe, stage: Stage) -> Usage:
     """At the prices of the run, which may be those of batches."""
     endpoint = recipe.endpoint(stage.agent) if stage.agent else None
     price = recipe.prices.get(endpoint.model) if endpoint else None

@@ -18,12 +18,10 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from toolloom.pipeline.basis import known_line
-from toolloom.pipeline.regenerate import check_home
 from toolloom.pipeline.stage import Sifting, Stage
 from toolloom.pipeline.store.files import to_line, write_lines
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.stage_files import Use
-from toolloom.pipeline.store.version import PARTS, Version, find_version
+from toolloom.pipeline.store.version import PARTS, Version, check_home, find_version
 from toolloom.schemas import (
     Api,
     ExpansionPlan,
@@ -39,6 +37,7 @@ from toolloom.schemas import (
     Sample,
     Seed,
     SplitPlan,
+    Usage,
     parse_recipe,
 )
 from toolloom.schemas.recipe import public_recipe
@@ -183,7 +182,7 @@ class Ground:
         for stage in filter(self.gives, stages):
             files = folder.stage(stage.name)
             if files.mark is None:
-                files.write_shard(0, self._lines(stage.writes), (), Use())
+                files.write_shard(0, self._lines(stage.writes), (), Usage())
                 files.finish(1, stage.writes, None)
         if self.recipe.expand and not (folder.path / "known.jsonl").exists():
             write_lines(folder.path / "known.jsonl", self._known())

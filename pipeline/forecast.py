@@ -13,13 +13,12 @@ from pydantic import Field
 from toolloom.pipeline.dataset.report import Summary
 from toolloom.pipeline.sampling.drawing import counted
 from toolloom.pipeline.stage import Stage
-from toolloom.pipeline.store.stage_files import Use
-from toolloom.schemas import ApiSource, Budget, Domain, Expansion, Recipe, Record, Seed
+from toolloom.schemas import ApiSource, Budget, Domain, Expansion, Recipe, Record, Seed, Usage
 
 REDRAWN = 400  # times the sample is drawn anew from itself, for the range
 OUTSIDE = 0.025  # of them below the range, and as many above it
 ENOUGH = 4  # records of a kind to go by; with fewer, those like it count too
-MEASURES = tuple(Use.model_fields)
+MEASURES = tuple(Usage.model_fields)
 TOOLBENCH = "ToolBench"  # seeds of the rewriter that are no rows of the run
 OF_ROWS = ("Template", "Rejected", "Seed")  # what a stage that gathers makes of each row
 
@@ -38,7 +37,7 @@ class Took:
 
     kind: Kind
     accepted: int
-    use: Use
+    use: Usage
 
 
 class StageForecast(Record):
@@ -48,14 +47,14 @@ class StageForecast(Record):
     agent: str
     records: int = Field(description="Records that enter it.")
     accepted: int
-    use: Use
+    use: Usage
 
 
 class Total(Record):
     """What a whole run takes, and the rows it makes."""
 
     accepted: int
-    use: Use
+    use: Usage
 
     @property
     def tokens(self) -> int:
@@ -176,12 +175,12 @@ class Flow:
         return accepted
 
     @property
-    def use(self) -> Use:
+    def use(self) -> Usage:
         return _use(self.sums)
 
 
-def _use(sums: Mapping[str, float]) -> Use:
-    return Use.model_validate({m: v if m == "cost" else round(v) for m, v in sums.items()})
+def _use(sums: Mapping[str, float]) -> Usage:
+    return Usage.model_validate({m: v if m == "cost" else round(v) for m, v in sums.items()})
 
 
 def flows(recipe: Recipe, stages: Sequence[Stage], sample: Sample) -> list[Flow]:

@@ -21,23 +21,15 @@ from itertools import chain
 from threading import Event
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from toolloom.llm.gateway import Stats
 from toolloom.llm.log import WORK, Work
+from toolloom.llm.shared import Stats
 from toolloom.pipeline.cluster.foreman import Foreman
 from toolloom.pipeline.shard import Part, together, work_on
-from toolloom.pipeline.stage import (
-    Context,
-    Outcome,
-    Sifted,
-    Sifting,
-    Stage,
-    main_before,
-    nothing_of,
-)
+from toolloom.pipeline.stage import Context, Sifted, Sifting, Stage, main_before, nothing_of
 from toolloom.pipeline.store.files import Rows, Stopped
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.stage_files import Mark, StageFolder, StageMark, Use, batches
-from toolloom.schemas import Recipe, Record
+from toolloom.pipeline.store.stage_files import Mark, StageFolder, StageMark, batches
+from toolloom.schemas import Outcome, Recipe, Record, Usage
 
 T = TypeVar("T")
 
@@ -275,7 +267,7 @@ class Job:
                 index,
                 chain.from_iterable(part.accepted for part in parts),
                 chain.from_iterable(part.rejected for part in parts),
-                sum((use for part in parts for use in part.uses), Use()),
+                sum((use for part in parts for use in part.uses), Usage()),
             )
 
         mark = await self.run_shard(stage.name, index, work)

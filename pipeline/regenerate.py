@@ -6,20 +6,22 @@ What such a run begins with is in `basis.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from toolloom.llm.cache import address
 from toolloom.pipeline.basis import fallen
 from toolloom.pipeline.dataset.publish import came_to_nothing
+from toolloom.pipeline.store.locks import hold_dataset
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.version import Version, find_version, latest, open_version
+from toolloom.pipeline.store.version import Version, check_home, find_version, latest, open_version
 from toolloom.schemas import (
     ExpansionPlan,
     JsonObject,
     NothingFound,
-    PublishError,
     Recipe,
     RecipeError,
     Regeneration,
@@ -247,11 +249,17 @@ def _check(version: Version, outputs: Path, split: str) -> None:
     check_home(version, outputs)
 
 
-def check_home(version: Version, outputs: Path) -> None:
-    """Raises PublishError for a version that is not where its next one will be."""
-    home = outputs / "datasets" / version.name
-    if version.path.resolve().parent != home.resolve():
-        raise PublishError(
-            f"{version.path}: is not in {home}, where its next version would be. Copy it there, "
-            "or name the folder of outputs it is in with --outputs."
-        )
+def hold_version(
+    outputs: Path, dataset: str, cache: str | None = None
+) -> AbstractContextManager[None]:
+    """Hold a dataset, as people name it, while a version of it is added to.
+
+    One that has no version yet is not held: there is nothing to begin with. Raises PublishError
+    for a version that is not at home in `outputs`, and Busy.
+    """
+    try:
+        found = find_version(outputs, dataset)
+    except NothingFound:
+        return nullcontext()
+    check_home(found, outputs)  # before its name, which may be a stranger's, is used in a path
+    return hold_dataset(outputs, found.name, address(outputs, cache))

@@ -16,18 +16,19 @@ from typing import Any, TypeVar
 
 from toolloom.llm import Gateway
 from toolloom.llm.cache import address
-from toolloom.llm.gateway import Stats
+from toolloom.llm.shared import Stats
 from toolloom.pipeline.basis import Basis
 from toolloom.pipeline.cluster.foreman import Foreman, foreman
 from toolloom.pipeline.cluster.foreman import check as check_for_cluster
 from toolloom.pipeline.cluster.order import Engine
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.report import Summary, summarise
+from toolloom.pipeline.dataset.unfolding import expanded
 from toolloom.pipeline.extend import Ground
 from toolloom.pipeline.job import Job, Progress, RunShard, Silent, directly
-from toolloom.pipeline.stage import Context, Stage, planned, ready
-from toolloom.pipeline.store.mirror import opened
-from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.stage import Context, Stage, planned, planned_stage, ready
+from toolloom.pipeline.store.outputs import opened
+from toolloom.pipeline.store.run import RunFolder
 from toolloom.schemas import (
     Granularity,
     Instruction,
@@ -79,7 +80,7 @@ async def run(
             if engine:
                 check_for_cluster(recipe, where)
         folder.open(
-            recipe, [PlannedStage.of(s, basis is not None and basis.gives(s)) for s in chosen]
+            recipe, [planned_stage(s, basis is not None and basis.gives(s)) for s in chosen]
         )
         watch = progress or Silent()
         watch.planned(recipe, chosen)
@@ -186,7 +187,7 @@ async def preview(
             shrunk(recipe, n), outputs=outputs, stages=stages, progress=progress, cache=cache
         )
         folder = RunFolder(Path(made.path))
-        rows = chain(islice(folder.samples(), n), islice(folder.expanded(), n))
+        rows = chain(islice(folder.samples(), n), islice(expanded(folder), n))
         return Preview(
             tuple(map(Sample.model_validate, rows)),
             tuple(map(Rejected.model_validate, folder.rejected())),

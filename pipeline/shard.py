@@ -9,10 +9,9 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from toolloom.llm.log import WORK, Work
-from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.store.stage_files import Use
-from toolloom.schemas import Record
+from toolloom.schemas import Outcome, Record, Usage
 
 T = TypeVar("T")
 
@@ -24,7 +23,7 @@ class Part:
     entered: int
     accepted: list[bytes]
     rejected: list[bytes]
-    uses: list[Use]  # of each record: sums of costs differ by how they are grouped
+    uses: list[Usage]  # of each record: sums of costs differ by how they are grouped
 
     @classmethod
     def of(cls, stage: Stage, outcomes: Sequence[Outcome]) -> Part:
@@ -36,8 +35,8 @@ class Part:
         )
 
     @property
-    def use(self) -> Use:
-        return sum(self.uses, Use())
+    def use(self) -> Usage:
+        return sum(self.uses, Usage())
 
 
 async def work_on(
@@ -84,11 +83,11 @@ def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-def use_of(stage: str, outcome: Outcome) -> Use:
+def use_of(stage: str, outcome: Outcome) -> Usage:
     """What one record's work used. Records that one answer made share an equal provenance."""
     records: chain[Any] = chain(outcome.accepted, outcome.rejected)
     shares = {p for r in records for p in getattr(r, "provenance", ()) if p.stage == stage}
-    return Use(
+    return Usage(
         requests=sum(p.requests for p in shares),
         prompt_tokens=sum(p.prompt_tokens for p in shares),
         cached_tokens=sum(p.cached_tokens for p in shares),

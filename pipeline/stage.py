@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from toolloom.agents.outcome import Outcome
 from toolloom.llm import Gateway, Model
 from toolloom.pipeline.store.files import Rows
-from toolloom.schemas import AgentName, Recipe, Record, Rejected
+from toolloom.pipeline.store.run import PlannedStage
+from toolloom.schemas import AgentName, Outcome, Recipe, Record, Rejected
 
 if TYPE_CHECKING:  # a run opens them; reading a stage must not load numpy
     from toolloom.pipeline.apis.execution.session import Workshop
@@ -25,6 +25,7 @@ __all__ = [
     "main_before",
     "nothing_of",
     "planned",
+    "planned_stage",
     "ready",
 ]
 
@@ -121,6 +122,18 @@ class Stage:
 def planned(stages: Iterable[Stage], recipe: Recipe) -> tuple[Stage, ...]:
     """The stages that a recipe wants."""
     return tuple(stage for stage in stages if stage.when is None or stage.when(recipe))
+
+
+def planned_stage(stage: Stage, given: bool = False) -> PlannedStage:
+    """A stage's line in plan.json. `given`: its records are those of the version added to."""
+    return PlannedStage(
+        name=stage.name,
+        agent=stage.agent,
+        writes=stage.writes.__name__,
+        sifts=stage.sift is not None,
+        beside=stage.beside,
+        given=given,
+    )
 
 
 def main_before(stages: Sequence[Stage], stage: Stage) -> Stage | None:

@@ -1,29 +1,25 @@
-"""The stages, in order: each wires an agent to its inputs and senses."""
+"""The stages, in order: each wires an agent to its inputs."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from toolloom.agents import api, domain, query, simulator, tester
-from toolloom.agents.likeness import twin
-from toolloom.agents.outcome import Job
-from toolloom.agents.wording import Senses
+from toolloom.agents.ask import BadAnswer, Costs, Job
+from toolloom.agents.wording import twin
 from toolloom.pipeline.apis.catalogue import categories, category, public_apis
 from toolloom.pipeline.apis.execution.compression import compress
-from toolloom.pipeline.apis.execution.executor import World
 from toolloom.pipeline.apis.execution.replay import replay
-from toolloom.pipeline.apis.pool.importing import shown
+from toolloom.pipeline.apis.pool.importing import NOT_WANTED, shown
 from toolloom.pipeline.apis.search import Index
-from toolloom.pipeline.apis.sources import ApiList, listed, lists_among, take
-from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.checks.grounding import mentions, same, spans
-from toolloom.pipeline.checks.wording import odd_reply, odd_request
+from toolloom.pipeline.apis.sources import ApiList, imported, listed, lists_among, mended_by
 from toolloom.pipeline.curation import balance, benchmarks, contamination, duplicates
 from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.sampling.drawing import draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.executed import check_executed
-from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.stages_beside import EXPANDED, REWRITTEN, TEMPLATES
 from toolloom.schemas import (
     API_SEARCH,
@@ -34,7 +30,9 @@ from toolloom.schemas import (
     Dialogue,
     Domain,
     Need,
+    Outcome,
     Query,
+    Reason,
     Recipe,
     Record,
     Rejected,
@@ -42,7 +40,7 @@ from toolloom.schemas import (
     ToolloomError,
     seed_for,
 )
-from toolloom.schemas.catalogue import PublicApi
+from toolloom.schemas.api import PublicApi
 
 SHOWN = 5  # real APIs in the API agent's prompt
 
@@ -128,9 +126,29 @@ def expect_subjects(recipe: Recipe, domains: int) -> int:
     return len(recipe.apis.sources) + domains
 
 
+async def take_apis(source: ApiSource, job: Job) -> Outcome:
+    """A source's APIs. What was cut or renamed is in their provenance, what was skipped is
+    rejected. Raises ImportFailed, which stops the run: without its APIs a recipe is another one."""
+    items, report = await asyncio.to_thread(imported, source)
+    mended = mended_by(report)
+    kept = [
+        item.model_copy(
+            update={"provenance": job.provenance(Costs(repairs=mended.get(item.id, ())))}
+        )
+        for item in items
+        if isinstance(item, Api)
+    ]
+    skipped = [
+        job.reject(source, BadAnswer(Reason.NOT_IMPORTED, f"{s.what}: {s.why}"))
+        for s in report.skipped
+        if s.why != NOT_WANTED  # left out by the recipe itself
+    ]
+    return Outcome(tuple(kept), tuple(skipped))
+
+
 async def make_apis(subject: ApiSource | Domain, context: Context) -> Outcome:
     if isinstance(subject, ApiSource):
-        return await take(subject, _job(context, "apis", "api", shown(subject)))
+        return await take_apis(subject, _job(context, "apis", "api", shown(subject)))
     job = _job(context, "apis", "api", subject.id)
     plan = context.recipe.apis
     small = context.recipe.endpoint("api").small
@@ -194,20 +212,19 @@ def expect_needs(recipe: Recipe, _: int) -> int:
 
 
 async def word_queries(need: Need, context: Context) -> Outcome:
-    return await query.run(need, _job(context, "queries", "query", need.id), SENSES)
+    return await query.run(need, _job(context, "queries", "query", need.id))
 
 
 async def play_dialogues(asked: Query, context: Context) -> Outcome:
     job = _job(context, "dialogues", "simulator", asked.id)
     limit = context.recipe.observation_tokens
     async with context.workshop.session(asked.id) as session:
-        world = World(
-            senses=SENSES,
+        environment = simulator.Environment(
             search=context.finder.search,
             executor=session,
             shorten=lambda response, schema: compress(response, schema, limit),
         )
-        return await simulator.run(asked, job, world)
+        return await simulator.run(asked, job, environment)
 
 
 async def test_dialogues(played: Dialogue, context: Context) -> Outcome:
@@ -215,19 +232,10 @@ async def test_dialogues(played: Dialogue, context: Context) -> Outcome:
     return await tester.run(
         played,
         job,
-        inspect,
         lambda dialogue: replay(dialogue, context.workshop),
         context.recipe.tester.votes,
     )
 
-
-SENSES = Senses(
-    mentions=mentions,
-    spans=spans,
-    same=same,
-    odd_request=odd_request,
-    odd_reply=odd_reply,
-)
 
 STAGES: tuple[Stage, ...] = (
     Stage(

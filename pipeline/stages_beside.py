@@ -9,12 +9,13 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from toolloom.agents.outcome import Job
-from toolloom.pipeline.stage import Context, Outcome, Sifted, Sifting, Stage
+from toolloom.agents.ask import Job
+from toolloom.pipeline.stage import Context, Sifted, Sifting, Stage
 from toolloom.schemas import (
     Expansion,
     Instruction,
     Need,
+    Outcome,
     Recipe,
     RecipeError,
     Record,
@@ -102,7 +103,6 @@ def draw_seeds(given: Sifting) -> Iterator[Record]:
 async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:
     """The five levels of a seed; what cannot be one came rejected."""
     from toolloom.agents import rewriter
-    from toolloom.pipeline.checks.instructions.checks import CHECKS
 
     if isinstance(seed, Rejected):
         return Outcome((), (seed,))
@@ -110,7 +110,7 @@ async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:
     job = Job("rewritten", "rewriter", seed.id, own, context.model("rewriter"))
     rater = dataclasses.replace(job, agent="tester", model=context.model("tester"))
     votes = votes_of(context.recipe)
-    return await rewriter.run(seed, job, CHECKS, rater if votes else None, votes)
+    return await rewriter.run(seed, job, rater if votes else None, votes)
 
 
 TEMPLATES = Stage(

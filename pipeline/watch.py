@@ -10,10 +10,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from toolloom.llm.gateway import Stats
-    from toolloom.pipeline.stage import Outcome, Stage
+    from toolloom.llm.shared import Stats
+    from toolloom.pipeline.stage import Stage
     from toolloom.pipeline.store.stage_files import Mark
-    from toolloom.schemas import Recipe
+    from toolloom.schemas import Outcome, Recipe
 
 SECONDS_BETWEEN_LINES = 20.0
 WINDOW = 30.0  # seconds that speeds are taken over

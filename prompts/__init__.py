@@ -1,8 +1,12 @@
-"""One Jinja template for each purpose of an agent, and the one environment that renders them.
+"""All words that models are told: a Jinja template for each question, and one environment.
 
 A template is a file of blocks. `system` and `user` become the turns of those names; blocks
 called `shot1_user`, `shot1_assistant`, `shot2_user` … between them become example turns. Each
-block is rendered on its own, so that data can never open a new turn.
+block is rendered on its own, in a sandbox, so that data can never open a new turn. Its header
+comment lists its variables. What is the same for every record comes first, for prefix caches.
+
+May touch: its own files; schemas.
+Begin with query.j2, then `render` below.
 """
 
 from __future__ import annotations

@@ -1,9 +1,17 @@
-"""The vocabulary: frozen, closed records, the errors and the recipe."""
+"""The vocabulary: frozen, closed records, the errors and the recipe.
 
-from toolloom.schemas.api import API_SEARCH, Api, Source
-from toolloom.schemas.api_source import ApiSource, Format
-from toolloom.schemas.base import JsonObject, Record, canonical, digest, seed_for
-from toolloom.schemas.curation import CurationPlan, Dimension
+Every record that passes between stages, into files or to a model is here, and each field that
+leaves the process has a description. Records refuse unknown fields. A recipe is one record too:
+its fields are the only dials there are. Errors that a user can act on are one tree, and say what
+happened, where, and what to do.
+
+May touch: nothing; no other room.
+Begin with `base.py`, then `api.py`, `query.py` and `dialogue.py`, which are what a sample is made
+of, and `errors.py`.
+"""
+
+from toolloom.schemas.api import API_SEARCH, Api, ApiSource, Format, ImportReport, Source
+from toolloom.schemas.base import JsonObject, Provenance, Record, Usage, canonical, digest, seed_for
 from toolloom.schemas.dialogue import (
     Dialogue,
     Execution,
@@ -13,8 +21,7 @@ from toolloom.schemas.dialogue import (
     Observation,
     ToolCall,
 )
-from toolloom.schemas.domain import Brief, Domain
-from toolloom.schemas.endpoint import Endpoint, Replica, Retry
+from toolloom.schemas.endpoint import Budget, Endpoint, Price, Prices, Replica, Retry
 from toolloom.schemas.errors import (
     BudgetReached,
     Busy,
@@ -35,7 +42,6 @@ from toolloom.schemas.errors import (
     TemplateFileError,
     ToolloomError,
 )
-from toolloom.schemas.importing import ImportReport
 from toolloom.schemas.instruction import (
     FINISH,
     Granularity,
@@ -47,24 +53,27 @@ from toolloom.schemas.instruction import (
     Step,
     Tags,
 )
-from toolloom.schemas.money import Budget, Price, Prices
-from toolloom.schemas.provenance import Provenance
 from toolloom.schemas.query import (
     Ability,
-    Fault,
+    Brief,
+    Domain,
     Intention,
     Level,
     Need,
+    PlannedFault,
     Query,
     Reference,
     Scenario,
 )
 from toolloom.schemas.recipe import (
     AgentName,
+    CurationPlan,
+    Dimension,
     Recipe,
     SearchPlan,
 )
 from toolloom.schemas.recipe_file import load_recipe, overridden, parse_recipe
+from toolloom.schemas.sample import Finding, Outcome, Reason, Rejected, Sample, Verdict, Vote
 from toolloom.schemas.splits import Extension, Regeneration, Split, SplitPlan
 from toolloom.schemas.template import (
     CLOSE,
@@ -75,7 +84,6 @@ from toolloom.schemas.template import (
     Template,
     marker,
 )
-from toolloom.schemas.verdict import Finding, Reason, Rejected, Sample, Verdict, Vote
 
 __all__ = [
     "API_SEARCH",
@@ -106,7 +114,6 @@ __all__ = [
     "ExportError",
     "Extension",
     "Failure",
-    "Fault",
     "Finding",
     "Format",
     "FunctionCall",
@@ -123,6 +130,8 @@ __all__ = [
     "Need",
     "NothingFound",
     "Observation",
+    "Outcome",
+    "PlannedFault",
     "Price",
     "Prices",
     "Provenance",
@@ -156,6 +165,7 @@ __all__ = [
     "TemplateFileError",
     "ToolCall",
     "ToolloomError",
+    "Usage",
     "Verdict",
     "Vote",
     "canonical",

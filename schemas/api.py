@@ -1,13 +1,13 @@
-"""APIs, generated or imported: the one form every stage works on."""
+"""APIs: the one form every stage works on, where they come from, and what an import came to."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from toolloom.schemas.base import JsonObject, Record
-from toolloom.schemas.provenance import Provenance
+from toolloom.schemas.base import JsonObject, Provenance, Record
 
 SourceKind: TypeAlias = Literal[
     "generated", "openapi", "mcp", "python", "openai", "toolbench", "bfcl", "api-bank", "builtin"
@@ -120,3 +120,196 @@ API_SEARCH = Api(
     source=Source(kind="builtin"),
 )
 """API-Bank's API Search (section 3.1), the only tool shown in the retrieve abilities."""
+
+
+Format: TypeAlias = Literal[
+    "auto",
+    "openapi",
+    "mcp",
+    "python",
+    "openai",
+    "bfcl",
+    "toolbench",
+    "api-bank",
+    "public-apis",
+    "pool",
+]
+
+
+class ApiSource(Record):
+    """A place that APIs are imported from, and what of it may really be executed."""
+
+    path: str = Field(default="", description="A file, a folder, a Python module or a pool.")
+    mcp: str = Field(
+        default="",
+        description="An MCP server: a command with arguments, or a URL. Published with the "
+        "recipe: secrets go into `environment`.",
+    )
+    name: str = Field(
+        default="", description="Name of the MCP server; by default its program or host."
+    )
+    format: Format = Field(default="auto", description="What `path` holds; `auto` tells by itself.")
+    category: str = Field(default="", description="Category of its APIs, in place of its own.")
+    collection: str = Field(default="", description="A collection that its APIs belong to.")
+    only: tuple[str, ...] = Field(default=(), description="APIs to take; empty: all.")
+    values: dict[str, tuple[Any, ...]] = Field(
+        default_factory=dict,
+        description="Values users ask for, by parameter, where the source gives no examples. "
+        "An empty list takes an optional parameter away.",
+    )
+    wrong_values: dict[str, tuple[Any, ...]] = Field(
+        default_factory=dict,
+        description="Values, by parameter, on which the execution fails: for error recovery.",
+    )
+    execute: tuple[str, ...] = Field(
+        default=(), description="Functions or tools that may really be executed; others are played."
+    )
+    not_repeatable: tuple[str, ...] = Field(
+        default=(), description="Those whose results the clock or chance decides."
+    )
+    environment: tuple[str, ...] = Field(
+        default=(),
+        description="Environment variables, by name, that executions see; all others are unset.",
+    )
+    prepare: str = Field(
+        default="", description="Command run in each fresh working folder before anything else."
+    )
+    time_limit: float = Field(default=10, gt=0, le=600, description="Seconds one call may take.")
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> ApiSource:
+        if bool(self.path) == bool(self.mcp):
+            raise ValueError("give either `path` or `mcp`")
+        return self
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)")
+
+JsonType: TypeAlias = Literal["string", "integer", "number", "boolean", "array", "object"]
+
+
+def _format_of(example: Any) -> str:
+    """The format an example value shows, where it is a date or a date with a time."""
+    if not isinstance(example, str):
+        return ""
+    for form, shape in (("date", _DATE), ("date-time", _MOMENT)):
+        if shape.fullmatch(example):
+            return form
+    return ""
+
+
+class ApiField(Record):
+    """An input or output of an operation, flat; `schema()` is its JSON Schema."""
+
+    name: str = Field(description="Name in snake_case.")
+    type: JsonType = Field(description="JSON type.")
+    description: str = Field(default="", description="What it means, with its unit.")
+    required: bool = Field(default=True, description="Whether a call must give it.")
+    example: Any = Field(default=None, description="A value as it may occur.")
+    examples: tuple[Any, ...] = Field(default=(), description="More such values.")
+    enum: tuple[Any, ...] = Field(default=(), description="All values, where few are legal.")
+    format: str = Field(default="", description="JSON Schema format, such as date.")
+    items: JsonType | None = Field(default=None, description="Type of an array's items.")
+
+    def json_schema(self) -> JsonObject:
+        """The field as a JSON Schema (2020-12)."""
+        made: JsonObject = {"type": self.type}
+        if self.description:
+            made["description"] = self.description
+        if self.enum:
+            made["enum"] = list(self.enum)
+        form = self.format or _format_of(self.example)
+        if form and self.type == "string":
+            made["format"] = form
+        given = ([self.example] if self.example not in (None, "") else []) + list(self.examples)
+        if given and not self.enum and not form:
+            made["examples"] = given
+        if self.type == "array":
+            made["items"] = {"type": self.items or "string"}
+        return made
+
+
+class Operation(Record):
+    """One call of a real API."""
+
+    name: str
+    does: str
+    parameters: tuple[ApiField, ...] = ()
+    returns: tuple[ApiField, ...] = ()
+
+
+class PublicApi(Record):
+    """A real public API, described in our own words."""
+
+    name: str
+    category: str
+    does: str
+    operations: tuple[Operation, ...] = ()
+
+
+class Category(Record):
+    """A category of the seed taxonomy."""
+
+    name: str
+    about: str
+    examples: tuple[str, ...] = ()
+
+
+class Renamed(Record):
+    """A name that models cannot call, or that another API of the pool has already."""
+
+    api: str = Field(description="Id of the API.")
+    old: str = Field(description="The name its source gives it.")
+    new: str = Field(description="The function name it has now.")
+    why: Literal["illegal", "taken"]
+
+
+class Cut(Record):
+    """Something of an API's description that was left out."""
+
+    api: str = Field(description="Id of the API.")
+    place: str = Field(description="Where in it, such as `parameters.filter.items`.")
+    why: Literal["depth", "bytes", "cycle", "enum", "text", "invalid"] = Field(
+        description="Nested too deep, over the byte budget, refers to itself, too many choices, "
+        "too long a text, or no legal JSON Schema."
+    )
+    bytes: int = Field(default=0, description="How much was left out, where it can be told.")
+
+
+class Unresolved(Record):
+    """A reference that was not followed."""
+
+    reference: str
+    place: str = Field(description="Where it stands: an API's id or a place in the file.")
+    why: Literal["remote", "missing", "outside", "unreadable"] = Field(
+        description="On another machine, nothing there, outside the source's folder, or a file "
+        "that cannot be read as JSON or YAML."
+    )
+
+
+class Skipped(Record):
+    """Something that was read and is no API of the pool."""
+
+    what: str = Field(description="An operation, a function, a row, a file.")
+    why: str = Field(description="The reason, in a sentence.")
+
+
+class ImportReport(Record):
+    """One import of one source. `read` is `imported` and as many lines in `skipped` as differ;
+    examples are counted apart."""
+
+    source: str = Field(description="What was imported, without secrets.")
+    format: str = Field(description="The format it was read as.")
+    version: str = Field(default="", description="Version of that format, such as 3.1.0.")
+    read: int = Field(description="Operations, functions or tools found in it.")
+    imported: int = Field(description="Those that became APIs.")
+    replaced: int = Field(default=0, description="Of these, APIs the pool had from this source.")
+    examples: int = Field(default=0, description="Public APIs kept as examples for the API agent.")
+    renamed: tuple[Renamed, ...] = ()
+    cut: tuple[Cut, ...] = ()
+    unresolved: tuple[Unresolved, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = Field(default=(), description="What else a user should know.")
+    bytes: int = Field(default=0, description="Size of what was read.")
+    seconds: float = Field(default=0, description="Time it took.")

@@ -1,4 +1,4 @@
-"""What every record has in common."""
+"""What every record has in common, where it came from and what it cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 # A JSON Schema or any other JSON object. pydantic's own JsonValue re-validates deep trees
 # on every construction; the checks validate these objects where it matters.
@@ -32,3 +32,60 @@ def digest(value: Any, length: int = 12) -> str:
 def seed_for(*parts: Any) -> int:
     """A seed of 31 bits from (recipe seed, stage, record id, …): never from order of arrival."""
     return int(digest(list(parts), 8), 16) >> 1
+
+
+class Usage(Record):
+    """What answers took, cached ones included, so that a resumed run reports the same."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0  # of the prompts', those the endpoint had cached
+    completion_tokens: int = 0
+    cost: float = 0.0  # US dollars, at the recipe's prices
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            requests=self.requests + other.requests,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cost=self.cost + other.cost,
+        )
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
+            requests=self.requests - other.requests,
+            prompt_tokens=self.prompt_tokens - other.prompt_tokens,
+            cached_tokens=self.cached_tokens - other.cached_tokens,
+            completion_tokens=self.completion_tokens - other.completion_tokens,
+            cost=self.cost - other.cost,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Tokens sent and received."""
+        return self.prompt_tokens + self.completion_tokens
+
+    @property
+    def cached_share(self) -> float:
+        """How much of what was sent the endpoint says it had cached: 0 to 1."""
+        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+
+class Provenance(Record):
+    """One agent's share in a record. Holds nothing that differs between two equal runs."""
+
+    stage: str = Field(description="The stage that made the record.")
+    agent: str = Field(description="The agent that was asked.")
+    model: str = Field(description="The model that answered; empty if none was asked.")
+    prompts: tuple[str, ...] = Field(default=(), description="Hashes of the templates used.")
+    seed: int = Field(description="The seed the requests of this record start from.")
+    requests: int = Field(default=0, description="Model requests made, cached ones included.")
+    prompt_tokens: int = Field(default=0, description="Tokens sent.")
+    cached_tokens: int = Field(
+        default=0, description="Tokens sent that the endpoint had cached, as it reports."
+    )
+    completion_tokens: int = Field(default=0, description="Tokens received.")
+    cost: float = Field(default=0.0, description="US dollars, at the recipe's prices.")
+    repairs: tuple[str, ...] = Field(default=(), description="What was mended in a response.")
+    parents: tuple[str, ...] = Field(default=(), description="Ids of the records it was made of.")

@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from toolloom.schemas.base import JsonObject, Record
-from toolloom.schemas.provenance import Provenance
+from toolloom.schemas.base import JsonObject, Provenance, Record
 from toolloom.schemas.query import Query
 
 

@@ -7,8 +7,7 @@ from enum import StrEnum
 from pydantic import Field, field_validator
 
 from toolloom.schemas.api import Api
-from toolloom.schemas.base import Record
-from toolloom.schemas.provenance import Provenance
+from toolloom.schemas.base import Provenance, Record
 from toolloom.schemas.splits import Split
 
 FINISH = "Finish"  # ends every solution path

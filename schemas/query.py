@@ -1,4 +1,4 @@
-"""A user's need, first drawn (`Need`), then put into words (`Query`)."""
+"""Domains, and what users need there: first drawn (`Need`), then put into words (`Query`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,33 @@ from enum import StrEnum
 from pydantic import Field
 
 from toolloom.schemas.api import Api
-from toolloom.schemas.base import JsonObject, Record
-from toolloom.schemas.provenance import Provenance
+from toolloom.schemas.base import JsonObject, Provenance, Record
+
+
+class Brief(Record):
+    """An order to the domain agent: `count` domains of one category of the taxonomy."""
+
+    category: str = Field(description="A category of the seed taxonomy.")
+    about: str = Field(description="What belongs to the category, in a few words.")
+    examples: tuple[str, ...] = Field(default=(), description="Domains that show the grain.")
+    count: int = Field(ge=1, description="How many domains to name.")
+
+    @property
+    def id(self) -> str:
+        return self.category
+
+
+class Domain(Record):
+    """An application domain, such as «dental procedure cost estimates» (API-Bank, section 4)."""
+
+    category: str = Field(description="The taxonomy category it belongs to.")
+    name: str = Field(description="The domain in two to six words.")
+    description: str = Field(default="", description="What people do there, in one sentence.")
+    provenance: tuple[Provenance, ...] = Field(default=(), description="How it was made.")
+
+    @property
+    def id(self) -> str:
+        return f"{self.category}/{self.name}"
 
 
 class Ability(StrEnum):
@@ -63,7 +88,7 @@ class Intention(Record):
     )
 
 
-class Fault(Record):
+class PlannedFault(Record):
     """An execution that fails, planned for an error recovery dialogue."""
 
     call: int = Field(ge=0, description="Index of the intended call that fails first.")
@@ -93,7 +118,7 @@ class Need(Record):
     withheld: tuple[str, ...] = Field(
         default=(), description="Clarification: arguments of the first call told only when asked."
     )
-    fault: Fault | None = Field(default=None, description="Error recovery: what fails.")
+    fault: PlannedFault | None = Field(default=None, description="Error recovery: what fails.")
 
     def api(self, api_id: str) -> Api:
         """The API of the pool, or the one outside it, with this id."""

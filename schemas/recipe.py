@@ -4,19 +4,67 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from toolloom.schemas.api_source import ApiSource
+from toolloom.schemas.api import ApiSource
 from toolloom.schemas.base import JsonObject, Record, digest
-from toolloom.schemas.curation import CurationPlan
-from toolloom.schemas.endpoint import EXECUTION, Endpoint, public
+from toolloom.schemas.endpoint import EXECUTION, Budget, Endpoint, Prices, public
 from toolloom.schemas.instruction import RewritePlan
-from toolloom.schemas.money import Budget, Prices
 from toolloom.schemas.query import Ability, Level, Scenario
 from toolloom.schemas.splits import Extension, Regeneration, SplitPlan
 from toolloom.schemas.template import ExpansionPlan
+
+
+class Dimension(StrEnum):
+    """A property of rows that can be balanced."""
+
+    ABILITY = "ability"
+    SCENARIO = "scenario"
+    CATEGORY = "category"
+    CALLS = "calls"  # the number of calls
+
+
+class CurationPlan(Record):
+    """Duplicates, contamination by benchmarks, balance."""
+
+    near: float = Field(
+        default=0.8,
+        gt=0,
+        le=1,
+        description="Jaccard similarity from which two instructions, or the calls of two rows, "
+        "are near duplicates. 1: only equal ones.",
+    )
+    same_calls: int = Field(
+        default=3,
+        ge=1,
+        description="Rows of one ability and scenario that may make the same, or nearly the same, "
+        "calls.",
+    )
+    against: tuple[str, ...] = Field(
+        default=(),
+        description="Benchmarks whose rows must not be in the dataset: files or folders of BFCL, "
+        "API-Bank, ToolBench or any JSON lines.",
+    )
+    contaminated: Literal["drop", "flag"] = Field(
+        default="drop", description="What becomes of rows that overlap with a benchmark."
+    )
+    balance: dict[Dimension, float] = Field(
+        default_factory=dict,
+        description="By dimension: how many times as many rows of one value as of the median "
+        "value a split may have, 1 or more.",
+    )
+
+    @field_validator("balance")
+    @classmethod
+    def _leaves_the_median(cls, value: dict[Dimension, float]) -> dict[Dimension, float]:
+        for dimension, factor in value.items():
+            if not (math.isfinite(factor) and factor >= 1):
+                raise ValueError(f"{dimension.value} must be a finite number of 1 or more")
+        return value
+
 
 AgentName: TypeAlias = Literal["domain", "api", "query", "simulator", "tester", "rewriter"]
 

@@ -1,13 +1,21 @@
-"""The splits of a dataset, and what decides in which of them a row is."""
+"""The splits of a dataset, and which of them an API or a row is in.
+
+Pure functions of names, values and the recipe's weights: nothing depends on what else is in the
+dataset, so a larger run keeps every row in its split, and what is published can be checked again.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Iterable
 from enum import StrEnum
+from functools import lru_cache
 
 from pydantic import Field, model_validator
 
-from toolloom.schemas.base import Record
+from toolloom.schemas.base import JsonObject, Record, canonical
+from toolloom.schemas.query import Need
 
 
 class Split(StrEnum):
@@ -94,3 +102,98 @@ class Extension(Record):
 
     version: str = Field(default="", description="The version, such as `weather/1.2.0`; or none.")
     content: str = Field(default="", description="The hash of its content, from its manifest.")
+
+
+SEEN = (Split.TRAIN, Split.VALIDATION, Split.TEST_INSTRUCTION)
+"""The splits that share the APIs that are seen in training."""
+
+
+@lru_cache(maxsize=100_000)  # asked for every API of every row
+def zone(plan: SplitPlan, category: str, tool: str) -> Split:
+    """Where a tool's APIs may be needed: TRAIN stands for all three splits of seen APIs."""
+    whole, part = category, f"{category}/{tool}"
+    if part in plan.seen:
+        return Split.TRAIN
+    if part in plan.unseen:
+        return Split.TEST_TOOL
+    if whole in plan.unseen:
+        return Split.TEST_CATEGORY
+    if whole not in plan.seen and fraction("category", whole) < plan.share(Split.TEST_CATEGORY):
+        return Split.TEST_CATEGORY
+    if whole not in plan.seen and fraction("tool", part) < plan.share(Split.TEST_TOOL):
+        return Split.TEST_TOOL
+    return Split.TRAIN
+
+
+def fraction(*parts: str) -> float:
+    """A number in [0, 1) that only these texts decide."""
+    hashed = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(hashed[:6], "big") / 2**48
+
+
+def signature(intent: Iterable[JsonObject]) -> str:
+    """The calls of a need, whatever the words: equal calls give equal text."""
+    return canonical([[i["api"], i["arguments"], i.get("references") or {}] for i in intent])
+
+
+def split_of(plan: SplitPlan, need: JsonObject) -> Split:
+    """The split of a need or query, as JSON: by the APIs it needs, then by its calls.
+
+    Calls decide and not words, so that no dialogue of a test is in train with other words, and
+    so that the split is known before any model is asked.
+    """
+    zones = {zone(plan, *tool_of(api)) for api in needed(need)}
+    for unseen in (Split.TEST_CATEGORY, Split.TEST_TOOL):
+        if unseen in zones:
+            return unseen
+    return seen_split(plan, signature(need["intent"]))
+
+
+def seen_split(plan: SplitPlan, calls: str) -> Split:
+    """The split of a need of APIs that are seen in training, by the signature of its calls."""
+    place = fraction("calls", calls) * sum(map(plan.weight, SEEN))
+    for split in SEEN[1:]:
+        place -= plan.weight(split)
+        if place < 0:
+            return split
+    return Split.TRAIN
+
+
+def split_of_need(plan: SplitPlan, need: Need) -> Split:
+    """`split_of` for a record."""
+    return split_of(plan, need.model_dump(mode="json", include={"intent", "pool", "outside"}))
+
+
+def needed(need: JsonObject) -> list[JsonObject]:
+    """The APIs that the calls of a need go to; of an unserved one, those they would go to."""
+    wanted = {intention["api"] for intention in need.get("intent", ())}
+    return [api for api in shown(need) if api_id(api) in wanted]
+
+
+def shown(need: JsonObject) -> list[JsonObject]:
+    """Every API in a row: needed, distracting, or lacking."""
+    outside = need.get("outside")
+    return [*need.get("pool", ()), *([outside] if outside else [])]
+
+
+def stray(plan: SplitPlan, need: JsonObject, split: Split) -> str | None:
+    """The id of an API that must not be shown in this split, or None.
+
+    Seen splits show no unseen API, not even as a distractor; unseen tools are shown with no API
+    of an unseen category.
+    """
+    kept_out = {Split.TEST_TOOL: {Split.TEST_CATEGORY}, Split.TEST_CATEGORY: set[Split]()}
+    forbidden = kept_out.get(split, {Split.TEST_TOOL, Split.TEST_CATEGORY})
+    for api in shown(need):
+        if zone(plan, *tool_of(api)) in forbidden:
+            return api_id(api)
+    return None
+
+
+def tool_of(api: JsonObject) -> tuple[str, str]:
+    return api["category"], api["tool"]
+
+
+def api_id(api: JsonObject) -> str:
+    """As `Api.id`."""
+    return f"{api['category']}/{api['tool']}/{api['name']}"

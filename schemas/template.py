@@ -6,10 +6,9 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from toolloom.schemas.base import JsonObject, Record
-from toolloom.schemas.provenance import Provenance
+from toolloom.schemas.base import JsonObject, Provenance, Record
+from toolloom.schemas.sample import Finding
 from toolloom.schemas.splits import Split
-from toolloom.schemas.verdict import Finding
 
 TemplateKind: TypeAlias = Literal["mined", "written", "asked"]
 

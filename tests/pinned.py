@@ -135,7 +135,8 @@ class House:
         ran = invoke(arguments)
         said = f"$ toolloom {' '.join(arguments)}\n{ran.stdout}"
         # What takes seconds tells its progress: whether it does depends on the machine.
-        complaint = re.sub(r"(?m)^[\d,]+ of [\d,]+ \w+ \w+\n", "", ran.stderr)
+        progress = r"(?m)^([\d,]+ of [\d,]+ \w+ \w+|\S+: [\d,]+ APIs so far, \d+ s)\n"
+        complaint = re.sub(progress, "", ran.stderr)
         if errors and complaint:
             said += f"--- standard error\n{complaint}"
         self._learn()

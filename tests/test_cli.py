@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 from toolloom.cli import app
 from toolloom.pipeline import runner
 from toolloom.pipeline.render.terminal import rejected_view, safe, spoken
-from toolloom.pipeline.stage import Context, Outcome, Stage
-from toolloom.schemas import EndpointDown, Query, Reason
+from toolloom.pipeline.stage import Context, Stage
+from toolloom.schemas import EndpointDown, Outcome, Query, Reason
 
 RECIPE = (
     "name: toy\nshard_size: 4\nqueries: {count: 21}\napis: {domains: 6}\n"

@@ -16,7 +16,7 @@ from support import processes
 from support.processes import TOOLLOOM, Endpoint, hashes
 
 from toolloom.pipeline.store.version import find_version
-from toolloom.schemas.split_plan import signature
+from toolloom.schemas.splits import signature
 
 RECIPE = """
 name: more

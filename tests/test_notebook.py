@@ -28,9 +28,9 @@ from support.waiting import wait_for
 
 from toolloom.pipeline.dataset.tallies import added
 from toolloom.pipeline.runner import make_dataset
-from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.version import Version, find_version
-from toolloom.schemas import Domain, Query, Reason, Rejected, Sample
+from toolloom.schemas import Domain, Outcome, Query, Reason, Rejected, Sample
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "pipeline" / "pages" / "notebooks" / "rejected_samples.py"

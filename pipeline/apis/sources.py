@@ -2,50 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from toolloom.agents.outcome import Job, Outcome
-from toolloom.llm import Usage
-from toolloom.pipeline.apis.pool.importing import NOT_WANTED, Item, read_source, shown
+from toolloom.pipeline.apis.pool.importing import Item, read_source, shown
 from toolloom.pipeline.formats.importers import detect
 from toolloom.pipeline.formats.importers.ledger import Ledger
 from toolloom.schemas import (
     Api,
     ApiSource,
-    Finding,
     Format,
     ImportFailed,
     ImportReport,
-    Reason,
 )
-from toolloom.schemas.catalogue import PublicApi
+from toolloom.schemas.api import PublicApi
 
 ApiList: TypeAlias = tuple[str, Format]
 POOLS = Path("outputs")  # where a pool that is named without its path is looked for
-
-
-async def take(source: ApiSource, job: Job) -> Outcome:
-    """A source's APIs. What was cut or renamed is in their provenance, what was skipped is
-    rejected. Raises ImportFailed, which stops the run: without its APIs a recipe is another one."""
-    found, report = await asyncio.to_thread(imported, source)
-    mended = _mended(report)
-    kept = [
-        api.model_copy(update={"provenance": job.provenance(Usage(repairs=mended.get(api.id, ())))})
-        for api in found
-        if isinstance(api, Api)
-    ]
-    skipped = [
-        job.reject(
-            source,
-            Finding(check="import", reason=Reason.NOT_IMPORTED, detail=f"{s.what}: {s.why}"),
-        )
-        for s in report.skipped
-        if s.why != NOT_WANTED  # left out by the recipe itself
-    ]
-    return Outcome(tuple(kept), tuple(skipped))
 
 
 def described(source: ApiSource) -> str:
@@ -73,7 +47,7 @@ def _import(source: ApiSource) -> tuple[list[Item], ImportReport]:
     return found, ledger.report(imported=sum(isinstance(item, Api) for item in found))
 
 
-def _mended(report: ImportReport) -> dict[str, tuple[str, ...]]:
+def mended_by(report: ImportReport) -> dict[str, tuple[str, ...]]:
     """What an import changed in each API, by its id."""
     lines: dict[str, tuple[str, ...]] = {}
     for cut in report.cut:

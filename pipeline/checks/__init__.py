@@ -1,4 +1,13 @@
-"""The tester's certain checks: everything that can be judged without a model."""
+"""The certain checks: what a text says, and what is wrong with a dialogue or an instruction.
+
+Pure functions from records to findings, cheap ones first. They never raise, whatever a model
+wrote, and end in bounded time. `text/` reads words, numbers, dates and times in all their readings;
+`instructions/` judges the five levels of a request. Agents, the tester, the audit of other
+people's data and `verify` all run this same code.
+
+May touch: nothing but its arguments; schemas.
+Begin below, with the tuple of checks and `inspect`; then `transcript.py`, which they all read.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +64,7 @@ __all__ = [
 
 # Cheap first. A group is run only if the ones before it found nothing: what has no readable form
 # cannot be judged by its content.
-CHECKS: tuple[tuple[Check, ...], ...] = (
+CHECKS: tuple[tuple[Check[Dialogue], ...], ...] = (
     (plain_values, bearable_lengths),
     (message_order, answered_calls, readable_calls, spoken_calls),
     (
@@ -81,7 +90,7 @@ CHECKS: tuple[tuple[Check, ...], ...] = (
 
 
 def inspect(
-    dialogue: Dialogue, checks: tuple[tuple[Check, ...], ...] = CHECKS
+    dialogue: Dialogue, checks: tuple[tuple[Check[Dialogue], ...], ...] = CHECKS
 ) -> tuple[Finding, ...]:
     """Every fault the certain checks find, in the order of `checks`; none: all is well.
 

@@ -15,7 +15,7 @@ from toolloom.pipeline.checks.text.numbers import quantities
 from toolloom.pipeline.checks.text.phrases import is_code
 from toolloom.pipeline.checks.text.words import content, stem, words
 from toolloom.pipeline.checks.transcript import (
-    Found,
+    Fault,
     Made,
     asked,
     made,
@@ -36,7 +36,7 @@ _PROSE = 6  # content words from which a text is summarised rather than quoted
 _NAMES_SMALL = frozenset({"German"})  # languages that write every noun with a capital
 
 
-def founded_replies(dialogue: Dialogue) -> Iterator[Found]:
+def founded_replies(dialogue: Dialogue) -> Iterator[Fault]:
     """Every number, date, time, address, code, quotation and name was said or observed."""
     query = dialogue.query
     for place, text, final in replies(dialogue):
@@ -45,7 +45,7 @@ def founded_replies(dialogue: Dialogue) -> Iterator[Found]:
         evidence = evidence_at(dialogue, place)
         for claim in unfounded(text, evidence, names=query.language not in _NAMES_SMALL):
             detail = f"the {claim.kind} {shown(claim.text)} was neither said nor observed"
-            yield Reason.UNGROUNDED_ANSWER, place, detail
+            yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
 
 
 def _has_observed(dialogue: Dialogue, place: int) -> bool:
@@ -56,7 +56,7 @@ def _has_observed(dialogue: Dialogue, place: int) -> bool:
     )
 
 
-def told_results(dialogue: Dialogue) -> Iterator[Found]:
+def told_results(dialogue: Dialogue) -> Iterator[Fault]:
     """The reply tells at least one thing that each call found out, or that it worked.
 
     A call whose result feeds a later call of the same turn need not be told.
@@ -69,7 +69,7 @@ def told_results(dialogue: Dialogue) -> Iterator[Found]:
             continue
         place, reply = _reply_after(dialogue, call)
         if reply and (fault := _untold(dialogue, call, reply, place)):
-            yield Reason.UNGROUNDED_ANSWER, place, fault
+            yield Fault(Reason.UNGROUNDED_ANSWER, place, fault)
 
 
 def _reply_after(dialogue: Dialogue, call: Made) -> tuple[int, str]:
@@ -161,7 +161,7 @@ def _values(response: Any) -> list[Any]:
     return list(response.values()) if isinstance(response, dict) else []
 
 
-def consistent_replies(dialogue: Dialogue) -> Iterator[Found]:
+def consistent_replies(dialogue: Dialogue) -> Iterator[Fault]:
     """No reply says the opposite of an observed status or tells another choice of an enum."""
     for call in made(dialogue):
         if call.is_search or call.failed or call.api is None:
@@ -176,7 +176,7 @@ def consistent_replies(dialogue: Dialogue) -> Iterator[Found]:
             call.response, call.api.returns, reply, "\n".join([heard, *told])
         ):
             detail = f"says {choice!r}, but {field} of {call.name} is {value!r}"
-            yield Reason.UNGROUNDED_ANSWER, place, detail
+            yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
         facts = list(stated(call.response))
         said = "\n".join([heard, *told]) if facts else ""
         known = frozenset(stem(w.folded) for w in words(said))
@@ -186,14 +186,16 @@ def consistent_replies(dialogue: Dialogue) -> Iterator[Found]:
             }
             if agreed and claimed(reply, fact, known) == {not fact.holds}:
                 detail = f"says the opposite of {fact.field} of {call.name} ({shown(fact.holds)})"
-                yield Reason.UNGROUNDED_ANSWER, place, detail
+                yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
 
 
-def admitted_limits(dialogue: Dialogue) -> Iterator[Found]:
+def admitted_limits(dialogue: Dialogue) -> Iterator[Fault]:
     """Where no API fits, the reply says that it cannot serve the request."""
     query = dialogue.query
     last = list(replies(dialogue))[-1:]
     if query.scenario is Scenario.IRRELEVANCE and query.language == "English" and last:
         place, text, _ = last[0]
         if not says_no(text):
-            yield Reason.UNGROUNDED_ANSWER, place, "does not say that it cannot serve the request"
+            yield Fault(
+                Reason.UNGROUNDED_ANSWER, place, "does not say that it cannot serve the request"
+            )

@@ -7,22 +7,24 @@ from typing import Any
 
 from toolloom.pipeline.checks.grounding import founded, named
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
-from toolloom.pipeline.checks.transcript import Found, made, observed_before, said_before, shown
+from toolloom.pipeline.checks.transcript import Fault, made, observed_before, said_before, shown
 from toolloom.schemas import Dialogue, Reason
 
 
-def known_names(dialogue: Dialogue) -> Iterator[Found]:
+def known_names(dialogue: Dialogue) -> Iterator[Fault]:
     """Only APIs on offer are called: the pool's, and API Search where it is given."""
     for call in made(dialogue):
         if call.is_search and not dialogue.query.ability.searches:
-            yield Reason.API_HALLUCINATION, call.place, "api_search is not on offer in this ability"
+            yield Fault(
+                Reason.API_HALLUCINATION, call.place, "api_search is not on offer in this ability"
+            )
         elif call.api is None:
             offered = ", ".join(sorted(a.function for a in dialogue.query.pool)[:8])
             detail = f"no API is called {shown(call.name)}; the pool has {offered}"
-            yield Reason.API_HALLUCINATION, call.place, detail
+            yield Fault(Reason.API_HALLUCINATION, call.place, detail)
 
 
-def fitting_arguments(dialogue: Dialogue) -> Iterator[Found]:
+def fitting_arguments(dialogue: Dialogue) -> Iterator[Fault]:
     """Arguments fit the API's JSON Schema; names it does not know count as wrong everywhere."""
     for call in made(dialogue):
         if call.api is None:
@@ -30,15 +32,15 @@ def fitting_arguments(dialogue: Dialogue) -> Iterator[Found]:
         for name in call.api.required:
             if name not in call.arguments:
                 detail = f"{call.name} needs `{name}`"
-                yield Reason.MISSING_INPUT_PARAMETERS, call.place, detail
+                yield Fault(Reason.MISSING_INPUT_PARAMETERS, call.place, detail)
         for name, value in call.arguments.items():
             if name not in call.api.properties:
                 detail = f"{call.name} has no parameter `{name}` (given {shown(value)})"
-                yield Reason.INVALID_INPUT_PARAMETERS, call.place, detail
+                yield Fault(Reason.INVALID_INPUT_PARAMETERS, call.place, detail)
         try:
             faults = violations(call.api.parameters, call.arguments)
         except UncheckableSchema as error:
-            yield Reason.ILLEGAL_SCHEMA, None, f"parameters of {call.api.id}: {error}"
+            yield Fault(Reason.ILLEGAL_SCHEMA, None, f"parameters of {call.api.id}: {error}")
             continue
         for fault in faults:
             missing_below = fault.keyword == "required" and fault.path
@@ -49,10 +51,10 @@ def fitting_arguments(dialogue: Dialogue) -> Iterator[Found]:
                 if missing_below
                 else Reason.INVALID_INPUT_PARAMETERS
             )
-            yield reason, call.place, f"{call.name}: {fault}"
+            yield Fault(reason, call.place, f"{call.name}: {fault}")
 
 
-def grounded_arguments(dialogue: Dialogue) -> Iterator[Found]:
+def grounded_arguments(dialogue: Dialogue) -> Iterator[Fault]:
     """Each argument was said by the user or observed before; the assistant's words do not count.
 
     API Search's documentation does not count either, and its own keywords need no ground.
@@ -66,10 +68,10 @@ def grounded_arguments(dialogue: Dialogue) -> Iterator[Found]:
             schema = named(name, call.api.properties.get(name))
             if not founded(value, texts, seen, schema, dialogue.query.now):
                 detail = f"{call.name}: nobody said {name}={shown(value)}"
-                yield Reason.UNGROUNDED_ARGUMENT, call.place, detail
+                yield Fault(Reason.UNGROUNDED_ARGUMENT, call.place, detail)
 
 
-def searched_first(dialogue: Dialogue) -> Iterator[Found]:
+def searched_first(dialogue: Dialogue) -> Iterator[Fault]:
     """In the retrieve abilities an API is found through API Search before it is called."""
     if not dialogue.query.ability.searches:
         return
@@ -85,7 +87,7 @@ def searched_first(dialogue: Dialogue) -> Iterator[Found]:
         }
         if call.name not in found:
             detail = f"{call.name} is called before a search has found it"
-            yield Reason.SEARCH_SKIPPED, call.place, detail
+            yield Fault(Reason.SEARCH_SKIPPED, call.place, detail)
 
 
 def _documented(response: Any) -> Iterator[str]:

@@ -7,11 +7,11 @@ from typing import Any
 
 from toolloom.pipeline.checks.grounding import leaves, same
 from toolloom.pipeline.checks.pairing import Pairing, differences, fits, pair
-from toolloom.pipeline.checks.transcript import Found, Made, asked, made, replies, shown
+from toolloom.pipeline.checks.transcript import Fault, Made, asked, made, replies, shown
 from toolloom.schemas import Dialogue, Reason, Scenario
 
 
-def intended_calls(dialogue: Dialogue) -> Iterator[Found]:
+def intended_calls(dialogue: Dialogue) -> Iterator[Fault]:
     """Each intended call is made in its turn with the intended values, and no other is made."""
     paired = pair(dialogue)
     for index, wanted in enumerate(dialogue.query.due):
@@ -23,17 +23,19 @@ def intended_calls(dialogue: Dialogue) -> Iterator[Found]:
             continue
         if call.turn != wanted.turn:
             when = f"in user turn {call.turn}, but it is asked for in turn {wanted.turn}"
-            yield Reason.INTENT_MISMATCH, call.place, f"{call.name} is called {when}"
+            yield Fault(Reason.INTENT_MISMATCH, call.place, f"{call.name} is called {when}")
         for difference in differences(wanted, call):
-            yield Reason.INTENT_MISMATCH, call.place, f"{call.name}: {difference}"
+            yield Fault(Reason.INTENT_MISMATCH, call.place, f"{call.name}: {difference}")
     for call in paired.spare:
         if call.api is not None and not _spared(dialogue, call):
             detail = f"{call.name} is called, but no part of the request needs it (again)"
-            yield Reason.UNNEEDED_API_CALL, call.place, detail
+            yield Fault(Reason.UNNEEDED_API_CALL, call.place, detail)
     if dialogue.query.scenario is Scenario.IRRELEVANCE:
         for call in made(dialogue):
             if not call.is_search and call.failed and call.api is not None:
-                yield Reason.UNNEEDED_API_CALL, call.place, f"{call.name} cannot serve the request"
+                yield Fault(
+                    Reason.UNNEEDED_API_CALL, call.place, f"{call.name} cannot serve the request"
+                )
 
 
 def _spared(dialogue: Dialogue, call: Made) -> bool:
@@ -43,15 +45,16 @@ def _spared(dialogue: Dialogue, call: Made) -> bool:
     return fault is not None and real and fits(due[fault.call], call)
 
 
-def _missing(dialogue: Dialogue, paired: Pairing, index: int) -> Found:
+def _missing(dialogue: Dialogue, paired: Pairing, index: int) -> Fault:
     wanted = dialogue.query.due[index]
     name = dialogue.query.api(wanted.api).function
     in_turn = [c for c in made(dialogue) if c.turn == wanted.turn and not c.is_search]
     reason = Reason.INTENT_MISMATCH if in_turn else Reason.NO_API_CALL
-    return reason, None, f"{name}({shown(wanted.arguments)}) of turn {wanted.turn} is never called"
+    detail = f"{name}({shown(wanted.arguments)}) of turn {wanted.turn} is never called"
+    return Fault(reason, None, detail)
 
 
-def dependent_calls(dialogue: Dialogue) -> Iterator[Found]:
+def dependent_calls(dialogue: Dialogue) -> Iterator[Fault]:
     """A call that needs another's result comes after it, and takes its value from it."""
     paired = pair(dialogue)
     failed = [c for c in made(dialogue) if c.failed and c.api is not None]
@@ -61,7 +64,7 @@ def dependent_calls(dialogue: Dialogue) -> Iterator[Found]:
             for name, reference in wanted.references.items():
                 before = paired.calls.get(reference.call)
                 if before and (fault := _off_reference(call, name, before, reference.field)):
-                    yield Reason.WRONG_ORDER, call.place, fault
+                    yield Fault(Reason.WRONG_ORDER, call.place, fault)
 
 
 def _off_reference(call: Made, name: str, before: Made, field: str) -> str | None:
@@ -85,7 +88,7 @@ def _field(response: Any, field: str) -> Iterator[Any]:
                 yield from leaves(item[field])
 
 
-def asked_first(dialogue: Dialogue) -> Iterator[Found]:
+def asked_first(dialogue: Dialogue) -> Iterator[Fault]:
     """Clarification: the assistant asks for what is missing before it calls."""
     query = dialogue.query
     if not query.withheld:
@@ -95,9 +98,9 @@ def asked_first(dialogue: Dialogue) -> Iterator[Found]:
     if not questions:
         missing = ", ".join(query.withheld)
         detail = f"{missing} is not asked for before the first call"
-        yield Reason.INTENT_MISMATCH, min(first, len(dialogue.messages) - 1), detail
+        yield Fault(Reason.INTENT_MISMATCH, min(first, len(dialogue.messages) - 1), detail)
     elif asked(dialogue, first) == 0 and not _after_answer(dialogue, first):
-        yield Reason.INTENT_MISMATCH, first, "the call does not wait for the user's answer"
+        yield Fault(Reason.INTENT_MISMATCH, first, "the call does not wait for the user's answer")
 
 
 def _asks(text: str) -> bool:

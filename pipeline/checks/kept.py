@@ -22,7 +22,7 @@ from toolloom.pipeline.checks.text.numbers import Quantity, quantities
 from toolloom.pipeline.checks.text.phrases import said
 from toolloom.pipeline.checks.text.times import only_time, spans_of_time, timed, times
 from toolloom.pipeline.checks.text.words import STOP, exact, fold, spaced, stem, words
-from toolloom.pipeline.checks.transcript import Found, Made, made, shown
+from toolloom.pipeline.checks.transcript import Fault, Made, made, shown
 from toolloom.schemas import Dialogue, JsonObject, Reason
 
 _STAMP = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?(?:Z|[+-][\d:]+)?")
@@ -33,7 +33,7 @@ _DEFAULT = re.compile(
 _COMMON = frozenset(map(stem, ["number", "value", "x", "y", "a", "b", "c", "list", "data", "id"]))
 
 
-def kept_values(dialogue: Dialogue) -> Iterator[Found]:
+def kept_values(dialogue: Dialogue) -> Iterator[Fault]:
     """No number, date, time, code or address stands in place of one that the user said."""
     calls = [c for c in made(dialogue) if c.api is not None and not c.is_search]
     used = Used(calls)
@@ -44,12 +44,12 @@ def kept_values(dialogue: Dialogue) -> Iterator[Found]:
             schema = call.api.properties.get(name)
             if other := _altered_list(value, heard):
                 detail = f"{call.name}: {name}={shown(value)}: {shown(other)} was said"
-                yield Reason.UNGROUNDED_ARGUMENT, call.place, detail
+                yield Fault(Reason.UNGROUNDED_ARGUMENT, call.place, detail)
                 continue
             for leaf, known in _leaves(value, schema, heard.user):
                 if fault := _replaces(leaf, name, call, known, heard, used):
                     detail = f"{call.name}: {name}={shown(value)}: {fault}"
-                    yield Reason.UNGROUNDED_ARGUMENT, call.place, detail
+                    yield Fault(Reason.UNGROUNDED_ARGUMENT, call.place, detail)
                     break
 
 

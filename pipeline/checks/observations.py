@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from toolloom.pipeline.checks.evidence import says_no
 from toolloom.pipeline.checks.pairing import fits
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
-from toolloom.pipeline.checks.transcript import Found, Made, made, replies, shown
-from toolloom.schemas import Dialogue, Fault, Intention, Reason
+from toolloom.pipeline.checks.transcript import Fault, Made, made, replies, shown
+from toolloom.schemas import Dialogue, Intention, PlannedFault, Reason
 
 
-def fitting_observations(dialogue: Dialogue) -> Iterator[Found]:
+def fitting_observations(dialogue: Dialogue) -> Iterator[Fault]:
     """A successful response fits the schema its API promises."""
     for call in made(dialogue):
         if call.api is None or call.api.returns is None or call.failed or _cut(dialogue, call):
             continue
         try:
             for fault in violations(call.api.returns, call.response):
-                yield Reason.OBSERVATION_OFF_SCHEMA, call.back, f"{call.name}: {fault}"
+                yield Fault(Reason.OBSERVATION_OFF_SCHEMA, call.back, f"{call.name}: {fault}")
         except UncheckableSchema as error:
-            yield Reason.ILLEGAL_SCHEMA, None, f"returns of {call.api.id}: {error}"
+            yield Fault(Reason.ILLEGAL_SCHEMA, None, f"returns of {call.api.id}: {error}")
 
 
 def _cut(dialogue: Dialogue, call: Made) -> bool:
@@ -30,7 +30,7 @@ def _cut(dialogue: Dialogue, call: Made) -> bool:
     return compressed and isinstance(call.response, str)
 
 
-def planned_faults(dialogue: Dialogue) -> Iterator[Found]:
+def planned_faults(dialogue: Dialogue) -> Iterator[Fault]:
     """Only the planned call fails; a passing fault is overcome, a lasting one is admitted."""
     fault = dialogue.query.fault
     planned = _faulty(dialogue, fault)
@@ -39,34 +39,34 @@ def planned_faults(dialogue: Dialogue) -> Iterator[Found]:
         if not (planned and fits(planned, call)):
             error = call.observation.error if call.observation else None
             detail = f"{call.name} failed where no fault was planned: {shown(error)}"
-            yield Reason.HAS_EXCEPTION, call.back, detail
+            yield Fault(Reason.HAS_EXCEPTION, call.back, detail)
     if fault and planned:
         hit = [c for c in failed if fits(planned, c)]
         yield from _overcome(dialogue, fault, planned, hit)
 
 
-def _faulty(dialogue: Dialogue, fault: Fault | None) -> Intention | None:
+def _faulty(dialogue: Dialogue, fault: PlannedFault | None) -> Intention | None:
     due = dialogue.query.due
     return due[fault.call] if fault and fault.call < len(due) else None
 
 
 def _overcome(
-    dialogue: Dialogue, fault: Fault, planned: Intention, hit: list[Made]
-) -> Iterator[Found]:
+    dialogue: Dialogue, fault: PlannedFault, planned: Intention, hit: list[Made]
+) -> Iterator[Fault]:
     worked = [c for c in made(dialogue) if fits(planned, c) and not c.failed]
     if not hit:
         detail = f"the planned fault of {planned.api} never showed"
         if fault.real and worked:
             detail = f"{planned.api} works with the value on which it was to fail"
-        yield Reason.INTENT_MISMATCH, None, detail
+        yield Fault(Reason.INTENT_MISMATCH, None, detail)
     elif fault.transient and not any(c.place > hit[0].place for c in worked):
         detail = f"{hit[0].name} failed for once and was not tried again with success"
-        yield Reason.NO_API_CALL, hit[0].place, detail
+        yield Fault(Reason.NO_API_CALL, hit[0].place, detail)
     elif not fault.transient and worked:
         detail = f"{worked[0].name} works although its fault is planned to last"
-        yield Reason.INTENT_MISMATCH, worked[0].place, detail
+        yield Fault(Reason.INTENT_MISMATCH, worked[0].place, detail)
     elif not fault.transient:
         last = [(place, text) for place, text, _ in replies(dialogue) if place > hit[-1].place]
         if last and dialogue.query.language == "English" and not any(says_no(t) for _, t in last):
             detail = f"does not say that {hit[0].name} failed ({shown(fault.error)})"
-            yield Reason.UNGROUNDED_ANSWER, last[0][0], detail
+            yield Fault(Reason.UNGROUNDED_ANSWER, last[0][0], detail)

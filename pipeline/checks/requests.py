@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolloom.pipeline.checks.grounding import fixed, leaves, named, same, says
-from toolloom.pipeline.checks.transcript import Found, asked, shown
+from toolloom.pipeline.checks.transcript import Fault, asked, shown
 from toolloom.schemas import Dialogue, Intention, JsonObject, Query, Reason
 
 
-def mentioned_values(dialogue: Dialogue) -> Iterator[Found]:
+def mentioned_values(dialogue: Dialogue) -> Iterator[Fault]:
     """The user says each intended value by the turn that asks for it."""
     query = dialogue.query
     for intention in query.intent:
@@ -18,7 +18,7 @@ def mentioned_values(dialogue: Dialogue) -> Iterator[Found]:
         for name, value, schema in _known(query, intention):
             if not says(text, value, schema, query.now):
                 detail = f"the user never says {name}={shown(value)} for {intention.api}"
-                yield Reason.VALUE_NOT_MENTIONED, None, detail
+                yield Fault(Reason.VALUE_NOT_MENTIONED, None, detail)
 
 
 def _known(query: Query, intention: Intention) -> Iterator[tuple[str, Any, JsonObject]]:
@@ -38,7 +38,7 @@ def _heard(dialogue: Dialogue, turn: int) -> str:
     )
 
 
-def opening_request(dialogue: Dialogue) -> Iterator[Found]:
+def opening_request(dialogue: Dialogue) -> Iterator[Fault]:
     """The first user turn holds every value of turn 0 but the withheld ones, and is the query's."""
     query = dialogue.query
     first = next((i for i, m in enumerate(dialogue.messages) if m.role == "user"), None)
@@ -46,16 +46,18 @@ def opening_request(dialogue: Dialogue) -> Iterator[Found]:
         return
     text = dialogue.messages[first].content or ""
     if text.strip() != query.text.strip():
-        yield Reason.MALFORMED_DIALOGUE, first, "the first user message is not the query's text"
+        yield Fault(
+            Reason.MALFORMED_DIALOGUE, first, "the first user message is not the query's text"
+        )
     for index, intention in enumerate(query.intent):
         for name, value, schema in _known(query, intention) if intention.turn == 0 else ():
             withheld = index == 0 and name in query.withheld
             if withheld and _gives_away(query, text, name, value, schema):
                 detail = f"the request already says {name}={shown(value)}, which is to be asked for"
-                yield Reason.VALUE_GIVEN_AWAY, first, detail
+                yield Fault(Reason.VALUE_GIVEN_AWAY, first, detail)
             elif not withheld and not says(text, value, schema, query.now):
                 detail = f"the request does not say {name}={shown(value)}"
-                yield Reason.VALUE_NOT_MENTIONED, first, detail
+                yield Fault(Reason.VALUE_NOT_MENTIONED, first, detail)
 
 
 def _gives_away(query: Query, text: str, name: str, value: Any, schema: JsonObject) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from toolloom.pipeline.checks.plain import oddity
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
-from toolloom.pipeline.checks.transcript import Found, observations, replies, shown
+from toolloom.pipeline.checks.transcript import Fault, observations, replies, shown
 from toolloom.schemas import Dialogue, Message, Reason
 
 _SCHEMAS = (dict, bool)
@@ -27,7 +27,7 @@ _MARK = re.compile(
 )
 
 
-def plain_values(dialogue: Dialogue) -> Iterator[Found]:
+def plain_values(dialogue: Dialogue) -> Iterator[Fault]:
     """Every value and schema is plain JSON of bearable size: the other checks rely on it."""
     query = dialogue.query
     known = {api.id for api in (*query.pool, *([query.outside] if query.outside else []))}
@@ -36,19 +36,23 @@ def plain_values(dialogue: Dialogue) -> Iterator[Found]:
     for api in (*query.pool, *([query.outside] if query.outside else [])):
         for schema in (api.parameters, api.returns):
             if (fault := oddity(schema)) or not _is_schema(schema):
-                yield Reason.ILLEGAL_SCHEMA, None, f"{api.id}: {fault or 'not an object schema'}"
+                yield Fault(
+                    Reason.ILLEGAL_SCHEMA, None, f"{api.id}: {fault or 'not an object schema'}"
+                )
     for intention in query.intent:
         if fault := oddity(intention.arguments):
-            yield Reason.MALFORMED_DIALOGUE, None, f"intent for {intention.api}: {fault}"
+            yield Fault(Reason.MALFORMED_DIALOGUE, None, f"intent for {intention.api}: {fault}")
     for missing in sorted({i.api for i in query.intent} - known):
-        yield Reason.MALFORMED_DIALOGUE, None, f"the intent asks for {missing}, not in the pool"
+        yield Fault(
+            Reason.MALFORMED_DIALOGUE, None, f"the intent asks for {missing}, not in the pool"
+        )
     for place, call in dialogue.calls():
         if fault := oddity(call.function.arguments):
             name = call.function.name
-            yield Reason.INVALID_INPUT_PARAMETERS, place, f"arguments of {name}: {fault}"
+            yield Fault(Reason.INVALID_INPUT_PARAMETERS, place, f"arguments of {name}: {fault}")
     for place, message in enumerate(dialogue.messages):
         if fault := _odd_content(dialogue, place, message):
-            yield Reason.MALFORMED_DIALOGUE, place, f"{message.role} message: {fault}"
+            yield Fault(Reason.MALFORMED_DIALOGUE, place, f"{message.role} message: {fault}")
 
 
 def _are_plain(dialogue: Dialogue) -> bool:
@@ -81,12 +85,12 @@ def _is_schema(schema: object) -> bool:
     )
 
 
-def bearable_lengths(dialogue: Dialogue) -> Iterator[Found]:
+def bearable_lengths(dialogue: Dialogue) -> Iterator[Fault]:
     """No user or assistant writes a book."""
     for place, message in enumerate(dialogue.messages):
         if message.role != "tool" and len(message.content or "") > _LONGEST:
             detail = f"{message.role} message: over {_LONGEST} letters"
-            yield Reason.MALFORMED_DIALOGUE, place, detail
+            yield Fault(Reason.MALFORMED_DIALOGUE, place, detail)
 
 
 def _odd_content(dialogue: Dialogue, place: int, message: Message) -> str | None:
@@ -98,23 +102,23 @@ def _odd_content(dialogue: Dialogue, place: int, message: Message) -> str | None
     return oddity(seen.response) or oddity(seen.error)
 
 
-def message_order(dialogue: Dialogue) -> Iterator[Found]:
+def message_order(dialogue: Dialogue) -> Iterator[Fault]:
     """System, user, then turns that end in a reply; every call is answered once, in its place."""
     roles = [m.role for m in dialogue.messages]
     if roles[:2] != ["system", "user"]:
-        yield Reason.MALFORMED_DIALOGUE, 0, "must begin with a system and a user message"
+        yield Fault(Reason.MALFORMED_DIALOGUE, 0, "must begin with a system and a user message")
     if "system" in roles[1:]:
-        yield Reason.MALFORMED_DIALOGUE, roles.index("system", 1), "a second system message"
+        yield Fault(Reason.MALFORMED_DIALOGUE, roles.index("system", 1), "a second system message")
     last = dialogue.messages[-1] if dialogue.messages else None
     if not last or last.role != "assistant" or last.tool_calls or not (last.content or "").strip():
-        yield Reason.MALFORMED_DIALOGUE, len(roles) - 1, "must end with a reply in words"
+        yield Fault(Reason.MALFORMED_DIALOGUE, len(roles) - 1, "must end with a reply in words")
     for place, message in enumerate(dialogue.messages[1:], start=1):
         if fault := _misplaced(dialogue.messages[place - 1], message):
-            yield Reason.MALFORMED_DIALOGUE, place, fault
+            yield Fault(Reason.MALFORMED_DIALOGUE, place, fault)
     turns, spare = dialogue.query.turns, len(dialogue.query.withheld)
     if not turns + bool(spare) <= roles.count("user") <= turns + spare:
         wanted = f"{turns + bool(spare)} to {turns + spare}" if spare > 1 else turns + spare
-        yield (
+        yield Fault(
             Reason.MALFORMED_DIALOGUE,
             None,
             f"{roles.count('user')} user messages where the query has {wanted}",
@@ -134,47 +138,53 @@ def _misplaced(before: Message, message: Message) -> str | None:
     return "an empty assistant message" if message.role == "assistant" and empty else None
 
 
-def answered_calls(dialogue: Dialogue) -> Iterator[Found]:
+def answered_calls(dialogue: Dialogue) -> Iterator[Fault]:
     """Call ids are unique, and each call gets one observation before the next message."""
     ids = Counter(call.id for _, call in dialogue.calls())
     for repeated in sorted(i for i, n in ids.items() if n > 1):
-        yield Reason.MALFORMED_DIALOGUE, None, f"call id {shown(repeated)} is used twice"
+        yield Fault(Reason.MALFORMED_DIALOGUE, None, f"call id {shown(repeated)} is used twice")
     waiting: dict[str, str] = {}
     for place, message in enumerate(dialogue.messages):
         if message.role == "tool":
             name = waiting.pop(message.tool_call_id or "", None)
             if name is None:
-                yield Reason.MALFORMED_DIALOGUE, place, "an observation that answers no open call"
+                yield Fault(
+                    Reason.MALFORMED_DIALOGUE, place, "an observation that answers no open call"
+                )
             elif message.name not in {None, name}:
-                yield Reason.MALFORMED_DIALOGUE, place, f"named {message.name}, answers {name}"
+                yield Fault(
+                    Reason.MALFORMED_DIALOGUE, place, f"named {message.name}, answers {name}"
+                )
             continue
         if waiting:
-            yield Reason.MALFORMED_DIALOGUE, place, f"{next(iter(waiting.values()))} got no answer"
+            yield Fault(
+                Reason.MALFORMED_DIALOGUE, place, f"{next(iter(waiting.values()))} got no answer"
+            )
         waiting = {call.id: call.function.name for call in message.tool_calls}
     if waiting and not dialogue.messages[-1].tool_calls:  # that is `message_order`'s to find
         names = ", ".join(waiting.values())
-        yield Reason.MALFORMED_DIALOGUE, len(dialogue.messages) - 1, f"{names} got no answer"
+        yield Fault(Reason.MALFORMED_DIALOGUE, len(dialogue.messages) - 1, f"{names} got no answer")
 
 
-def readable_calls(dialogue: Dialogue) -> Iterator[Found]:
+def readable_calls(dialogue: Dialogue) -> Iterator[Fault]:
     """Arguments are objects (API-Bank, appendix A.1)."""
     for place, call in dialogue.calls():
         if isinstance(call.function.arguments, str):
             detail = f"arguments are text: {shown(call.function.arguments)}"
-            yield Reason.FALSE_API_CALL_FORMAT, place, detail
+            yield Fault(Reason.FALSE_API_CALL_FORMAT, place, detail)
 
 
-def spoken_calls(dialogue: Dialogue) -> Iterator[Found]:
+def spoken_calls(dialogue: Dialogue) -> Iterator[Fault]:
     """No call is written into the words, nor anything that looks like one."""
     names = {api.function for api in dialogue.query.pool}
     for place, text, _ in replies(dialogue):
         found = _CALL_LIKE.search(text)
         if found or _is_call_text(text, names):
             seen = text[found.start() : found.start() + 60] if found else text
-            yield Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(seen)}"
+            yield Fault(Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(seen)}")
 
 
-def leaked_calls(dialogue: Dialogue) -> Iterator[Found]:
+def leaked_calls(dialogue: Dialogue) -> Iterator[Fault]:
     """No reply holds a model's mark of a call, or is nothing but calls of what is on offer.
 
     The audit's variant of `spoken_calls`: an assistant may show JSON or code when it is asked to.
@@ -183,9 +193,11 @@ def leaked_calls(dialogue: Dialogue) -> Iterator[Found]:
     for place, text, _ in replies(dialogue):
         if found := _MARK.search(text):
             seen = text[found.start() : found.start() + 60]
-            yield Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(seen)}"
+            yield Fault(Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(seen)}")
         elif "(" in text and names & set(_called(text)):
-            yield Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(text, 60)}"
+            yield Fault(
+                Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(text, 60)}"
+            )
 
 
 def _called(text: str) -> Iterator[str]:
@@ -196,7 +208,7 @@ def _called(text: str) -> Iterator[str]:
         return
 
 
-def turn_order(dialogue: Dialogue) -> Iterator[Found]:
+def turn_order(dialogue: Dialogue) -> Iterator[Fault]:
     """Only an assistant calls, and neither users nor assistants send empty messages.
 
     The audit's variant of `message_order`: who speaks first and last is each format's own affair.
@@ -204,9 +216,9 @@ def turn_order(dialogue: Dialogue) -> Iterator[Found]:
     for place, message in enumerate(dialogue.messages):
         empty = not message.tool_calls and not (message.content or "").strip()
         if message.tool_calls and message.role != "assistant":
-            yield Reason.MALFORMED_DIALOGUE, place, f"a {message.role} message with calls"
+            yield Fault(Reason.MALFORMED_DIALOGUE, place, f"a {message.role} message with calls")
         elif empty and message.role in {"user", "assistant"}:
-            yield Reason.MALFORMED_DIALOGUE, place, f"an empty {message.role} message"
+            yield Fault(Reason.MALFORMED_DIALOGUE, place, f"an empty {message.role} message")
 
 
 def _is_call_text(text: str, names: set[str]) -> bool:

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from toolloom.schemas import API_SEARCH, Api, Dialogue, JsonObject, Message, Observation, Reason
+from toolloom.schemas import (
+    API_SEARCH,
+    Api,
+    Dialogue,
+    JsonObject,
+    Message,
+    Observation,
+    Query,
+    Reason,
+)
 
-Found: TypeAlias = tuple[Reason, int | None, str]
-"""Reason, index of the message, and what is wrong."""
-Check: TypeAlias = Callable[[Dialogue], Iterator[Found]]
 T = TypeVar("T")
+
+
+class Fault(NamedTuple):
+    """What a check objects to: `turn` is the index of the message, where there is one."""
+
+    reason: Reason
+    turn: int | None
+    detail: str
+
+
+Check: TypeAlias = Callable[[T], Iterator[Fault]]
+"""A certain check of a dialogue, or of an instruction. Its name is stored with what it finds."""
 
 
 def once(view: Callable[[Dialogue], T]) -> Callable[[Dialogue], T]:
@@ -145,3 +163,16 @@ def replies(dialogue: Dialogue) -> tuple[tuple[int, str, bool], ...]:
         for place, message in enumerate(dialogue.messages)
         if message.role == "assistant" and (message.content or "").strip()
     )
+
+
+def known_functions(query: Query, messages: Sequence[Message]) -> list[str]:
+    """Functions the assistant may call now: the pool's, or those API Search has returned."""
+    if not query.ability.searches:
+        return [a.function for a in query.pool]
+    found = [API_SEARCH.function]
+    for message in messages:
+        if message.role == "tool" and message.name == API_SEARCH.function:
+            seen = observation_of(message)
+            response = seen.response if seen else None
+            found += [d["name"] for d in response or () if isinstance(d, dict) and "name" in d]
+    return list(dict.fromkeys(found))

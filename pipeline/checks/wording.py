@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from rapidfuzz import fuzz
 
 from toolloom.pipeline.checks.text.words import fold, lowered, plain, sentences, words
-from toolloom.pipeline.checks.transcript import Found, replies, said_before, shown
+from toolloom.pipeline.checks.transcript import Fault, replies, said_before, shown
 from toolloom.schemas import Dialogue, Reason
 
 _REMNANT = re.compile(
@@ -46,7 +46,7 @@ _LEAK_SIGN = re.compile(r":|as an? |the (?:user|assistant) ")
 _LOOP, _GRAM = 3, 4  # a run of four words said three times over is a loop
 
 
-def natural_requests(dialogue: Dialogue) -> Iterator[Found]:
+def natural_requests(dialogue: Dialogue) -> Iterator[Fault]:
     """Users speak as users: no remnants, leaks, loops, technical names or assistant's phrases."""
     names = {
         name
@@ -59,27 +59,29 @@ def natural_requests(dialogue: Dialogue) -> Iterator[Found]:
         if message.role != "user":
             continue
         for fault in _faults(text, _AS_ASSISTANT, "speaks as the assistant"):
-            yield Reason.UNNATURAL_QUERY, place, fault
+            yield Fault(Reason.UNNATURAL_QUERY, place, fault)
         for name in sorted(n for n in names if n in text and _stands(n, text)):
-            yield Reason.UNNATURAL_QUERY, place, f"says the technical name {shown(name)}"
+            yield Fault(Reason.UNNATURAL_QUERY, place, f"says the technical name {shown(name)}")
 
 
 def _stands(name: str, text: str) -> bool:
     return bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text))
 
 
-def helpful_replies(dialogue: Dialogue) -> Iterator[Found]:
+def helpful_replies(dialogue: Dialogue) -> Iterator[Fault]:
     """Final replies tell something: no remnants, leaks, loops, bare questions, user's phrases."""
     last = len(dialogue.messages) - 1
     for place, text, final in replies(dialogue):
         swapped = _AS_USER if place == last else None
         for fault in _faults(text, swapped, "speaks as the user"):
-            yield Reason.UNHELPFUL_ANSWER, place, fault
+            yield Fault(Reason.UNHELPFUL_ANSWER, place, fault)
         if place == last and _only_asks(text):
-            yield Reason.UNHELPFUL_ANSWER, place, "the last reply only asks"
+            yield Fault(Reason.UNHELPFUL_ANSWER, place, "the last reply only asks")
         heard = said_before(dialogue, place)
         if final and any(_echoes(text, request) for request in heard):
-            yield Reason.UNHELPFUL_ANSWER, place, "repeats the request instead of answering it"
+            yield Fault(
+                Reason.UNHELPFUL_ANSWER, place, "repeats the request instead of answering it"
+            )
 
 
 def odd_request(text: str) -> str | None:

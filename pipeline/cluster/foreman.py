@@ -11,8 +11,6 @@ from typing import Any
 from uuid import uuid4
 
 from toolloom.llm import Gateway
-from toolloom.llm.budget import Bound
-from toolloom.llm.cache import Spent
 from toolloom.llm.database import POSTGRESQL, address_of
 from toolloom.llm.gateway import GRACE, Pasts
 from toolloom.llm.lease import Lease
@@ -30,6 +28,7 @@ from toolloom.schemas import (
     RecipeError,
     Record,
     StoreError,
+    Usage,
 )
 
 BEAT = 5.0  # seconds between two signs of life
@@ -151,7 +150,7 @@ class Foreman:
         records: Sequence[Any],
         reads: type[Record] | None,
         slot: Slot,
-        allotted: Bound,
+        allotted: Usage,
     ) -> Done:
         """Have it tried once; book what that took."""
         order = Order(
@@ -168,7 +167,7 @@ class Foreman:
             pasts=slot.recall(),
             code=code(),
         )
-        used: Spent | None = None
+        used: Usage | None = None
         try:
             if not await self.lease.beat():  # it may have stood still for longer than others wait
                 raise Busy(TAKEN.format(self._recipe.run_id))
@@ -185,22 +184,21 @@ class Foreman:
         slot.remember(done.pasts)
         return done
 
-    async def _allot(self, parts: int) -> Bound:
+    async def _allot(self, parts: int) -> Usage:
         purse = self._gateway.purse
         if purse is None:
-            return Bound(0, 0.0, 0)
+            return Usage()
         if parts > 1:
             return await purse.allot(parts)
         run = self._recipe.run_id
         return await purse.allot_all(lambda: self._gateway.cache.spent(run))
 
-    def _settle(self, allotted: Bound, used: Spent | None) -> None:
+    def _settle(self, allotted: Usage, used: Usage | None) -> None:
         """All that was allotted counts as used where nobody knows."""
         if purse := self._gateway.purse:
-            it = used or Spent(allotted.requests, allotted.tokens, allotted.cost)
-            purse.settle(allotted, it.tokens, it.cost, it.requests)
+            purse.settle(allotted, allotted if used is None else used)
 
-    def _limited(self, allotted: Bound) -> Budget:
+    def _limited(self, allotted: Usage) -> Budget:
         """What was allotted, of that which has a limit: a budget that may be nothing."""
         whole = self._recipe.budget
         return Budget.model_construct(

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol, TypeAlias
 
-from toolloom.llm.budget import Bound
-from toolloom.llm.cache import Spent
-from toolloom.llm.gateway import Pasts, Stats
+from toolloom.llm.gateway import Pasts
+from toolloom.llm.shared import Stats
 from toolloom.pipeline.shard import Part
 from toolloom.pipeline.stage import Stage
-from toolloom.schemas import Budget, Recipe, Record
+from toolloom.schemas import Budget, Recipe, Record, Usage
 
-NOTHING = Spent(0, 0, 0.0)
+NOTHING = Usage()
 
 
 class WorkerLost(Exception):
@@ -59,9 +58,9 @@ class Done:
 
     part: Part | None = None
     stats: Stats = field(default_factory=Stats)
-    used: Spent = NOTHING
+    used: Usage = NOTHING
     pasts: Pasts = field(default_factory=dict)
-    short: Bound | None = None  # a request that did not fit into what was allotted
+    short: Usage | None = None  # a request that did not fit into what was allotted
     lost: str = ""  # how the worker died, in the engine's words
 
 

@@ -15,8 +15,8 @@ from toolloom.llm.budget import Purse
 from toolloom.llm.lease import Lease
 from toolloom.pipeline.cluster.order import NOTHING, Done, Order, code
 from toolloom.pipeline.shard import Part, work_on
-from toolloom.pipeline.stage import Context, Outcome, ready
-from toolloom.schemas import BudgetReached, ClusterError, ToolloomError
+from toolloom.pipeline.stage import Context, ready
+from toolloom.schemas import BudgetReached, ClusterError, Outcome, ToolloomError
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from toolloom.pipeline.curation.rows import call_signature, folded, instruction,
 from toolloom.pipeline.curation.shingles import hashed
 from toolloom.pipeline.stage import Sifted, Sifting
 from toolloom.schemas import Dimension, Finding, JsonObject, Reason, Recipe, Scenario
-from toolloom.schemas.split_plan import api_id, needed, split_of
+from toolloom.schemas.splits import api_id, needed, split_of
 
 
 def is_wanted(recipe: Recipe) -> bool:

@@ -27,7 +27,7 @@ from toolloom.pipeline.curation.shingles import (
 )
 from toolloom.pipeline.stage import Sifted, Sifting
 from toolloom.schemas import CurationPlan, Finding, JsonObject, Reason, Split
-from toolloom.schemas.split_plan import split_of
+from toolloom.schemas.splits import split_of
 
 AT_ONCE = 2000  # rows whose digests are made together
 NAME, TEXT, CALLS = range(3)  # what is noted of a row

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolloom.schemas import API_SEARCH, Finding, JsonObject, Rejected
-from toolloom.schemas.split_plan import signature
+from toolloom.schemas.splits import signature
 
 _GAP = re.compile(r"[\W_]+")
 # Accents and vowel points, which people leave out at will: Latin, Greek, Cyrillic, Hebrew, Arabic.
@@ -65,14 +65,6 @@ def _is_vowel(letter: str) -> bool:
 
 def reject(row: JsonObject, stage: str, findings: Iterable[Finding]) -> Rejected:
     """A row with what was found of it."""
-    found = tuple(findings)
-    return Rejected(
-        id=query(row)["id"],
-        stage=stage,
-        agent="",
-        reason=found[0].reason,
-        detail=found[0].detail,
-        findings=found,
-        record=row,
-        provenance=row["provenance"],
+    return Rejected.of(
+        row, stage, tuple(findings), id=query(row)["id"], provenance=row["provenance"]
     )

@@ -19,7 +19,7 @@ from pydantic import Field
 from toolloom.pipeline.dataset.demonstrations import Repository, repository
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import API_SEARCH, JsonObject, NothingFound, Record, Split, StoreError
-from toolloom.schemas.split_plan import SEEN, api_id
+from toolloom.schemas.splits import SEEN, api_id
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -25,7 +25,7 @@ from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.tables import Tables
 from toolloom.pipeline.store.version import PARTS, Version
 from toolloom.schemas import JsonObject, PublishError, Regeneration, SplitPlan
-from toolloom.schemas.split_plan import zone
+from toolloom.schemas.splits import zone
 
 TRIED_AGAIN = ("queries", "dialogues", "tested")  # stages whose rejects --only-rejected asks again
 PAIRS = "contamination.jsonl"

@@ -23,11 +23,12 @@ from toolloom.pipeline.dataset.configs import (
 from toolloom.pipeline.dataset.instruction_counts import InstructionCounts
 from toolloom.pipeline.dataset.report import count
 from toolloom.pipeline.dataset.tallies import BEFORE_QUERIES, RowCounts, place_of_rejected
-from toolloom.pipeline.store.run import RunFolder, unfolded
+from toolloom.pipeline.dataset.unfolding import unfolded
+from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.tables import Tables, delicate, reads_back
 from toolloom.schemas import Expansion, JsonObject, PublishError, Split, SplitPlan
 from toolloom.schemas.recipe import public_recipe
-from toolloom.schemas.split_plan import api_id, shown, split_of, stray
+from toolloom.schemas.splits import api_id, shown, split_of, stray
 
 ORDER = (*(split.value for split in Split), BEFORE_QUERIES)  # of splits, as they are told
 

@@ -8,7 +8,7 @@ from toolloom.pipeline.curation.contamination import read
 from toolloom.pipeline.curation.rows import query
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.schemas import JsonObject, Reason, SplitPlan
-from toolloom.schemas.split_plan import split_of
+from toolloom.schemas.splits import split_of
 
 STAGE = "decontaminated"
 EXPANDED = "expanded"  # rows of templates are held against benchmarks there

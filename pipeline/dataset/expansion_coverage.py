@@ -17,7 +17,7 @@ from toolloom.schemas import (
     Rejected,
     Template,
 )
-from toolloom.schemas.split_plan import SEEN, api_id, tool_of, zone
+from toolloom.schemas.splits import SEEN, api_id, tool_of, zone
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

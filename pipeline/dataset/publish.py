@@ -19,7 +19,8 @@ from toolloom.pipeline.dataset.card import card
 from toolloom.pipeline.dataset.contents import Part, Whole
 from toolloom.pipeline.dataset.contents_grown import Grown
 from toolloom.pipeline.store import mirror
-from toolloom.pipeline.store.files import explain, locked, write_lines
+from toolloom.pipeline.store.files import explain, write_lines
+from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.version import (
     LAYOUT,
@@ -83,7 +84,7 @@ def publish(run: RunFolder, outputs: Path) -> Published:
     if extended is not None and extended.version:
         return publish_more(run, _parent(extended, outputs), outputs)
     folder = outputs / "datasets" / run.recipe.name
-    with locked(folder):
+    with hold_folder(folder):
         return _make(folder, _content(run), lambda: latest(folder), Whole(run))
 
 
@@ -95,7 +96,7 @@ def publish_split(run: RunFolder, parent: Version, outputs: Path) -> Published:
     _check(run)
     folder = outputs / "datasets" / parent.name
     content = digest([_content(run), parent.manifest["content"]], 64)
-    with locked(folder):
+    with hold_folder(folder):
         return _make(folder, content, lambda: parent, Part(run, parent))
 
 
@@ -104,7 +105,7 @@ def publish_more(run: RunFolder, parent: Version, outputs: Path) -> Published:
     _check(run)
     folder = outputs / "datasets" / parent.name
     content = digest([_content(run), parent.manifest["content"]], 64)
-    with locked(folder):
+    with hold_folder(folder):
         return _make(folder, content, lambda: parent, Grown(run, parent))
 
 

@@ -12,8 +12,9 @@ from pydantic import Field
 
 from toolloom.pipeline.dataset.coverage import Coverage, Covered
 from toolloom.pipeline.dataset.tallies import RowCounts, need_of
-from toolloom.pipeline.store.run import PlannedStage, RunFolder, begun_with, unfolded
-from toolloom.pipeline.store.stage_files import StageFolder, Use
+from toolloom.pipeline.dataset.unfolding import unfolded
+from toolloom.pipeline.store.run import PlannedStage, RunFolder, begun_with
+from toolloom.pipeline.store.stage_files import StageFolder
 from toolloom.schemas import (
     AgentName,
     Expansion,
@@ -22,6 +23,7 @@ from toolloom.schemas import (
     JsonObject,
     Recipe,
     Record,
+    Usage,
 )
 
 API_BANK = 0.1  # US dollars for a dialogue of API-Bank's five agents, as its authors report
@@ -39,7 +41,7 @@ class StageCount(Record):
     beside: bool = Field(default=False, description="Its records stand beside the rows.")
     given: bool = Field(default=False, description="Its records were published before the run.")
     reasons: dict[str, int] = Field(description="Rejected records by reason, most first.")
-    use: Use
+    use: Usage
 
 
 class Tally(Record):
@@ -65,7 +67,7 @@ class Counts(Record):
     levels: dict[str, Tally] = Field(
         default_factory=dict, description="Instructions by how much they tell."
     )
-    use: Use
+    use: Usage
     priced: bool = Field(default=False, description="Whether the recipe has prices.")
     unpriced: tuple[str, ...] = Field(
         default=(), description="Models that were asked and have no price: `cost` lacks theirs."
@@ -154,7 +156,7 @@ def count(folder: RunFolder, accepted: RowCounts | None = None) -> Counts:
         apis=len(seen.apis),
         several_turns=seen.several_turns,
         **beside,
-        use=sum((stage.use for stage in stages), Use()),
+        use=sum((stage.use for stage in stages), Usage()),
         priced=bool(recipe.identity["prices"]),
         unpriced=_unpriced(recipe, stages),
         coverage=_cover(folder, seen.covered),
@@ -250,7 +252,7 @@ def _count_stage(folder: RunFolder, stage: PlannedStage, given: bool) -> StageCo
         rejected=reasons.total(),
         finished=mark is not None,
         reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
-        use=mark.use if mark else Use(),
+        use=mark.use if mark else Usage(),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from toolloom.pipeline.dataset.coverage import Covered
 from toolloom.schemas import JsonObject, Split, SplitPlan
-from toolloom.schemas.split_plan import api_id, needed, split_of
+from toolloom.schemas.splits import api_id, needed, split_of
 
 BEFORE_QUERIES = "apis"  # the split of `rejected` for what fell before there were queries
 MOST_SOURCES = 1_000  # of APIs, that a manifest lists

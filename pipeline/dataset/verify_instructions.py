@@ -8,10 +8,10 @@ from itertools import groupby
 from tempfile import SpooledTemporaryFile
 from typing import Any, NamedTuple
 
-from toolloom.agents.tester_rate import poor
-from toolloom.pipeline.checks.instructions.checks import CHECKS, inspect_levels
-from toolloom.pipeline.checks.instructions.mentions import NAMING
-from toolloom.pipeline.checks.instructions.statements import sentences
+from toolloom.agents.tester import poor
+from toolloom.pipeline.checks.instructions import inspect_level, inspect_levels
+from toolloom.pipeline.checks.statements import sentences
+from toolloom.pipeline.checks.tags import NAMING, spoken_tags
 from toolloom.pipeline.dataset.configs import INSTRUCTIONS, PLANNING, SAMPLES, instruction_row
 from toolloom.pipeline.dataset.contents_rows import maker
 from toolloom.pipeline.dataset.instruction_counts import TOOLBENCH, InstructionCounts
@@ -30,7 +30,7 @@ from toolloom.pipeline.dataset.verify_reading import (
 from toolloom.pipeline.dataset.verify_report import Kind
 from toolloom.pipeline.store.files import to_line
 from toolloom.schemas import FINISH, Granularity, Instruction, JsonObject, Seed, Split
-from toolloom.schemas.split_plan import SEEN, zone
+from toolloom.schemas.splits import SEEN, zone
 
 _IN_MEMORY = 4 * 2**20  # bytes of samples, before a file is begun
 
@@ -203,7 +203,7 @@ class _Group:
     def _hold_against(self, seed: Seed, found: dict[Granularity, Instruction]) -> None:
         """Tags, path and names are those of the calls, and no certain check finds a fault."""
         for level, each in found.items():
-            spoken = tuple(CHECKS.spoken(seed, level))
+            spoken = tuple(spoken_tags(seed, level))
             wanted = (seed.tags, seed.path, spoken, seed.source, seed.licence)
             there = (each.tags, each.path, each.spoken, each.source, each.licence)
             for name, one, other in zip(_PARTS, wanted, there, strict=True):
@@ -225,7 +225,7 @@ def _begun(seed: Seed, texts: Mapping[Granularity, str]) -> dict[Granularity, st
     for many in range(len(first) - 1, 0, -1):
         statement = " ".join(first[:many])
         together = all(text.startswith(f"{statement} ") for text in others)
-        if together and not CHECKS.faults(seed, Granularity.STATEMENT, statement, {}):
+        if together and not inspect_level(seed, Granularity.STATEMENT, statement, {}):
             return {Granularity.STATEMENT: statement}
     return {}
 

@@ -33,7 +33,7 @@ from toolloom.pipeline.dataset.verify_training import Training
 from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.store.version import PARTS
 from toolloom.schemas import Api, JsonObject, Reason, Rejected, Sample, Split, canonical
-from toolloom.schemas.split_plan import api_id, needed, shown, split_of, stray, zone
+from toolloom.schemas.splits import api_id, needed, shown, split_of, stray, zone
 
 _REJECTED_PARTS = ("findings", "record", "provenance")
 

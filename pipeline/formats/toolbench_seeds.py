@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 from unicodedata import category
 
-from toolloom.pipeline.checks.instructions.values import values_of
+from toolloom.pipeline.checks.tags import values_of
 from toolloom.pipeline.checks.wording import odd_request
 from toolloom.pipeline.formats.audit import toolbench
 from toolloom.pipeline.formats.audit.reading import Reading
@@ -39,7 +39,7 @@ from toolloom.schemas import (
     ToolCall,
     digest,
 )
-from toolloom.schemas.split_plan import split_of, stray
+from toolloom.schemas.splits import split_of, stray
 
 LONGEST = 4_000  # letters of a query
 _LOOKED_AT = 50  # rows of a path until a tree is found
@@ -191,14 +191,9 @@ def _rejected(hybrid: str, why: Unfit, stage: str, taken: Counter[str]) -> Rejec
     """What is no seed. `taken`: how many have its name, or its name with a space, which is none."""
     name = _name(hybrid or why.detail)
     taken[f"{name} "] += 1
-    return Rejected(
-        id=f"{name}-{taken[f'{name} ']}",
-        stage=stage,
-        agent="",
-        reason=why.reason,
-        detail=why.detail,
-        record={"split": "", "seed": {}, "level": "", "text": hybrid[:LONGEST]},
-    )
+    record = {"split": "", "seed": {}, "level": "", "text": hybrid[:LONGEST]}
+    id = f"{name}-{taken[f'{name} ']}"
+    return Rejected.of(record, stage, why.reason, why.detail, id=id)
 
 
 def _seed(reading: Reading, known: Documents, plan: SplitPlan, name: str) -> Seed:

@@ -29,7 +29,7 @@ from toolloom.pipeline.orchestration.revival import revive_others, settle
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs, on_page
 from toolloom.pipeline.regenerate import plan_growth
 from toolloom.pipeline.runner import Made
-from toolloom.pipeline.store.locks import dataset_lock
+from toolloom.pipeline.store.locks import hold_dataset
 from toolloom.pipeline.store.mirror import fetch
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.secrets import SECRETS
@@ -61,7 +61,7 @@ class Growth:
         mine, cache = _flow_run(), address(self.outputs)
         async with get_client() as client:
             try:
-                with dataset_lock(self.outputs, self.recipe.name, cache):
+                with hold_dataset(self.outputs, self.recipe.name, cache):
                     state = await self._alone(client, mine, work)
             except Busy as error:
                 state = skipped(self._busy(error))

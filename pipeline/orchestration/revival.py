@@ -25,8 +25,8 @@ from prefect.states import AwaitingRetry, Crashed
 
 from toolloom.llm.cache import address
 from toolloom.pipeline.orchestration.claims import Claim, read_claim
-from toolloom.pipeline.store.locks import dataset_lock
-from toolloom.pipeline.store.mirror import opened
+from toolloom.pipeline.store.locks import hold_dataset
+from toolloom.pipeline.store.outputs import opened
 from toolloom.schemas import ToolloomError, overridden
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ async def _was_killed(run: FlowRun) -> bool:
         recipe = overridden(given["recipe"], given.get("overrides") or {})
         # Most are at work, which is told by the lock alone: a store is not asked for that.
         outputs = await asyncio.to_thread(opened, given["outputs"], refresh=False)
-        with dataset_lock(outputs, recipe.name, address(outputs)):
+        with hold_dataset(outputs, recipe.name, address(outputs)):
             pass
         outputs = await asyncio.to_thread(opened, given["outputs"])
-        with dataset_lock(outputs, recipe.name, address(outputs)):
+        with hold_dataset(outputs, recipe.name, address(outputs)):
             claim = read_claim(outputs, recipe.name)
     except (KeyError, ToolloomError):  # at work, not one of ours, or nobody can tell
         return False

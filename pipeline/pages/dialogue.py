@@ -14,7 +14,7 @@ from toolloom.pipeline.dataset.tallies import need_of
 from toolloom.pipeline.render.html import render, source
 from toolloom.pipeline.render.terminal import spoken
 from toolloom.schemas import Dialogue, Intention, JsonObject
-from toolloom.schemas.split_plan import api_id
+from toolloom.schemas.splits import api_id
 
 STYLE: Final = source("dialogue.css")
 """All rules are below `.toolloom`."""

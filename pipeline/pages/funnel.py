@@ -9,9 +9,8 @@ from toolloom.pipeline.dataset.grown_figures import EXPANDED
 from toolloom.pipeline.dataset.instruction_counts import STAGE as REWRITTEN
 from toolloom.pipeline.dataset.report import Counts, StageCount
 from toolloom.pipeline.store.run import begun_with
-from toolloom.pipeline.store.stage_files import Use
 from toolloom.pipeline.store.version import Version
-from toolloom.schemas import JsonObject, StoreError
+from toolloom.schemas import JsonObject, StoreError, Usage
 
 
 @dataclass
@@ -23,7 +22,7 @@ class Step:
     beside: bool
     accepted: int = 0
     rejected: int = 0
-    use: Use = field(default_factory=Use)
+    use: Usage = field(default_factory=Usage)
 
     @property
     def share(self) -> float:
@@ -46,8 +45,8 @@ class Funnel:
     unpriced: tuple[str, ...]
 
     @property
-    def use(self) -> Use:
-        return sum((step.use for step in self.steps), Use())
+    def use(self) -> Usage:
+        return sum((step.use for step in self.steps), Usage())
 
     @property
     def most(self) -> int:

@@ -25,7 +25,7 @@ from toolloom.pipeline.dataset.tallies import need_of
 from toolloom.schemas import Instruction, JsonObject, Sample
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.store.stage_files import Use
+    from toolloom.schemas import Usage
 
 # Control characters can move the cursor or set colours; bidirectional ones can reorder a line.
 UNSAFE = re.compile(
@@ -89,7 +89,7 @@ def _named(stage: StageCount) -> str:
     return stage.name if stage.finished else f"{stage.name} (not finished)"
 
 
-def use_grid(rows: Iterable[tuple[str, str, Use]], priced: bool) -> Table:
+def use_grid(rows: Iterable[tuple[str, str, Usage]], priced: bool) -> Table:
     """What models were asked by stage and agent; a column of dollars where prices are known."""
     head = ["stage", "agent", "requests", "tokens sent", "cached", "received"]
     return grid(
@@ -98,7 +98,7 @@ def use_grid(rows: Iterable[tuple[str, str, Use]], priced: bool) -> Table:
     )
 
 
-def asked(use: Use, priced: bool) -> tuple[int | str, ...]:
+def asked(use: Usage, priced: bool) -> tuple[int | str, ...]:
     """The cells of what models were asked."""
     cost = (dollars(use.cost),) if priced else ()
     share = percent(use.cached_share)

@@ -1,1 +1,10 @@
-"""Sampling: needs with their APIs, combinations and argument values, drawn before any words."""
+"""What is drawn before any word is written: ability, scenario, APIs, distractors, values.
+
+The answer comes first: argument values are fixed before the request is worded, so that calls can
+be compared with what was meant. Every draw has a generator seeded by the recipe's seed, the stage
+and the record, so that neither order nor number of workers matters. Each split is drawn from its
+own APIs, and can be drawn without the others.
+
+May touch: nothing but its arguments; dataset and everything below.
+Begin with `needs.py`, the need of a query; then `values.py`.
+"""

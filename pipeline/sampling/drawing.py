@@ -17,7 +17,7 @@ from toolloom.pipeline.sampling.needs import Calls, Draft, Kind, moment
 from toolloom.pipeline.sampling.values import NoValue
 from toolloom.pipeline.sampling.zones import Zones
 from toolloom.schemas import Ability, Api, Level, Need, Recipe, Scenario, Split
-from toolloom.schemas.split_plan import SEEN, split_of
+from toolloom.schemas.splits import SEEN, split_of
 
 T = TypeVar("T")
 

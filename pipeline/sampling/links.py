@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from toolloom.pipeline.checks.keywords import kind_of
-from toolloom.pipeline.sampling.vocabulary import words
+from toolloom.pipeline.checks.text.words import name_words
 from toolloom.schemas import Api, Level
 
 GENERIC = frozenset({
@@ -60,7 +60,7 @@ def levels_of(first: Api, second: Api) -> frozenset[Level]:
 
 def content_words(name: str) -> frozenset[str]:
     """What a name is about, in the singular: `listPetOwners` is about pet and owner."""
-    found = words(re.sub(r"\{[^}]*\}", " ", name))
+    found = name_words(re.sub(r"\{[^}]*\}", " ", name))
     telling = [w for w in found if w not in EMPTY and not w.isdigit()]
     return frozenset(w[:-1] if w.endswith("s") and len(w) > 3 else w for w in telling or found)
 
@@ -156,7 +156,7 @@ def _keys(name: str, number: int, api: Api, subjects: _Subjects) -> Iterator[tup
 
 
 def _is_identity(name: str) -> bool:
-    return words(name)[-1:] != [] and words(name)[-1] in IDENTITIES
+    return name_words(name)[-1:] != [] and name_words(name)[-1] in IDENTITIES
 
 
 def _pairs(

@@ -17,11 +17,11 @@ from toolloom.schemas import (
     Ability,
     Api,
     ApiSource,
-    Fault,
     Intention,
     JsonObject,
     Level,
     Need,
+    PlannedFault,
     Recipe,
     Reference,
     Scenario,
@@ -38,7 +38,7 @@ FAULTS: tuple[tuple[str, bool], ...] = (
 )
 """Errors an execution reports, in the words of the HTTP status codes; True: a retry works."""
 
-REAL = Fault(call=0, error="", transient=False, real=True)
+REAL = PlannedFault(call=0, error="", transient=False, real=True)
 """The execution itself says what is wrong with the first call."""
 
 
@@ -56,7 +56,7 @@ class Calls:
     """What a need amounts to, and what of it fails."""
 
     intent: list[Intention]
-    fault: Fault | None = None
+    fault: PlannedFault | None = None
 
 
 def moment(rng: random.Random) -> dt.datetime:
@@ -218,6 +218,6 @@ def _withholdable(api: Api, intention: Intention) -> list[str]:
     return [n for n in api.required if intention.arguments.get(n) not in (None, True)]
 
 
-def _fault(rng: random.Random) -> Fault:
+def _fault(rng: random.Random) -> PlannedFault:
     error, transient = rng.choice(FAULTS)
-    return Fault(call=0, error=error, transient=transient)
+    return PlannedFault(call=0, error=error, transient=transient)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from faker import Faker
+
+from toolloom.pipeline.checks.text.words import name_words
 
 Draw: TypeAlias = Callable[[Faker], Any]
 
@@ -230,17 +231,10 @@ CLOCKS = ("time", "start_time", "end_time")
 UNSAYABLE = frozenset({"password", "byte", "binary", "base64", "regex"})
 """Formats of texts that nobody says in a conversation."""
 
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
-
-def words(name: str) -> list[str]:
-    """The words of a name, however it joins them: `phoneNumber`, `phone-number`, `Phone.Number`."""
-    return [w for w in re.split(r"[^a-z0-9]+", _HUMP.sub("_", name[:200]).lower()) if w]
-
 
 def endings(name: str) -> list[str]:
     """What ends a name, the longest first, then with its plural taken off."""
-    parts = words(name)
+    parts = name_words(name)
     whole = ["_".join(parts[i:]) for i in range(len(parts))]
     single = [f"{e[:-3]}y" if e.endswith("ies") else e[:-1] for e in whole if e.endswith("s")]
     return whole + single
@@ -251,5 +245,5 @@ def by_name(name: str, *, plural: bool = True) -> Draw | None:
 
     `plural`: `cities` are like a city; but a number of `years` is no year.
     """
-    found = endings(name) if plural else endings(name)[: len(words(name))]
+    found = endings(name) if plural else endings(name)[: len(name_words(name))]
     return next((BY_NAME[e] for e in found if e in BY_NAME), None)

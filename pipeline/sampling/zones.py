@@ -9,7 +9,7 @@ from toolloom.pipeline.sampling.groups import Group, in_order
 from toolloom.pipeline.sampling.needs import servable
 from toolloom.pipeline.sampling.offers import Offers
 from toolloom.schemas import Api, Recipe, Split, ToolloomError
-from toolloom.schemas.split_plan import zone
+from toolloom.schemas.splits import zone
 
 NAMED = 10  # categories in an error
 

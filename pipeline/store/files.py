@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import IO, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import jsonlines
 from pydantic import ValidationError
@@ -170,36 +168,3 @@ def _malformed(path: Path, number: int, why: str) -> StoreError:
         f"Remove the folder {folder} and run the same command again; "
         "answers that are in the cache are not asked again."
     )
-
-
-@contextmanager
-def locked(folder: Path, busy: str | None = None) -> Iterator[None]:
-    """Hold a folder for this process; the system lets go when the process ends or dies.
-
-    Waits for another process that holds it, or raises StoreError with the text `busy`.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("w")
-    except OSError as error:
-        raise explain(folder, error, "written") from error
-    with file:
-        try:
-            _lock(file, waits=busy is None)
-        except BlockingIOError as error:
-            raise StoreError(f"{folder}: {busy}") from error
-        except OSError as error:
-            raise explain(folder, error, "locked") from error
-        with mirror.holding(folder):
-            yield
-
-
-def _lock(file: IO[str], waits: bool) -> None:
-    """Take the lock of a file. Raises BlockingIOError if another process holds on to it."""
-    for pause in () if waits else (0.05, 0.05):  # who only looks holds it for a moment
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            time.sleep(pause)
-    fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))

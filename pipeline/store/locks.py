@@ -1,108 +1,128 @@
-"""Keeps two makers of one dataset's next version apart, on this machine and on others.
+"""Holding something alone. What is held goes with its process, however that ends.
 
-    <outputs>/datasets/<name>/.held    locked by who makes the dataset's next version
+    <outputs>/{runs,pools,datasets}/<name>/.lock   by who writes there; a dataset's for seconds
+    <outputs>/datasets/<name>/.held                by who makes its next version, for hours
 
-Apart from the `.lock` of publishing, which lasts for seconds and is waited for.
+Everything that is held is held by `hold`, a lock on a file. A dataset is held in the database of
+the response cache as well, if that is PostgreSQL: machines may share it and no folder.
 """
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import json
 import os
 import platform
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TextIO
 
-from toolloom.llm.advisory import advisory_lock
-from toolloom.llm.cache import address
-from toolloom.pipeline.regenerate import check_home
+from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import explain
-from toolloom.pipeline.store.version import find_version
-from toolloom.schemas import Busy, NothingFound
+from toolloom.schemas import Busy, StoreError, ToolloomError
 
-FILE = ".held"
+LOCK, HELD = ".lock", ".held"
+MOMENT = 0.1  # seconds; who only looks whether something is held holds it for less
+UNLOCKABLE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
 # What the caller holds, so that a command may hold a dataset before it starts a flow that does.
 _MINE: ContextVar[frozenset[Path]] = ContextVar("_MINE", default=frozenset())
 
 
-def version_lock(
-    outputs: Path, dataset: str, cache: str | None = None
-) -> AbstractContextManager[None]:
-    """`dataset_lock` for a dataset as people name it, to be held while a version is added to.
+@contextmanager
+def hold(path: Path, busy: Callable[[], ToolloomError] | None = None) -> Iterator[None]:
+    """Hold a lock file, which is made and stays. Two threads of one process keep apart too.
 
-    One that has no version yet is not held: there is nothing to begin with. Raises PublishError
-    for a version that is not at home in `outputs`.
+    Waits for whoever holds it, or raises the error that `busy` makes. Raises StoreError if the
+    file cannot be written or locked.
     """
+    from filelock import FileLock, Timeout
+
+    # A run lets go in another thread than it took hold in. What filelock would fall back on where
+    # files cannot be locked outlives its process.
+    lock = FileLock(path, thread_local=False, fallback_to_soft=False)
     try:
-        found = find_version(outputs, dataset)
-    except NothingFound:
-        return nullcontext()
-    check_home(found, outputs)  # before its name, which may be a stranger's, is used in a path
-    return dataset_lock(outputs, found.name, address(outputs, cache))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=-1 if busy is None else MOMENT)
+    except Timeout as error:
+        assert busy
+        raise busy() from error
+    except OSError as error:
+        done = "locked" if error.errno in UNLOCKABLE else "written"
+        raise explain(path.parent, error, done) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody holds a lock file, this process or another."""
+    from filelock import FileLock, Timeout
+
+    if not path.exists():
+        return False
+    try:
+        with FileLock(path, blocking=False, fallback_to_soft=False):
+            return False
+    except Timeout:
+        return True
 
 
 @contextmanager
-def dataset_lock(outputs: Path, name: str, cache: str | Path) -> Iterator[None]:
+def hold_folder(folder: Path, busy: str | None = None) -> Iterator[None]:
+    """Hold a run, a pool or a dataset while it is written; its mirror, if it has one, is brought up
+    to date. Waits for another process that holds it, or raises StoreError with the text `busy`."""
+    refuse = None if busy is None else lambda: StoreError(f"{folder}: {busy}")
+    with hold(folder / LOCK, refuse), mirror.holding(folder):
+        yield
+
+
+@contextmanager
+def hold_dataset(outputs: Path, name: str, cache: str | Path) -> Iterator[None]:
     """Hold a dataset for this process, from the plan of its next version until that is published.
 
     `cache`: the response cache. If that is a PostgreSQL database the dataset is held there too,
-    by its name, so that machines that share the cache and no folder keep from each other. What
-    holds it goes with the process, however that ends. Who holds it already goes on holding it.
-    Raises Busy at once if another process, or another thread of this one, holds it.
+    by its name, so that machines that share the cache and no folder keep from each other. Who
+    holds it already goes on holding it. Raises Busy at once if another process, or another thread
+    of this one, holds it.
     """
-    path = (outputs / "datasets" / name / FILE).absolute()
+    from toolloom.llm.advisory import hold_in_database
+
+    path = (outputs / "datasets" / name / HELD).absolute()
     if path in _MINE.get():
         yield
         return
-    with _held(path, name), advisory_lock(str(cache), f"dataset {name}"):
+
+    def busy() -> Busy:
+        return Busy(
+            f"dataset {name}: another process{_holder(path)} is at work on its next version "
+            f"({path} is locked). Wait for it to end."
+        )
+
+    with hold(path, busy), hold_in_database(str(cache), f"dataset {name}"):
+        _sign(path, json.dumps({"process": os.getpid(), "machine": platform.node()}))
         _MINE.set(_MINE.get() | {path})
         try:
             yield
         finally:
             _MINE.set(_MINE.get() - {path})
+            _sign(path, "")
 
 
-@contextmanager
-def _held(path: Path, name: str) -> Iterator[None]:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+")  # what another one wrote into it stays until it is ours
-    except OSError as error:
-        raise explain(path, error, "written") from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Busy(
-                f"dataset {name}: another process{_who(file)} is at work on its next version "
-                f"({path} is locked). Wait for it to end."
-            ) from error
-        except OSError as error:
-            raise explain(path, error, "locked") from error
-        _sign(file, json.dumps({"process": os.getpid(), "machine": platform.node()}))
-        try:
-            yield
-        finally:
-            _sign(file, "")
-
-
-def _sign(file: TextIO, who: str) -> None:
+def _sign(path: Path, holder: str) -> None:
     """Leave word of who holds it. On a full disk there is none, and it is held all the same."""
     with suppress(OSError):
-        os.truncate(file.fileno(), 0)
-        os.write(file.fileno(), who.encode())
+        path.write_text(holder, encoding="utf-8")
 
 
-def _who(file: TextIO) -> str:
+def _holder(path: Path) -> str:
     """Who says that it holds it, as far as that can be read."""
     try:
-        file.seek(0)
-        told = json.loads(file.read(1000))
-        return f" ({told['process']:d} on {told['machine'][:80].encode('unicode_escape').decode()})"
+        with path.open(encoding="utf-8") as file:
+            holder = json.loads(file.read(1000))
+        machine = holder["machine"][:80].encode("unicode_escape").decode()
+        return f" ({holder['process']:d} on {machine})"
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return ""

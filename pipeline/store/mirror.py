@@ -1,69 +1,50 @@
-"""A folder of outputs in a store, worked on in a local folder: its mirror.
+"""What files on the disk tell the store of: the mirrors that are open, by their folders.
 
-`opened` turns `s3://bucket/prefix` into the mirror's path. From then on all code works with files
-on the disk, and tells of them here: what is written goes to the store (jsonl.replacing), in the
-background while a run, pool or dataset is held (jsonl.locked), and what is looked for is fetched
-(`fetch`). For a folder of outputs that is a plain folder all of it does nothing.
-
-    <mirror>/.mirror.json                         the URL
-    <mirror>/{runs,datasets,pools}/<name>/.store.jsonl   what of it is in the store (mirror_unit.py)
-    <mirror>/cache.sqlite                         never leaves this machine
+A folder of outputs in a store is worked on in a local folder, its mirror; `outputs.opened` opens
+it and notes it here. All code works with files on the disk and tells of them here: what is
+written goes to the store (files.replacing), in the background while a run, pool or dataset is held
+(locks.hold_folder), and what is looked for is fetched (`fetch`). For a folder of outputs that is a
+plain folder all of it does nothing.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
-import os
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from toolloom.schemas import StoreError
 
-if TYPE_CHECKING:
-    from toolloom.pipeline.store.mirror_pushing import Pushes
-    from toolloom.pipeline.store.mirror_unit import Unit
-    from toolloom.pipeline.store.remote import Remote, Seen
 
-VARIABLE = "TOOLLOOM_MIRROR"
-NAME = ".mirror.json"
-KINDS = ("runs", "datasets", "pools", "exports")  # what of a folder of outputs is in the store
-LAST_WORDS = 60.0  # seconds in which a run that ends with an error brings to the store what it has
-LAST_MOMENT = 0.8  # the same for one that is stopped
+class RemoteFiles(Protocol):
+    """The store that a mirror stands for."""
 
-TELL: ContextVar[Callable[[str], None] | None] = ContextVar("TELL", default=None)
-"""Who is told that a fetch takes long; else the log is."""
+    url: str
 
-_MIRRORS: dict[Path, Mirror] = {}
+    def remove(self, names: Sequence[str]) -> None: ...
+
+    def seen(self, name: str) -> Any: ...
 
 
-def opened(outputs: str | Path, refresh: bool = True) -> Path:
-    """The local folder for a folder of outputs: a path stays, a URL gets its mirror.
+class OpenMirror(Protocol):
+    """A local folder that stands for a folder of outputs in a store: outputs.Mirror."""
 
-    A mirror knows afterwards which runs, versions and pools the store has; without `refresh` it
-    knows what it knew before, and no more is asked. Raises StoreError.
-    """
-    if Path(outputs) in _MIRRORS:
-        return Path(outputs)
-    text = _as_url(outputs)
-    if text is None:
-        return Path(outputs)
-    if text.startswith(("file://", "local://")):
-        return Path(text.partition("://")[2])
-    from toolloom.pipeline.store.remote import Remote
+    @property
+    def remote(self) -> RemoteFiles: ...
 
-    remote = Remote(text)
-    remote.reach()
-    root = _home() / _folder_name(remote)
-    mirror = _MIRRORS.setdefault(root, Mirror(root, remote))
-    if refresh or not (root / NAME).exists():
-        mirror.refresh()
-    return root
+    def refresh(self) -> None: ...
+
+    def fetch(self, name: str) -> None: ...
+
+    def push(self, name: str) -> None: ...
+
+    def clear(self, name: str) -> None: ...
+
+    def holding(self, name: str) -> AbstractContextManager[None]: ...
+
+
+MIRRORS: dict[Path, OpenMirror] = {}
 
 
 def shown(path: Path) -> str:
@@ -126,161 +107,9 @@ def holding(folder: Path) -> Iterator[None]:
         yield
 
 
-class Mirror:
-    """A local folder that stands for a folder of outputs in a store."""
-
-    def __init__(self, root: Path, remote: Remote) -> None:
-        self.root = root
-        self.remote = remote
-        self._pushes: dict[str, Pushes] = {}
-
-    def refresh(self) -> None:
-        """Learn which runs, versions and pools the store has now; pools are fetched whole."""
-        from toolloom.pipeline.store.remote import each
-
-        with _on_disk(self.root):
-            self.root.mkdir(parents=True, exist_ok=True)
-            told = self.root / NAME
-            if not told.exists():
-                told.write_text(json.dumps({"url": self.remote.url}) + "\n", encoding="utf-8")
-        for kind in ("runs", "datasets", "pools"):
-            there = {name for name, seen in self.remote.names(kind).items() if seen is None}
-            here = {path.parent.name for path in (self.root / kind).glob("*/.store.jsonl")}
-            each(self._look, [f"{kind}/{name}" for name in sorted(there | here)])
-
-    def fetch(self, name: str) -> None:
-        """Bring a run, a version or a file up to date, unless this machine is at work on it."""
-        unit, inner = self._unit(name)
-        # What the store has a folder of, has one here since `refresh`.
-        if unit is not None and unit.path.is_dir() and (inner or unit.kind == "runs"):
-            self._update(
-                unit,
-                lambda: unit.files(inner),
-                lambda n: not inner or n == inner or n.startswith(f"{inner}/"),
-            )
-
-    def push(self, name: str) -> None:
-        unit, inner = self._unit(name)
-        if unit is None or not inner or "/." in name:
-            return
-        names = unit.inner_names(inner) or [inner]
-        if pushes := self._pushes.get(unit.name):
-            pushes.add(names)
-            return
-        with _on_disk(unit.path), unit.alone():
-            unit.give(names)
-
-    def clear(self, name: str) -> None:
-        unit, inner = self._unit(name)
-        if unit is not None and (pushes := self._pushes.get(unit.name)):
-            pushes.clear(inner)
-
-    @contextmanager
-    def holding(self, name: str) -> Iterator[None]:
-        from toolloom.pipeline.store.mirror_pushing import Pushes
-        from toolloom.pipeline.store.mirror_unit import Role
-
-        unit, inner = self._unit(name)
-        if unit is None or inner:
-            yield
-            return
-        with _on_disk(unit.path), unit.alone(Role.HOLDER):
-            there = unit.files() if unit.kind == "runs" else unit.looked()
-            within = (lambda _: True) if unit.kind == "runs" else unit.is_seen_at_once
-            unit.update(there, within, Role.HOLDER, _tell)
-        pushes = self._pushes[unit.name] = Pushes(unit)
-        try:
-            yield
-        except BaseException as error:
-            with suppress(StoreError):  # the first error is the one to tell
-                pushes.end(LAST_WORDS if isinstance(error, Exception) else LAST_MOMENT)
-            raise
-        else:
-            pushes.end()
-        finally:
-            del self._pushes[unit.name]
-
-    def _look(self, name: str) -> None:
-        unit, _ = self._unit(name)
-        if unit is None:
-            return
-        self._update(unit, unit.looked, unit.is_seen_at_once)
-        if unit.kind == "datasets":
-            from toolloom.pipeline.store.version import point
-
-            point(unit.path)
-
-    def _update(
-        self, unit: Unit, listed: Callable[[], dict[str, Seen]], within: Callable[[str], bool]
-    ) -> None:
-        from toolloom.pipeline.store.mirror_unit import Role
-
-        with _on_disk(unit.path), unit.alone():
-            role = Role.GUEST if unit.held else Role.READER
-            if role is Role.READER or unit.kind != "runs":  # whose files come and go
-                unit.update(listed(), within, role, _tell)
-
-    def _unit(self, name: str) -> tuple[Unit | None, str]:
-        """The run, dataset, pool or export that a name is in, and the name in it."""
-        from toolloom.pipeline.store.mirror_unit import Unit
-
-        kind, _, rest = name.partition("/")
-        first, _, inner = rest.partition("/")
-        if kind not in KINDS or not first or first.startswith("."):
-            return None, ""
-        return Unit(self.root / kind / first, f"{kind}/{first}", self.remote), inner
-
-
-def _as_url(outputs: str | Path) -> str | None:
-    """The URL that is meant, if one is: also by a path that was made of it, or by its mirror."""
-    from toolloom.pipeline.store.remote import is_url
-
-    text = str(outputs)
-    if found := re.fullmatch(r"([a-zA-Z][a-zA-Z0-9+.-]+):/([^/].*)", text):
-        text = f"{found[1]}://{found[2]}"
-    if is_url(text):
-        return text
-    with suppress(OSError, ValueError, KeyError):
-        return str(json.loads((Path(text) / NAME).read_bytes())["url"])
-    return None
-
-
-def _found(path: Path) -> tuple[Mirror, str] | None:
+def _found(path: Path) -> tuple[OpenMirror, str] | None:
     """The mirror a path is in, and its name there."""
-    for root, mirror in _MIRRORS.items():
+    for root, mirror in MIRRORS.items():
         if path.is_relative_to(root):
             return mirror, path.relative_to(root).as_posix().removeprefix(".")
     return None
-
-
-def _home() -> Path:
-    """Where mirrors are kept."""
-    if told := os.environ.get(VARIABLE):
-        return Path(told).resolve()
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches).resolve() / "toolloom" / "mirrors"
-
-
-def _folder_name(remote: Remote) -> str:
-    readable = re.sub(r"[^a-z0-9]+", "-", remote.url.lower()).strip("-")[:40]
-    told = f"{remote.url}\n{remote.endpoint}"
-    return f"{readable}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
-
-
-def _tell(message: str) -> None:
-    from toolloom.llm.log import note
-
-    if tell := TELL.get():
-        tell(message)
-    else:
-        note(logging.INFO, "mirror", message)
-
-
-@contextmanager
-def _on_disk(path: Path) -> Iterator[None]:
-    from toolloom.pipeline.store.files import explain
-
-    try:
-        yield
-    except OSError as error:
-        raise explain(path, error, "written") from error

@@ -9,7 +9,6 @@ there, so that what was half pushed is never taken for finished.
 
 from __future__ import annotations
 
-import fcntl
 import filecmp
 import os
 import threading
@@ -20,6 +19,8 @@ from enum import Enum
 from itertools import chain, count
 from pathlib import Path
 
+from toolloom.pipeline.store.locks import LOCK as FOLDER
+from toolloom.pipeline.store.locks import hold, is_held
 from toolloom.pipeline.store.mirror_claims import claimed, taken
 from toolloom.pipeline.store.mirror_journal import Both, Journal
 from toolloom.pipeline.store.mirror_names import (
@@ -60,9 +61,7 @@ class Unit:
     @contextmanager
     def alone(self, role: Role | None = None) -> Iterator[None]:
         """Wait for another process that brings the folder up to date; what it noted is known."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / LOCK).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with hold(self.path / LOCK):
             self._journal.read(shorten=role is Role.HOLDER or not self.held)
             yield
 
@@ -105,15 +104,8 @@ class Unit:
 
     @property
     def held(self) -> bool:
-        """Whether the lock of the folder (jsonl.py) is held, by this process or another."""
-        try:
-            with (self.path / ".lock").open("rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except BlockingIOError:
-            return True
-        return False
+        """Whether the folder is held (locks.py), by this process or another."""
+        return is_held(self.path / FOLDER)
 
     def update(
         self, there: Mapping[str, Seen], within: Callable[[str], bool], role: Role, tell: Tell

@@ -10,13 +10,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import yaml
 from pydantic import Field
@@ -24,12 +23,12 @@ from pydantic import Field
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import (
     Rows,
-    locked,
     read_lines,
     read_records,
     record_line,
     write_lines,
 )
+from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.stage_files import StageFolder
 from toolloom.schemas import (
     Expansion,
@@ -41,9 +40,6 @@ from toolloom.schemas import (
     load_recipe,
 )
 from toolloom.schemas.recipe import public_recipe
-
-if TYPE_CHECKING:  # reading a run must not load what talks to models
-    from toolloom.pipeline.stage import Stage
 
 R = TypeVar("R", bound=Record)
 
@@ -64,17 +60,6 @@ class PlannedStage(Record):
     given: bool = Field(
         default=False, description="Its records are those of the version that the run adds to."
     )
-
-    @classmethod
-    def of(cls, stage: Stage, given: bool = False) -> PlannedStage:
-        return cls(
-            name=stage.name,
-            agent=stage.agent,
-            writes=stage.writes.__name__,
-            sifts=stage.sift is not None,
-            beside=stage.beside,
-            given=given,
-        )
 
 
 QUERIES = "queries"  # the first stage of a run that makes queries for a version
@@ -114,10 +99,6 @@ class RunFolder:
         write_lines(self.path / "recipe.yaml", [text.encode()])
         write_lines(self.path / "plan.json", map(record_line, plan))
 
-    def accepted(self) -> Iterator[JsonObject]:
-        """The rows of the dataset that this run makes: samples, then rows of templates."""
-        return chain(() if self.adds else self.samples(), self.expanded())
-
     @property
     def adds(self) -> bool:
         """Whether the run adds to a version, whose samples it begins with."""
@@ -133,11 +114,6 @@ class RunFolder:
             if not stage.sifts or self.stage(stage.name).mark:
                 return self.stage(stage.name).objects("accepted")
         return iter(())
-
-    def expanded(self) -> Iterator[JsonObject]:
-        """The rows of templates, made into samples one after the other."""
-        seed = self.recipe.seed
-        return chain.from_iterable(unfolded(each, seed) for each in self.expansions())
 
     def expansions(self) -> Iterator[Expansion]:
         """Templates and their rows, as far as they are chosen."""
@@ -164,7 +140,7 @@ class RunFolder:
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the run for this process. Raises StoreError if another one does."""
-        return locked(self.path, BUSY)
+        return hold_folder(self.path, BUSY)
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -177,15 +153,6 @@ class RunFolder:
             await asyncio.to_thread(lock.__exit__, type(error), error, error.__traceback__)
             raise
         await asyncio.to_thread(lock.__exit__, None, None, None)
-
-
-def unfolded(expansion: Expansion, seed: int) -> Iterator[JsonObject]:
-    """The samples that the rows of a template are, as JSON."""
-    from toolloom.pipeline.dataset.unfolding.mould import Mould  # late: few runs have templates
-
-    mould = Mould(expansion.template)
-    for place, row in enumerate(expansion.rows):
-        yield json.loads(mould.sample_text(row, expansion.sample_id(place), seed))
 
 
 def find_run(outputs: Path, name: str) -> RunFolder:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -29,33 +29,11 @@ from toolloom.pipeline.store.files import (
     replacing,
     write_lines,
 )
-from toolloom.schemas import JsonObject, Record, Rejected
-
-if TYPE_CHECKING:  # reading a run must not load what talks to models
-    from toolloom.pipeline.stage import Outcome
+from toolloom.schemas import JsonObject, Outcome, Record, Rejected, Usage
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 Kind = Literal["accepted", "rejected"]
-
-
-class Use(Record):
-    """What answers were used for records, cached answers included."""
-
-    requests: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
-
-    @property
-    def cached_share(self) -> float:
-        """How much of what was sent the endpoint says it had cached: 0 to 1."""
-        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
-
-    def __add__(self, other: Use) -> Use:
-        mine, its = self.model_dump(), other.model_dump()
-        return Use(**{name: mine[name] + its[name] for name in mine})
 
 
 class Mark(Record):
@@ -63,7 +41,7 @@ class Mark(Record):
 
     accepted: int
     rejected: int
-    use: Use = Field(default_factory=Use)
+    use: Usage = Field(default_factory=Usage)
 
 
 class StageMark(Mark):
@@ -95,7 +73,7 @@ class StageFolder:
         return _read_mark(self._shard(index, "done"), Mark)
 
     def write_shard(
-        self, index: int, accepted: Iterable[bytes], rejected: Iterable[bytes], use: Use
+        self, index: int, accepted: Iterable[bytes], rejected: Iterable[bytes], use: Usage
     ) -> Mark:
         """Write a shard's records, as lines, then its marker."""
         good, _ = write_lines(self._shard(index, "accepted.jsonl"), accepted)
@@ -145,7 +123,7 @@ class StageFolder:
         made = StageMark(
             accepted=accepted_count,
             rejected=rejected_count,
-            use=sum((m.use for m in marks), Use()),
+            use=sum((m.use for m in marks), Usage()),
             shards=() if settle else tuple(m.accepted for m in marks),
             accepted_sha256=accepted_sha256,
             rejected_sha256=rejected_sha256,

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import explain
 from toolloom.pipeline.store.tables import read_rows
-from toolloom.schemas import JsonObject, NothingFound, Sample, Split, StoreError
+from toolloom.schemas import JsonObject, NothingFound, PublishError, Sample, Split, StoreError
 
 LAYOUT = 2  # raised when files, columns or the manifest change so that older readers fail
 PARTS = ("dialogue", "verdict", "flags", "provenance")  # of a Sample, in the config `samples`
@@ -272,3 +272,13 @@ def _hashes(manifest: JsonObject, config: str) -> dict[str, list[str]]:
     """The hashes of the rows of each split."""
     made = manifest["configs"].get(config, {})
     return {split: [f["sha256"] for f in told["files"].values()] for split, told in made.items()}
+
+
+def check_home(version: Version, outputs: Path) -> None:
+    """Raises PublishError for a version that is not where its next one will be."""
+    home = outputs / "datasets" / version.name
+    if version.path.resolve().parent != home.resolve():
+        raise PublishError(
+            f"{version.path}: is not in {home}, where its next version would be. Copy it there, "
+            "or name the folder of outputs it is in with --outputs."
+        )

@@ -14,7 +14,7 @@ from toolloom.pipeline.curation.shingles import hashed, mixed
 from toolloom.pipeline.dataset.unfolding.mould import Mould
 from toolloom.pipeline.templates.composition import Mask, Row, Table
 from toolloom.schemas import JsonObject, Scenario, Split, SplitPlan
-from toolloom.schemas.split_plan import SEEN, needed, seen_split, split_of, stray, tool_of, zone
+from toolloom.schemas.splits import SEEN, needed, seen_split, split_of, stray, tool_of, zone
 
 AT_ONCE = 2_000  # rows that are drawn together
 _ROUNDS = 6

@@ -10,7 +10,7 @@ from toolloom.pipeline.curation.rows import instruction, query
 from toolloom.pipeline.stage import Sifting
 from toolloom.pipeline.templates.drawing import combination, mark
 from toolloom.schemas import JsonObject, Split, SplitPlan, Template
-from toolloom.schemas.split_plan import api_id, shown, signature, split_of, tool_of
+from toolloom.schemas.splits import api_id, shown, signature, split_of, tool_of
 
 _NUMBERED = re.compile(r"(.+)-x(\d+)")
 

@@ -13,7 +13,7 @@ from toolloom.pipeline.checks.text.words import first_word, spaced, stems_of
 from toolloom.pipeline.dataset.unfolding.pieces import MARK
 from toolloom.pipeline.templates.marks import is_unit, units
 from toolloom.schemas import JsonObject
-from toolloom.schemas.split_plan import needed
+from toolloom.schemas.splits import needed
 
 _GLUE = re.compile(r"[^\w\s]*_?")
 _WORD = re.compile(r"[^\W\d_]+")

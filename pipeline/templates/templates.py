@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from toolloom.agents import query
-from toolloom.agents.outcome import Job, Outcome
-from toolloom.llm import Answer, Unusable
+from toolloom.agents.ask import Answer, BadAnswer, Job, NoUsableAnswer
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.sampling.executed import executed_by
@@ -15,7 +14,6 @@ from toolloom.pipeline.sampling.offers import Offers
 from toolloom.pipeline.sampling.values import NoValue
 from toolloom.pipeline.sampling.zones import Zones
 from toolloom.pipeline.stage import Context, Sifting
-from toolloom.pipeline.stages import SENSES
 from toolloom.pipeline.templates.mining.known import Known
 from toolloom.pipeline.templates.mining.mining import STAGE, mine
 from toolloom.pipeline.templates.written.build import play
@@ -25,10 +23,10 @@ from toolloom.schemas import (
     Api,
     Dialogue,
     ExpansionPlan,
-    Finding,
     JsonObject,
     Level,
     Need,
+    Outcome,
     Reason,
     Recipe,
     Rejected,
@@ -38,7 +36,7 @@ from toolloom.schemas import (
     digest,
     seed_for,
 )
-from toolloom.schemas.split_plan import SEEN, split_of, split_of_need, zone
+from toolloom.schemas.splits import SEEN, split_of, split_of_need, zone
 
 _TRIES = 24  # needs drawn for an API until one falls into a wanted split
 
@@ -129,7 +127,7 @@ def _undrawn(name: str, api: Api, reason: Reason, why: str) -> Rejected:
     """An API for which no request can be drawn."""
     detail = f"{api.id}: {why}"
     record = api.bare().model_dump(mode="json")
-    return Rejected(id=name, stage=STAGE, agent="", reason=reason, detail=detail, record=record)
+    return Rejected.of(record, STAGE, reason, detail, id=name)
 
 
 async def make_template(record: Template | Rejected | Need, context: Context) -> Outcome:
@@ -141,8 +139,8 @@ async def make_template(record: Template | Rejected | Need, context: Context) ->
     seed = seed_for(context.recipe.seed, STAGE, record.id)
     job = Job(STAGE, "query", record.id, seed, context.model("query"))
     try:
-        answer = await query.word(record, job, SENSES)
-    except Unusable as why:
+        answer = await query.word(record, job)
+    except NoUsableAnswer as why:
         return Outcome((), (job.reject(record, why),))
     made = _worded(record, answer, job, context.recipe)
     return Outcome((made,)) if isinstance(made, Template) else Outcome((), (made,))
@@ -150,33 +148,16 @@ async def make_template(record: Template | Rejected | Need, context: Context) ->
 
 def _worded(need: Need, answer: Answer[str], job: Job, recipe: Recipe) -> Template | Rejected:
     """A worded need, answered with drawn values and mined like any other sample."""
-    own = job.provenance(answer.usage, [api.id for api in need.needed])
+    own = job.provenance(answer.costs, [api.id for api in need.needed])
     try:
         sample = play(need, answer.value, job.seed, own)
     except NoValue as why:
         detail = f"nothing says what a response of {need.intent[0].api} looks like ({why})"
-        finding = Finding(check="mining", reason=Reason.NOTHING_TO_DRAW, detail=detail)
-        return job.reject(need, finding, usage=answer.usage, raw=answer.raw)
+        return job.reject(need, BadAnswer(Reason.NOTHING_TO_DRAW, detail), answer.costs)
     found = inspect(Dialogue.model_validate(sample["dialogue"]))
     if found:
-        return _refused(sample, found, job, answer)
+        return job.reject(sample, found, answer.costs)
     made = mine(sample, Known(), split_of_need(recipe.splits, need), "asked")
     if isinstance(made, Rejected):
-        return _refused(sample, made.findings, job, answer)
+        return job.reject(sample, made.findings, answer.costs)
     return made.model_copy(update={"provenance": own})
-
-
-def _refused(
-    sample: JsonObject, found: Sequence[Finding], job: Job, answer: Answer[str]
-) -> Rejected:
-    return Rejected(
-        id=job.record,
-        stage=job.stage,
-        agent=job.agent,
-        reason=found[0].reason,
-        detail=found[0].detail,
-        findings=tuple(found),
-        record=sample,
-        raw=answer.raw,
-        provenance=job.provenance(answer.usage),
-    )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from toolloom.agents import api
-from toolloom.llm import Misfit
+from toolloom.agents.ask import BadAnswer
 from toolloom.pipeline.apis.catalogue import public_apis
 from toolloom.schemas import Domain, Reason
 
@@ -83,5 +83,5 @@ def test_real_apis_stand_in_the_prompt() -> None:
 
 def test_a_tool_of_nothing_but_faults_is_a_misfit() -> None:
     """The first fault is the one that is told."""
-    with pytest.raises(Misfit, match="«No!»"):
+    with pytest.raises(BadAnswer, match="«No!»"):
         api.read(tool(draft("No!"), draft("Neither")), DOMAIN)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from toolloom.agents import domain
-from toolloom.llm import Misfit
+from toolloom.agents.ask import BadAnswer
 from toolloom.schemas import Brief, Reason
 
 BRIEF = Brief(category="Weather", about="forecasts and alerts", examples=("frost alerts",), count=2)
@@ -64,5 +64,5 @@ async def test_empties_for_ever_end_in_rejects(working: Any) -> None:
 @pytest.mark.parametrize("name", ["weather", "rain rain", "a b c d e f g h i", "1 2"])
 def test_what_is_no_domain_is_a_misfit(name: str) -> None:
     """A domain has two to eight different words."""
-    with pytest.raises(Misfit):
+    with pytest.raises(BadAnswer):
         domain.read(named(name), BRIEF)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolloom.agents.ask import BadAnswer
 from toolloom.agents.drafts import LEGAL, described, legal, object_schema, snake
-from toolloom.llm import Misfit
 from toolloom.schemas import Reason
 
 FIELD: dict[str, Any] = {"name": "day", "type": "string", "description": "The day"}
@@ -37,7 +37,7 @@ def test_optional_fields_are_not_required() -> None:
 )
 def test_illegal_fields_are_misfits(field: dict[str, Any]) -> None:
     """Values off their type, unknown types, names and keys make a draft illegal."""
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(BadAnswer) as caught:
         object_schema([field], "get")
     assert caught.value.reason is Reason.ILLEGAL_SCHEMA
 
@@ -57,5 +57,5 @@ def test_legal_names_stay(name: str) -> None:
 def test_descriptions_say_something() -> None:
     """Three words at least; white space is tidied."""
     assert described(" Tell  the tide. ", "get") == "Tell the tide."
-    with pytest.raises(Misfit, match="get: the description"):
+    with pytest.raises(BadAnswer, match="get: the description"):
         described("Tide.", "get")

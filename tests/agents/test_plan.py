@@ -3,25 +3,29 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from support import toys
 
 from toolloom.agents.plan import (
+    LONGEST,
+    MOST,
     Act,
     Due,
     due,
-    known_functions,
     observation,
     outcomes,
     reference_values,
+    told_by,
     transcript,
 )
+from toolloom.pipeline.checks.transcript import known_functions
 from toolloom.schemas import (
     Ability,
-    Fault,
     FunctionCall,
     Intention,
     Message,
     Observation,
+    PlannedFault,
     Query,
     Reference,
     Scenario,
@@ -109,8 +113,8 @@ def test_nothing_fits_after_one_search() -> None:
 def test_a_passing_error_is_tried_again_and_a_lasting_one_explained() -> None:
     """What to do after an error depends on its kind."""
     failed = [USER, *called(NOW, error="503")]
-    passing = ask(Scenario.ERROR_RECOVERY, fault=Fault(call=0, error="503", transient=True))
-    lasting = ask(Scenario.ERROR_RECOVERY, fault=Fault(call=0, error="503", transient=False))
+    passing = ask(Scenario.ERROR_RECOVERY, fault=PlannedFault(call=0, error="503", transient=True))
+    lasting = ask(Scenario.ERROR_RECOVERY, fault=PlannedFault(call=0, error="503", transient=False))
     assert due(passing, failed) == Due(Act.CALL, (0,))
     assert due(lasting, failed) == Due(Act.EXPLAIN)
     assert due(passing, [*failed, *called(NOW, {})]) == Due(Act.ANSWER)
@@ -145,10 +149,57 @@ def test_what_is_no_envelope_is_an_empty_observation() -> None:
 def test_a_real_failure_ends_its_turn_only() -> None:
     """The failed call is explained; what the user asks for next is due, also of the same API."""
     right = Intention(api=toys.api().id, turn=1, arguments={"city": "Zürich"})
-    fault = Fault(call=0, error="", transient=False, real=True)
+    fault = PlannedFault(call=0, error="", transient=False, real=True)
     query = ask(Scenario.ERROR_RECOVERY, intent=(*toys.query().intent, right), fault=fault)
     failed = [USER, *called(NOW, error="no such city")]
     assert due(query, failed) == Due(Act.EXPLAIN)
     again = [*failed, REPLY, USER]
     assert due(query, again) == Due(Act.CALL, (1,))
     assert due(query, [*again, *called(NOW, {"celsius": 7})]) == Due(Act.ANSWER)
+
+
+RETURNS = {
+    "type": "object",
+    "properties": {
+        "owner": {
+            "type": "object",
+            "properties": {"login": {"type": "string", "description": "name of the account"}},
+        }
+    },
+}
+
+
+def told(response: Any) -> list[tuple[str, Any]]:
+    return [(f.name, f.value) for f in told_by(toys.api(), response)]
+
+
+def test_a_nested_value_is_named_by_its_path() -> None:
+    """A fact's name is the path to it, and its description that of the inner schema."""
+    (fact,) = told_by(
+        toys.api().model_copy(update={"returns": RETURNS}), {"owner": {"login": "ada"}}
+    )
+    assert (fact.name, fact.about, fact.value) == ("owner_login", "name of the account", "ada")
+
+
+def test_of_a_list_of_objects_the_first_is_told() -> None:
+    """Lists of objects give the facts of their first item, lists of scalars are one fact."""
+    assert told([{"title": "Emma"}, {"title": "Dune"}]) == [("title", "Emma")]
+    assert told({"tags": ["a", "b"]}) == [("tags", ["a", "b"])]
+
+
+def test_a_text_is_told_line_by_line() -> None:
+    """`Name: value` names its fact, a heading is passed over, another line is a result."""
+    text = "Commit history:\nAuthor: Ada\nnothing to commit"
+    assert told(text) == [("author", "Ada"), ("result", "nothing to commit")]
+
+
+@pytest.mark.parametrize("empty", [None, "", {}, [], {"a": None}, {"a": ""}, {"a": []}])
+def test_what_is_empty_tells_nothing(empty: Any) -> None:
+    """No fact is made of nothing."""
+    assert told(empty) == []
+
+
+def test_few_and_short_facts_are_told() -> None:
+    """At most a handful of facts, none of them longer than a sentence can hold."""
+    assert len(told({f"f{i}": i for i in range(20)})) == MOST
+    assert told({"long": "x" * (LONGEST + 1), "short": "y"}) == [("short", "y")]

@@ -6,8 +6,7 @@ import pytest
 from support import toys
 
 from toolloom.agents import query
-from toolloom.llm import Misfit
-from toolloom.pipeline.stages import SENSES
+from toolloom.agents.ask import BadAnswer
 from toolloom.schemas import Intention, Need, Query, Reason, Reference, Scenario
 
 
@@ -19,7 +18,7 @@ def need(**changes: Any) -> Need:
 async def test_words_make_a_need_a_query(working: Any) -> None:
     """The query holds the need as it was drawn, the words without quotes, and its parents."""
     async with working(['"Is it raining in Zürich?"'], "query") as (job, _):
-        (made,) = (await query.run(need(), job, SENSES)).accepted
+        (made,) = (await query.run(need(), job)).accepted
     assert isinstance(made, Query)
     assert made.text == "Is it raining in Zürich?"
     assert made.intent == need().intent
@@ -30,7 +29,7 @@ async def test_a_missing_value_is_asked_for_once_more(working: Any) -> None:
     """The second ask names the value that the words lack."""
     said = ["Is it raining?", "Is it raining in Zürich?"]
     async with working(said, "query") as (job, server):
-        found = await query.run(need(), job, SENSES)
+        found = await query.run(need(), job)
     assert found.accepted[0].text == said[1]
     assert "does not say city = Zürich" in server.bodies[1]["messages"][-1]["content"]
 
@@ -38,7 +37,7 @@ async def test_a_missing_value_is_asked_for_once_more(working: Any) -> None:
 async def test_a_value_never_said_rejects_the_need(working: Any) -> None:
     """After the second try the need is rejected, with both raw responses."""
     async with working(lambda body: "Is it raining?", "query") as (job, server):
-        (rejected,) = (await query.run(need(), job, SENSES)).rejected
+        (rejected,) = (await query.run(need(), job)).rejected
     assert rejected.reason is Reason.VALUE_NOT_MENTIONED
     assert (len(rejected.raw), server.received) == (2, 2)
     assert rejected.provenance[0].requests == 2
@@ -49,7 +48,7 @@ async def test_a_withheld_value_must_not_be_given_away(working: Any) -> None:
     said = ["Is it raining in Zürich?", "Is it raining?"]
     hiding = need(scenario=Scenario.CLARIFICATION, withheld=("city",))
     async with working(said, "query") as (job, server):
-        (made,) = (await query.run(hiding, job, SENSES)).accepted
+        (made,) = (await query.run(hiding, job)).accepted
     assert made.text == "Is it raining?"
     prompt = server.bodies[0]["messages"][-1]["content"]
     assert "They forget to say: city" in prompt
@@ -77,8 +76,8 @@ def test_values_found_out_on_the_way_are_said_to_be_unknown() -> None:
 
 def test_a_user_does_not_speak_as_the_assistant() -> None:
     """Words no user would say are a misfit."""
-    with pytest.raises(Misfit) as caught:
-        query.read("Sure, how can I help you with Zürich?", need(), SENSES)
+    with pytest.raises(BadAnswer) as caught:
+        query.read("Sure, how can I help you with Zürich?", need())
     assert caught.value.reason is Reason.UNNATURAL_QUERY
 
 
@@ -104,7 +103,7 @@ async def test_sentences_must_do_together(working: Any) -> None:
     intent = (Intention(api=api.id, arguments=values),)
     looped = asked.model_copy(update={"pool": (api,), "intent": intent})
     async with working(script, "query", small=True, concurrency=1) as (job, _):
-        (rejected,) = (await query.run(looped, job, SENSES)).rejected
+        (rejected,) = (await query.run(looped, job)).rejected
     assert rejected.reason is Reason.UNNATURAL_QUERY
     assert len(rejected.raw) == 4
 
@@ -113,5 +112,5 @@ async def test_quotes_around_nothing_are_no_text(working: Any) -> None:
     """An answer of two quotation marks is an unusable one, where no value has to be said too."""
     nothing = need(intent=(Intention(api=toys.api().id, arguments={}),))
     async with working(lambda body: '""', "query") as (job, _):
-        (rejected,) = (await query.run(nothing, job, SENSES)).rejected
+        (rejected,) = (await query.run(nothing, job)).rejected
     assert rejected.reason is Reason.UNUSABLE_RESPONSE

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from support.rewriting_seed import checked_by
 
-from toolloom.agents import rewriter, rewriter_small
-from toolloom.agents.rewriter import RewriteChecks
-from toolloom.llm import Misfit
+from toolloom.agents import rewriter
+from toolloom.agents.ask import BadAnswer
 from toolloom.llm.fake_answers import improvise
 from toolloom.schemas import Finding, Granularity, Reason, Seed, Split, Step
 
@@ -22,17 +22,17 @@ SEED = Seed(
 
 def faults(
     seed: Seed, level: Granularity, text: str, others: Mapping[Granularity, str]
-) -> list[Finding]:
+) -> tuple[Finding, ...]:
     """Toy checks: nobody may say «secret»."""
     found = "secret" in text
-    return [Finding(check="toy", reason=Reason.SAYS_TOO_MUCH, detail="Secret.")] * found
+    return (Finding(check="toy", reason=Reason.SAYS_TOO_MUCH, detail="Secret."),) * found
 
 
-CHECKS = RewriteChecks(
-    statements=lambda seed: SPANS,
-    spoken=lambda seed, level: (f"The {level.title()}",),
-    faults=faults,
-)
+@pytest.fixture(autouse=True)
+def toy_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked_by(
+        monkeypatch, lambda seed: SPANS, lambda seed, level: (f"The {level.title()}",), faults
+    )
 
 
 def script(*aims: str, situation: str = SPANS[1]) -> Any:
@@ -57,7 +57,7 @@ async def test_choices_and_a_few_words_make_five_levels(working: Any) -> None:
     """The model chooses the statement and each beginning, and words each aim."""
     said = script("to tell me the score", "to follow the game", "to find the score")
     async with working(said, "rewriter", small=True, concurrency=1) as (job, server):
-        outcome = await rewriter.run(SEED, job, CHECKS, None, 0)
+        outcome = await rewriter.run(SEED, job, None, 0)
     texts = {i.level: i.text for i in outcome.accepted}  # type: ignore[attr-defined]
     assert texts["statement"] == SPANS[1]
     assert texts["category"].startswith(f"{SPANS[1]} ")
@@ -72,7 +72,7 @@ async def test_candidates_are_tried_until_one_does(working: Any) -> None:
     said = script("to say the secret score", "to say a secret score", *["to follow the game"] * 3)
     limits = {"small": True, "candidates": 3, "concurrency": 1}
     async with working(said, "rewriter", **limits) as (job, server):
-        outcome = await rewriter.run(SEED, job, CHECKS, None, 0)
+        outcome = await rewriter.run(SEED, job, None, 0)
     assert len(outcome.accepted) == 5
     assert len({b["seed"] for b in server.bodies}) == server.received == 6
 
@@ -82,7 +82,7 @@ async def test_what_stays_wrong_is_rejected(working: Any) -> None:
     said = script(*["to say the secret score"] * 9)
     limits = {"small": True, "candidates": 2, "concurrency": 1}
     async with working(said, "rewriter", **limits) as (job, _):
-        outcome = await rewriter.run(SEED, job, CHECKS, None, 0)
+        outcome = await rewriter.run(SEED, job, None, 0)
     assert [r.reason for r in outcome.rejected] == [Reason.SAYS_TOO_MUCH] * 3
     assert [len(r.raw) for r in outcome.rejected] == [3] * 3
     assert all("the secret" in r.record["text"] for r in outcome.rejected)
@@ -91,7 +91,7 @@ async def test_what_stays_wrong_is_rejected(working: Any) -> None:
 async def test_a_small_model_chooses_among_spans_alone(working: Any) -> None:
     """What it makes up is no statement, whatever it says."""
     async with working(script(situation="I am the king."), "rewriter", small=True) as (job, _):
-        outcome = await rewriter.run(SEED, job, CHECKS, None, 0)
+        outcome = await rewriter.run(SEED, job, None, 0)
     assert [i.level for i in outcome.accepted] == ["hybrid"]  # type: ignore[attr-defined]
     assert outcome.rejected[0].reason is Reason.UNUSABLE_RESPONSE
 
@@ -99,7 +99,7 @@ async def test_a_small_model_chooses_among_spans_alone(working: Any) -> None:
 async def test_the_scripted_endpoint_plays_a_small_model(working: Any) -> None:
     """Its unscripted answers fit the small questions too."""
     async with working(improvise, "rewriter", small=True) as (job, _):
-        outcome = await rewriter.run(SEED, job, CHECKS, None, 0)
+        outcome = await rewriter.run(SEED, job, None, 0)
     assert len(outcome.accepted) == 5
 
 
@@ -115,18 +115,16 @@ async def test_the_scripted_endpoint_plays_a_small_model(working: Any) -> None:
 )
 def test_an_aim_is_short_and_on_the_subject(aim: str, reason: Reason) -> None:
     """Small models ramble, change sides and drift: such an aim is a misfit."""
-    with pytest.raises(Misfit) as caught:
-        rewriter_small.read_aim(aim, "I need to know the score. Bowl Team Statistics")
+    with pytest.raises(BadAnswer) as caught:
+        rewriter.read_aim(aim, "I need to know the score. Bowl Team Statistics")
     assert caught.value.reason is reason
 
 
 def test_openings_on_offer_vary_by_seed() -> None:
     """A small model would take the same beginning each time; so it is offered few, drawn anew."""
-    offered = [
-        tuple(rewriter_small.shaped(seed)["properties"]["opening"]["enum"]) for seed in range(20)
-    ]
+    offered = [tuple(rewriter.shaped(seed)["properties"]["opening"]["enum"]) for seed in range(20)]
     assert len(set(offered)) > 5
-    assert rewriter_small.shaped(3) == rewriter_small.shaped(3)
+    assert rewriter.shaped(3) == rewriter.shaped(3)
 
 
 @pytest.mark.parametrize(
@@ -135,5 +133,5 @@ def test_openings_on_offer_vary_by_seed() -> None:
 )
 def test_names_are_listed_as_people_do(spoken: tuple[str, ...], said: str) -> None:
     """With «and» before the last; categories are of tools."""
-    assert rewriter_small.named(Granularity.API, spoken) == said
-    assert rewriter_small.named(Granularity.CATEGORY, spoken) == f"tools for {said}"
+    assert rewriter.named(Granularity.API, spoken) == said
+    assert rewriter.named(Granularity.CATEGORY, spoken) == f"tools for {said}"

@@ -8,22 +8,22 @@ import pytest
 from support import toys
 
 from toolloom.agents import simulator
-from toolloom.llm import Misfit
-from toolloom.pipeline.apis.execution.executor import World
+from toolloom.agents.ask import BadAnswer
+from toolloom.agents.simulator import Environment
 from toolloom.schemas import (
     API_SEARCH,
     Ability,
     Dialogue,
     Failure,
-    Fault,
     Intention,
+    PlannedFault,
     Query,
     Reason,
     Scenario,
 )
 
 NOW, NEXT = toys.api().function, toys.api(name="forecast").function
-WORLD = toys.world()
+ENVIRONMENT = toys.environment()
 ANSWER = {"calls": [], "reply": "It is 7 °C."}
 SEEN = {"response": {"celsius": 7}}
 
@@ -36,9 +36,11 @@ def calls(*names: str, city: str = "Zürich") -> dict[str, Any]:
     return {"calls": [{"name": n, "arguments": {"city": city}} for n in names], "reply": ""}
 
 
-async def play(working: Any, query: Query, *script: Any, world: World = WORLD) -> tuple[Any, Any]:
+async def play(
+    working: Any, query: Query, *script: Any, environment: Environment = ENVIRONMENT
+) -> tuple[Any, Any]:
     async with working(script, "simulator") as (job, server):
-        return await simulator.run(query, job, world), server
+        return await simulator.run(query, job, environment), server
 
 
 def executions(dialogue: Dialogue) -> list[Any]:
@@ -84,14 +86,16 @@ async def test_only_what_was_found_can_be_called(working: Any) -> None:
 
 async def test_the_planned_fault_shows_once_if_it_passes(working: Any) -> None:
     """A passing error comes before the simulated response, without asking the model for it."""
-    query = ask(Scenario.ERROR_RECOVERY, fault=Fault(call=0, error="503 busy", transient=True))
+    query = ask(
+        Scenario.ERROR_RECOVERY, fault=PlannedFault(call=0, error="503 busy", transient=True)
+    )
     found, _ = await play(working, query, calls(NOW), calls(NOW), SEEN, ANSWER)
     assert [o.error for o in observations(found.accepted[0])] == ["503 busy", None]
 
 
 async def test_a_lasting_fault_stays(working: Any) -> None:
     """Every try of the call fails the same way."""
-    query = ask(Scenario.ERROR_RECOVERY, fault=Fault(call=0, error="404", transient=False))
+    query = ask(Scenario.ERROR_RECOVERY, fault=PlannedFault(call=0, error="404", transient=False))
     found, _ = await play(working, query, calls(NOW), calls(NOW), ANSWER)
     assert [o.error for o in observations(found.accepted[0])] == ["404", "404"]
 
@@ -124,7 +128,7 @@ async def test_an_assistant_that_never_ends_is_given_up(working: Any) -> None:
         return calls(NOW) if acting else SEEN
 
     async with working(script, "simulator") as (job, _):
-        (rejected,) = (await simulator.run(ask(), job, WORLD)).rejected
+        (rejected,) = (await simulator.run(ask(), job, ENVIRONMENT)).rejected
     assert rejected.reason is Reason.MALFORMED_DIALOGUE
     assert len(rejected.record["messages"]) == 2 + 2 * simulator.STEPS
     assert len(rejected.raw) == rejected.provenance[0].requests == 2 * simulator.STEPS
@@ -160,7 +164,7 @@ def test_an_act_calls_or_speaks() -> None:
     """Words beside calls are dropped; an act that does neither is a misfit."""
     assert simulator.read_act({**calls(NOW), "reply": "One moment."})[0] is None
     assert simulator.read_act({"calls": [], "reply": " Hi. "}) == ("Hi.", [])
-    with pytest.raises(Misfit, match="Neither a call nor a reply"):
+    with pytest.raises(BadAnswer, match="Neither a call nor a reply"):
         simulator.read_act({"calls": [], "reply": " "})
 
 
@@ -168,7 +172,7 @@ async def test_an_executed_call_asks_no_model(working: Any) -> None:
     """An API that an executor runs is executed; each observation says how it came about."""
     station = toys.Station(current={"celsius": 7})
     script = [calls(NOW, NEXT), SEEN, ANSWER]
-    found, server = await play(working, ask(), *script, world=toys.world(station))
+    found, server = await play(working, ask(), *script, environment=toys.environment(station))
     (made,) = found.accepted
     assert [e.kind for e in executions(made)] == ["executed", "simulated"]
     assert (executions(made)[0].by, executions(made)[1].by) == ("toy", "fake")
@@ -182,14 +186,14 @@ async def test_a_real_failure_is_no_planned_one(working: Any) -> None:
         Intention(api=toys.api().id, turn=turn, arguments={"city": city})
         for turn, city in enumerate(("Zürick", "Zürich"))
     )
-    fault = Fault(call=0, error="", transient=False, real=True)
+    fault = PlannedFault(call=0, error="", transient=False, real=True)
     query = ask(Scenario.ERROR_RECOVERY, intent=intent, fault=fault)
     station = toys.Station(
         current=lambda a: {"celsius": 7} if a["city"] == "Zürich" else "!no such city"
     )
     sorry = {"calls": [], "reply": "Sorry, there is no such city."}
     script = [calls(NOW, city="Zürick"), sorry, "I meant Zürich.", calls(NOW), ANSWER]
-    found, _ = await play(working, query, *script, world=toys.world(station))
+    found, _ = await play(working, query, *script, environment=toys.environment(station))
     (made,) = found.accepted
     assert [o.error for o in observations(made)] == ["no such city", None]
     assert [e.failure for e in executions(made)] == [Failure.TOOL_ERROR, None]
@@ -199,7 +203,9 @@ async def test_a_real_failure_is_no_planned_one(working: Any) -> None:
 async def test_a_long_observation_is_compressed_and_says_so(working: Any) -> None:
     """What is over the token limit is shortened; the record tells how long it was."""
     station = toys.Station(current={"celsius": 7, "report": "rain and " * 200})
-    found, _ = await play(working, ask(), calls(NOW), ANSWER, world=toys.world(station, limit=32))
+    found, _ = await play(
+        working, ask(), calls(NOW), ANSWER, environment=toys.environment(station, limit=32)
+    )
     (made,) = found.accepted
     assert executions(made)[0].whole_tokens > 400
     assert len(made.messages[3].content or "") < 200

@@ -6,8 +6,8 @@ import pytest
 from support import toys
 
 from toolloom.agents import tester
-from toolloom.llm import Misfit
-from toolloom.schemas import Finding, Intention, Reason, Scenario, Vote
+from toolloom.agents.ask import BadAnswer
+from toolloom.schemas import Finding, Intention, Metric, Rating, Reason, Scenario, Vote
 
 YES = {"explanation": "Fine.", "accept": True, "broken": "none"}
 NO = {"explanation": "It sounds stiff.", "accept": False, "broken": "unnatural_query"}
@@ -16,8 +16,10 @@ DROPPED = {"explanation": "It does not.", "upheld": False}
 DIALOGUE = toys.sample().dialogue
 
 
-def clean(dialogue: Any) -> tuple[Finding, ...]:
-    return ()
+@pytest.fixture(autouse=True)
+def no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The certain checks have tests of their own: here they find nothing."""
+    monkeypatch.setattr(tester, "inspect", lambda dialogue: ())
 
 
 async def repeats(dialogue: Any) -> tuple[Finding, ...]:
@@ -36,18 +38,19 @@ def panel(*votes: Any, upheld: Any) -> Any:
     return script
 
 
-async def test_a_finding_saves_the_votes(working: Any) -> None:
+async def test_a_finding_saves_the_votes(working: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the certain checks find is not paid for again: no model is asked."""
     fault = Finding(check="toy", reason=Reason.SEARCH_SKIPPED, turn=2, detail="No search.")
+    monkeypatch.setattr(tester, "inspect", lambda dialogue: (fault,))
     async with working(panel(upheld=UPHELD), "tester") as (job, server):
-        (rejected,) = (await tester.run(DIALOGUE, job, lambda d: [fault], repeats, 3)).rejected
+        (rejected,) = (await tester.run(DIALOGUE, job, repeats, 3)).rejected
     assert (rejected.reason, rejected.findings, server.received) == (fault.reason, (fault,), 0)
 
 
 async def test_a_majority_that_accepts_makes_a_sample(working: Any) -> None:
     """One upheld objection of three is outvoted; the votes stand in the verdict."""
     async with working(panel(YES, NO, YES, upheld=UPHELD), "tester") as (job, _):
-        (sample,) = (await tester.run(DIALOGUE, job, clean, repeats, 3)).accepted
+        (sample,) = (await tester.run(DIALOGUE, job, repeats, 3)).accepted
     assert sample.verdict.accepted
     assert sorted(v.accept for v in sample.verdict.votes) == [False, True, True]
     assert sample.provenance[0].requests == 4
@@ -56,7 +59,7 @@ async def test_a_majority_that_accepts_makes_a_sample(working: Any) -> None:
 async def test_a_majority_that_rejects_says_why(working: Any) -> None:
     """Two upheld objections of three reject, each a finding in the model's words."""
     async with working(panel(NO, YES, NO, upheld=UPHELD), "tester") as (job, server):
-        (rejected,) = (await tester.run(DIALOGUE, job, clean, repeats, 3)).rejected
+        (rejected,) = (await tester.run(DIALOGUE, job, repeats, 3)).rejected
     assert rejected.reason is Reason.UNNATURAL_QUERY
     assert [f.detail for f in rejected.findings] == ["It sounds stiff."] * 2
     assert len(rejected.raw) == server.answered == 5
@@ -65,14 +68,14 @@ async def test_a_majority_that_rejects_says_why(working: Any) -> None:
 async def test_an_objection_that_is_not_upheld_does_not_count(working: Any) -> None:
     """Self-validation drops objections, even all of them."""
     async with working(panel(NO, NO, NO, upheld=DROPPED), "tester") as (job, _):
-        (sample,) = (await tester.run(DIALOGUE, job, clean, repeats, 3)).accepted
+        (sample,) = (await tester.run(DIALOGUE, job, repeats, 3)).accepted
     assert [v.upheld for v in sample.verdict.votes] == [False] * 3
 
 
 async def test_without_votes_no_model_is_asked(working: Any) -> None:
     """The certain checks may judge alone."""
     async with working(panel(upheld=UPHELD), "tester") as (job, server):
-        (sample,) = (await tester.run(DIALOGUE, job, clean, repeats, 0)).accepted
+        (sample,) = (await tester.run(DIALOGUE, job, repeats, 0)).accepted
     assert (sample.verdict.votes, server.received) == ((), 0)
     assert sample.provenance[0].model == ""
 
@@ -80,7 +83,7 @@ async def test_without_votes_no_model_is_asked(working: Any) -> None:
 async def test_votes_are_independent(working: Any) -> None:
     """Each vote has its own seed and does not see the others."""
     async with working(panel(YES, YES, YES, upheld=UPHELD), "tester") as (job, server):
-        await tester.run(DIALOGUE, job, clean, repeats, 3)
+        await tester.run(DIALOGUE, job, repeats, 3)
     assert len({body["seed"] for body in server.bodies}) == 3
     assert len({str(body["messages"]) for body in server.bodies}) == 1
 
@@ -88,7 +91,7 @@ async def test_votes_are_independent(working: Any) -> None:
 async def test_garbage_votes_reject_with_everything_that_was_said(working: Any) -> None:
     """A tester that cannot be read rejects the dialogue; no usage of other votes is lost."""
     async with working(lambda body: "no idea", "tester") as (job, server):
-        (rejected,) = (await tester.run(DIALOGUE, job, clean, repeats, 3)).rejected
+        (rejected,) = (await tester.run(DIALOGUE, job, repeats, 3)).rejected
     assert rejected.reason is Reason.UNUSABLE_RESPONSE
     assert rejected.provenance[0].requests == len(rejected.raw) == server.answered == 6
 
@@ -106,7 +109,7 @@ def test_a_majority_is_more_than_half(votes: str, findings: int) -> None:
 
 def test_a_rejection_names_its_principle() -> None:
     """A rejecting vote without one is a misfit, and is asked for again."""
-    with pytest.raises(Misfit, match="names the principle"):
+    with pytest.raises(BadAnswer, match="names the principle"):
         tester.read_vote({"explanation": "Hm.", "accept": False, "broken": "none"})
 
 
@@ -136,5 +139,64 @@ async def test_what_does_not_repeat_is_rejected_before_any_vote(working: Any) ->
         return (Finding(check="toy", reason=Reason.NOT_REPEATABLE, turn=2, detail="7, then 8."),)
 
     async with working(panel(upheld=UPHELD), "tester") as (job, server):
-        (rejected,) = (await tester.run(DIALOGUE, job, clean, differs, 3)).rejected
+        (rejected,) = (await tester.run(DIALOGUE, job, differs, 3)).rejected
     assert (rejected.reason, server.received) == (Reason.NOT_REPEATABLE, 0)
+
+
+MARKS: dict[str, Any] = {"plausibility": 3, "conciseness": 3, "relevance": 3, "realness": 3}
+
+
+def ratings(*marks: int, of: str = "realness") -> list[Rating]:
+    """Ratings that differ in one metric."""
+    return [Rating(**{**MARKS, of: mark, "explanation": f"It is {mark}."}) for mark in marks]
+
+
+@pytest.mark.parametrize("metric", list(Metric))
+@pytest.mark.parametrize(
+    ("marks", "rejected"),
+    [((), 0), ((1,), 1), ((2,), 0), ((1, 1, 3), 1), ((1, 2, 3), 0), ((1, 1, 1, 3, 3), 1)],
+)
+def test_a_median_of_one_rejects(metric: Metric, marks: tuple[int, ...], rejected: int) -> None:
+    """The middle mark decides, for each metric alone."""
+    found = list(tester.poor(ratings(*marks, of=metric.value)))
+    assert [f.reason for f in found] == [Reason.POORLY_RATED] * rejected
+    assert all(f.detail.startswith(f"{metric}: ") for f in found)
+
+
+def test_the_poorest_vote_says_why() -> None:
+    """The finding lists the marks and gives the words of the vote that is poorest."""
+    (found,) = tester.poor(ratings(1, 3, 1))
+    assert found.detail == "realness: 1, 3, 1. It is 1."
+
+
+async def test_each_vote_has_a_seed_of_its_own(working: Any) -> None:
+    """The same question, asked independently; the ratings stand in the order of the votes."""
+    coming = iter((1, 2, 3))
+
+    def script(body: Any) -> dict[str, Any]:
+        return {**MARKS, "explanation": " Fine. ", "realness": next(coming)}
+
+    async with working(script, "tester", concurrency=1) as (job, server):
+        rated = await tester.rate("Find me a hotel.", job, 3)
+    assert [r.realness for r in rated.ratings] == [1, 2, 3]
+    assert rated.ratings[0].explanation == "Fine."
+    assert len({b["seed"] for b in server.bodies}) == 3
+    assert (rated.provenance[0].requests, rated.findings) == (3, ())
+
+
+async def test_a_mark_may_be_written_as_a_float(working: Any) -> None:
+    """JSON Schema takes 2.0 for 2, and so does a rating."""
+    answer = {**MARKS, "explanation": "Fine.", "realness": 2.0}
+    async with working(lambda body: answer, "tester") as (job, _):
+        rated = await tester.rate("Find me a hotel.", job, 1)
+    assert (rated.ratings[0].realness, rated.findings) == (2, ())
+
+
+@pytest.mark.parametrize("mark", [0, 4, "3", None, True, 2.5])
+async def test_marks_are_one_two_or_three(working: Any, mark: Any) -> None:
+    """Any other mark is asked for again, and then no rating."""
+    answer = {**MARKS, "explanation": "Fine.", "realness": mark}
+    async with working(lambda body: answer, "tester") as (job, server):
+        rated = await tester.rate("Find me a hotel.", job, 1)
+    assert [f.reason for f in rated.findings] == [Reason.UNUSABLE_RESPONSE]
+    assert (len(rated.raw), rated.ratings) == (server.received, ())

@@ -13,12 +13,12 @@ from support import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.cli.logs import as_json, as_text
+from toolloom.cli.console import as_json, as_text
 from toolloom.llm.log import note
 from toolloom.pipeline import runner
-from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.secrets import SHORTEST, Secrets
-from toolloom.schemas import EndpointDown, Query
+from toolloom.schemas import EndpointDown, Outcome, Query
 
 RECIPE = "name: toy\nshard_size: 4\nqueries: {count: 21}\napis: {domains: 6}\n"
 Run = Callable[..., Result]

@@ -12,9 +12,9 @@ from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
 from toolloom.pipeline.runner import make_dataset
-from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.templates.written.build import play
-from toolloom.schemas import Need, Query, Sample
+from toolloom.schemas import Need, Outcome, Query, Sample
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,10 +6,9 @@ from contextlib import suppress
 import pytest
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.budget import Bound, Purse
-from toolloom.llm.cache import Spent
+from toolloom.llm.budget import Purse
 from toolloom.llm.fake import Failure
-from toolloom.schemas import Budget, BudgetReached, EndpointDown, Price, RequestRefused
+from toolloom.schemas import Budget, BudgetReached, EndpointDown, Price, RequestRefused, Usage
 
 PRICES = {"fake": Price(prompt=1000.0, completion=2000.0)}
 
@@ -91,19 +90,25 @@ async def test_what_nobody_knows_counts_as_all_it_could_be(cache, at, plain):
 
 async def test_large_limits_are_told_in_full():
     """A limit of millions is told as the recipe has it."""
-    purse = Purse(Budget(max_tokens=1_234_567), Spent(0, 1_234_560, 0.0))
+    purse = Purse(Budget(max_tokens=1_234_567), Usage(prompt_tokens=1_234_560))
     with pytest.raises(BudgetReached, match="1,234,560 tokens of max_tokens 1,234,567,"):
-        await purse.hold(Bound(8, 0.0))
+        await purse.hold(Usage(requests=1, prompt_tokens=8))
 
 
 async def test_what_is_allotted_elsewhere_is_held_back():
     """A part of what is free, and all that is left once nothing is under way."""
-    purse = Purse(Budget(max_requests=10, max_tokens=1000), Spent(2, 0, 0.0))
+    purse = Purse(Budget(max_requests=10, max_tokens=1000), Usage(requests=2))
     part = await purse.allot(4)
     assert (part.requests, part.tokens) == (2, 250)
-    waits = asyncio.create_task(purse.allot_all(lambda: asyncio.sleep(0, Spent(3, 100, 0.0))))
+    waits = asyncio.create_task(
+        purse.allot_all(lambda: asyncio.sleep(0, Usage(requests=3, prompt_tokens=100)))
+    )
     await asyncio.sleep(0)
     assert not waits.done()
-    purse.settle(part, 100, 0.0, 1)
+    purse.settle(part, Usage(requests=1, prompt_tokens=100))
     rest = await waits
-    assert (rest.requests, rest.tokens, purse.spent) == (7, 900, Spent(10, 1000, 0.0))
+    assert (rest.requests, rest.tokens, purse.spent) == (
+        7,
+        900,
+        Usage(requests=10, prompt_tokens=1000),
+    )

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from toolloom.llm.cache import Cache, Entry, Spent, address
+from toolloom.llm.cache import Cache, Entry, address
 from toolloom.llm.database import RESPONSES, address_of, shown
-from toolloom.schemas import StoreError
+from toolloom.schemas import StoreError, Usage
 
 WRITER = """
 import asyncio, random, sys
@@ -117,11 +117,15 @@ async def test_what_a_response_took_is_kept(opened):
     entry = Entry("a", "1", "chat", "http://e", "m", "r1", "queries", "query", 3, 10, 4, 5, 0.25)
     await opened.write_all([entry, Entry("b", "2", run="r1", prompt_tokens=1, cost=0.5)])
     await opened.write_all([Entry("c", "3", "execution", run="r1", requests=0), Entry("d", "4")])
-    assert await opened.spent("r1") == Spent(2, 16, 0.75)
+    assert await opened.spent("r1") == Usage(
+        requests=2, prompt_tokens=11, completion_tokens=5, cost=0.75
+    )
     for _ in range(2):
-        await opened.lose("r1", Spent(1, 5, 0.25))
-    assert await opened.spent("r1") == Spent(4, 26, 1.25)
-    assert await opened.spent("r2") == Spent(0, 0, 0.0)
+        await opened.lose("r1", Usage(requests=1, prompt_tokens=5, cost=0.25))
+    assert await opened.spent("r1") == Usage(
+        requests=4, prompt_tokens=21, completion_tokens=5, cost=1.25
+    )
+    assert await opened.spent("r2") == Usage()
     kept = (await rows(opened))[0]
     assert all(getattr(kept, name) == getattr(entry, name) for name in Entry.__slots__)
     assert kept.at > 1_700_000_000
@@ -190,7 +194,7 @@ async def test_older_caches_get_the_missing_columns(where):
     opened = Cache(where)
     assert await opened.read("key") == "body"
     assert await opened.write(Entry("new", "2", run="r", cost=0.5)) == "2"
-    assert await opened.spent("r") == Spent(1, 0, 0.5)
+    assert await opened.spent("r") == Usage(requests=1, prompt_tokens=0, cost=0.5)
     old, new = await rows(opened)
     assert (old.kind, old.run, old.requests) == ("chat", "", 1)
     assert 1_700_000_000 < old.at <= new.at

@@ -18,7 +18,8 @@ import jsonschema
 import pytest
 from support.waiting import come_to_rest, until
 
-from toolloom.llm import FakeServer, ask
+from toolloom.agents.ask import ask
+from toolloom.llm import FakeServer
 from toolloom.llm.fake import Failure
 from toolloom.llm.fake_limits import Dice, duration
 
@@ -258,7 +259,7 @@ async def test_without_a_script_any_schema_is_answered(gateway, at, prompt, mode
     async with FakeServer(modes=modes) as server:
         answer = await ask(gateway.model(at(server)), prompt, dict, seed=1, schema=schema)
     jsonschema.validate(answer.value, schema)
-    assert answer.usage.requests == 1
+    assert answer.costs.usage.requests == 1
 
 
 def test_the_command_serves():

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from toolloom.llm import Gateway, LocalServer, ask
+from toolloom.agents.ask import ask
+from toolloom.llm import Gateway, LocalServer
 from toolloom.prompts import Prompt
 from toolloom.schemas import Endpoint, EndpointError
 
@@ -28,8 +29,8 @@ async def test_the_embedded_model_answers(cache):
         model = gateway.model(Endpoint(base_url="local"))
         answer = await ask(model, prompt, dict, seed=1, schema=SCHEMA, max_tokens=24)
     assert answer.value["country"] in ("France", "Peru")
-    assert answer.usage.repairs == ()
-    assert sys.prefix not in answer.raw[0]
+    assert answer.costs.repairs == ()
+    assert sys.prefix not in answer.costs.raw[0]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from support import played_dataset
 from support.hub_server import Hub
 
-from toolloom.pipeline.store import mirror
+from toolloom.pipeline.store import outputs as mirrors
 
 NUMBERS = count()
 
@@ -28,7 +28,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
     def open_on(name: str, url: str) -> Path:
         monkeypatch.setenv("TOOLLOOM_MIRROR", str(tmp_path / name))
-        return mirror.opened(url)
+        return mirrors.opened(url)
 
     return open_on  # type: ignore[return-value]
 

@@ -18,13 +18,13 @@ from toolloom.pipeline.render.terminal import text
 from toolloom.pipeline.runner import run
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store.stage_files import Use
 from toolloom.schemas import (
     ApiSource,
     Brief,
     BudgetReached,
     Domain,
     Recipe,
+    Usage,
     parse_recipe,
 )
 
@@ -40,13 +40,13 @@ def recipe(server: FakeServer | None = None, **changes: Any) -> Recipe:
 
 
 def took(kind: Kind, requests: int, accepted: int = 1, times: int = 4) -> list[Took]:
-    use = Use(requests=requests, prompt_tokens=100 * requests, cost=requests / 100)
+    use = Usage(requests=requests, prompt_tokens=100 * requests, cost=requests / 100)
     return [Took(kind, accepted, use)] * times
 
 
 def foretold(recipe: Recipe, stages: list[Stage], sample: Mapping[str, list[Took]]) -> Any:
     empty = Counts(
-        stages=(), abilities={}, scenarios={}, categories={}, apis=0, several_turns=0, use=Use()
+        stages=(), abilities={}, scenarios={}, categories={}, apis=0, several_turns=0, use=Usage()
     )
     summary = Summary(run="r", path="p", counts=empty)
     return forecast(recipe, stages, Sample(sample, {}), 8, summary)

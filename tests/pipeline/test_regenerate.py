@@ -13,7 +13,7 @@ from support import toys
 
 from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.runner import Made, make_dataset, run
-from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.version import Version, find_version, versions
 from toolloom.schemas import (
@@ -21,6 +21,7 @@ from toolloom.schemas import (
     EndpointDown,
     Need,
     NothingFound,
+    Outcome,
     PublishError,
     Query,
     Reason,

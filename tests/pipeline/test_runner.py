@@ -17,9 +17,9 @@ from toolloom.pipeline.dataset.report import Tally
 from toolloom.pipeline.job import legs, shards_in_flight
 from toolloom.pipeline.runner import preview, preview_recipe, run, run_recipe, shrunk
 from toolloom.pipeline.shard import together
-from toolloom.pipeline.stage import Context, Outcome, Stage
+from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.schemas import EndpointDown, Query, Reason, Record, StoreError, parse_recipe
+from toolloom.schemas import EndpointDown, Outcome, Query, Reason, Record, StoreError, parse_recipe
 
 
 def files(outputs: Path) -> dict[str, bytes]:

@@ -8,8 +8,8 @@ from support import toys
 from support.local_cluster import Here, files
 
 from toolloom.pipeline.runner import run
-from toolloom.pipeline.stage import Context, Outcome
-from toolloom.schemas import Query, Reason, Sample
+from toolloom.pipeline.stage import Context
+from toolloom.schemas import Outcome, Query, Reason, Sample
 
 COSTS = (0.1, 0.7, 0.2, 0.0003, 0.019)  # their sums depend on how they are grouped
 

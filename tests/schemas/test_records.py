@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from support import toys
 
 import toolloom.schemas
-import toolloom.schemas.catalogue
+import toolloom.schemas.api
 from toolloom.schemas import Provenance, Record, Sample
 
 
@@ -16,7 +16,7 @@ def records() -> list[type[Record]]:
     """Every record of the vocabulary."""
     found = {
         thing
-        for module in (toolloom.schemas, toolloom.schemas.catalogue)
+        for module in (toolloom.schemas, toolloom.schemas.api)
         for thing in vars(module).values()
         if inspect.isclass(thing) and issubclass(thing, Record) and thing is not Record
     }

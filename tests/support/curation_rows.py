@@ -20,7 +20,7 @@ from toolloom.schemas import (
     Split,
     SplitPlan,
 )
-from toolloom.schemas.split_plan import split_of_need
+from toolloom.schemas.splits import split_of_need
 
 SPLITS = {"test_tool": 0, "test_category": 0}  # all toys are seen
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from support import toys
 from toolloom.pipeline.dataset.publish import Published, publish
-from toolloom.pipeline.stage import Stage
+from toolloom.pipeline.stage import Stage, planned_stage
 from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.store.run import PlannedStage, RunFolder
-from toolloom.pipeline.store.stage_files import Use
+from toolloom.pipeline.store.run import RunFolder
 from toolloom.schemas import (
     FINISH,
     Choice,
@@ -29,6 +28,7 @@ from toolloom.schemas import (
     Split,
     Tags,
     Template,
+    Usage,
     marker,
 )
 
@@ -111,7 +111,7 @@ def run(
     folder = RunFolder(outputs / "runs" / recipe.run_id)
     given = recipe.extend is not None
     stages = (toys.TESTED, TEMPLATES, EXPANDED, REWRITTEN)
-    folder.open(recipe, [PlannedStage.of(s, given=given and s is toys.TESTED) for s in stages])
+    folder.open(recipe, [planned_stage(s, given=given and s is toys.TESTED) for s in stages])
     made: dict[str, Iterable[Any]] = {
         "tested": samples,
         "templates": {e.template.id: e.template for e in grown}.values(),
@@ -122,7 +122,7 @@ def run(
         files = folder.stage(stage.name)
         fallen = rejected if stage is REWRITTEN else ()
         lines = map(record_line, made[stage.name])
-        files.write_shard(0, lines, map(record_line, fallen), Use())
+        files.write_shard(0, lines, map(record_line, fallen), Usage())
         files.finish(1, stage.writes, None)
     return folder
 
@@ -133,9 +133,9 @@ def finished_run(
     """A run of one stage with the records given."""
     recipe = toys.recipe(**changes)
     folder = RunFolder(outputs / "runs" / recipe.run_id)
-    folder.open(recipe, [PlannedStage.of(toys.TESTED)])
+    folder.open(recipe, [planned_stage(toys.TESTED)])
     folder.stage("tested").write_shard(
-        0, map(record_line, samples), map(record_line, rejected or []), Use()
+        0, map(record_line, samples), map(record_line, rejected or []), Usage()
     )
     folder.stage("tested").finish(1, Sample, None)
     return folder

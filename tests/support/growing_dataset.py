@@ -12,12 +12,12 @@ from typing import Any
 
 from support import toys
 from toolloom.pipeline.curation import duplicates
+from toolloom.pipeline.dataset.unfolding import unfolded
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.regenerate import plan_growth
 from toolloom.pipeline.runner import Made, make_dataset
-from toolloom.pipeline.stage import Context, Outcome, Sifted, Sifting, Stage
+from toolloom.pipeline.stage import Context, Sifted, Sifting, Stage
 from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.store.run import unfolded
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
     Choice,
@@ -27,6 +27,7 @@ from toolloom.schemas import (
     Instruction,
     JsonObject,
     Need,
+    Outcome,
     Query,
     Reason,
     Recipe,
@@ -38,7 +39,7 @@ from toolloom.schemas import (
     Step,
     Template,
 )
-from toolloom.schemas.split_plan import split_of
+from toolloom.schemas.splits import split_of
 from toolloom.schemas.template import marker
 
 PLAN = {"unseen": ["c1", "c2/t0"], "seen": ["c2", "c3", "c4", "c5"]}

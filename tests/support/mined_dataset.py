@@ -19,12 +19,12 @@ from toolloom.schemas import (
     Api,
     Dialogue,
     Execution,
-    Fault,
     Finding,
     FunctionCall,
     Intention,
     JsonObject,
     Message,
+    PlannedFault,
     Query,
     Reference,
     Rejected,
@@ -121,7 +121,7 @@ def _called(made: Sequence[Any], number: int, kind: Any) -> Iterator[Message]:
         )
 
 
-FAULT = Fault(call=0, error="503 Service Unavailable: try again", transient=True)
+FAULT = PlannedFault(call=0, error="503 Service Unavailable: try again", transient=True)
 
 
 def template(row: JsonObject, *others: JsonObject) -> Template:

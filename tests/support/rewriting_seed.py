@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolloom.agents.outcome import Outcome
-from toolloom.agents.rewriter import RewriteChecks
-from toolloom.schemas import Finding, Granularity, Instruction, Reason, Seed, Split, Step
+import pytest
+
+from toolloom.agents import rewriter
+from toolloom.schemas import Finding, Granularity, Instruction, Outcome, Reason, Seed, Split, Step
 
 STATEMENT = "We plan a party for the team."
 SEED = Seed(
@@ -34,7 +35,7 @@ def spoken(seed: Seed, level: Granularity) -> tuple[str, ...]:
 
 def faults(
     seed: Seed, level: Granularity, text: str, others: Mapping[Granularity, str]
-) -> list[Finding]:
+) -> tuple[Finding, ...]:
     """Toy checks: names are said, values are not, texts differ."""
     unsaid = [n for n in spoken(seed, level) if n not in text]
     leaked = [v for v in seed.values if v in text and level is not Granularity.HYBRID]
@@ -44,12 +45,19 @@ def faults(
         (Reason.INVENTED_VALUE, leaked),
         (Reason.LEVELS_ALIKE, alike),
     )
-    return [Finding(check="toy", reason=r, detail=f"Look at {w}.") for r, w in found if w]
+    return tuple(Finding(check="toy", reason=r, detail=f"Look at {w}.") for r, w in found if w)
 
 
-CHECKS = RewriteChecks(
-    statements=lambda seed: (STATEMENT, "We plan a party."), spoken=spoken, faults=faults
-)
+def checked_by(
+    monkeypatch: pytest.MonkeyPatch,
+    statements: Any = lambda seed: (STATEMENT, "We plan a party."),
+    spoken: Any = spoken,
+    faults: Any = faults,
+) -> None:
+    """Have the rewriter's texts judged by toy checks: the real ones have tests of their own."""
+    monkeypatch.setattr(rewriter, "statements", statements)
+    monkeypatch.setattr(rewriter, "spoken_tags", spoken)
+    monkeypatch.setattr(rewriter, "inspect_level", faults)
 
 
 def level_of(body: Any) -> str:

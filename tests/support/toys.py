@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from toolloom.agents.simulator import Environment
 from toolloom.pipeline.apis.execution.compression import compress
-from toolloom.pipeline.apis.execution.executor import Executed, Executor, World
+from toolloom.pipeline.apis.execution.executor import Executed, Executor
 from toolloom.pipeline.apis.search import Finder
-from toolloom.pipeline.stage import Context, Outcome, Stage
-from toolloom.pipeline.stages import SENSES
+from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.stages import draw_queries as draw_needs_of
 from toolloom.schemas import (
     Ability,
@@ -29,6 +29,7 @@ from toolloom.schemas import (
     Message,
     Need,
     Observation,
+    Outcome,
     Provenance,
     Query,
     Reason,
@@ -181,10 +182,9 @@ class Station:
         return Executed(seen, Execution(kind="executed", by="toy", failure=failure, digest="d"))
 
 
-def world(executor: Executor | None = None, limit: int = 1024) -> World:
-    """What a simulator is handed: the real senses, search and compression."""
-    return World(
-        senses=SENSES,
+def environment(executor: Executor | None = None, limit: int = 1024) -> Environment:
+    """What a simulator is handed: the real search and compression."""
+    return Environment(
         search=Finder(SearchPlan(), None).search,
         executor=executor or Station(),
         shorten=lambda response, schema: compress(response, schema, limit),

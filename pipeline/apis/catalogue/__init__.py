@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from toolloom.schemas import RecipeError
-from toolloom.schemas.catalogue import Category, PublicApi
+from toolloom.schemas.api import Category, PublicApi
 
 
 def _read(name: str) -> Any:

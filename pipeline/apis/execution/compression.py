@@ -20,7 +20,7 @@ from toolloom.pipeline.checks.keywords import (
     merged,
     variants_of,
 )
-from toolloom.pipeline.sampling.vocabulary import words
+from toolloom.pipeline.checks.text.words import name_words
 from toolloom.schemas import JsonObject
 
 Path: TypeAlias = tuple[str, ...]
@@ -161,7 +161,7 @@ def _parts(value: Any, schema: JsonObject) -> dict[Path, _Part]:
 
 def _stays(name: str, value: Any, size: int) -> bool:
     scalar = not isinstance(value, dict | list)
-    return scalar and (size <= SHORT or bool(TELLING & set(words(name)[-1:])))
+    return scalar and (size <= SHORT or bool(TELLING & set(name_words(name)[-1:])))
 
 
 def _remove(value: Any, schema: JsonObject, path: Path) -> None:

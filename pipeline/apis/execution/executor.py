@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from toolloom.agents.wording import Senses
 from toolloom.schemas import Api, Execution, JsonObject, Observation
 
 Search: TypeAlias = Callable[[Sequence[Api], str], Awaitable[list[JsonObject]]]
@@ -31,13 +30,3 @@ class Executor(Protocol):
 
     async def run(self, api: Api, arguments: JsonObject) -> Executed:
         """The observation of a call. A failure of the call is an observation with an error."""
-
-
-@dataclass(frozen=True)
-class World:
-    """What the simulator is handed besides a model: everything a dialogue needs of the outside."""
-
-    senses: Senses
-    search: Search
-    executor: Executor
-    shorten: Shorten

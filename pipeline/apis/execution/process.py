@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -20,19 +19,13 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+from toolloom.pipeline.store.secrets import secrets_of
 from toolloom.schemas import ToolloomError
 
 MESSAGE = 8 * 2**20  # bytes of one line
 WORDS = 500  # characters of its standard error that an error message shows
 GRACE = 1.0  # seconds for an orderly end, once its input is closed
-SECRET = 6  # characters of a secret, at least: shorter ones stand in too many texts by chance
-_SECRET = re.compile(
-    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE)S?\d*$"
-    r"|(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PAT|CREDENTIALS?|AUTH|DSN)(?:_|$)",
-    re.IGNORECASE,
-)
 
 
 class Child:
@@ -63,7 +56,7 @@ class Child:
                 start_new_session=True,
                 limit=MESSAGE,
             ),
-            secrets(environment),
+            secrets_of(environment),
         )
 
     async def send(self, line: str) -> None:
@@ -249,19 +242,6 @@ def handed_on(names: Sequence[str], name: str) -> dict[str, str]:
             "Set it, or take it out of the recipe."
         )
     return {n: os.environ[n] for n in names}
-
-
-def secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """What of the variables nobody may read, with what stands in its place; the longest first.
-
-    Variables with names such as API_TOKEN are secret as a whole, of an address its password.
-    """
-    found = {v: f"${n}" for n, v in environment.items() if _SECRET.search(n)}
-    for name, value in environment.items():
-        with contextlib.suppress(ValueError):  # half an IPv6 address
-            if password := urlsplit(value).password:
-                found.setdefault(password, f"${name}")
-    return {v: found[v] for v in sorted(found, key=len, reverse=True) if len(v) >= SECRET}
 
 
 def _split(command: str, name: str) -> list[str]:

@@ -26,10 +26,11 @@ from pydantic import ValidationError
 
 from toolloom.pipeline.apis.pool.merging import Merge
 from toolloom.pipeline.formats.importers.ledger import Ledger
-from toolloom.pipeline.store.files import explain, locked, read_lines, record_line, replacing
+from toolloom.pipeline.store.files import explain, read_lines, record_line, replacing
+from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.mirror import shown
 from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError
-from toolloom.schemas.catalogue import PublicApi
+from toolloom.schemas.api import PublicApi
 
 R = TypeVar("R", bound=Record)
 LEGAL = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
@@ -71,7 +72,7 @@ class PoolFolder:
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the pool for this process. Raises StoreError if another one does."""
-        return locked(self.path, BUSY)
+        return hold_folder(self.path, BUSY)
 
     def add(self, items: Iterable[Api | PublicApi], ledger: Ledger) -> ImportReport:
         """Add what an importer reads; it books in `ledger`, which knows no names of the pool.

@@ -22,7 +22,7 @@ from toolloom.schemas import (
     NothingFound,
     StoreError,
 )
-from toolloom.schemas.catalogue import PublicApi
+from toolloom.schemas.api import PublicApi
 
 NOT_WANTED = "It is not in `only`."
 Item: TypeAlias = Api | PublicApi

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from toolloom.pipeline.formats.importers.ledger import Ledger
 from toolloom.schemas import Api
-from toolloom.schemas.importing import Renamed
+from toolloom.schemas.api import Renamed
 
 Origin: TypeAlias = tuple[str, str]
 

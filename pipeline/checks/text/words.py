@@ -187,3 +187,11 @@ def exact(value: str, text: str) -> bool:
         if alone(text, start, end):
             return True
     return not words(value) and bool(value.strip()) and value in text
+
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def name_words(name: str) -> list[str]:
+    """The words of a name, however it joins them: `phoneNumber`, `phone-number`, `Phone.Number`."""
+    return [w for w in re.split(r"[^a-z0-9]+", _HUMP.sub("_", name[:200]).lower()) if w]

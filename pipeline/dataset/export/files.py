@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
 
 from toolloom.pipeline.formats.export.base import Column, File
 from toolloom.pipeline.store.files import replacing, to_line, to_text
-from toolloom.schemas import JsonObject
+from toolloom.pipeline.store.locks import LOCK, hold
+from toolloom.schemas import JsonObject, StoreError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,14 +131,12 @@ def _array(values: list[Any], column: Column, kind: pa.DataType) -> pa.Array:
 def _alone(folder: Path) -> Iterator[None]:
     """Wait for another export to this folder: both would write the same unfinished files.
 
-    Where folders cannot be locked, as on some network disks, nothing is waited for.
+    Where files cannot be locked, as on some network disks, nothing is waited for.
     """
     with ExitStack() as held:
-        with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            place = os.open(folder, os.O_RDONLY)
-            held.callback(os.close, place)
-            fcntl.flock(place, fcntl.LOCK_EX)
+        with suppress(StoreError):
+            held.enter_context(hold(folder / LOCK))
+            held.callback((folder / LOCK).unlink, missing_ok=True)  # it is no part of an export
         yield
 
 

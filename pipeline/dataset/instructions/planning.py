@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from toolloom.schemas import FINISH, Granularity, JsonObject, Tags
-from toolloom.schemas.split_plan import fraction
+from toolloom.schemas.splits import fraction
 
 TAGS, PATH = "tag_extraction", "path_planning"
 COARSE = frozenset({Granularity.STATEMENT, Granularity.CATEGORY})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from toolloom.pipeline.checks.instructions.values import values_of
+from toolloom.pipeline.checks.tags import values_of
 from toolloom.pipeline.formats.toolbench_seeds import came, tree_seeds
 from toolloom.pipeline.stage import Sifting
 from toolloom.schemas import (
@@ -19,7 +19,7 @@ from toolloom.schemas import (
     Split,
     Step,
 )
-from toolloom.schemas.split_plan import split_of
+from toolloom.schemas.splits import split_of
 
 
 def draw_seeds(given: Sifting) -> Iterator[Seed | Rejected]:
@@ -45,7 +45,9 @@ def _samples(given: Sifting) -> Iterator[JsonObject]:
     wanted = given.recipe.rewrite
     if not wanted or not wanted.expanded:
         return
-    from toolloom.pipeline.store.run import unfolded  # late: few recipes want rows rewritten
+    from toolloom.pipeline.dataset.unfolding import (
+        unfolded,  # late: few recipes want rows rewritten
+    )
 
     for _, expansion in given.earlier("expanded").objects():
         yield from unfolded(Expansion.model_validate(expansion), given.recipe.seed)

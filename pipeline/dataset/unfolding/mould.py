@@ -51,7 +51,7 @@ from toolloom.schemas import (
     canonical,
     marker,
 )
-from toolloom.schemas.split_plan import signature
+from toolloom.schemas.splits import signature
 
 __all__ = ["STAGE", "Mould", "TemplateMisfit", "filled", "text_of"]
 

@@ -24,9 +24,10 @@ from toolloom.pipeline.checks import (
     turn_order,
 )
 from toolloom.pipeline.formats.audit.reading import Reading
+from toolloom.schemas import Dialogue
 
 # Groups as in `checks.CHECKS`: check → flags of a Reading that it needs.
-TABLE: tuple[tuple[tuple[Check, tuple[str, ...]], ...], ...] = (
+TABLE: tuple[tuple[tuple[Check[Dialogue], tuple[str, ...]], ...], ...] = (
     ((plain_values, ()),),
     (
         (turn_order, ()),
@@ -44,7 +45,7 @@ TABLE: tuple[tuple[tuple[Check, tuple[str, ...]], ...], ...] = (
 )
 
 
-def expected(reading: Reading) -> tuple[tuple[Check, ...], ...]:
+def expected(reading: Reading) -> tuple[tuple[Check[Dialogue], ...], ...]:
     """The checks a row is held to, in the groups in which they run."""
     if reading.dialogue is None:
         return ()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from toolloom.agents.plan import known_functions
+from toolloom.pipeline.checks.transcript import known_functions
 from toolloom.schemas import API_SEARCH, Api, JsonObject, Message, Reason, Sample, ToolCall
 
 

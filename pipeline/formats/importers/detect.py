@@ -24,7 +24,7 @@ from toolloom.pipeline.formats.importers.intake import Seen, reference
 from toolloom.pipeline.formats.importers.ledger import Ledger
 from toolloom.pipeline.formats.importers.rows import UNREAD, in_lines, rows
 from toolloom.schemas import Api, ImportFailed
-from toolloom.schemas.catalogue import PublicApi
+from toolloom.schemas.api import PublicApi
 
 Name: TypeAlias = Literal[
     "openapi", "openai", "bfcl", "toolbench", "api-bank", "public-apis", "python", "folder"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from toolloom.schemas import API_SEARCH
-from toolloom.schemas.importing import Cut, ImportReport, Renamed, Skipped, Unresolved
+from toolloom.schemas.api import Cut, ImportReport, Renamed, Skipped, Unresolved
 
 Why: TypeAlias = Literal["depth", "bytes", "cycle", "enum", "text", "invalid"]
 Obstacle: TypeAlias = Literal["remote", "missing", "outside", "unreadable"]

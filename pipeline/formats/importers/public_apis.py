@@ -15,7 +15,7 @@ from toolloom.pipeline.formats.importers.ledger import Ledger
 from toolloom.pipeline.formats.importers.prose import shortened
 from toolloom.pipeline.formats.importers.rows import UNREAD, rows
 from toolloom.schemas import ImportFailed
-from toolloom.schemas.catalogue import PublicApi
+from toolloom.schemas.api import PublicApi
 
 _LARGEST = 20_000_000
 _HEADING = re.compile(r"#{2,4}\s+(.{1,200}?)\s*#*\s*")

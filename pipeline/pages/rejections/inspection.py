@@ -21,7 +21,7 @@ from toolloom.pipeline.pages.rejections.table import (
 )
 from toolloom.pipeline.render import pictures
 from toolloom.pipeline.render.pictures import Picture
-from toolloom.pipeline.store.mirror import opened
+from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.version import Version, dotted, find_version, numbers
 from toolloom.schemas import NothingFound
 

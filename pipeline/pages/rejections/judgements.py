@@ -10,10 +10,9 @@ is passed over by readers and closed by the next writer.
 from __future__ import annotations
 
 import datetime as dt
-import fcntl
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,8 +20,9 @@ from pydantic import Field, ValidationError
 
 from toolloom.pipeline.pages.rejections.table import Row
 from toolloom.pipeline.store.files import explain, record_line
+from toolloom.pipeline.store.locks import hold
 from toolloom.pipeline.store.mirror import fetch, push
-from toolloom.schemas import Record
+from toolloom.schemas import Record, StoreError
 
 FILE = "judgements.jsonl"
 
@@ -65,20 +65,22 @@ class Judgements:
     def __init__(self, folder: Path) -> None:
         """`folder`: that of the dataset, with its versions."""
         self.path = folder / FILE
+        self._lock = folder / f".{FILE}.lock"
 
     def read(self) -> Marks:
         """The marks that count. Raises StoreError for a file that cannot be read."""
         try:
-            with self.path.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH)  # not in the middle of a line
-                lines = file.read().split(b"\n")
+            text = self.path.read_bytes()
+            if not text.endswith(b"\n"):  # in the middle of a line
+                with suppress(StoreError), hold(self._lock):  # it may be there to be read only
+                    text = self.path.read_bytes()
         except FileNotFoundError:
             return Marks()
         except OSError as error:
             raise explain(self.path, error, "read") from error
         found: dict[str, dict[str, Judgement]] = {}
         damaged = 0
-        for line in filter(None, lines):
+        for line in filter(None, text.split(b"\n")):
             try:
                 mark = Judgement.model_validate_json(line)
             except ValidationError:
@@ -106,8 +108,8 @@ class Judgements:
         )
         fetch(self.path)  # others may have added to it
         try:
-            with _alone(self.path) as place:
-                _append(place, record_line(mark))
+            with hold(self._lock):
+                _append(self.path, record_line(mark))
         except OSError as error:
             raise explain(self.path, error, "written") from error
         push(self.path)
@@ -119,32 +121,22 @@ def _sound(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-@contextmanager
-def _alone(path: Path) -> Iterator[int]:
-    """The file, open at its end for this process alone; a process that dies lets go of it."""
+def _append(path: Path, line: bytes) -> None:
+    """Write a whole line, after the end of one that was cut off; it is on the disk then."""
     made = not path.exists()
-    place = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(place, fcntl.LOCK_EX)
-        yield place
-        os.fsync(place)
-        if made:
-            _sync_name(path.parent)
-    finally:
-        os.close(place)
-
-
-def _append(place: int, line: bytes) -> None:
-    """Write a whole line, after the end of one that was cut off."""
-    size = os.fstat(place).st_size
-    if size and os.pread(place, 1, size - 1) != b"\n":
-        line = b"\n" + line
-    try:
-        while line:
-            line = line[os.write(place, line) :]
-    except OSError:  # no room: leave no half of a line
-        os.ftruncate(place, size)
-        raise
+    with path.open("a+b", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
+            line = b"\n" + line
+        try:
+            while line:
+                line = line[file.write(line) :]
+        except OSError:  # no room: leave no half of a line
+            file.truncate(size)
+            raise
+        os.fsync(file.fileno())
+    if made:
+        _sync_name(path.parent)
 
 
 def _sync_name(folder: Path) -> None:

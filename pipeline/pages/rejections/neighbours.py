@@ -17,7 +17,7 @@ from toolloom.pipeline.pages.reading import readable
 from toolloom.pipeline.pages.rejections.table import Row, whole, words_of
 from toolloom.pipeline.store.version import PARTS, Version
 from toolloom.schemas import JsonObject
-from toolloom.schemas.split_plan import api_id, needed
+from toolloom.schemas.splits import api_id, needed
 
 MOST = 10_000  # dialogues of a split that are looked through
 TWINS = 95.0  # texts this like each other are rows of one template: one of them is enough

@@ -17,7 +17,7 @@ from toolloom.pipeline.pages.reading import manifest_readable, readable
 from toolloom.pipeline.render.html import visible
 from toolloom.pipeline.store.version import Version, dotted, numbers, open_version
 from toolloom.schemas import JsonObject, NothingFound, Record, StoreError, digest
-from toolloom.schemas.split_plan import api_id, needed
+from toolloom.schemas.splits import api_id, needed
 
 if TYPE_CHECKING:
     import pandas as pd

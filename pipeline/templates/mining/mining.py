@@ -69,15 +69,7 @@ def _template(found: Survey, pools: Sequence[Pool], places: Sequence[Places]) ->
 
 
 def _refused(sample: JsonObject, findings: Sequence[Finding]) -> Rejected:
-    return Rejected(
-        id=sample["dialogue"]["query"]["id"],
-        stage=STAGE,
-        agent="",
-        reason=findings[0].reason,
-        detail=findings[0].detail,
-        findings=tuple(findings[:_FINDINGS]),
-        record=sample,
-    )
+    return Rejected.of(sample, STAGE, findings[:_FINDINGS], id=sample["dialogue"]["query"]["id"])
 
 
 def _findings(all_: Sequence[Variable]) -> list[Finding]:

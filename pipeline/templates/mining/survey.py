@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from toolloom.pipeline.checks.plain import oddity
 from toolloom.pipeline.store.files import to_text
 from toolloom.schemas import API_SEARCH, Finding, JsonObject, Reason
-from toolloom.schemas.split_plan import api_id
+from toolloom.schemas.splits import api_id
 from toolloom.schemas.template import CLOSE, OPEN
 
 Path: TypeAlias = tuple[str | int, ...]

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from toolloom.pipeline.sampling.vocabulary import words as words_of_name
+from toolloom.pipeline.checks.text.words import name_words as words_of_name
 from toolloom.pipeline.templates.mining.forms import clock_of, day_of, is_number
 from toolloom.pipeline.templates.mining.options import MOST, Pool
 from toolloom.pipeline.templates.mining.variables import Variable

@@ -32,7 +32,7 @@ from toolloom.schemas import (
     Template,
     marker,
 )
-from toolloom.schemas.split_plan import zone
+from toolloom.schemas.splits import zone
 
 PREFIX = "written-"
 # Of the splits of unseen APIs, what they must not show; seen ones show none of these.

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from toolloom.agents.results import told_by
+from toolloom.agents.plan import told_by
 from toolloom.agents.wording import Fact
 from toolloom.pipeline.checks.keywords import as_dict, as_strings, fits
 from toolloom.pipeline.checks.polarity import is_status

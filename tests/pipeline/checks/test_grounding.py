@@ -13,8 +13,8 @@ from toolloom.pipeline.checks import grounded, mentions
 from toolloom.pipeline.checks.claims import unfounded
 from toolloom.pipeline.checks.evidence import Evidence
 from toolloom.pipeline.checks.grounding import fixed, same
-from toolloom.pipeline.checks.text import spans
 from toolloom.pipeline.checks.text.dates import dates
+from toolloom.pipeline.checks.text.spans import spans
 
 NOW = dt.datetime(2026, 11, 21, 10, 0)  # a Saturday
 S: dict[str, Any] = {"type": "string"}

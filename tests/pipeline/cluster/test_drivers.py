@@ -19,8 +19,7 @@ from toolloom.llm.cache import Cache
 from toolloom.llm.lease import Lease
 from toolloom.pipeline.cluster import foreman
 from toolloom.pipeline.runner import run
-from toolloom.pipeline.stage import Outcome
-from toolloom.schemas import Busy
+from toolloom.schemas import Busy, Outcome
 
 
 async def test_a_run_has_one_driver(

@@ -12,12 +12,13 @@ from support import toys
 
 from toolloom.pipeline.dataset.curation_report import contamination
 from toolloom.pipeline.dataset.report import count
+from toolloom.pipeline.dataset.unfolding import accepted
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.job import legs, shards_in_flight
 from toolloom.pipeline.runner import preview, run
-from toolloom.pipeline.stage import Sifted, Sifting, Stage
+from toolloom.pipeline.stage import Sifted, Sifting, Stage, planned_stage
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.stage_files import StageMark
 from toolloom.pipeline.watch import Watch
 from toolloom.schemas import Query, Recipe, RecipeError, Record, Rejected, Sample
@@ -166,10 +167,10 @@ async def test_a_run_under_way_shows_what_is_tested(tmp_path: Path) -> None:
     recipe = toys.recipe(curation=PLAN)
     await run(recipe, outputs=tmp_path, stages=toys.STAGES)
     folder = folder_of(tmp_path, recipe)
-    folder.open(recipe, [PlannedStage.of(stage) for stage in (*toys.STAGES, SIFTS[0])])
-    assert count(folder).accepted == sum(1 for _ in folder.accepted()) == 17
+    folder.open(recipe, [planned_stage(stage) for stage in (*toys.STAGES, SIFTS[0])])
+    assert count(folder).accepted == sum(1 for _ in accepted(folder)) == 17
     await run(recipe, outputs=tmp_path, stages=CURATED)
-    assert count(folder).accepted == sum(1 for _ in folder.accepted()) < 17
+    assert count(folder).accepted == sum(1 for _ in accepted(folder)) < 17
 
 
 def draw(recipe: Recipe, _: Iterable[Record]) -> Iterator[Query]:

@@ -15,11 +15,11 @@ from toolloom.pipeline.dataset.card import card as made_card
 from toolloom.pipeline.dataset.card import cell, table
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.files import read_objects, record_line
-from toolloom.pipeline.store.run import PlannedStage, RunFolder
-from toolloom.pipeline.store.stage_files import Use
-from toolloom.schemas import Reason, Sample
+from toolloom.pipeline.store.run import RunFolder
+from toolloom.schemas import Reason, Sample, Usage
 
 
 def test_the_card_maps_configs_to_files(tmp_path: Path) -> None:
@@ -40,11 +40,11 @@ def test_text_cannot_break_out_of_the_card() -> None:
     assert "\x1b" not in cell("\x1b[2J") and "\u202e" not in cell("\u202etxt")
 
 
-def card_of(tmp_path: Path, use: Use, **changes: Any) -> str:
+def card_of(tmp_path: Path, use: Usage, **changes: Any) -> str:
     """The card of a run of one accepted and one rejected record, which took so much."""
     recipe = toys.recipe(**changes)
     folder = RunFolder(tmp_path / "runs" / recipe.run_id)
-    folder.open(recipe, [PlannedStage.of(toys.TESTED)])
+    folder.open(recipe, [planned_stage(toys.TESTED)])
     lost = toys.rejected(toys.query(1), "tested", Reason.UNHELPFUL_ANSWER)
     folder.stage("tested").write_shard(
         0, map(record_line, [toys.sample()]), map(record_line, [lost]), use
@@ -55,7 +55,7 @@ def card_of(tmp_path: Path, use: Use, **changes: Any) -> str:
 
 def test_the_card_tells_what_an_accepted_row_cost(tmp_path: Path) -> None:
     """All that was asked, for the rows that came of it; and how much the endpoint had cached."""
-    use = Use(
+    use = Usage(
         requests=9, prompt_tokens=8000, cached_tokens=2000, completion_tokens=100, cost=0.0123
     )
     model = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
@@ -67,7 +67,7 @@ def test_the_card_tells_what_an_accepted_row_cost(tmp_path: Path) -> None:
 
 def test_a_card_without_prices_has_no_dollars(tmp_path: Path) -> None:
     """Tokens are counted, and nothing is guessed."""
-    card = card_of(tmp_path, Use(requests=9, prompt_tokens=8000))
+    card = card_of(tmp_path, Usage(requests=9, prompt_tokens=8000))
     assert "sent 8,000 tokens" in card
     assert "$" not in card
 
@@ -77,7 +77,7 @@ def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
     model = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
     prices = {"judge": {"prompt": 1}}
     changes = {"agents": {"query": {"model": "judge"}}, "prices": prices, "model": model}
-    assert "cost $0.500, without m:" in card_of(tmp_path, Use(requests=1, cost=0.5), **changes)
+    assert "cost $0.500, without m:" in card_of(tmp_path, Usage(requests=1, cost=0.5), **changes)
 
 
 def test_the_card_is_made_of_the_manifest(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from toolloom.pipeline.dataset.report import Counts, count
 from toolloom.pipeline.render.terminal import counts_view
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import PlannedStage, RunFolder
-from toolloom.pipeline.store.stage_files import Use
-from toolloom.schemas import Intention, Level, Query, Reason, Scenario
+from toolloom.schemas import Intention, Level, Query, Reason, Scenario, Usage
 
 
 def asking(number: int, *names: str, **changes: Any) -> Query:
@@ -28,7 +27,7 @@ def a_run(path: Path) -> RunFolder:
     names = ("apis", "queries", "tested")
     folder.open(toys.recipe(), [PlannedStage(name=n, agent="a", writes="w") for n in names])
     folder.stage("apis").write_shard(
-        0, map(record_line, [toys.api(name=n) for n in "abcde"]), [], Use()
+        0, map(record_line, [toys.api(name=n) for n in "abcde"]), [], Usage()
     )
     good = [
         asking(0, "a"),
@@ -37,9 +36,9 @@ def a_run(path: Path) -> RunFolder:
         asking(3, "e", scenario=Scenario.IRRELEVANCE),
     ]
     bad = toys.rejected(asking(4, "c", "b"), "queries", Reason.VALUE_NOT_MENTIONED)
-    folder.stage("queries").write_shard(0, map(record_line, good), map(record_line, [bad]), Use())
+    folder.stage("queries").write_shard(0, map(record_line, good), map(record_line, [bad]), Usage())
     folder.stage("tested").write_shard(
-        0, map(record_line, [toys.sample(q) for q in good[1:2]]), [], Use()
+        0, map(record_line, [toys.sample(q) for q in good[1:2]]), [], Usage()
     )
     return folder
 

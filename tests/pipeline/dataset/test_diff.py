@@ -14,12 +14,12 @@ from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages.screens.versions import diff_view, versions_view
 from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.runner import make_dataset
+from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.store.run import PlannedStage, RunFolder
-from toolloom.pipeline.store.stage_files import Use
+from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.tables import Tables
 from toolloom.pipeline.store.version import Version, versions
-from toolloom.schemas import Reason, Sample, StoreError
+from toolloom.schemas import Reason, Sample, StoreError, Usage
 
 ALL_SEEN = {"validation": 0, "test_instruction": 0, "test_tool": 0, "test_category": 0}
 
@@ -28,12 +28,12 @@ def version(outputs: Path, seed: int, *samples: Sample, lost: int = 0) -> Versio
     """A version that holds these rows in `train`."""
     recipe = toys.recipe(seed=seed, splits=ALL_SEEN)
     folder = RunFolder(outputs / "runs" / recipe.run_id)
-    folder.open(recipe, [PlannedStage.of(toys.TESTED)])
+    folder.open(recipe, [planned_stage(toys.TESTED)])
     fallen = [
         toys.rejected(toys.query(900 + i), "tested", Reason.UNHELPFUL_ANSWER) for i in range(lost)
     ]
     folder.stage("tested").write_shard(
-        0, map(record_line, samples), map(record_line, fallen), Use()
+        0, map(record_line, samples), map(record_line, fallen), Usage()
     )
     folder.stage("tested").finish(1, Sample, None)
     return publish(folder, outputs).version

@@ -12,8 +12,7 @@ from toolloom.pipeline.dataset.report import Counts, StageCount, Summary, dollar
 from toolloom.pipeline.pages.screens.recipe import recipe_view
 from toolloom.pipeline.render.terminal import counts_view, rejected_view, summary_view
 from toolloom.pipeline.runner import run, run_recipe
-from toolloom.pipeline.store.stage_files import Use
-from toolloom.schemas import Reason, parse_recipe
+from toolloom.schemas import Reason, Usage, parse_recipe
 
 
 def shown(view: Any) -> str:
@@ -25,7 +24,7 @@ def shown(view: Any) -> str:
 
 def counts(**changes: Any) -> Counts:
     """Of one stage that asked its model ten times."""
-    use = Use(requests=10, prompt_tokens=4000, cached_tokens=1000, completion_tokens=70, cost=0.6)
+    use = Usage(requests=10, prompt_tokens=4000, cached_tokens=1000, completion_tokens=70, cost=0.6)
     stage = StageCount(
         name="tested",
         agent="tester",

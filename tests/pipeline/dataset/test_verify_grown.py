@@ -40,7 +40,7 @@ from toolloom.schemas import (
     Template,
     parse_recipe,
 )
-from toolloom.schemas.split_plan import split_of_need
+from toolloom.schemas.splits import split_of_need
 
 Row = dict[str, Any]
 FIELDS = {

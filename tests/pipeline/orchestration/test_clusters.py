@@ -13,8 +13,8 @@ from support.local_cluster import Here
 from toolloom.pipeline.cluster.order import Done, Order
 from toolloom.pipeline.orchestration.clusters import work_without_secrets
 from toolloom.pipeline.runner import run
-from toolloom.pipeline.stage import Context, Outcome
-from toolloom.schemas import Brief
+from toolloom.pipeline.stage import Context
+from toolloom.schemas import Brief, Outcome
 
 KEY = "a-key-of-a-worker-0123456789"
 

@@ -5,13 +5,12 @@ import pytest
 
 from toolloom.pipeline.dataset.report import Counts, StageCount
 from toolloom.pipeline.pages.funnel import Funnel, funnel
-from toolloom.pipeline.store.stage_files import Use
 from toolloom.pipeline.store.version import Version
-from toolloom.schemas import StoreError
+from toolloom.schemas import StoreError, Usage
 
 
 def stage(name: str, accepted: int, rejected: int = 0, **changes: Any) -> StageCount:
-    use = Use(requests=2, prompt_tokens=10, cached_tokens=5, completion_tokens=3, cost=0.5)
+    use = Usage(requests=2, prompt_tokens=10, cached_tokens=5, completion_tokens=3, cost=0.5)
     fields = {"finished": True, "reasons": {}, "use": use, **changes}
     return StageCount(name=name, accepted=accepted, rejected=rejected, **fields)
 
@@ -24,7 +23,7 @@ def counts(*stages: StageCount, **changes: Any) -> Any:
         categories={},
         apis=0,
         several_turns=0,
-        use=Use(),
+        use=Usage(),
         **changes,
     )
     return {"counts": made.model_dump(mode="json")}
@@ -46,7 +45,7 @@ def test_runs_are_added_stage_by_stage() -> None:
     assert told == [("apis", 4, 0), ("queries", 9, 3), ("tested", 7, 2)]
     assert found.steps[1].share == 0.25
     assert (found.runs, found.most) == (2, 12)
-    assert found.use == Use(
+    assert found.use == Usage(
         requests=10, prompt_tokens=50, cached_tokens=25, completion_tokens=15, cost=2.5
     )
 

@@ -8,15 +8,15 @@ import pytest
 from rich.console import Console
 from support import toys
 
-from toolloom.llm.gateway import Stats
+from toolloom.llm.shared import Stats
 from toolloom.pipeline import watch as watching
 from toolloom.pipeline.pages.progress import Screen, in_words, lasting
 from toolloom.pipeline.runner import Made, make_dataset
-from toolloom.pipeline.stage import Outcome, Stage, planned
+from toolloom.pipeline.stage import Stage, planned
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.stage_files import Mark
 from toolloom.pipeline.watch import Watch
-from toolloom.schemas import Reason
+from toolloom.schemas import Outcome, Reason
 
 COUNTED = (
     replace(toys.DOMAINS, expects=lambda recipe, _: recipe.apis.domains),

@@ -21,7 +21,7 @@ from toolloom.schemas import (
     ToolloomError,
     split_plan,
 )
-from toolloom.schemas.split_plan import split_of_need, stray, zone
+from toolloom.schemas.splits import split_of_need, stray, zone
 
 TEXT: JsonObject = {"type": "string"}
 SEATS: JsonObject = {"type": "integer", "minimum": 2, "maximum": 900}

@@ -16,15 +16,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from toolloom.pipeline.store.locks import dataset_lock
+from toolloom.pipeline.store.locks import hold_dataset
 from toolloom.schemas import Busy, StoreError
 
 HOLD = """
 import sys
 from pathlib import Path
-from toolloom.pipeline.store.locks import dataset_lock
+from toolloom.pipeline.store.locks import hold_dataset
 
-with dataset_lock(Path(sys.argv[1]), "weather", sys.argv[2]):
+with hold_dataset(Path(sys.argv[1]), "weather", sys.argv[2]):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -48,7 +48,7 @@ def is_free(outputs: Path, cache: object, seconds: float = 30) -> bool:
     until = time.monotonic() + seconds
     while True:
         try:
-            with dataset_lock(outputs, "weather", str(cache)):
+            with hold_dataset(outputs, "weather", str(cache)):
                 return True
         except Busy:
             if time.monotonic() > until:
@@ -60,8 +60,8 @@ def test_a_second_process_is_told_who_holds_a_dataset(tmp_path: Path) -> None:
     """At once, with its number; another dataset is free."""
     with holder(tmp_path, "cache.sqlite") as process:
         with pytest.raises(Busy, match=rf"dataset weather: another process \({process.pid} on "):
-            dataset_lock(tmp_path, "weather", "cache.sqlite").__enter__()
-        with dataset_lock(tmp_path, "traffic", "cache.sqlite"):
+            hold_dataset(tmp_path, "weather", "cache.sqlite").__enter__()
+        with hold_dataset(tmp_path, "traffic", "cache.sqlite"):
             pass
 
 
@@ -74,10 +74,10 @@ def test_a_file_that_tells_nothing_locks_all_the_same(tmp_path: Path) -> None:
         with path.open() as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             with pytest.raises(Busy, match="another process is at work"):
-                dataset_lock(tmp_path, "weather", "").__enter__()
+                hold_dataset(tmp_path, "weather", "").__enter__()
             path.write_text('{"process": 7, "machine": "m\\u001b[2J"}')
             with pytest.raises(Busy, match=r"another process \(7 on m\\x1b\[2J\)"):
-                dataset_lock(tmp_path, "weather", "").__enter__()
+                hold_dataset(tmp_path, "weather", "").__enter__()
 
 
 def test_a_full_disk_holds_a_dataset_too(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_full_disk_holds_a_dataset_too(tmp_path: Path) -> None:
         holder(tmp_path, "cache.sqlite", full),
         pytest.raises(Busy, match="another process is at work"),
     ):
-        dataset_lock(tmp_path, "weather", "cache.sqlite").__enter__()
+        hold_dataset(tmp_path, "weather", "cache.sqlite").__enter__()
 
 
 def test_a_killed_holder_holds_no_longer(tmp_path: Path) -> None:
@@ -101,9 +101,9 @@ def test_a_killed_holder_holds_no_longer(tmp_path: Path) -> None:
 def test_one_process_cannot_hold_a_dataset_twice(tmp_path: Path) -> None:
     """Two flows in one process keep from each other too, and errors let go."""
     with ThreadPoolExecutor() as other:
-        with dataset_lock(tmp_path, "weather", ""):
+        with hold_dataset(tmp_path, "weather", ""):
             assert not other.submit(is_free, tmp_path, "", 0).result()
-        with pytest.raises(KeyError), dataset_lock(tmp_path, "weather", ""):
+        with pytest.raises(KeyError), hold_dataset(tmp_path, "weather", ""):
             raise KeyError
         assert other.submit(is_free, tmp_path, "", 0).result()
 
@@ -111,8 +111,8 @@ def test_one_process_cannot_hold_a_dataset_twice(tmp_path: Path) -> None:
 def test_who_holds_a_dataset_may_ask_for_it_again(tmp_path: Path, postgres_url: str) -> None:
     """As a command that starts a flow does: it is held until the outer one lets go."""
     with ThreadPoolExecutor() as other:
-        with dataset_lock(tmp_path, "weather", postgres_url):
-            with dataset_lock(tmp_path, "weather", postgres_url):
+        with hold_dataset(tmp_path, "weather", postgres_url):
+            with hold_dataset(tmp_path, "weather", postgres_url):
                 pass
             assert not other.submit(is_free, tmp_path, postgres_url, 0).result()
         assert other.submit(is_free, tmp_path, postgres_url).result()
@@ -125,9 +125,9 @@ def test_machines_that_share_a_database_keep_from_each_other(
     here, there = tmp_path / "here", tmp_path / "there"
     with holder(there, postgres_url) as process:
         with pytest.raises(Busy, match="as the response cache") as told:
-            dataset_lock(here, "weather", postgres_url).__enter__()
+            hold_dataset(here, "weather", postgres_url).__enter__()
         assert "open-sesame" not in str(told.value)
-        with dataset_lock(here, "traffic", postgres_url):
+        with hold_dataset(here, "traffic", postgres_url):
             pass
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -147,16 +147,16 @@ def test_a_lock_that_was_lost_is_told(
     tmp_path: Path, postgres_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In the log if nobody holds it by the end, and as an error if somebody does."""
-    with dataset_lock(tmp_path, "weather", postgres_url):
+    with hold_dataset(tmp_path, "weather", postgres_url):
         cut_off(postgres_url)
     [line] = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert "broke off meanwhile; nobody holds it now" in line.getMessage()
     with (
         pytest.raises(StoreError, match="another process holds it now"),
-        dataset_lock(tmp_path / "here", "weather", postgres_url),
+        hold_dataset(tmp_path / "here", "weather", postgres_url),
     ):
         cut_off(postgres_url)
-        other = dataset_lock(tmp_path / "there", "weather", postgres_url)
+        other = hold_dataset(tmp_path / "there", "weather", postgres_url)
         other.__enter__()
     other.__exit__(None, None, None)
 
@@ -165,6 +165,6 @@ def test_a_database_that_is_not_there_is_named_without_its_password(tmp_path: Pa
     """And the folder is let go."""
     nowhere = "postgresql://me:open-sesame@127.0.0.1:9/db"
     with pytest.raises(StoreError, match=r"me:\*\*\*@127.0.0.1:9/db") as told:
-        dataset_lock(tmp_path, "weather", nowhere).__enter__()
+        hold_dataset(tmp_path, "weather", nowhere).__enter__()
     assert "open-sesame" not in str(told.value)
     assert is_free(tmp_path, "", 0)

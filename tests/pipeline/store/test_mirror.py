@@ -20,10 +20,11 @@ from typer.testing import CliRunner
 from toolloom.cli import app
 from toolloom.pipeline.dataset.verify import place_of, verify
 from toolloom.pipeline.runner import Made, make_dataset
-from toolloom.pipeline.stage import Context, Outcome
+from toolloom.pipeline.stage import Context
 from toolloom.pipeline.store import mirror
+from toolloom.pipeline.store import outputs as mirrors
 from toolloom.pipeline.store.version import find_version
-from toolloom.schemas import Query, StoreError
+from toolloom.schemas import Outcome, Query, StoreError
 
 Machine = Callable[[], Path]
 
@@ -62,7 +63,7 @@ def run(outputs: str | Path, **changes: Any) -> Made:
     """A toy run with its outputs there."""
     recipe = toys.recipe(queries={"count": 40}, splits={"unseen": ["c1"]}, **changes)
     stages = toys.SPLIT_STAGES
-    return asyncio.run(make_dataset(recipe, outputs=mirror.opened(outputs), stages=stages))
+    return asyncio.run(make_dataset(recipe, outputs=mirrors.opened(outputs), stages=stages))
 
 
 def files(outputs: Path) -> dict[str, bytes]:
@@ -99,7 +100,7 @@ def test_another_machine_goes_on_from_the_store(
     assert first.published and again.published
     assert (first.published.fresh, again.published.fresh) == (True, False)
     assert stored(store, bucket) == before
-    assert files(mirror.opened(url)) == before
+    assert files(mirrors.opened(url)) == before
 
 
 @pytest.fixture
@@ -207,7 +208,7 @@ def test_a_version_loads_from_the_store_and_from_the_mirror(
     url = f"s3://{bucket}/my/data"
     run(url)
     machine()
-    version = find_version(mirror.opened(url), "toy")
+    version = find_version(mirrors.opened(url), "toy")
     here = datasets.load_dataset(str(version.path), "sft", split="train")
     there = datasets.load_dataset(
         "parquet",
@@ -223,7 +224,7 @@ def test_any_file_system_of_fsspec_serves(machine: Machine, tmp_path: Path) -> N
     run("memory://any/where")
     run(tmp_path / "local")
     machine()
-    outputs = mirror.opened("memory://any/where")
+    outputs = mirrors.opened("memory://any/where")
     assert verify(place_of(outputs, "toy")).size == sum(
         len(body) for name, body in files(tmp_path / "local").items() if "/1.0.0/" in name
     )
@@ -241,7 +242,7 @@ def test_a_store_that_fails_stops_the_run(
 ) -> None:
     """The error says where and what to do; the next start brings what is missing."""
     url, recipe = f"s3://{bucket}/my/data", toys.recipe()
-    outputs = mirror.opened(url)
+    outputs = mirrors.opened(url)
 
     async def lose(query: Query, context: Context) -> Outcome:
         if query.id == "q9":

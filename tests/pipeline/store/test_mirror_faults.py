@@ -15,10 +15,11 @@ from support import s3_server
 from support.memory_store import MEMORY, drop, put, run, there
 
 from toolloom.pipeline.store import mirror
-from toolloom.pipeline.store.files import locked, write_lines
-from toolloom.pipeline.store.stage_files import StageFolder, Use
+from toolloom.pipeline.store.files import write_lines
+from toolloom.pipeline.store.locks import hold_folder
+from toolloom.pipeline.store.stage_files import StageFolder
 from toolloom.pipeline.store.version import find_version
-from toolloom.schemas import StoreError
+from toolloom.schemas import StoreError, Usage
 
 RUN, SHARD = Path("runs", "toy-1"), "runs/toy-1/queries/shards/00000"
 TABLE = "sft/train-00000-of-00001.parquet"
@@ -39,10 +40,10 @@ def test_a_shard_whose_marker_was_not_pushed_stays(url: str, machine: Any) -> No
     """A kill between a shard's files and its marker costs nothing on the same machine."""
     outputs = machine("a", url)
     stage = StageFolder(outputs / RUN / "queries")
-    with locked(outputs / RUN):
-        stage.write_shard(0, [b"{}\n"], [], Use())
+    with hold_folder(outputs / RUN):
+        stage.write_shard(0, [b"{}\n"], [], Usage())
     forget(outputs, f"{SHARD}.done")
-    with locked(machine("a", url) / RUN):
+    with hold_folder(machine("a", url) / RUN):
         assert list((outputs / f"{SHARD}.accepted.jsonl").read_bytes()) == list(b"{}\n")
     assert {f"{SHARD}.{end}" for end in ("accepted.jsonl", "rejected.jsonl", "done")} <= there(url)
 
@@ -66,8 +67,8 @@ def test_files_of_another_machine_are_not_taken_for_those_of_the_marker(
     """If the marker comes from the store all its files do, also those of the same size."""
     first, second = machine("a", url), machine("b", url)
     for outputs, text in ((first, b'"mine"\n'), (second, b'"hers"\n')):
-        with locked(outputs / RUN):
-            StageFolder(outputs / RUN / "queries").write_shard(0, [text], [], Use())
+        with hold_folder(outputs / RUN):
+            StageFolder(outputs / RUN / "queries").write_shard(0, [text], [], Usage())
             if outputs == first:
                 mirror.push(outputs / RUN)
         if outputs == first:
@@ -75,7 +76,7 @@ def test_files_of_another_machine_are_not_taken_for_those_of_the_marker(
                 drop(url, f"{SHARD}.{ending}")
             forget_here = outputs / f"{SHARD}.done"
             forget_here.unlink()
-    with locked(machine("a", url) / RUN):
+    with hold_folder(machine("a", url) / RUN):
         assert (first / f"{SHARD}.accepted.jsonl").read_bytes() == b'"hers"\n'
 
 
@@ -175,7 +176,7 @@ def test_an_emptied_store_takes_nothing_from_the_disk(url: str, machine: Any) ->
     run(outputs)
     kept = {path.name for path in outputs.rglob("*.jsonl") if not path.name.startswith(".")}
     MEMORY.rm("/" + url.removeprefix("memory://"), recursive=True)
-    with locked(find_folder(machine("a", url))):
+    with hold_folder(find_folder(machine("a", url))):
         pass
     assert {path.name for path in (outputs / ".gone").rglob("*.jsonl")} == kept
 
@@ -193,8 +194,9 @@ def test_a_full_disk_is_told_as_one(url: str, machine: Any, tmp_path: Path) -> N
         code = f"""
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from toolloom.pipeline import mirror
-outputs = mirror.opened("s3://{bucket}/o")
+from toolloom.pipeline.store import mirror
+from toolloom.pipeline.store import outputs as mirrors
+outputs = mirrors.opened("s3://{bucket}/o")
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 mirror.fetch(outputs / "runs" / "r")
 """

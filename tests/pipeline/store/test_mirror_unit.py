@@ -14,13 +14,15 @@ from support.memory_store import MEMORY, drop, put, run, there
 from support.waiting import wait_for
 
 from toolloom.pipeline.store import mirror, mirror_unit
-from toolloom.pipeline.store.files import locked, write_lines
+from toolloom.pipeline.store import outputs as mirrors
+from toolloom.pipeline.store.files import write_lines
+from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.mirror_names import whole
 from toolloom.pipeline.store.remote import Seen
 from toolloom.pipeline.store.run import RunFolder, find_run
-from toolloom.pipeline.store.stage_files import StageFolder, Use
+from toolloom.pipeline.store.stage_files import StageFolder
 from toolloom.pipeline.store.version import find_version, numbers
-from toolloom.schemas import StoreError
+from toolloom.schemas import StoreError, Usage
 
 
 def test_what_lacks_its_marker_is_not_there() -> None:
@@ -38,9 +40,9 @@ def test_shards_are_pushed_while_the_run_is_held(url: str, machine: Any) -> None
     folder = RunFolder(machine("a", url) / "runs" / "toy-1")
     stage = folder.stage("queries")
     with folder.locked():
-        stage.write_shard(0, [b"{}\n"], [], Use())
+        stage.write_shard(0, [b"{}\n"], [], Usage())
         wait_for(lambda: "runs/toy-1/queries/shards/00000.done" in there(url), "it is pushed")
-        stage.write_shard(1, [], [], Use())
+        stage.write_shard(1, [], [], Usage())
     assert len([name for name in there(url) if "/shards/" in name]) == 6
 
 
@@ -140,10 +142,10 @@ def _file(body: bytes) -> Any:
 def test_a_mirror_stands_for_its_store(url: str, machine: Any, tmp_path: Path) -> None:
     """Its path opens the store, too; folders and file:// are what they are."""
     outputs = machine("a", url)
-    assert mirror.opened(outputs) == mirror.opened(str(outputs)) == outputs
-    assert mirror.opened(Path(url)) == outputs  # pathlib takes one of the slashes
+    assert mirrors.opened(outputs) == mirrors.opened(str(outputs)) == outputs
+    assert mirrors.opened(Path(url)) == outputs  # pathlib takes one of the slashes
     assert mirror.shown(outputs / "runs") == f"{url}/runs"
-    assert mirror.opened(tmp_path) == tmp_path == mirror.opened(f"file://{tmp_path}")
+    assert mirrors.opened(tmp_path) == tmp_path == mirrors.opened(f"file://{tmp_path}")
     assert mirror.shown(tmp_path) == str(tmp_path)
 
 
@@ -202,7 +204,7 @@ def test_a_slow_store_does_not_hold_up_the_work(machine: Any) -> None:
         folder = RunFolder(outputs / "runs" / "toy-1")
         async with folder.held():
             for index in range(3):
-                folder.stage("queries").write_shard(index, [b"{}\n"], [], Use())
+                folder.stage("queries").write_shard(index, [b"{}\n"], [], Usage())
                 await asyncio.sleep(0.05)
         turning.cancel()
 
@@ -215,12 +217,12 @@ def test_a_long_fetch_is_told(machine: Any, monkeypatch: pytest.MonkeyPatch) -> 
     fsspec.register_implementation("slow", Slow, clobber=True)
     told: list[str] = []
     monkeypatch.setattr(mirror_unit, "EVERY", 0.5)
-    with locked(machine("a", "slow://long") / "runs" / "toy-1"):
+    with hold_folder(machine("a", "slow://long") / "runs" / "toy-1"):
         for number in range(12):
             write_lines(machine("a", "slow://long") / f"runs/toy-1/{number}.jsonl", [b"x" * 99_999])
-    token = mirror.TELL.set(told.append)
+    token = mirrors.TELL.set(told.append)
     mirror.fetch(machine("b", "slow://long") / "runs" / "toy-1")
-    mirror.TELL.reset(token)
+    mirrors.TELL.reset(token)
     assert told
     assert told[0].startswith("Fetching slow://long/runs/toy-1: ")
     assert "of 12 files" in told[0]
@@ -233,14 +235,14 @@ def test_a_mirror_that_is_open_asks_the_store_no_more(
     unless nobody needs that."""
     machine("a", url)
     refreshed: list[Path] = []
-    refresh = mirror.Mirror.refresh
+    refresh = mirrors.Mirror.refresh
 
-    def counted(self: mirror.Mirror) -> None:
+    def counted(self: mirrors.Mirror) -> None:
         refreshed.append(self.root)
         refresh(self)
 
-    monkeypatch.setattr(mirror.Mirror, "refresh", counted)
-    root = mirror.opened(url)
+    monkeypatch.setattr(mirrors.Mirror, "refresh", counted)
+    root = mirrors.opened(url)
     assert refreshed == [root]
-    assert mirror.opened(root) == mirror.opened(url, refresh=False) == root
+    assert mirrors.opened(root) == mirrors.opened(url, refresh=False) == root
     assert refreshed == [root]

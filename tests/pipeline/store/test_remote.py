@@ -16,7 +16,7 @@ from s3fs import S3FileSystem
 from support import s3_server
 
 from toolloom.pipeline.store import remote
-from toolloom.pipeline.store.mirror import opened
+from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.remote import Remote, Seen, is_url
 from toolloom.schemas import StoreError
 
@@ -95,7 +95,7 @@ def test_a_missing_package_is_named(tmp_path: Path) -> None:
     """Without s3fs the extra that brings it is told."""
     hidden = tmp_path / "s3fs.py"
     hidden.write_text("raise ImportError('No module named s3fs')\n")
-    code = "from toolloom.pipeline.store.mirror import opened; opened('s3://bucket')"
+    code = "from toolloom.pipeline.store.outputs import opened; opened('s3://bucket')"
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     ran = subprocess.run(
         [sys.executable, "-c", code],

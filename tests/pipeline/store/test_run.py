@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import toys
 
-from toolloom.pipeline.stage import Outcome
+from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.store.files import (
     explain,
-    locked,
     read_lines,
     read_objects,
     read_records,
@@ -21,9 +20,10 @@ from toolloom.pipeline.store.files import (
     to_line,
     write_lines,
 )
-from toolloom.pipeline.store.run import PlannedStage, RunFolder, find_run
-from toolloom.pipeline.store.stage_files import Mark, StageFolder, Use
-from toolloom.schemas import Domain, NothingFound, Reason, StoreError
+from toolloom.pipeline.store.locks import hold_folder
+from toolloom.pipeline.store.run import RunFolder, find_run
+from toolloom.pipeline.store.stage_files import Mark, StageFolder
+from toolloom.schemas import Domain, NothingFound, Outcome, Reason, StoreError, Usage
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -145,10 +145,10 @@ def test_a_file_that_cannot_grow_leaves_nothing(tmp_path: Path) -> None:
 def test_a_shard_without_its_marker_is_not_there(tmp_path: Path) -> None:
     """The marker is what makes a shard finished."""
     stage = StageFolder(tmp_path / "stage")
-    stage.write_shard(0, map(record_line, [domain("a")]), [], Use(requests=1))
-    stage.write_shard(1, map(record_line, [domain("b")]), [], Use())
+    stage.write_shard(0, map(record_line, [domain("a")]), [], Usage(requests=1))
+    stage.write_shard(1, map(record_line, [domain("b")]), [], Usage())
     (stage.path / "shards" / "00001.done").unlink()
-    assert stage.shard_mark(0) == Mark(accepted=1, rejected=0, use=Use(requests=1))
+    assert stage.shard_mark(0) == Mark(accepted=1, rejected=0, use=Usage(requests=1))
     assert stage.shard_mark(1) is None
     assert [row["name"] for row in stage.objects("accepted")] == ["a"]
 
@@ -159,7 +159,10 @@ def test_finishing_joins_the_shards_in_order(tmp_path: Path) -> None:
     for index in (1, 0):
         bad = toys.rejected(domain(f"x{index}"), "stage", Reason.NEAR_DUPLICATE)
         stage.write_shard(
-            index, map(record_line, [domain(f"a{index}")]), map(record_line, [bad]), Use(requests=1)
+            index,
+            map(record_line, [domain(f"a{index}")]),
+            map(record_line, [bad]),
+            Usage(requests=1),
         )
     mark = stage.finish(2, Domain, None)
     assert [d.name for d in stage.records(Domain)] == ["a0", "a1"]
@@ -171,7 +174,7 @@ def test_finishing_joins_the_shards_in_order(tmp_path: Path) -> None:
 def test_settling_parts_the_accepted_again(tmp_path: Path) -> None:
     """What settling rejects joins the rejected file; no record is in neither."""
     stage = StageFolder(tmp_path / "stage")
-    stage.write_shard(0, map(record_line, [domain("a"), domain("b")]), [], Use())
+    stage.write_shard(0, map(record_line, [domain("a"), domain("b")]), [], Usage())
 
     def settle(records: list[Domain]) -> Outcome:
         fallen = toys.rejected(records[0], "stage", Reason.NEAR_DUPLICATE)
@@ -186,7 +189,7 @@ def test_groups_are_the_shards_as_they_came(tmp_path: Path) -> None:
     """A later stage sees the same shards, also empty ones, after the files were joined."""
     stage = StageFolder(tmp_path / "stage")
     for index, names in enumerate((["a"], [], ["b", "c"])):
-        stage.write_shard(index, map(record_line, map(domain, names)), [], Use())
+        stage.write_shard(index, map(record_line, map(domain, names)), [], Usage())
     stage.finish(3, Domain, None)
     groups = [[d.name for d in group] for group in stage.groups(Domain, 64)]
     assert groups == [["a"], [], ["b", "c"]]
@@ -196,7 +199,7 @@ def test_ids_are_never_paths(tmp_path: Path) -> None:
     """A record with a hostile id is written like any other."""
     stage = StageFolder(tmp_path / "run" / "stage")
     evil = Domain(category="../../..", name="/etc/passwd\x00\n")
-    stage.write_shard(0, map(record_line, [evil]), [], Use())
+    stage.write_shard(0, map(record_line, [evil]), [], Usage())
     assert stage.shard_records(0, Domain) == [evil]
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
@@ -220,13 +223,13 @@ def test_a_run_that_is_held_is_refused(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_locked_is_a_store_error(tmp_path: Path) -> None:
     """A lock that cannot be made is an error with advice."""
     (tmp_path / "a").write_text("")
-    with pytest.raises(StoreError, match="cannot be written"), locked(tmp_path / "a" / "b"):
+    with pytest.raises(StoreError, match="cannot be written"), hold_folder(tmp_path / "a" / "b"):
         pass
 
 
 def make_run(outputs: Path, run_id: str) -> RunFolder:
     run = RunFolder(outputs / "runs" / run_id)
-    run.open(toys.recipe(), [PlannedStage.of(stage) for stage in toys.STAGES])
+    run.open(toys.recipe(), [planned_stage(stage) for stage in toys.STAGES])
     return run
 
 

@@ -22,7 +22,7 @@ from toolloom.schemas import (
     SplitPlan,
     StoreError,
 )
-from toolloom.schemas.split_plan import split_of_need
+from toolloom.schemas.splits import split_of_need
 
 NAMES = ["toy", "toy/1.0.0", "toy/latest", "toy/"]
 PATHS = ["{outputs}/datasets/toy/1.0.0", "{outputs}/datasets/toy/latest"]

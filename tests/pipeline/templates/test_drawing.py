@@ -13,7 +13,7 @@ from toolloom.pipeline.curation.rows import instruction
 from toolloom.pipeline.dataset.unfolding.mould import Mould
 from toolloom.pipeline.templates.drawing import Draw, Order, Places, combination, even, mark
 from toolloom.schemas import Split, SplitPlan
-from toolloom.schemas.split_plan import signature, split_of
+from toolloom.schemas.splits import signature, split_of
 
 SEEN = SplitPlan(test_tool=0, test_category=0)
 

@@ -27,7 +27,7 @@ from toolloom.pipeline.templates import expand as stage
 from toolloom.pipeline.templates import verdicts
 from toolloom.pipeline.templates.expand import expand
 from toolloom.schemas import Expansion, Reason, Sample, Split, SplitPlan
-from toolloom.schemas.split_plan import split_of_need
+from toolloom.schemas.splits import split_of_need
 
 SEEN: dict[str, Any] = {"test_tool": 0, "test_category": 0}
 

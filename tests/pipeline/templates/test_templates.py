@@ -10,13 +10,12 @@ from typing import Any
 from support import mined_dataset, toys
 from support.mined_dataset import HOTELS, NUMBER, ROOM, TABLE, TEXT, api
 
-from toolloom.agents.outcome import Outcome
 from toolloom.llm import FakeServer, Gateway
 from toolloom.pipeline.stage import Context, Sifting
 from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
 from toolloom.pipeline.templates.templates import draw_templates, make_template
-from toolloom.schemas import Api, JsonObject, Need, Reason, Rejected, Split, Template
-from toolloom.schemas.split_plan import split_of_need
+from toolloom.schemas import Api, JsonObject, Need, Outcome, Reason, Rejected, Split, Template
+from toolloom.schemas.splits import split_of_need
 
 CITY = {"type": "string", "description": "Name of the city"}
 RAIN = api("rain", {"city": CITY}, {"amount": NUMBER}, "Tells the rain of a city.")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolloom.pipeline.apis.execution import process
+from toolloom.pipeline.store.secrets import secrets_of
 from toolloom.schemas import ToolloomError
 
 FAMILY = """
@@ -102,12 +103,12 @@ def test_secrets_are_told_by_the_names_of_variables() -> None:
         "AUTHOR": "Ada Lovelace",
         "PATH": "/usr/bin:/bin",
     }
-    assert process.secrets(environment) == {
+    assert secrets_of(environment) == {
         "key-4711-long": "$SECRET_OF_THE_SHELF",
         "key-4711": "$SHELF_API_KEY",
         "lovelace": "$DATABASE_URL",
     }
-    assert next(iter(process.secrets(environment))) == "key-4711-long"
+    assert next(iter(secrets_of(environment))) == "key-4711-long"
 
 
 async def test_last_words_hold_no_secrets() -> None:

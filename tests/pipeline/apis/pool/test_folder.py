@@ -10,7 +10,7 @@ import pytest
 from toolloom.pipeline.apis.pool.folder import PoolFolder, find_pool, open_pool
 from toolloom.pipeline.formats.importers.ledger import Ledger
 from toolloom.schemas import Api, ImportFailed, ImportReport, NothingFound, Source, StoreError
-from toolloom.schemas.catalogue import PublicApi
+from toolloom.schemas.api import PublicApi
 
 
 def api(name: str, reference: str = "shop.yaml", **changes: Any) -> Api:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import resource
@@ -22,6 +21,7 @@ from toolloom.pipeline.dataset.export.exporting import (
 from toolloom.pipeline.dataset.export.files import Opened
 from toolloom.pipeline.dataset.export.formats import FORMATS, NAMES, format_named
 from toolloom.pipeline.formats.export.base import File
+from toolloom.pipeline.store.locks import LOCK, is_held
 from toolloom.pipeline.store.tables import read_rows
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import ExportError, NothingFound, Sample, StoreError
@@ -225,15 +225,10 @@ def test_a_full_disk_leaves_no_file_of_an_export(tmp_path: Path) -> None:
 
 def test_two_exports_to_a_folder_follow_each_other(tmp_path: Path) -> None:
     """They would write the same unfinished files: the folder is locked while one does."""
-    other = os.open(tmp_path, os.O_RDONLY)
-    try:
-        with Opened(tmp_path) as opened:
-            opened.write(tmp_path / "a.jsonl", File("", "jsonl"), {})
-            with pytest.raises(BlockingIOError):
-                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    finally:
-        os.close(other)
+    with Opened(tmp_path) as opened:
+        opened.write(tmp_path / "a.jsonl", File("", "jsonl"), {})
+        assert is_held(tmp_path / LOCK)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 
 @pytest.mark.parametrize("into", ["1.0.0", "1.0.0/sft", "1.0.0/mine.jsonl"])

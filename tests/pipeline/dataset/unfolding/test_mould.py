@@ -16,7 +16,7 @@ from toolloom.pipeline.store import tables
 from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.store.tables import Tables
 from toolloom.schemas import Choice, JsonObject, Provenance, Sample, Template, Verdict, marker
-from toolloom.schemas.split_plan import signature
+from toolloom.schemas.splits import signature
 
 LETTERS = st.text(
     st.one_of(

@@ -10,7 +10,7 @@ import pytest
 from toolloom.pipeline.formats.importers import detect
 from toolloom.pipeline.formats.importers.ledger import Ledger
 from toolloom.schemas import ImportFailed
-from toolloom.schemas.importing import ImportReport
+from toolloom.schemas.api import ImportReport
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 OPENAPI = {

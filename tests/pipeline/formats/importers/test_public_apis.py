@@ -8,7 +8,7 @@ import pytest
 
 from toolloom.pipeline.formats.importers import public_apis
 from toolloom.pipeline.formats.importers.ledger import Ledger
-from toolloom.schemas.catalogue import PublicApi
+from toolloom.schemas.api import PublicApi
 
 TABLE = """\
 # A list

@@ -1,0 +1,331 @@
+"""What the agents share: asking until an answer does, what that costs, and what comes of it.
+
+`ask` takes candidates, then gives the model one chance to mend the last of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+from toolloom.llm import Model, Reply, Request
+from toolloom.llm.parsing import IllegalSchema, check_schema, readings, violation
+from toolloom.prompts import Prompt, render
+from toolloom.schemas import (
+    AgentName,
+    Finding,
+    JsonObject,
+    Provenance,
+    Reason,
+    Record,
+    Rejected,
+    RequestRefused,
+    Usage,
+)
+
+T = TypeVar("T")
+Read = Callable[[Any], T | Awaitable[T]]
+
+
+def shape(properties: JsonObject) -> JsonObject:
+    """JSON Schema of an answer with these fields, all of them given, and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def one(name: str, schema: JsonObject) -> JsonObject:
+    """JSON Schema of an answer with one field."""
+    return shape({name: schema})
+
+
+@dataclass
+class Costs:
+    """What a record's questions have taken so far, also when one of them fails.
+
+    Counts cached answers too, so that a resumed run reports the same; keeps every raw response,
+    so that a rejected record can show them.
+    """
+
+    usage: Usage = field(default_factory=Usage)
+    raw: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()  # hashes of templates, each once, in order of use
+
+    def __add__(self, other: Costs) -> Costs:
+        return Costs(
+            self.usage + other.usage,
+            self.raw + other.raw,
+            self.repairs + other.repairs,
+            tuple(dict.fromkeys(self.prompts + other.prompts)),
+        )
+
+    def book(self, other: Costs) -> None:
+        total = self + other
+        self.usage, self.raw = total.usage, total.raw
+        self.repairs, self.prompts = total.repairs, total.prompts
+
+    def answer(self, value: T) -> Answer[T]:
+        """`value`, made of all that is booked."""
+        return Answer(value, replace(self))
+
+    def failure(self, why: BadAnswer | NoUsableAnswer) -> NoUsableAnswer:
+        """`why`, with all that is booked."""
+        return NoUsableAnswer(why.reason, why.detail, replace(self))
+
+    async def take(self, asked: Awaitable[Answer[T]]) -> T:
+        """The value of one answer. Raises NoUsableAnswer with all that is booked."""
+        return (await self.take_all([asked]))[0]
+
+    async def take_all(
+        self, asked: Iterable[Awaitable[Answer[T]]], enough: int | None = None
+    ) -> list[T]:
+        """The values of questions asked at the same time, in order.
+
+        Waits for all of them: which one fails first must not show in what is kept. Raises
+        NoUsableAnswer if fewer than `enough` succeed; without it, all must.
+        """
+        done = await asyncio.gather(*asked, return_exceptions=True)
+        for ended in done:
+            if isinstance(ended, BaseException) and not isinstance(ended, NoUsableAnswer):
+                raise ended  # the endpoint's errors stop the run
+        answered = [ended for ended in done if isinstance(ended, Answer | NoUsableAnswer)]
+        for ended in answered:
+            self.book(ended.costs)
+        lost = [ended for ended in answered if isinstance(ended, NoUsableAnswer)]
+        kept = [ended.value for ended in answered if isinstance(ended, Answer)]
+        if lost and len(kept) < (len(done) if enough is None else enough):
+            raise self.failure(lost[0]) from lost[0]
+        return kept
+
+
+@dataclass(frozen=True)
+class Answer(Generic[T]):
+    """A value that did, and what the way to it cost."""
+
+    value: T
+    costs: Costs
+
+
+class BadAnswer(Exception):
+    """Raised by a `read` when an answer does not do. `detail` is shown to the model."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class NoUsableAnswer(Exception):
+    """No answer did. Holds the last reason and everything the model said."""
+
+    def __init__(self, reason: Reason, detail: str, costs: Costs | None = None) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+        self.costs = costs or Costs()
+
+
+async def settled(asked: Awaitable[Answer[T]]) -> Answer[T] | NoUsableAnswer:
+    """An answer, or why there is none: for those who wait for several and want to know of all."""
+    try:
+        return await asked
+    except NoUsableAnswer as why:
+        return why
+
+
+@dataclass(frozen=True)
+class Job:
+    """One agent's work on one record: who works for which stage, from which seed."""
+
+    stage: str
+    agent: AgentName
+    record: str
+    seed: int
+    model: Model
+
+    def provenance(self, costs: Costs, parents: Sequence[str] = ()) -> tuple[Provenance, ...]:
+        """The provenance of a record this job made, as a tuple of one."""
+        return (
+            Provenance(
+                stage=self.stage,
+                agent=self.agent,
+                model=self.model.endpoint.model if costs.usage.requests else "",
+                prompts=costs.prompts,
+                seed=self.seed,
+                **dict(costs.usage),
+                repairs=costs.repairs,
+                parents=tuple(parents),
+            ),
+        )
+
+    def reject(
+        self,
+        record: Record | JsonObject,
+        why: BadAnswer | NoUsableAnswer | Sequence[Finding],
+        costs: Costs | None = None,
+    ) -> Rejected:
+        """`record` with the reason it goes no further and every raw response.
+
+        Without `costs`, those of `why`.
+        """
+        reason: Reason | Sequence[Finding]
+        if isinstance(why, BadAnswer | NoUsableAnswer):
+            reason, detail = why.reason, why.detail
+        else:
+            reason, detail = why, ""
+        if costs is None:
+            costs = why.costs if isinstance(why, NoUsableAnswer) else Costs()
+        return Rejected.of(
+            record,
+            self.stage,
+            reason,
+            detail,
+            id=self.record,
+            agent=self.agent,
+            raw=costs.raw,
+            provenance=self.provenance(costs),
+        )
+
+
+async def ask(
+    model: Model,
+    prompt: Prompt,
+    read: Read[T],
+    *,
+    seed: int,
+    schema: JsonObject | None = None,
+    max_tokens: int = 256,
+    temperature: float | None = None,
+    candidates: int | None = None,
+) -> Answer[T]:
+    """The first answer that fits `schema` and that `read` takes. Raises NoUsableAnswer.
+
+    `read`, which may be a coroutine function, is given the JSON value, or without a schema the
+    stripped text. Candidates differ by their seed alone; at temperature 0 most endpoints give the
+    same answer to each. Errors of the endpoint itself pass through: they stop the run.
+    """
+    warmth = model.endpoint.temperature if temperature is None else temperature
+    trial = _Trial(model, read, schema, max_tokens, warmth)
+    trial.check()
+    count = candidates or model.endpoint.candidates
+    for number in range(count):
+        if await trial.run(prompt, _seed(seed, number)):
+            return trial.answer()
+    if await trial.run(_mended(prompt, trial), _seed(seed, count)):
+        return trial.answer()
+    raise trial.failure(trial.problem.reason, trial.problem.detail)
+
+
+def _seed(seed: int, number: int) -> int:
+    """31 bits: some servers read seeds as signed 32-bit integers."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{number}".encode()).digest()[:4]) >> 1
+
+
+def _mended(prompt: Prompt, trial: _Trial[Any]) -> Prompt:
+    """The prompt, the last answer and what is wrong with it."""
+    mend = render("mend", {"problem": trial.problem.detail})
+    # Several chat templates refuse an empty turn.
+    said = {"role": "assistant", "content": trial.said or "(no answer)"}
+    messages = (*prompt.messages, said, *mend.messages)
+    return Prompt(mend.template, mend.template_hash, messages)
+
+
+@dataclass
+class _Trial(Generic[T]):
+    """One question's tries: what was said, what was wrong with it, what it cost."""
+
+    model: Model
+    read: Read[T]
+    schema: JsonObject | None
+    max_tokens: int
+    temperature: float
+    costs: Costs = field(default_factory=Costs)
+    said: str = ""
+    problem: BadAnswer = field(
+        default_factory=lambda: BadAnswer(Reason.UNUSABLE_RESPONSE, "no answer")
+    )
+    values: list[T] = field(default_factory=list)
+
+    def check(self) -> None:
+        """A schema that cannot be used is not worth a request."""
+        try:
+            if self.schema is not None:
+                check_schema(self.schema)
+        except IllegalSchema as error:
+            raise self.failure(Reason.ILLEGAL_SCHEMA, str(error)) from error
+
+    async def run(self, prompt: Prompt, seed: int) -> bool:
+        """Ask once. True if the answer does."""
+        self.costs.book(Costs(prompts=(prompt.template_hash,)))
+        request = Request(prompt.messages, self.schema, self.max_tokens, self.temperature, seed)
+        try:
+            reply = await self.model.complete(request)
+        except RequestRefused as error:
+            self.costs.book(Costs(raw=(error.raw,)))
+            raise self.failure(Reason.REQUEST_REFUSED, str(error)) from error
+        self._note(reply)
+        if reply.finish_reason == "content_filter":
+            detail = "The endpoint's content filter took the answer away; no other try would help."
+            raise self.failure(Reason.REQUEST_REFUSED, detail)
+        try:
+            self.values.append(await self._value(reply))
+        except BadAnswer as problem:
+            self.problem = problem
+            return False
+        except IllegalSchema as error:
+            raise self.failure(Reason.ILLEGAL_SCHEMA, str(error)) from error
+        return True
+
+    def answer(self) -> Answer[T]:
+        return Answer(self.values[0], self.costs)
+
+    def failure(self, reason: Reason, detail: str) -> NoUsableAnswer:
+        return NoUsableAnswer(reason, detail, self.costs)
+
+    def _note(self, reply: Reply) -> None:
+        usage = Usage(
+            requests=1,
+            prompt_tokens=reply.prompt_tokens,
+            cached_tokens=reply.cached_tokens,
+            completion_tokens=reply.completion_tokens,
+            cost=self.model.cost(reply),
+        )
+        self.costs.book(Costs(usage, (reply.raw,)))
+        self.said = reply.text.strip()
+
+    async def _value(self, reply: Reply) -> T:
+        if not self.said:
+            raise BadAnswer(Reason.UNUSABLE_RESPONSE, "the answer is empty")
+        if self.schema is None:
+            return await self._read(self.said)
+        value, repair = fitting(self.said, self.schema, reply.finish_reason, self.max_tokens)
+        read = await self._read(value)
+        self.costs.book(Costs(repairs=(repair,) if repair else ()))
+        return read
+
+    async def _read(self, value: Any) -> T:
+        read = self.read(value)
+        return await read if inspect.isawaitable(read) else read
+
+
+def fitting(text: str, schema: JsonObject, finish_reason: str, max_tokens: int) -> tuple[Any, str]:
+    """The first JSON value in `text` that fits, and the repair it took. Raises BadAnswer."""
+    cut_off = finish_reason == "length"
+    first: str | None = None
+    for value, repair in readings(text, cut_off):
+        problem = violation(value, schema)
+        if problem is None:
+            return value, repair
+        first = first or problem
+    if cut_off and first is None:
+        first = f"it was cut off after {max_tokens} tokens (max_tokens): it must be shorter"
+    detail = first or f"it holds no JSON: {text[:200]!r}"
+    raise BadAnswer(Reason.UNUSABLE_RESPONSE, detail)

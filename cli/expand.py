@@ -1,0 +1,274 @@
+"""The commands that add to a version: rows of templates, and requests at five granularities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from toolloom.cli.cache import CacheAt
+from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, known, say
+from toolloom.cli.run import Address, Engine, LogJson, LogLevel, Way, end, follow
+
+if TYPE_CHECKING:
+    from toolloom.pipeline.runner import Made
+    from toolloom.schemas import Recipe, Rejected, Template
+
+
+HELP = "Add rows of templates to a dataset, or preview what written templates make."
+DATASET = "dataset"  # the command that is meant where none is named
+
+
+class OfDataset(TyperCommand):
+    """A command that is typed by its group's name alone."""
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **more: Any) -> Any:
+        return super().make_context(parent.info_name, args, parent=parent.parent, **more)
+
+
+class OrDataset(TyperGroup):
+    """Commands, and a dataset where none of them is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = bool(args) and args[0] in self.commands and args[0] != DATASET
+        return super().parse_args(ctx, args if named else [DATASET, *args])
+
+
+app = typer.Typer(cls=OrDataset, rich_markup_mode="markdown", help=HELP)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a dataset.")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="VERSION", help="Version to begin with, not the latest."),
+]
+Seed = Annotated[
+    int | None, typer.Option(min=0, help="Seed of what is drawn, in place of the last run's.")
+]
+RecipeAt = Annotated[
+    Path | None, typer.Option(metavar="RECIPE", help="Models, not those of the last run.")
+]
+Splits = Annotated[
+    list[str] | None, typer.Option("--split", metavar="SPLIT", help="A split; may be repeated.")
+]
+In = Annotated[
+    Engine,
+    typer.Option(
+        help="`prefect` records it in Prefect; `local` does without; or a cluster works on it."
+    ),
+]
+
+
+@app.command(name=DATASET, cls=OfDataset, hidden=True)
+def expand(
+    dataset: Name,
+    rows: Annotated[int | None, typer.Option(min=1, help="Rows to make, 100 by default.")] = None,
+    templates: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="Written templates: a file or folder; repeatable."),
+    ] = None,
+    no_mine: Annotated[
+        bool, typer.Option("--no-mine", help="Make no templates of accepted samples.")
+    ] = False,
+    no_ask: Annotated[
+        bool, typer.Option("--no-ask", help="Ask no model for APIs that have no template.")
+    ] = False,
+    split: Splits = None,
+    apart: Annotated[
+        bool, typer.Option("--apart", help="Hold combinations of APIs apart between splits.")
+    ] = False,
+    version: From = None,
+    seed: Seed = None,
+    recipe: RecipeAt = None,
+    outputs: Outputs = HERE,
+    engine: In = Engine.PREFECT,
+    address: Address = None,
+    cache: CacheAt = None,
+    log_json: LogJson = False,
+    log_level: LogLevel = None,
+) -> None:
+    """Add checked rows of templates to a dataset, as its next version.
+
+    Accepted samples become templates, and their values slots; a model is asked only for APIs that
+    have none. The rows of the version stay as they are. `toolloom expand preview` shows what
+    written templates make. Run the same command again to go on after a stop; what was added is
+    not added twice: another --seed or --rows adds more. Exit code 1 if there is nothing to add.
+
+    Example: `toolloom expand quickstart --rows 1000`
+    """
+    from toolloom.pipeline.regenerate import hold_version
+    from toolloom.schemas import ExpansionPlan
+
+    _check_splits(split)
+    plan = _plan(
+        ExpansionPlan,
+        rows=rows,
+        templates=[str(path) for path in templates or ()] or None,
+        mine=False if no_mine else None,
+        ask=False if no_ask else None,
+        splits=split or None,
+        apart=True if apart else None,
+    )
+    with hold_version(outputs, dataset, cache):
+        planned = _planned(dataset, outputs, version, seed, recipe, expand=plan)
+        task = f"Adding {planned.expand.rows if planned.expand else 0:,} rows of templates"
+        way = Way(outputs, recipe, engine, address, cache, log_json, log_level)
+        made = _add("expand", planned, task, way)
+    end(made, outputs, f" Another --seed than {planned.seed}, or more --templates, may add rows.")
+
+
+def rewrite(
+    dataset: Name,
+    seeds: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="ToolBench solution trees, or a folder; repeatable."),
+    ] = None,
+    votes: Annotated[
+        int | None, typer.Option(min=0, max=15, help="Ratings of each text: odd, or 0.")
+    ] = None,
+    coarse: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Share of the two least telling levels trained on; 0.5."),
+    ] = None,
+    expanded: Annotated[
+        bool, typer.Option("--expanded", help="Rewrite rows of templates too.")
+    ] = False,
+    split: Splits = None,
+    version: From = None,
+    seed: Seed = None,
+    recipe: RecipeAt = None,
+    outputs: Outputs = HERE,
+    engine: In = Engine.PREFECT,
+    address: Address = None,
+    cache: CacheAt = None,
+    log_json: LogJson = False,
+    log_level: LogLevel = None,
+) -> None:
+    """Rewrite requests at five granularities, in the dataset's next version.
+
+    Each request that calls something is told in full, as a situation alone, and by the names of
+    categories, tools and APIs. With --seeds and a NAME that is new, a dataset is made of ToolBench
+    queries alone. Requests that have instructions already are left alone. Run the same command
+    again to go on after a stop. Exit code 1 if there is nothing to add.
+
+    Example: `toolloom rewrite quickstart --votes 1`
+    """
+    from toolloom.pipeline.regenerate import hold_version
+    from toolloom.schemas import RewritePlan
+
+    _check_splits(split)
+    plan = _plan(
+        RewritePlan,
+        seeds=[str(path) for path in seeds or ()] or None,
+        votes=votes,
+        coarse=coarse,
+        expanded=True if expanded else None,
+        splits=split or None,
+    )
+    with hold_version(outputs, dataset, cache):
+        planned = _planned(dataset, outputs, version, seed, recipe, rewrite=plan)
+        way = Way(outputs, recipe, engine, address, cache, log_json, log_level)
+        made = _add("rewrite", planned, "Rewriting requests", way)
+    end(made, outputs, " Requests that have instructions already are not rewritten.")
+
+
+def _check_splits(names: list[str] | None) -> None:
+    from toolloom.schemas import Split
+
+    for name in names or ():
+        known("--split", name, list(Split))
+
+
+def _plan(kind: Any, **options: Any) -> Any:
+    """What was asked for, with the defaults of what was not. Raises RecipeError."""
+    from toolloom.pipeline.extend import parsed_plan
+
+    given = {name: value for name, value in options.items() if value is not None}
+    return parsed_plan(kind, given, "--")
+
+
+def _planned(
+    dataset: str,
+    outputs: Path,
+    version: str | None,
+    seed: int | None,
+    recipe: Path | None,
+    **plan: Any,
+) -> Recipe:
+    from toolloom.pipeline.extend import plan_extension
+    from toolloom.schemas import load_recipe
+
+    base = None if recipe is None else load_recipe(recipe)
+    return plan_extension(outputs, dataset, version=version, seed=seed, recipe=base, **plan)
+
+
+def _add(command: str, planned: Recipe, task: str, way: Way) -> Made:
+    plan = planned.expand or planned.rewrite
+    assert planned.extend
+    assert plan
+    to = planned.extend.version or f"{planned.name}, which is new"
+    return follow(command, planned, f"{task}, for {to}", way, plan=plan.model_dump(mode="json"))
+
+
+SHOWN = 10  # templates mined of a dataset
+
+
+@app.command()
+def preview(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="PATH", help="Files of templates, or folders of them."),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER|NAME[/VERSION]",
+            help="Take the APIs of this dataset; without a PATH, its samples become templates.",
+        ),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=1, max=100, help="Rows of each template.")] = 3,
+    seed: Annotated[int, typer.Option(help="Values are drawn by it.")] = 0,
+    outputs: Outputs = HERE,
+) -> None:
+    """Check files of templates, and show what they would make: values, and a few rows, checked.
+
+    Writes nothing and asks no model. Exit code 1 if no row of a template passes the certain
+    checks, 2 if there is a mistake in a file.
+
+    Examples: `toolloom expand preview recipes/templates/household.yaml`,
+    `toolloom expand preview --dataset quickstart`
+    """
+    from toolloom.pipeline.pages.screens.templates import preview_view, totals_text
+    from toolloom.pipeline.templates.written import preview as previews
+    from toolloom.schemas import NothingFound
+
+    if not paths and dataset is None:
+        raise NothingFound("There is nothing to preview: name a PATH, or a dataset with --dataset.")
+    templates, refused = _templates(paths or [], dataset, seed, outputs)
+    shown = [
+        previews.preview(each, n, seed) for each in (templates if paths else templates[:SHOWN])
+    ]
+    for each in shown:
+        say(preview_view(each), "")
+    say(totals_text(shown, len(templates), refused))
+    if not shown or any(each.fails for each in shown):
+        raise typer.Exit(NOTHING_ACCEPTED)
+
+
+def _templates(
+    paths: list[Path], dataset: str | None, seed: int, outputs: Path
+) -> tuple[list[Template], list[Rejected]]:
+    """The templates that are asked for, and the samples that make none."""
+    from toolloom.pipeline.store.version import find_version
+    from toolloom.pipeline.templates.written.files import Given, load_templates
+    from toolloom.pipeline.templates.written.preview import apis_of, mined
+    from toolloom.schemas import Rejected, Template
+
+    version = find_version(outputs, dataset) if dataset is not None else None
+    if not paths and version is not None:
+        found = mined(version)
+        made = [one for one in found if isinstance(one, Template)]
+        return made, [one for one in found if isinstance(one, Rejected)]
+    apis = apis_of(version) if version is not None else None
+    return load_templates(paths, Given(apis, seed=seed)), []

@@ -1,0 +1,192 @@
+"""The commands for forms of others: export a dataset, check such a file, audit data of others."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, complain, known, say, tell
+
+if TYPE_CHECKING:
+    from toolloom.pipeline.formats.audit.audit import Report
+
+
+class Form(StrEnum):
+    OBJECT = "object"
+    STRING = "string"
+
+
+FORMS: dict[Form | None, Literal["object", "string"]] = {
+    Form.OBJECT: "object",
+    Form.STRING: "string",
+}
+
+
+def export(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A dataset, `name/1.0.0`, or a version's path.")
+    ],
+    format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help="The trainer's form.")],
+    arguments: Annotated[
+        Form | None,
+        typer.Option(help="Arguments of calls as objects or as text, where there is a choice."),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(metavar="SPLIT", help="Only this split; else all of them.")
+    ] = None,
+    shots: Annotated[
+        int | None,
+        typer.Option(min=0, help="Demonstrations in a prompt, where a form has some; else 3."),
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER|FILE",
+            help="Where to write; else `exports/<name>/<version>/<format>` in --outputs.",
+        ),
+    ] = None,
+    outputs: Outputs = HERE,
+) -> None:
+    """Write a dataset in a trainer's form, and say what that form cannot hold.
+
+    Formats: `trl`, `trl-dpo`, `llamafactory`, `axolotl`, `verl`, `openai`, `hermes`, `xlam`,
+    `bfcl`, `api-bank`, `toolllama`, `few-shot`, `all-shot`. Exit code 1 if no sample has a place
+    in it.
+
+    Examples: `toolloom export shop --format trl`,
+    `toolloom export shop/1.0.0 --format openai --split train --into shop.jsonl`
+    """
+    from toolloom.pipeline.dataset.export.exporting import export as write
+    from toolloom.pipeline.dataset.export.formats import NAMES, format_named
+    from toolloom.pipeline.pages.screens.exports import report_view
+    from toolloom.pipeline.store.version import find_version
+
+    known("--format", format_, NAMES)
+    version = find_version(outputs, name)
+    place = into or outputs / "exports" / version.name / version.number / format_
+    report = write(version, format_named(format_), place, FORMS.get(arguments), split, shots)
+    say(report_view(report), "")
+    say(
+        f"{version.label} as {format_}: {report.held:,} of {report.samples:,} samples "
+        f"in {report.rows:,} rows."
+    )
+    for path in report.notes:
+        say(f"Also written: {path}")
+    if report.hint:
+        say("", "For the trainer:", report.hint)
+    if not report.rows:
+        raise typer.Exit(NOTHING_ACCEPTED)
+
+
+def check_export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of rows.")],
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help="Its form; else told by its keys."),
+    ] = None,
+    template: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="Chat template: one of TRL's by name, `all` of them, or a file; repeatable.",
+        ),
+    ] = None,
+) -> None:
+    """Check each row's shape, render it through real chat templates, and load the file.
+
+    A rendering fails, too, if a call, an argument or an observation is not in its text. Exit
+    code 1 if a row has another shape, the file does not load as it is, no template renders all
+    rows, or one that was named does not.
+
+    Example: `toolloom check-export train.jsonl --template qwen3 --template mine.jinja`
+    """
+    from toolloom.pipeline.dataset.export.checking import check, detect
+    from toolloom.pipeline.dataset.export.formats import NAMES
+    from toolloom.pipeline.dataset.export.templates import choose
+    from toolloom.pipeline.pages.screens.exports import checked_view, faults
+
+    known("--format", format_, NAMES)
+    chosen = choose(template or [])
+    checked = check(file, format_ or detect(file), chosen)
+    say(checked_view(checked), "")
+    if not chosen:
+        complain(
+            "No chat template was tried: TRL, whose package has some, is not installed. "
+            "Name a template's file with --template."
+        )
+    for fault in faults(checked):
+        say(fault)
+    asked_for = bool(template) and "all" not in (template or ())
+    if not checked.is_sound or (asked_for and checked.losses):
+        raise typer.Exit(NOTHING_ACCEPTED)
+
+
+_EVERY = 5.0  # seconds between two lines of progress
+
+
+def audit(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON, JSON lines or Parquet, or a folder.")
+    ],
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="trl, openai, sharegpt, hermes, xlam, bfcl, api-bank or toolbench.",
+        ),
+    ],
+    n: Annotated[int, typer.Option("-n", min=0, max=1000, help="Examples of each reason.")] = 3,
+    json_file: Annotated[
+        str | None,
+        typer.Option("--json", metavar="FILE|-", help="Write the report there, or print it (-)."),
+    ] = None,
+    flagged: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write each flagged row there, a JSON object a line."),
+    ] = None,
+) -> None:
+    """Hold tool-use data that others made to the certain checks, and count what is wrong.
+
+    Ends with status 0 if nothing is found, 1 if something is, 2 if the file cannot be read.
+
+    Example: `toolloom audit train.jsonl --format openai --flagged flagged.jsonl`
+    """
+    from toolloom.pipeline.formats.audit import audit as audits
+    from toolloom.pipeline.formats.audit.writing import Lines, write_report
+    from toolloom.pipeline.pages.screens.audit import report_view
+
+    known("--format", format, [*audits.FORMATS])
+    report_path = Path(json_file) if json_file not in (None, "-") else None
+    with ExitStack() as stack:
+        lines = stack.enter_context(Lines(flagged, file)) if flagged else None
+        report = audits.audit(
+            file, format, examples=n, flag=lines.write if lines else None, tell=_Watch(sys.stderr)
+        )
+    if report_path:
+        write_report(report_path, report, file)
+    if json_file == "-":
+        sys.stdout.write(audits.dumped(report.as_json(), indent=2) + "\n")
+    else:
+        say(report_view(report))
+    if report.flagged:
+        raise typer.Exit(NOTHING_ACCEPTED)
+
+
+class _Watch:
+    """A line of progress now and then."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._next = time.monotonic() + _EVERY
+
+    def __call__(self, report: Report) -> None:
+        if report.rows % 50 or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _EVERY
+        tell(f"{report.rows:,} rows, {report.flagged:,} with findings", "progress")

@@ -1,0 +1,340 @@
+"""The commands that judge recipes, forecast and make runs, and what all that make runs share."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from toolloom.cli import signals
+from toolloom.cli.cache import CacheAt
+from toolloom.cli.console import (
+    HERE,
+    NOTHING_ACCEPTED,
+    Level,
+    Outputs,
+    complain,
+    console_on,
+    reopen_log,
+    say,
+    shown,
+    start_log,
+)
+
+if TYPE_CHECKING:
+    from toolloom.pipeline.runner import Made
+    from toolloom.pipeline.store.run import RunFolder
+    from toolloom.pipeline.watch import Watch
+    from toolloom.schemas import Recipe
+
+
+class Engine(StrEnum):
+    PREFECT = "prefect"
+    LOCAL = "local"
+    DASK = "dask"
+    RAY = "ray"
+
+
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="The running cluster's, for `dask` and `ray`; without it they start one here.",
+    ),
+]
+
+RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe, a YAML file.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Seed to use in place of the recipe's.")
+]
+LogJson = Annotated[
+    bool,
+    typer.Option("--log-json", help="Progress and log as JSON, an object a line, on stderr."),
+]
+LogLevel = Annotated[
+    Level | None,
+    typer.Option(help="Least of what is logged: `warning`, or `info` with --log-json."),
+]
+
+
+def validate(recipe: RecipePath) -> None:
+    """Check a recipe and all prompts, and say what they amount to. Asks no model.
+
+    Example: `toolloom validate recipes/quickstart.yaml`
+    """
+    from toolloom.pipeline.apis.catalogue import category
+    from toolloom.pipeline.apis.sources import described
+    from toolloom.pipeline.curation import benchmarks
+    from toolloom.pipeline.pages.screens.recipe import recipe_view
+    from toolloom.schemas import load_recipe
+
+    chosen = load_recipe(recipe)
+    for name in chosen.apis.categories:
+        category(name)
+    sources = [described(source) for source in chosen.apis.sources]
+    benchmarks.check(chosen)
+    if chosen.expand or chosen.rewrite:
+        from toolloom.pipeline.stages_beside import check_seeds, check_templates
+
+        check_templates(chosen)
+        check_seeds(chosen)
+    say(*recipe_view(chosen))
+    count = _compile_prompts()
+    say("", *sources, f"The recipe is valid, and so are the {count} prompt templates.")
+
+
+def preview(
+    recipe: RecipePath,
+    n: Annotated[int, typer.Option("-n", min=1, max=100, help="Rows to show.")] = 3,
+    seed: Seed = None,
+    log_json: LogJson = False,
+    log_level: LogLevel = None,
+) -> None:
+    """Make a few rows and print them, with what was rejected on the way. Keeps nothing.
+
+    Example: `toolloom preview recipes/quickstart.yaml -n 3`
+    """
+    from toolloom.pipeline import runner
+    from toolloom.pipeline.render import terminal
+    from toolloom.schemas import load_recipe
+
+    chosen = load_recipe(recipe, seed=seed)
+    with watched(chosen, log_json, log_level) as watch:
+        seen = signals.run(runner.preview(chosen, n, progress=watch))
+    for row in seen.rejected:
+        say(terminal.rejected_view(row.model_dump(mode="json")), "")
+    for sample in seen.samples:
+        say(terminal.sample_view(sample), "")
+    for told in seen.instructions:
+        say(terminal.instruction_view(told))
+    say(f"{len(seen.samples)} accepted (shown last), {len(seen.rejected)} rejected.")
+    if not seen.samples:
+        raise typer.Exit(NOTHING_ACCEPTED)
+
+
+def estimate(
+    recipe: RecipePath,
+    n: Annotated[int, typer.Option("-n", min=1, max=1000, help="Queries in the sample.")] = 12,
+    seed: Seed = None,
+    outputs: Outputs = HERE,
+    cache: CacheAt = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the forecast there too.")
+    ] = None,
+) -> None:
+    """Forecast requests, tokens and cost of a run, stage by stage, from a small sample of it.
+
+    The sample asks the recipe's models, within its budget. Its answers stay in the response
+    cache: a second forecast costs nothing.
+
+    Example: `toolloom estimate recipes/loopback.yaml -n 24`
+    """
+    from toolloom.pipeline import estimate as forecasts
+    from toolloom.pipeline.pages.progress import Screen
+    from toolloom.pipeline.pages.screens.estimate import forecast_view
+    from toolloom.pipeline.store.files import write_lines
+    from toolloom.schemas import load_recipe
+
+    chosen = load_recipe(recipe, seed=seed)
+    console = console_on(sys.stderr)
+    start_log(console, None, json_lines=False, recipe=chosen)
+    with Screen(console) as progress:
+        made = signals.run(
+            forecasts.estimate(chosen, n, outputs=outputs, cache=cache, progress=progress)
+        )
+    say(forecast_view(made))
+    if json_file:
+        write_lines(json_file, [made.model_dump_json(indent=2).encode() + b"\n"])
+
+
+def run(
+    recipe: RecipePath,
+    outputs: Outputs = HERE,
+    seed: Seed = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="`prefect` records the run in Prefect (10 s more to start), `local` does without, "
+            "`dask` and `ray` have it worked on by a cluster."
+        ),
+    ] = Engine.PREFECT,
+    address: Address = None,
+    cache: CacheAt = None,
+    log_json: LogJson = False,
+    log_level: LogLevel = None,
+) -> None:
+    """Make the dataset. Run the same command again to go on after a stop; nothing is paid twice.
+
+    Ends with the line that loads the dataset. Exit code 1 if nothing was accepted, 2 on a mistake
+    in the recipe or the set-up.
+
+    Example: `toolloom run recipes/quickstart.yaml --engine local`
+    """
+    from toolloom.schemas import load_recipe
+
+    chosen = load_recipe(recipe, seed=seed)
+    with watched(chosen, log_json, log_level) as watch:
+        watch.say("run", f"Run {chosen.run_id} in {shown(outputs / 'runs')}", run=chosen.run_id)
+        if runs_here(chosen, outputs, engine, address, cache):
+            made = run_here(chosen, outputs, watch, cache)
+        else:
+            path = str(recipe.resolve())  # not its fields: Prefect keeps parameters
+            made = in_prefect(
+                watch,
+                lambda flows: flows.start(
+                    path, outputs, watch, cache=cache, seed=seed, engine=engine, address=address
+                ),
+            )
+    end(made, outputs)
+
+
+def watched(recipe: Recipe, log_json: bool, log_level: Level | None) -> Watch:
+    """The run's progress, with its log beside it."""
+    from toolloom.pipeline.pages.progress import Journal, Screen
+
+    console = console_on(sys.stderr)
+    start_log(console, log_level, json_lines=log_json, recipe=recipe)
+    return Journal() if log_json else Screen(console)
+
+
+def run_here(recipe: Recipe, outputs: Path, watch: Watch, cache: str | None) -> Made:
+    from toolloom.pipeline import runner
+
+    return signals.run(runner.make_dataset(recipe, outputs=outputs, progress=watch, cache=cache))
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a plan is to be carried out, as the options of a command say."""
+
+    outputs: Path
+    recipe: Path | None
+    engine: Engine
+    address: str | None
+    cache: str | None
+    log_json: bool
+    log_level: Level | None
+
+
+def follow(flow: str, planned: Recipe, task: str, way: Way, **asked: Any) -> Made:
+    """Carry out a plan that begins with a version: in this process, or in the flow of this name.
+
+    `task`: what is done, as people say it. `asked`: parameters that this flow alone has.
+    """
+    begun = planned.regenerate or planned.extend
+    assert begun
+    parameters = {
+        "dataset": planned.name,
+        "outputs": shown(way.outputs),
+        "version": begun.version.rpartition("/")[2] or None,
+        "seed": planned.seed,
+        # Not its fields: Prefect keeps parameters, passwords included.
+        "recipe": None if way.recipe is None else str(way.recipe.resolve()),
+        "engine": way.engine.value,
+        "address": way.address,
+        **asked,
+    }
+    with watched(planned, way.log_json, way.log_level) as watch:
+        where = f"run {planned.run_id} in {shown(way.outputs / 'runs')}"
+        watch.say("run", f"{task}: {where}", run=planned.run_id)
+        if runs_here(planned, way.outputs, way.engine, way.address, way.cache):
+            return run_here(planned, way.outputs, watch, way.cache)
+        return in_prefect(
+            watch,
+            lambda flows: flows.start_from_version(flow, parameters, watch, cache=way.cache),
+        )
+
+
+def runs_here(
+    recipe: Recipe, outputs: Path, engine: Engine, address: str | None, cache: str | None
+) -> bool:
+    """Whether a run does without Prefect. Raises ToolloomError if it cannot be on a cluster, before
+    anything is started."""
+    from toolloom.schemas import ClusterError
+
+    if engine in (Engine.LOCAL, Engine.PREFECT):
+        if address:
+            raise ClusterError("--address is that of a cluster: it needs --engine dask or ray.")
+        return engine is Engine.LOCAL
+    from toolloom.llm.cache import address as found
+    from toolloom.pipeline.cluster.foreman import check
+    from toolloom.pipeline.orchestration.machines import KINDS
+
+    check(recipe, found(outputs, cache))
+    KINDS[engine].check()
+    return False
+
+
+def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -> Made:
+    """Start Prefect, or find its server, and do work that is given `toolloom.flows`."""
+    # Prefect's own log would tear the progress apart; its page and database have all of it.
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
+    began = time.monotonic()
+
+    def begun() -> None:
+        signals.listen()  # Prefect has taken SIGTERM for itself
+        seconds = time.monotonic() - began
+        message = f"Prefect took {seconds:.1f} s to start; `--engine local` does without."
+        watch.say("engine", message, seconds=round(seconds, 1))
+
+    watch.on_start = begun
+    away = os.environ.get("PREFECT_API_URL")
+    watch.say(
+        "engine", "Connecting to Prefect at PREFECT_API_URL." if away else "Starting Prefect."
+    )
+    from toolloom import flows
+
+    reopen_log()  # Prefect has put handlers of its own in place
+    return signals.run(work(flows))
+
+
+def end(made: Made, outputs: Path, advice: str = "") -> None:
+    """Print what a run came to. Ends with exit code 1 if nothing was accepted."""
+    from toolloom.pipeline.render import terminal
+    from toolloom.pipeline.store.run import RunFolder
+
+    say(terminal.summary_view(made.summary))
+    tell_templates(RunFolder(Path(made.summary.path)))
+    if made.published is None:
+        where = "" if outputs == HERE else f" --outputs {shown(outputs)}"
+        command = f"toolloom rejected {made.summary.run}{where}"
+        complain(f"Nothing was accepted. `{command}` shows why.{advice}")
+        raise typer.Exit(NOTHING_ACCEPTED)
+    state = "New version" if made.published.fresh else "Published before, unchanged"
+    say("", f"{state}: {made.published.label}. Load it with:", "")
+    say("import datasets", made.published.load_line)
+
+
+def tell_templates(run: RunFolder) -> None:
+    """Print what templates cover and yield, if the run makes any."""
+    if "templates" not in {stage.name for stage in run.plan}:
+        return
+    from toolloom.pipeline.dataset.expansion_coverage import coverage_of, coverage_view
+
+    if coverage := coverage_of(run):
+        say("", coverage_view(coverage))
+
+
+def _compile_prompts() -> int:
+    """Compile every template. Raises TemplateError with file and line."""
+    import jinja2
+
+    from toolloom import prompts
+    from toolloom.schemas import TemplateError
+
+    environment = prompts.environment()
+    names = environment.list_templates(extensions=["j2"])
+    for name in names:
+        try:
+            environment.get_template(name)
+        except jinja2.TemplateSyntaxError as error:
+            raise TemplateError(f"prompts/{name}, line {error.lineno}: {error.message}") from error
+    return len(names)

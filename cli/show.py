@@ -1,0 +1,257 @@
+"""The commands that show what came out: in the terminal, as a page, in a notebook."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from toolloom.cli.console import HERE, Outputs, console_on, known, say, shown
+from toolloom.cli.run import tell_templates
+
+if TYPE_CHECKING:
+    from toolloom.pipeline.store.run import RunFolder
+    from toolloom.pipeline.store.version import Version
+
+
+def show(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|DATASET",
+            help="A run's id or its beginning, `latest`, a dataset `name` or `name/1.2.0`, a path.",
+        ),
+    ] = "latest",
+    n: Annotated[int, typer.Option("-n", min=0, help="Dialogues to print.")] = 1,
+    outputs: Outputs = HERE,
+) -> None:
+    """Print the counts of a run or dataset, and a dialogue of it.
+
+    Examples: `toolloom show`, `toolloom show quickstart/1.0.0 -n 3`
+    """
+    from itertools import islice
+
+    from toolloom.pipeline.dataset.report import count
+    from toolloom.pipeline.dataset.unfolding import accepted
+    from toolloom.pipeline.pages.screens.datasets import version_view
+    from toolloom.pipeline.render import terminal
+    from toolloom.pipeline.store.version import Version
+    from toolloom.schemas import Sample
+
+    found = _find(outputs, what)
+    if isinstance(found, Version):
+        say(f"Dataset {found.label}", "", version_view(found))
+        samples = found.samples()
+    else:
+        say(f"Run {found.id}", "", terminal.counts_view(count(found)))
+        tell_templates(found)
+        samples = map(Sample.model_validate, accepted(found))
+    for sample in islice(samples, n):
+        say(terminal.sample_view(sample), "")
+    if isinstance(found, Version):
+        say("import datasets", found.load_line)
+
+
+def rejected(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run's id or its beginning, `latest`, a path.")
+    ] = "latest",
+    reason: Annotated[
+        str | None, typer.Option(help="Only this reason, such as `ungrounded_argument`.")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="Only this agent's work, such as `simulator`.")
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="Records to print.")] = 5,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Whole responses, not only the model's text in them.")
+    ] = False,
+    outputs: Outputs = HERE,
+) -> None:
+    """Print rejected records: the finding, the dialogue, the model's responses.
+
+    Example: `toolloom rejected latest --reason ungrounded_argument -n 3`
+    """
+    from toolloom.pipeline.render import terminal
+    from toolloom.pipeline.store.run import find_run
+    from toolloom.schemas import AgentName, Reason
+
+    known("--reason", reason, list(Reason))
+    known("--agent", agent, list(get_args(AgentName)))
+    folder, shown, matching = find_run(outputs, run), 0, 0
+    for row in folder.rejected():
+        if reason in (None, row["reason"]) and agent in (None, row["agent"]):
+            matching += 1
+            if shown < n:
+                shown += 1
+                say(terminal.rejected_view(row, verbatim=raw), "")
+    say(f"{shown} of {matching} rejected records of {folder.id} that match.")
+
+
+def _find(outputs: Path, what: str) -> RunFolder | Version:
+    """The dataset of this name, or else the run."""
+    from toolloom.pipeline.store.run import find_run
+    from toolloom.pipeline.store.version import find_version
+    from toolloom.schemas import NothingFound
+
+    try:
+        return find_version(outputs, what)
+    except NothingFound as no_dataset:
+        try:
+            return find_run(outputs, what)
+        except NothingFound as no_run:
+            raise NothingFound(f"{no_run}\n{no_dataset}") from no_run
+
+
+def report(
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATASET", help="NAME, NAME/VERSION, or a version's folder.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", metavar="FILE", help="Where to write it; else NAME-VERSION.html here."
+        ),
+    ] = None,
+    outputs: Outputs = HERE,
+) -> None:
+    """Write a report of a dataset: one HTML file that needs no network, with samples to browse.
+
+    It shows the way from domains to accepted dialogues, reasons, distributions, diversity, cost,
+    and twenty samples of each kind. All of it is counted from the version's files.
+
+    Example: `toolloom report quickstart`
+    """
+    from toolloom.pipeline.pages import page
+    from toolloom.pipeline.pages.reading import read, rows_of
+    from toolloom.pipeline.render.ticking import Ticking
+    from toolloom.pipeline.store.version import find_version
+
+    version = find_version(outputs, dataset)
+    path = page.place_of(version, output)
+    done, total = 0, rows_of(version)
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+
+    def line(seconds: float) -> str:
+        return f"{done:,} of {total:,} rows read, {seconds:.0f} s"
+
+    with Ticking(console_on(sys.stderr), line):
+        size = page.write(path, page.page(version, read(version, tick)))
+    say(f"{path}: the report of {version.label}, {size / 1e6:.1f} MB. Open it in a browser.")
+
+
+FIRST_PORT, PORTS = 8888, 100
+HOST = "127.0.0.1"
+
+
+def notebook(
+    dataset: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATASET", help="A dataset `name` or `name/1.2.0`; else the newest one."
+        ),
+    ] = None,
+    outputs: Outputs = HERE,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the address only.")
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port on this machine, not the first free one."),
+    ] = None,
+) -> None:
+    """Read in JupyterLab why samples were rejected, and mark which were rightly so. Ctrl-C ends it.
+
+    The notebook is copied to `notebooks/` in the outputs; a copy that you changed is kept.
+
+    Example: `toolloom notebook quickstart`
+    """
+    from toolloom.pipeline.pages.rejections.copy import copy_notebook, write_settings
+    from toolloom.pipeline.pages.rejections.inspection import newest_dataset
+    from toolloom.pipeline.store.version import find_version
+
+    _need_jupyter()
+    wanted = dataset or newest_dataset(outputs)
+    version = find_version(outputs, wanted)
+    if wanted.rstrip("/") in (version.name, f"{version.name}/latest"):
+        opens, asked = f"the newest version of {version.name}, now {version.label}", version.name
+    else:
+        opens, asked = version.label, str(version.path.resolve())  # it may lie anywhere
+    path, copied = copy_notebook(outputs)
+    settings = [str(write_settings(outputs).resolve()), os.environ.get("JUPYTER_CONFIG_PATH", "")]
+    chosen, token = _free_port(port), secrets.token_hex(16)
+    say(
+        f"{path}: opens {opens}. {copied.value}",
+        f"http://{HOST}:{chosen}/lab/tree/{path.name}?token={token}",
+    )
+    environment = {
+        **os.environ,
+        "TOOLLOOM_OUTPUTS": shown(outputs.resolve()),
+        "TOOLLOOM_DATASET": asked,
+        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, settings)),
+        "JUPYTER_TOKEN": token,  # not among the arguments, which everyone on the machine sees
+    }
+    sys.stdout.flush()
+    # From here on the process is Jupyter's: so is Ctrl-C, and nothing is left behind.
+    os.execve(sys.executable, _command(path, chosen, no_browser), environment)
+
+
+_CONTENTS = "jupyter_server.services.contents.largefilemanager"
+
+
+def _command(path: Path, port: int, no_browser: bool) -> list[str]:
+    """JupyterLab for this machine alone, that asks nobody and nothing on the network."""
+    settings = {
+        "ServerApp.ip": HOST,
+        "ServerApp.port": port,
+        "ServerApp.port_retries": 0,
+        "ServerApp.root_dir": path.parent.resolve(),
+        "ServerApp.answer_yes": True,
+        "ServerApp.log_level": "WARN",
+        # Of the asynchronous manager a thread may be left, which keeps the process from its end.
+        "ServerApp.contents_manager_class": f"{_CONTENTS}.LargeFileManager",
+        "LabApp.default_url": f"/lab/tree/{path.name}",
+        "LabApp.extension_manager": "readonly",
+        "LabApp.news_url": None,
+        "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
+    }
+    flags = ["--no-browser"] if no_browser else []
+    if os.geteuid() == 0:
+        flags.append("--allow-root")  # as in a container; it listens to this machine only
+    told = [f"--{name}={value}" for name, value in settings.items()]
+    return [sys.executable, "-m", "jupyterlab", *flags, *told]
+
+
+def _need_jupyter() -> None:
+    from toolloom.schemas import ToolloomError
+
+    lacking = [name for name in ("jupyterlab", "ipywidgets") if find_spec(name) is None]
+    if lacking:
+        raise ToolloomError(
+            f"The notebook needs {' and '.join(lacking)}: pip install 'toolloom[notebook]'"
+        )
+
+
+def _free_port(wanted: int | None) -> int:
+    """The port that was asked for, or the first one nobody listens on. Raises ToolloomError."""
+    from toolloom.schemas import ToolloomError
+
+    for port in [wanted] if wanted else range(FIRST_PORT, FIRST_PORT + PORTS):
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+    told = f"Port {wanted} is" if wanted else f"Ports {FIRST_PORT} and the {PORTS - 1} after it are"
+    raise ToolloomError(f"{told} taken. --port names another one.")

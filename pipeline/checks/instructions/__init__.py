@@ -1,1 +1,0 @@
-"""The rewriter's certain parts: seeds, spoken names, checks, training rows."""

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from toolloom.agents.ask import Answer, BadAnswer, Costs, NoUsableAnswer, ask
+from toolloom.llm.fake import Failure, Said
+from toolloom.prompts import Prompt, source_hash
+from toolloom.schemas import EndpointDown, JsonObject, Reason, Usage
+
+PROMPT = Prompt("asking", "hash-of-asking", ({"role": "user", "content": "Name a city."},))
+CITY: JsonObject = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+def keep(value: Any) -> Any:
+    """A read that takes every answer."""
+    return value
+
+
+def said(raw: str) -> Any:
+    """The text in a response's body."""
+    return json.loads(raw)["choices"][0]["message"]["content"]
+
+
+async def test_structured_answers_are_values(working: Any) -> None:
+    """With a schema `read` is given the JSON value, and the usage tells what it took."""
+    async with working([{"city": "Rome"}]) as (job, _):
+        answer = await ask(job.model, PROMPT, keep, seed=1, schema=CITY)
+    assert answer.value == {"city": "Rome"}
+    assert (answer.costs.usage.requests, answer.costs.prompts) == (1, ("hash-of-asking",))
+    assert [said(raw) for raw in answer.costs.raw] == ['{"city":"Rome"}']
+
+
+async def test_plain_answers_are_stripped_text(working: Any) -> None:
+    """Without a schema `read` is given the stripped text."""
+    async with working(["  Rome\n"]) as (job, _):
+        answer = await ask(job.model, PROMPT, keep, seed=1)
+    assert answer.value == "Rome"
+
+
+async def test_candidates_are_tried_until_one_does(working: Any) -> None:
+    """Candidates differ in their seed; the first that is taken ends the asking."""
+    async with working([{"town": "Rome"}, {"city": "Rome"}, {"city": "Oslo"}], candidates=3) as (
+        job,
+        server,
+    ):
+        answer = await ask(job.model, PROMPT, keep, seed=1, schema=CITY)
+    assert (answer.value, answer.costs.usage.requests, server.received) == ({"city": "Rome"}, 2, 2)
+    first, second = server.bodies
+    assert first.pop("seed") != second.pop("seed")
+    assert first == second
+
+
+async def test_the_last_misfit_is_shown_to_the_model(working: Any) -> None:
+    """When no candidate does, the model sees its last answer and what is wrong with it."""
+    async with working([{"town": "Rome"}, {"city": "Rome"}]) as (job, server):
+        answer = await ask(job.model, PROMPT, keep, seed=1, schema=CITY)
+    assert answer.value == {"city": "Rome"}
+    _, before, mend = server.bodies[-1]["messages"]
+    assert before == {"role": "assistant", "content": '{"town":"Rome"}'}
+    assert "'city' is a required property" in mend["content"]
+    assert answer.costs.prompts == ("hash-of-asking", source_hash("mend"))
+
+
+async def test_nothing_usable_keeps_everything_said(working: Any) -> None:
+    """NoUsableAnswer holds the last reason, the usage and every response in order."""
+    async with working(["one", {"two": 2}, {"city": 3}], candidates=2) as (job, _):
+        with pytest.raises(NoUsableAnswer) as unusable:
+            await ask(job.model, PROMPT, keep, seed=1, schema=CITY)
+    assert unusable.value.reason is Reason.UNUSABLE_RESPONSE
+    assert "$.city: 3 is not of type 'string'" in unusable.value.detail
+    assert [said(raw) for raw in unusable.value.costs.raw] == ["one", '{"two":2}', '{"city":3}']
+    assert unusable.value.costs.usage.requests == 3
+
+
+async def test_reads_may_reject(working: Any) -> None:
+    """What `read` finds wrong is the reason, and is what the model is told."""
+
+    def read(text: str) -> str:
+        raise BadAnswer(Reason.VALUE_NOT_MENTIONED, f"{text!r} does not mention Rome")
+
+    async with working(["Oslo", "Paris"]) as (job, server):
+        with pytest.raises(NoUsableAnswer, match="'Paris' does not mention Rome") as unusable:
+            await ask(job.model, PROMPT, read, seed=1)
+    assert unusable.value.reason is Reason.VALUE_NOT_MENTIONED
+    assert "'Oslo' does not mention Rome" in server.bodies[-1]["messages"][-1]["content"]
+
+
+async def test_empty_answers_are_misfits(working: Any) -> None:
+    """An empty answer does not reach `read`, and is not sent back as an empty turn."""
+    async with working(["  ", "Rome"]) as (job, server):
+        answer = await ask(job.model, PROMPT, keep, seed=1)
+    assert answer.value == "Rome"
+    assert server.bodies[-1]["messages"][1]["content"] == "(no answer)"
+
+
+async def test_repairs_are_recorded(working: Any) -> None:
+    """Broken JSON is mended where possible, and the usage says so."""
+    async with working(['{"city": "Rome",']) as (job, _):
+        answer = await ask(job.model, PROMPT, keep, seed=1, schema=CITY)
+    assert (answer.value, answer.costs.repairs) == ({"city": "Rome"}, ("json_repair",))
+
+
+async def test_answers_that_were_cut_off_are_not_repaired(working: Any) -> None:
+    """Half an answer would be half a value: it is a misfit that names the token limit."""
+    async with working([Said('{"city": "Ro'), Said('{"city": "Ro')]) as (job, _):
+        with pytest.raises(NoUsableAnswer, match="cut off after 7 tokens"):
+            await ask(job.model, PROMPT, keep, seed=1, schema=CITY, max_tokens=7)
+
+
+async def test_endpoints_that_ignore_the_format_still_serve(working: Any) -> None:
+    """An endpoint that takes response_format and answers in prose is read all the same."""
+    async with working(['Sure! Here it is:\n```json\n{"city": "Rome"}\n```']) as (job, _):
+        answer = await ask(job.model, PROMPT, keep, seed=1, schema=CITY)
+    assert (answer.value, answer.costs.repairs) == ({"city": "Rome"}, ())
+
+
+async def test_refused_requests_are_unusable(working: Any) -> None:
+    """A refusal rejects the record, with the endpoint's words as the raw response."""
+    async with working([Failure(400, body="too long")]) as (job, _):
+        with pytest.raises(NoUsableAnswer, match="too long") as unusable:
+            await ask(job.model, PROMPT, keep, seed=1)
+    assert (unusable.value.reason, unusable.value.costs.raw) == (
+        Reason.REQUEST_REFUSED,
+        ("too long",),
+    )
+
+
+@pytest.mark.parametrize("schema", [{"type": "city"}, {"pattern": "("}])
+async def test_illegal_schemas_cost_nothing(working: Any, schema: Any) -> None:
+    """A schema that cannot be used is found before anything is sent."""
+    async with working([]) as (job, server):
+        with pytest.raises(NoUsableAnswer) as unusable:
+            await ask(job.model, PROMPT, keep, seed=1, schema=schema)
+        assert (unusable.value.reason, server.received) == (Reason.ILLEGAL_SCHEMA, 0)
+
+
+async def test_remote_references_are_not_fetched(working: Any) -> None:
+    """A reference to another document is reported, not followed."""
+    async with working([{"city": "Rome"}]) as (job, server):
+        schema = {"$ref": f"{server.base_url}/models"}
+        with pytest.raises(NoUsableAnswer) as unusable:
+            await ask(job.model, PROMPT, keep, seed=1, schema=schema)
+        assert (unusable.value.reason, server.received) == (Reason.ILLEGAL_SCHEMA, 1)
+
+
+async def test_a_resumed_run_reports_the_same(working: Any) -> None:
+    """The answer from the cache equals the first one, in usage and raw texts too."""
+    async with working(["nonsense", {"city": "Rome"}]) as (job, server):
+        first = await ask(job.model, PROMPT, keep, seed=1, schema=CITY)
+        again = await ask(job.model, PROMPT, keep, seed=1, schema=CITY)
+    assert (first, server.received) == (again, 2)
+    assert first.costs.usage.cost > 0
+
+
+def test_costs_add_up() -> None:
+    """Sums add numbers, keep each repair and name each template once, in order."""
+    first = Costs(Usage(requests=1, cost=0.5), ("x",), ("json_repair",), ("a", "b"))
+    second = Costs(Usage(requests=2, cost=0.25), ("y",), ("json_repair",), ("b", "c"))
+    total = Usage(requests=3, cost=0.75)
+    assert first + second == Costs(total, ("x", "y"), ("json_repair",) * 2, ("a", "b", "c"))
+
+
+async def good(name: str, wait: float = 0) -> Answer[str]:
+    await asyncio.sleep(wait)
+    return Answer(name, Costs(Usage(requests=1), (name,)))
+
+
+async def bad(name: str, wait: float = 0) -> Answer[str]:
+    await asyncio.sleep(wait)
+    raise NoUsableAnswer(Reason.UNUSABLE_RESPONSE, name, Costs(Usage(requests=1), (name,)))
+
+
+async def down() -> Answer[str]:
+    raise EndpointDown("nobody answers")
+
+
+async def test_values_come_in_the_order_they_were_asked_for() -> None:
+    """The slow first answer stays first, and everything is booked."""
+    costs = Costs()
+    assert await costs.take_all([good("a", 0.02), good("b")]) == ["a", "b"]
+    assert costs.answer(0) == Answer(0, Costs(Usage(requests=2), ("a", "b")))
+
+
+async def test_the_first_asked_is_the_reason_not_the_first_to_fail() -> None:
+    """A slow failure before a quick one is the reason; all responses are kept, in order."""
+    costs = Costs()
+    await costs.take(good("before"))
+    with pytest.raises(NoUsableAnswer, match="slow") as error:
+        await costs.take_all([bad("slow", 0.02), good("fine"), bad("quick")])
+    assert error.value.costs.raw == ("before", "slow", "fine", "quick")
+    assert error.value.costs.usage.requests == 4
+
+
+async def test_enough_answers_are_enough() -> None:
+    """What cannot be had is left out where the rest will do, but not where nothing is left."""
+    costs = Costs()
+    assert await costs.take_all([bad("a"), good("b")], enough=1) == ["b"]
+    with pytest.raises(NoUsableAnswer):
+        await costs.take_all([bad("a"), bad("b")], enough=1)
+
+
+async def test_an_endpoint_that_is_down_stops_the_run() -> None:
+    """It never passes for an unusable answer, whatever failed before it."""
+    with pytest.raises(EndpointDown):
+        await Costs().take_all([bad("a"), down()], enough=1)
+
+
+def test_a_misfit_of_the_whole_keeps_what_was_booked() -> None:
+    """Sentences that do one by one but not together are rejected with their raw responses."""
+    costs = Costs(Usage(requests=2), ("a", "b"))
+    fault = costs.failure(BadAnswer(Reason.UNNATURAL_QUERY, "over and over"))
+    assert (fault.reason, fault.costs.raw) == (Reason.UNNATURAL_QUERY, ("a", "b"))

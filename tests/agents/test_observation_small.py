@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import toys
+
+from toolloom.agents.observation_small import MOST, observe, sketch
+from toolloom.pipeline.checks.schema import violations
+from toolloom.schemas import FunctionCall, JsonObject
+
+TEXT = {"type": "string"}
+
+
+def row(required: list[str] | None = None, **properties: Any) -> JsonObject:
+    return {"type": "object", "properties": properties, "required": required or []}
+
+
+def paths(schema: JsonObject) -> list[Any]:
+    return [path for path, _ in sketch(schema)]
+
+
+def test_scalars_at_any_depth_are_asked_for() -> None:
+    """Objects are entered, a list has one item, alternatives are their first that is not null."""
+    schema = row(
+        a=TEXT,
+        b=row(c={"type": "array", "items": row(d=TEXT)}),
+        e={"anyOf": [{"type": "null"}, TEXT]},
+    )
+    assert paths(schema) == [("a",), ("b", "c", 0, "d"), ("e",)]
+
+
+def test_required_scalars_come_first() -> None:
+    """All that is required is asked for, of the rest only a few."""
+    many = row(["z"], **{f"f{i}": TEXT for i in range(9)}, z=TEXT)
+    assert ("z",) in paths(many)
+    assert len(paths(many)) == MOST
+
+
+SHAPES = st.recursive(
+    st.sampled_from([TEXT, {"type": "integer"}, {"type": "boolean"}, {}]),
+    lambda inner: st.one_of(
+        st.dictionaries(st.sampled_from("abcd"), inner, min_size=1, max_size=3).map(
+            lambda p: row(list(p)[:1], **p)
+        ),
+        inner.map(lambda items: {"type": "array", "items": items}),
+        inner.map(lambda other: {"anyOf": [{"type": "null"}, other]}),
+    ),
+    max_leaves=6,
+)
+
+
+@given(SHAPES)
+def test_no_shape_asks_without_end(schema: JsonObject) -> None:
+    """Whatever the return schema, the number of questions is bounded by what it requires."""
+    assert len(sketch(schema)) <= 40
+
+
+@pytest.mark.parametrize(
+    ("returns", "expected"),
+    [
+        (row(["copies"], copies={"type": "integer"}), {"copies": 7}),
+        ({"type": "array", "items": row(["copies"], copies={"type": "integer"})}, [{"copies": 7}]),
+        (row(["in"], **{"in": row(["n"], n={"type": "integer"})}), {"in": {"n": 7}}),
+    ],
+)
+async def test_an_observation_fits_its_schema(
+    working: Any, returns: JsonObject, expected: Any
+) -> None:
+    """Each scalar is a question; the answers stand in the shape that the API promises."""
+    api = toys.api().model_copy(update={"returns": returns})
+    async with working(lambda body: {"value": 7}, "simulator") as (job, _):
+        made = await observe(api, FunctionCall(name=api.function, arguments={}), job.model, 1)
+    assert made.value == expected
+    assert not violations(returns, made.value)
+
+
+async def test_an_api_that_promises_nothing_still_answers(working: Any) -> None:
+    """Without a return schema the response is what came of the call, in a few words."""
+    api = toys.api()
+    async with working(lambda body: {"value": "Sunny"}, "simulator") as (job, _):
+        made = await observe(api, FunctionCall(name=api.function, arguments={}), job.model, 1)
+    assert made.value == {"result": "Sunny"}

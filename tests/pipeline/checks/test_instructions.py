@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolloom.pipeline.checks import instructions as checks
+from toolloom.pipeline.checks.instructions import invented, strangers
+from toolloom.pipeline.checks.statements import statements
+from toolloom.pipeline.checks.tags import Known
+from toolloom.schemas import Api, Granularity, JsonObject, Reason, Seed, Split, Step
+
+REWRITES = yaml.safe_load((Path(__file__).parent / "rewrites.yaml").read_text())
+
+
+def api(row: list[str], properties: JsonObject | None = None) -> Api:
+    category, tool, name, function = row
+    schema = {"type": "object", "properties": properties or {}}
+    return Api(
+        category=category,
+        tool=tool,
+        name=name,
+        function=function,
+        description="",
+        parameters=schema,
+    )
+
+
+def seed(name: str) -> Seed:
+    told = REWRITES["seeds"][name]
+    steps = told["steps"]
+    return Seed(
+        id=name,
+        split=Split.TRAIN,
+        hybrid=told["hybrid"],
+        steps=tuple(Step(category=c, tool=t, api=a, function=f) for c, t, a, f in steps),
+        values=tuple(told["values"]),
+        pool=tuple(api(row) for row in [*steps, *told["beside"]]),
+    )
+
+
+def reasons(row: dict[str, Any]) -> list[str]:
+    """Of a rewrite as the file has it."""
+    known = seed(row["seed"])
+    others = {Granularity.HYBRID: known.hybrid}
+    if "statement" in row:
+        others[Granularity.STATEMENT] = row["statement"]
+    found = checks.inspect_level(known, Granularity(row["level"]), row["text"], others)
+    return [f.reason.value for f in found]
+
+
+def shown(row: dict[str, Any]) -> str:
+    return f"{row['seed']}-{row['level']}-{row.get('reason', 'good')}"
+
+
+def test_there_are_twenty_of_each() -> None:
+    """The file that the checks are judged by is not thinned out."""
+    assert len(REWRITES["good"]) == len(REWRITES["bad"]) == 20
+
+
+@pytest.mark.parametrize("row", REWRITES["good"], ids=shown)
+def test_good_rewrites_are_accepted(row: dict[str, Any]) -> None:
+    """A rewrite that a careful person finds right has no fault."""
+    assert reasons(row) == []
+
+
+@pytest.mark.parametrize("row", REWRITES["bad"], ids=shown)
+def test_bad_rewrites_are_rejected_for_their_reason(row: dict[str, Any]) -> None:
+    """A fault is found and named by its own reason, and by no other that is not there."""
+    assert set(reasons(row)) == {row["reason"], *([row["also"]] if "also" in row else [])}
+
+
+@pytest.mark.parametrize("row", [r for r in REWRITES["good"] if "statement" in r], ids=shown)
+def test_statements_of_good_rewrites_are_statements(row: dict[str, Any]) -> None:
+    """What a coarser level goes on from holds the checks of its own level."""
+    assert reasons({**row, "level": "statement", "text": row["statement"]}) == []
+
+
+def test_the_full_request_stays_as_it_is() -> None:
+    """The hybrid level is what the user said, whatever it says."""
+    known = seed("refund")
+    assert checks.inspect_level(known, Granularity.HYBRID, known.hybrid, {}) == ()
+    (found,) = checks.inspect_level(known, Granularity.HYBRID, "Something else.", {})
+    assert found.reason is Reason.STATEMENT_NOT_CONTAINED
+
+
+def test_names_in_the_statement_name_no_tag() -> None:
+    """The request itself must name the tags: the user's own words about the weather do not."""
+    row = next(r for r in REWRITES["good"] if r["seed"] == "weather" and r["level"] == "category")
+    statement = row["statement"]
+    assert reasons({**row, "text": f"{statement} Help me with that, please."}) == ["tag_not_named"]
+
+
+def test_a_finer_name_made_of_a_coarser_one_tells_nothing() -> None:
+    """The tool Weather of the category Weather is no leak, nor is Get Weather."""
+    steps = (Step(category="Weather", tool="Weather", api="get_weather", function="get_weather"),)
+    known = Seed(id="x", split=Split.TRAIN, hybrid="I'm off to Bern. Rain?", steps=steps)
+    others = {Granularity.STATEMENT: "I'm off to Bern."}
+    text = "I'm off to Bern. Please get Weather from the Weather tools."
+    assert checks.inspect_level(known, Granularity.CATEGORY, text, others) == ()
+
+
+def test_values_that_the_statement_says_may_stay() -> None:
+    """A place is part of the situation; said again in the request it gives nothing away."""
+    row = {"seed": "lisbon", "level": "category", "statement": "I'm flying to Lisbon."}
+    text = "I'm flying to Lisbon. Ask Travel and Weather tools about Lisbon."
+    assert reasons({**row, "text": text}) == []
+    assert reasons({**row, "text": text.replace("about Lisbon", "about Rossio")}) == [
+        "finer_level_named"
+    ]
+
+
+def test_choices_of_a_schema_are_no_situation() -> None:
+    """A word that the schema lists is a setting, not a place or a person."""
+    text = "I travel in comfort class with my dog."
+    step = Step(category="Travel", tool="Rail", api="book", function="book")
+    made = Seed(
+        id="x", split=Split.TRAIN, hybrid=f"{text} Book it.", steps=(step,), values=("comfort",)
+    )
+    free, listed = (
+        api(["Travel", "Rail", "book", "book"], {"class": {"type": "string", **enum}})
+        for enum in ({}, {"enum": ["comfort", "economy"]})
+    )
+    for offered, expected in ((free, []), (listed, [Reason.SAYS_TOO_MUCH])):
+        known = made.model_copy(update={"pool": (offered,)})
+        found = checks.inspect_level(known, Granularity.STATEMENT, text, {})
+        assert [f.reason for f in found] == expected
+
+
+def test_all_levels_of_a_seed_are_held_against_each_other() -> None:
+    """Of a published sample each level is checked with the others beside it."""
+    known = seed("weather")
+    rows = {r["level"]: r for r in REWRITES["good"] if r["seed"] == "weather"}
+    statement = rows["category"]["statement"]
+    texts = {
+        Granularity.HYBRID: known.hybrid,
+        Granularity.STATEMENT: statement,
+        Granularity.CATEGORY: rows["category"]["text"],
+        Granularity.TOOL: rows["category"]["text"],
+        Granularity.API: rows["api"]["text"],
+    }
+    found = checks.inspect_levels(known, texts)
+    assert {level: {f.reason for f in faults} for level, faults in found.items()} == {
+        Granularity.CATEGORY: {Reason.LEVELS_ALIKE},
+        Granularity.TOOL: {Reason.LEVELS_ALIKE},
+    }
+    del texts[Granularity.STATEMENT]
+    found = checks.inspect_levels(known, texts)
+    assert Reason.NO_STATEMENT in {f.reason for f in found[Granularity.API]}
+
+
+@given(st.text(max_size=300), st.sampled_from(Granularity), st.text(max_size=100))
+def test_no_text_makes_a_check_raise(text: str, level: Granularity, statement: str) -> None:
+    """What a model writes is judged, whatever it is."""
+    others = {Granularity.STATEMENT: statement}
+    assert isinstance(checks.inspect_level(seed("payday"), level, text, others), tuple)
+
+
+@given(
+    st.lists(st.text(min_size=1, max_size=40), min_size=4, max_size=4),
+    st.text(max_size=200),
+    st.lists(st.text(max_size=30), max_size=5),
+)
+def test_no_seed_makes_a_check_raise(names: list[str], text: str, values: list[str]) -> None:
+    """Neither do the tags and values of a sample."""
+    category, tool, name, function = names
+    step = Step(category=category, tool=tool, api=name, function=function)
+    known = Seed(id="x", split=Split.TRAIN, hybrid=text, steps=(step,), values=tuple(values))
+    for level in Granularity:
+        checks.inspect_level(known, level, f"{text} {tool}", {Granularity.STATEMENT: text[:50]})
+
+
+@pytest.mark.parametrize("unit", ["a", "Get ", "get_order_status ", "«", "1.", "A-", "I am ", "'"])
+def test_long_texts_are_checked_in_linear_time(unit: str) -> None:
+    """Twenty times the text takes no more than some eighty times as long."""
+    known = seed("refund")
+
+    def seconds(size: int) -> float:
+        text = (unit * size)[:size]
+        begin = time.perf_counter()
+        long = known.model_copy(update={"hybrid": text})
+        statements(long)
+        for level in Granularity:
+            checks.inspect_level(long, level, text, {Granularity.STATEMENT: text[:1_000]})
+        return time.perf_counter() - begin
+
+    seconds(50)
+    assert min(seconds(40_000) for _ in range(3)) < max(80 * seconds(2_000), 1.0)
+
+
+def test_a_name_within_another_name_is_not_named() -> None:
+    """Who asks for Get Finance Company Profile has not asked for Get Finance."""
+    steps = tuple(
+        Step(category="Finance", tool="desk", api=name, function=name)
+        for name in ("get_finance", "get_finance_company_profile")
+    )
+    known = Seed(id="x", split=Split.TRAIN, hybrid="I run a firm. Tell me all.", steps=steps)
+    others = {Granularity.STATEMENT: "I run a firm."}
+    text = "I run a firm. Look it up with Get Finance Company Profile."
+    (found,) = checks.inspect_level(known, Granularity.API, text, others)
+    assert found.reason is Reason.TAG_NOT_NAMED and "«Get Finance»" in found.detail
+    assert not checks.inspect_level(known, Granularity.API, f"{text} And Get Finance.", others)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("I am fit enough.", Reason.STATEMENT_NOT_CONTAINED),  # of «I doubt that I am fit enough»
+        ("I would like my coach.", Reason.UNNATURAL_QUERY),
+        ("I doubt that I am fit enough.", None),
+        ("My left knee hurts.", None),
+    ],
+)
+def test_a_statement_is_no_middle_and_no_half_of_a_sentence(
+    text: str, reason: Reason | None
+) -> None:
+    """Words of the request in a row may mean something else than the request."""
+    step = Step(category="Health", tool="Fit", api="plan", function="plan")
+    hybrid = "I doubt that I am fit enough. Also, my left knee hurts. I would like my coach to be told at 7."
+    known = Seed(id="x", split=Split.TRAIN, hybrid=hybrid, steps=(step,), values=("7",))
+    found = checks.inspect_level(known, Granularity.STATEMENT, text, {})
+    assert [f.reason for f in found] == ([reason] if reason else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "request_", "expected"),
+    [
+        (
+            "lisbon",
+            "category",
+            "Let the Travel hotelfinder and a Weather tool help.",
+            "finer_level_named",
+        ),
+        (
+            "lisbon",
+            "tool",
+            "Use Hotel Finder and Skycast for a sixteen day forecast.",
+            "finer_level_named",
+        ),
+        ("payday", "tool", "Ask Currency Tools and Textwire to watch 0041 79.", "invented_value"),
+        (
+            "payday",
+            "tool",
+            "Ask Currency Tools and Textwire what 4200 dollars are.",
+            "finer_level_named",
+        ),
+    ],
+)
+def test_names_and_values_in_other_forms(
+    name: str, level: str, request_: str, expected: str
+) -> None:
+    """Names in one word or with a number in words, and numbers without their separators."""
+    statement = {
+        "lisbon": "I'm flying to Lisbon with my two kids.",
+        "payday": "I work from Zurich.",
+    }
+    text = f"{statement[name]} {request_}"
+    row = {"seed": name, "level": level, "statement": statement[name], "text": text}
+    assert set(reasons(row)) == {expected}
+
+
+STEP = Step(category="Books", tool="city_library", api="search-shelf", function="search_shelf")
+SEED = Seed(
+    id="x",
+    split=Split.TRAIN,
+    hybrid="Our club in Altona meets on 12 May. Get «The Lake» from iTunes by 10:30.",
+    steps=(STEP,),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Find something for 12 May by 10:30 in Altona.", []),
+        ("Find something for 13 May.", ["13"]),
+        ("Find \"the lake\" or 'The Sea'.", ["The Sea", "Sea"]),
+        ("Tell Jensen. Then ask OpenAI.", ["Jensen", "OpenAI"]),
+        ("Use Books tools, or ask the Library API via iTunes.", ["Library"]),
+        ("I'm in a hurry, OK? Get a PDF.", []),
+    ],
+)
+def test_what_the_request_does_not_say_is_invented(text: str, expected: list[str]) -> None:
+    """Figures, quoted words and names must come from the user or from the level's tags."""
+    assert invented(SEED, Granularity.CATEGORY, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Use search_shelf, please.", []),
+        ("Use lend_copy, please.", ["lend_copy"]),
+        ("Use lendCopy or /v2/lend/copy.", ["lendCopy", "/v2/lend/copy"]),
+        ("Use the Bookworm tool and the Books tool.", ["Bookworm"]),
+        ("Use iTunes and eBay.", []),
+    ],
+)
+def test_strangers_are_what_is_written_or_called_as_apis_are(
+    text: str, expected: list[str]
+) -> None:
+    """They are around no pool, so they are known by their looks."""
+    assert strangers(SEED, Granularity.CATEGORY, text, Known.of(SEED)) == expected

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolloom.pipeline.checks.instructions import inspect_level
+from toolloom.pipeline.checks.statements import (
+    MOST,
+    ends_open,
+    orders,
+    situates,
+    stands,
+    statements,
+)
+from toolloom.schemas import Granularity, Seed, Split, Step
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I own a dog, list the vets",
+        "I own a dog; list the vets",
+        "My dog is ill - find a vet",
+        "I own a dog and list the vets near me",
+        "The bill is mine, so please pay it",
+        "Since I am ill, order medicine",
+        "When I arrive, turn on the heating",
+        "For my trip find a room",
+        "On Monday book a table for my wife",
+    ],
+)
+def test_orders_are_found_wherever_they_stand(sentence: str) -> None:
+    """An order after a comma, an «and», or what leads to it is one."""
+    assert orders(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I own a dog, a cat and a book",
+        "I want to eat out and book a tour",
+        "As a baker, I get up at 3",
+        "In my shop, orders and plans are kept on paper",
+        "After my last order the shop went bankrupt",
+        "My wife and I run a shop, and we sell tea",
+        "Since my return, order and peace are back",
+    ],
+)
+def test_what_a_person_does_is_no_order(sentence: str) -> None:
+    """The same words with a subject, after «to», or as things order nothing."""
+    assert not orders(sentence)
+
+
+@pytest.mark.parametrize(
+    ("part", "rest"),
+    [
+        ("I would like you", " to look up 12"),
+        ("I need to know how", " to get financial data"),
+        ("My boss wants my team", " to look it up"),
+        ("I'd love for my sister", " to come"),
+        ("I expect the price", " to be 12"),
+        ("I have been told", " that it is late"),
+        ("We are a team", " of 12"),
+        ("It is important to me", " that it works"),
+        ("Since I am ill", ", order medicine"),
+        ("I have a friend who lives", " in 12 Main Street"),
+        ("I need to", " go"),
+        ("We want the", " 12 rooms"),
+        ("I was wondering if", " it rains"),
+    ],
+)
+def test_half_a_sentence_does_not_stand(part: str, rest: str) -> None:
+    """A beginning that needs what follows it is no sentence."""
+    assert not stands(part, rest)
+
+
+@pytest.mark.parametrize(
+    ("part", "rest"),
+    [
+        ("My blender broke after a week", " and the shop wants it"),
+        ("I'm flying to Lisbon", " on 2025-06-03"),
+        ("As a baker, I get up early", " at 3"),
+        ("I have set the limit", " to 12"),
+        ("After two years in Bonn, we moved", " to 12 Main Street"),
+        ("It's my birthday", " and I want cake"),
+    ],
+)
+def test_a_beginning_that_is_a_sentence_stands(part: str, rest: str) -> None:
+    """What follows may go on where the first part says something whole."""
+    assert stands(part, rest)
+
+
+@pytest.mark.parametrize(
+    "sentence", ["I need to.", "We want the", "I was wondering if.", "I like you!"]
+)
+def test_sentences_that_end_open_are_found(sentence: str) -> None:
+    """Whatever marks follow the last word."""
+    assert ends_open(sentence)
+
+
+@given(st.text(max_size=300), st.text(max_size=50))
+def test_any_text_is_judged(part: str, rest: str) -> None:
+    """No text makes a judgement raise."""
+    assert isinstance(orders(part), bool) and isinstance(stands(part, rest), bool)
+
+
+STEP = Step(category="Travel", tool="Room Desk", api="Find Rooms", function="find_rooms")
+
+
+def seed(hybrid: str, *values: str) -> Seed:
+    return Seed(id="x", split=Split.TRAIN, hybrid=hybrid, steps=(STEP,), values=values)
+
+
+@pytest.mark.parametrize(
+    ("hybrid", "values", "expected"),
+    [
+        (
+            "We're off to Lyon on 2025-06-03 and need beds for 2 nights. Find some!",
+            ("2025-06-03", "2", "Lyon"),
+            "We're off to Lyon.",
+        ),
+        ("Find me a soup. I have leeks and cream at home.", (), "I have leeks and cream at home."),
+        ("Hello, my back hurts since Monday. Any clinic?", (), "My back hurts since Monday."),
+        ("As a baker, I get up at 3. Wake me.", (), "As a baker, I get up at 3."),
+        ("Ann and I moved in together. Convert 12 EUR.", ("12",), "Ann and I moved in together."),
+        ("My flight is late, so please call the hotel.", (), "My flight is late."),
+        ("I need the rate from EUR to GBP.", ("EUR", "GBP"), "I need the rate."),
+        (
+            "I need to know your opening times. The day is 7.",
+            ("7",),
+            "I need to know your opening times.",
+        ),
+    ],
+)
+def test_the_situation_is_cut_out(hybrid: str, values: tuple[str, ...], expected: str) -> None:
+    """A statement is a sentence about the user, or its beginning before anything that is asked
+    for or belongs to a call."""
+    assert statements(seed(hybrid, *values))[0] == expected
+
+
+@pytest.mark.parametrize(
+    "hybrid",
+    [
+        "Can you find a clinic near me? The place is Bonn.",
+        "Please give us the scores of my team.",
+        "To plan my trip, find flights.",
+        "I want you to book the table.",
+        "Ich plane eine Reise.",
+        "",
+        "I need 450.",
+    ],
+)
+def test_requests_without_a_situation_have_no_statement(hybrid: str) -> None:
+    """What only asks, or is in another language, is not trimmed to nonsense."""
+    assert statements(seed(hybrid, "450", "Bonn")) == ()
+
+
+def test_what_serves_the_user_is_no_situation() -> None:
+    """A sentence ends before it names an API or a tool; of some nothing is left."""
+    assert statements(seed("I keep a list of beds in Room Desk. Sort it.")) == (
+        "I keep a list of beds.",
+    )
+    assert statements(seed("I want to use Find Rooms today. Open it.")) == ()
+
+
+def test_facts_come_before_wishes_and_together_first() -> None:
+    """What the user does tells more of him than what he wants."""
+    text = "I want to be quick. We run a shop in Graz. Is it open? Our stock is low. Tell me more."
+    assert statements(seed(text)) == (
+        "We run a shop in Graz. Our stock is low.",
+        "We run a shop in Graz.",
+        "Our stock is low.",
+        "I want to be quick.",
+    )
+
+
+def test_what_points_back_comes_last() -> None:
+    """«I need their address» alone would leave a reader wondering whose."""
+    text = "Look up the firm. I care for their address a lot. I am new in this town."
+    assert statements(seed(text))[0] == "I am new in this town."
+
+
+def test_the_whole_request_is_no_statement() -> None:
+    """A request that is one statement has no coarser level."""
+    assert statements(seed("I live in a small house.")) == ()
+
+
+@given(st.text(max_size=400), st.lists(st.text(max_size=20), max_size=3))
+def test_statements_have_no_faults(text: str, values: list[str]) -> None:
+    """What is offered passes the checks that it is judged by, whatever the request."""
+    known = seed(f"I am at home now. {text}", *values)
+    found = statements(known)
+    assert len(found) <= MOST
+    for each in found:
+        assert inspect_level(known, Granularity.STATEMENT, each, {}) == ()
+
+
+@pytest.mark.parametrize("text", ["I am?", "Please, I am at home now", "Tell me where I am now"])
+def test_requests_are_no_situations(text: str) -> None:
+    """A question mark, a please or an order is enough."""
+    assert not situates(text)
+
+
+@pytest.mark.parametrize(
+    ("hybrid", "values"),
+    [
+        ("I would like you to estimate the fare to Bonn for 3 people.", ("3", "Bonn")),
+        ("My boss wants you to check the code AB12.", ("AB12",)),
+        ("We are a team of 12. Go on.", ("12",)),
+        ("I want my account a12 deleted. Go on.", ("a12",)),
+        ("Since I am ill, order medicine for me. Go on.", ()),
+        ("I was wondering if the 7 rooms are free. Tell me.", ("7",)),
+    ],
+)
+def test_half_sentences_and_orders_are_no_statements(hybrid: str, values: tuple[str, ...]) -> None:
+    """What is cut off must stand as a sentence, and order nothing."""
+    assert statements(seed(hybrid, *values)) == ()
+
+
+def test_an_order_after_a_situation_is_cut_off() -> None:
+    """The situation before it stays."""
+    assert statements(seed("I own a dog, list the vets. Go on.")) == ("I own a dog.",)

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolloom.pipeline.checks.tags import (
+    LONGEST_NAME,
+    Known,
+    choices,
+    is_named,
+    marked,
+    natural,
+    places,
+    said,
+    says,
+    spoken,
+    texts_of,
+    within,
+)
+from toolloom.schemas import Api, Granularity, Seed, Split, Step
+
+API, TOOL, CATEGORY = Granularity.API, Granularity.TOOL, Granularity.CATEGORY
+
+
+@pytest.mark.parametrize(
+    ("tag", "kind", "expected"),
+    [
+        ("hotel_details_v2", API, "Hotel Details"),
+        ("v1_lookup", API, "Lookup"),
+        ("getHotels", API, "Get Hotels"),
+        ("find-user-by-id", API, "Find User by ID"),
+        ("weather.forecast", API, "Weather Forecast"),
+        ("HTMLReport", API, "HTML Report"),
+        ("order_83f2a9c1", API, "Order"),
+        ("GET /pets/{id}", API, "Get Pets by ID"),
+        ("/v4/leagues/:season/tables", API, "Leagues Tables"),
+        ("recipes/auto-complete", API, "Recipes Auto Complete"),
+        ("tags/read (Deprecated)", API, "Tags Read"),
+        ("16DayForecast", API, "16 Day Forecast"),
+        ("1 Hour / Minutely Forecast", API, "1 Hour Minutely Forecast"),
+        ("Rate of a pair.", API, "Rate of a Pair"),
+        ("mp3_search", API, "Mp3 Search"),
+        ("free_nba", TOOL, "Free NBA"),
+        ("SoundPond", TOOL, "SoundPond"),
+        ("soundPond", TOOL, "Sound Pond"),
+        ("Short Interest (IEX)", TOOL, "Short Interest (IEX)"),
+        ("Jokes by API-Ninjas", TOOL, "Jokes by API-Ninjas"),
+        ("health_and_fitness", CATEGORY, "Health and Fitness"),
+        ("eCommerce", CATEGORY, "eCommerce"),
+        ("天气", CATEGORY, "天气"),
+        ("v2", API, "V2"),
+    ],
+)
+def test_names_are_said_as_people_do(tag: str, kind: Granularity, expected: str) -> None:
+    """No underscores, versions, ids or remarks; acronyms, brands and numbers that tell stay."""
+    assert spoken(tag, kind) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please use hotel_details_v2 for that.",
+        "Look at the hotel details.",
+        "HOTEL-DETAIL will do.",
+        "Ask HotelDetails!",
+        "What do «Hotel Details» say?",
+    ],
+)
+def test_all_ways_to_write_a_name_say_it(text: str) -> None:
+    """Case, plural, hyphens and joined words do not matter, nor does the exact tag."""
+    assert said(text, "hotel_details_v2")
+
+
+@pytest.mark.parametrize("text", ["The details of my hotel", "hotel, or details", "", "hotelier"])
+def test_other_words_do_not_say_it(text: str) -> None:
+    """The words of a name stand together and in order."""
+    assert not said(text.replace(", or", " or"), "hotel_details_v2")
+
+
+@given(st.text(max_size=200), st.sampled_from(Granularity))
+def test_every_tag_has_a_name_that_says_it(tag: str, kind: Granularity) -> None:
+    """A name is never empty, never long, and a text that holds it says the tag."""
+    name = spoken(tag, kind)
+    assert len(name) <= LONGEST_NAME and bool(name) == bool(tag)
+    assert name == spoken(tag, kind)
+    if any(True for _ in places(name, name)):
+        assert said(f"Use {name}.", tag, kind)
+
+
+@pytest.mark.parametrize(
+    "tag", ["Room\n\nSystem: hi", "a\x00b", "\u202eabc\u202c", "{{x}}", "A\u2028B"]
+)
+def test_no_markup_reaches_what_is_spoken(tag: str) -> None:
+    """A tag of control characters, lines and braces is said without them."""
+    said = spoken(tag)
+    assert said.isprintable() and not set("{}") & set(said)
+
+
+API, TOOL, CATEGORY = Granularity.API, Granularity.TOOL, Granularity.CATEGORY
+STEPS = (
+    Step(category="Weather", tool="sky_watch", api="search", function="search_for_sky_watch"),
+    Step(category="Data", tool="sky_watch", api="hourly_outlook", function="hourly_outlook"),
+)
+OTHER = Api(
+    category="Food",
+    tool="Soup Stars",
+    name="hourly_outlook_by_city",
+    function="hourly_outlook_by_city",
+    description="",
+    parameters={},
+)
+KNOWN = Known.of(Seed(id="x", split=Split.TRAIN, hybrid="I'm out.", steps=STEPS, pool=(OTHER,)))
+
+
+def named(text: str) -> list[tuple[str, bool]]:
+    return [(m.tag, m.on_path) for m in KNOWN.mentions(text) if is_named(text, m)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Does sky watch see rain?", [("sky_watch", True)]),
+        ("I search for my hat.", []),
+        ("Please run Search for me.", [("search", True)]),
+        ("Ask the search tool.", [("search", True)]),
+        ("Look at 'search' first.", [("search", True)]),
+        ("The weather is bad.", []),
+        ("Weather is bad.", []),
+        ("Ask about Weather.", [("Weather", True)]),
+        ("Call search_for_sky_watch.", [("search", True)]),
+        ("I like soup stars.", [("Soup Stars", False)]),
+        ("I like soup. Stars too.", []),
+    ],
+)
+def test_a_name_is_told_from_plain_words(text: str, expected: list[tuple[str, bool]]) -> None:
+    """Several words of weight are a name; a single one needs a capital, a quote or its kind."""
+    assert named(text) == expected
+
+
+def test_the_longest_name_counts() -> None:
+    """A name that is part of another that is said is not said itself."""
+    assert named("Run the hourly outlook.") == [("hourly_outlook", True)]
+    assert named("Run the hourly outlook by city.") == [("hourly_outlook_by_city", False)]
+    assert KNOWN.named("Run the hourly outlook by city.", API) == {"hourly_outlook_by_city"}
+
+
+def test_common_words_name_a_tag_only_if_written_so() -> None:
+    """«data» is said all the time; the category Data is another thing."""
+    assert KNOWN.named("Get me data on rain.", CATEGORY) == frozenset()
+    assert KNOWN.named("Get me something from Data.", CATEGORY) == {"Data"}
+    assert KNOWN.named("Ask the data category about weather.", CATEGORY) == {"Data", "Weather"}
+
+
+def test_a_name_within_a_coarser_tag_is_known_already() -> None:
+    """Verbs such as get tell nothing of their own."""
+    assert within("get_sky_watch", API, ["Sky Watch"]) and within("weather", TOOL, ["Weather"])
+    assert not within("hourly_outlook", API, ["Sky Watch"])
+
+
+@pytest.mark.parametrize(
+    ("said", "before", "after", "expected"),
+    [
+        ("tasty", "Use ", " for soup", True),
+        ("tasty", "It is ", " soup", False),
+        ("Tasty", "It is ", " soup", True),
+        ("Tasty", "Well. ", " soup", False),
+        ("tips/list", "It is ", "", True),
+        ("a", "", "", False),
+    ],
+)
+def test_marks_of_names(said: str, before: str, after: str, expected: bool) -> None:
+    """A capital where none is due, an identifier's letters, or words that announce a name."""
+    assert marked(said, before, after) is expected
+
+
+@pytest.mark.parametrize(
+    "value", ["Hamburg", "New York", "O'Neill", "type 2 diabetes", "St. Moritz", "chicken curry"]
+)
+def test_words_may_be_a_situation(value: str) -> None:
+    """Places, people and things are what users talk about."""
+    assert natural(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    """
+    385 2025-03-14 tomorrow 14:30 AX-20993 us-gaap EUR en a@b.example AccountsPayable 221b
+    COMPLETED https://x.example/y
+    """.split(),  # noqa: SIM905 - a table of values
+)
+def test_codes_numbers_and_dates_may_not(value: str) -> None:
+    """Only a call needs them letter by letter."""
+    assert not natural(value)
+
+
+def test_addresses_and_numbers_with_spaces_may_not_either() -> None:
+    """What begins with a figure is no name of anything."""
+    assert not natural("12 Main Street") and not natural("+41 79 555 01 23")
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("It costs 1,500 dollars.", "1500", True),
+        ("We are two.", "2", True),
+        ("One of my friends is ill.", "1", False),
+        ("I leave on May 3.", "2025-05-03", True),
+        ("I leave soon.", "2025-05-03", False),
+        ("I get up at seven o'clock.", "07:00", True),
+        ("I live at 12 Main Street.", "12 Main Street, Springfield", True),
+        ("We sail to the hague.", "The Hague", True),
+        ("Come to us.", "us", False),
+        ("Ask in en.", "en", True),
+        ("My order is AX-20993.", "ax-20993", True),
+        ("My order is AX-2099.", "AX-20993", False),
+        ("Nothing.", "", False),
+    ],
+)
+def test_a_value_is_said_in_its_forms(text: str, value: str, expected: bool) -> None:
+    """Numbers in words, dates by any day: no present is known by which to tell which."""
+    assert says(text, value) is expected
+
+
+def test_leaves_of_arguments_become_text() -> None:
+    """Flags and nulls are nothing that a text would say."""
+    found = texts_of({"a": [1, 2.5, True], "b": {"c": "x", "d": None, "e": " "}})
+    assert list(found) == ["1", "2.5", "x"]
+
+
+def test_choices_are_those_of_arguments_and_of_their_items() -> None:
+    """Only text is a choice that could be mistaken for a word."""
+    properties = {
+        "a": {"enum": ["Low", 3]},
+        "b": {"type": "array", "items": {"enum": ["High"]}},
+        "c": True,
+    }
+    api = Api(
+        category="a",
+        tool="b",
+        name="c",
+        function="d",
+        description="",
+        parameters={"properties": properties},
+    )
+    assert choices((api,)) == {"low", "high"}
+
+
+@given(st.text(max_size=200), st.text(max_size=60))
+def test_no_value_raises(text: str, value: str) -> None:
+    """Values are a model's, or a stranger's."""
+    says(text, value)
+    natural(value)
