@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import spoilt_answers
-import spoilt_calls
 import typer
+from support.mutations import answers, calls
 from typer.testing import CliRunner
 
 from toolloom import load_recipe
@@ -430,7 +429,7 @@ def findings() -> Pins:
     lines = (GOLDEN / "good.jsonl").read_text().splitlines()
     good = [Dialogue.model_validate_json(line) for line in lines]
     found = {"findings/good": [(one.query.id, inspect(one)) for one in good]}
-    for mutate, _ in (*spoilt_calls.PLANTED, *spoilt_answers.PLANTED):
+    for mutate, _ in (*calls.PLANTED, *answers.PLANTED):
         judged = [(one.query.id, inspect(bad)) for one in good for bad in mutate(one)]
         found[f"findings/{mutate.__name__}"] = judged
     return {

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import processes
 import pyarrow.parquet
 import pytest
-from processes import Endpoint, committed
+from support import processes
+from support.processes import Endpoint, committed
 from typer.testing import CliRunner
 
 from toolloom.cli import app
