@@ -20,7 +20,8 @@ from toolloom.schemas import (
     SplitPlan,
     ToolloomError,
 )
-from toolloom.schemas.splits import signature, split_of_need, stray, zone
+from toolloom.schemas.splits import signature as signature_of
+from toolloom.schemas.splits import split_of_need, stray, zone
 
 TEXT: JsonObject = {"type": "string"}
 SEATS: JsonObject = {"type": "integer", "minimum": 2, "maximum": 900}
@@ -116,7 +117,7 @@ def test_a_larger_run_keeps_every_row_in_its_split() -> None:
 
 
 def signature(need: Need) -> str:
-    return signature(i.model_dump(mode="json") for i in need.intent)
+    return signature_of(i.model_dump(mode="json") for i in need.intent)
 
 
 def test_one_split_alone_is_drawn_as_with_all_others() -> None:
