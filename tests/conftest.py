@@ -1,11 +1,16 @@
-"""What all tests share: no network but loopback, no home but a temporary one."""
+"""What all tests share: no network but loopback, no home but a temporary one.
+
+`pytest -m "not slow"` is quick; `pytest -m slow` is the rest, and every property test once more with
+eight times the examples. `pytest --record-seconds` writes down how long each file takes.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +21,9 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from support.postgres_server import Server
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `support`
+TESTS = Path(__file__).parent
+SECONDS = TESTS / "seconds.txt"  # of the longest files, as they were recorded
+sys.path.insert(0, str(TESTS))  # for `support`
 
 # Set before `datasets` is first imported, which reads them once.
 _HOME = tempfile.TemporaryDirectory(prefix="toolloom-hf-")  # removed when the tests end
@@ -26,12 +33,78 @@ os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"
 
 
 # How long an example takes depends on the machine; what never ends meets pytest's time limit.
-settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("tests")
+for _profile, _examples in (("quick", 25), ("slow", 200)):
+    settings.register_profile(
+        _profile,
+        max_examples=_examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-seconds", action="store_true", help=f"write {SECONDS.name}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("slow" if config.option.markexpr == "slow" else "quick")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long files first, so that workers end together; a file stays whole, for its fixtures."""
+    if config.option.markexpr == "slow":
+        for item in items:
+            if hasattr(getattr(item, "obj", None), "hypothesis"):
+                item.add_marker(pytest.mark.slow)
+    pairs = (line.split() for line in SECONDS.read_text().splitlines())
+    known = {name: float(seconds) for seconds, name in pairs}
+    ranks = {item.path: known.get(_name(item.path), 0.0) for item in items}
+    order = sorted(ranks, key=lambda path: -ranks[path])
+    # Workers begin with equal parts of the list: each part has its share of the long ones.
+    dealt = {path: (number % 2, number) for number, path in enumerate(order)}
+    items.sort(key=lambda item: dealt[item.path])
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(TESTS).as_posix()
+
+
+_taken: Counter[str] = Counter()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _taken[report.nodeid.split("::")[0].removeprefix("tests/")] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.option.record_seconds and not hasattr(session.config, "workerinput"):
+        lines = [f"{s:.0f} {name}\n" for name, s in _taken.most_common() if s >= 2]
+        SECONDS.write_text("".join(lines))
 
 
 def pytest_runtest_setup() -> None:
     pytest_socket.socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
+
+
+@pytest.fixture(scope="session")
+def built_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Builds a folder when the first worker asks for it; what is in it is only read, or copied."""
+    from filelock import FileLock
+
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+    def build(name: str, make: Callable[[Path], object]) -> Path:
+        made = shared / f"built-{name}"
+        with FileLock(f"{made}.lock"):
+            if not made.exists():
+                part = made.with_suffix(".part")
+                make(part)
+                part.rename(made)
+        return made
+
+    return build
 
 
 @pytest.fixture(scope="session")

@@ -136,6 +136,7 @@ def workers(driver: int, title: str) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "title"), [("dask", "spawn_main"), ("ray", "ray::shard")])
 def test_a_killed_worker_costs_no_record_and_no_repeated_request(
     place: Place, engine: str, title: str
@@ -156,6 +157,7 @@ def test_a_killed_worker_costs_no_record_and_no_repeated_request(
     assert "Connecting to Prefect at PREFECT_API_URL." in place.told(engine)
 
 
+@pytest.mark.slow
 def test_a_killed_driver_goes_on(place: Place) -> None:
     """With another engine as well: what its workers answered is in the cache, and they end."""
     run = place.start("dask", "killed")
@@ -172,6 +174,7 @@ def test_a_killed_driver_goes_on(place: Place) -> None:
     assert hashes(place.folder / "killed") == hashes(place.folder / "alone")
 
 
+@pytest.mark.slow
 def test_what_cannot_work_is_told_at_once(home: Place, postgres_url: str) -> None:
     """A cache of one machine and an address without a cluster are named before anything starts, and
     an address where nobody answers in seconds."""

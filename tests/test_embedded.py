@@ -20,6 +20,7 @@ def rows(run: Path, stage: str, kind: str) -> list[dict[str, Any]]:
     return [json.loads(x) for x in (run / stage / f"{kind}.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_the_embedded_model_makes_a_dataset(tmp_path: Path) -> None:
     """Whatever the model writes, each record is accepted or rejected with a reason, and what is
     accepted can be loaded."""

@@ -4,7 +4,6 @@ of its own."""
 from __future__ import annotations
 
 import json
-import random
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 from support import processes
-from support.processes import TOOLLOOM, Endpoint, hashes, kill, start
+from support.processes import TOOLLOOM, Endpoint, hashes
 
 from toolloom.pipeline.store.version import find_version
 from toolloom.schemas.splits import signature
@@ -28,7 +27,6 @@ tester: {votes: 1}
 shard_size: 4
 """
 BOTH = "expand: {rows: 60}\nrewrite: {}\n"
-KILLS = 3
 
 
 @dataclass(frozen=True)
@@ -78,6 +76,7 @@ def toolloom(*arguments: Any, outputs: Path) -> str:
     return subprocess.run(command, stdout=-1, stderr=-1, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_a_dataset_grows_by_rows_and_instructions(server: Server, outputs: Path) -> None:
     """Each addition is a version that holds; what was published is not asked about again, and
     once more nothing is asked at all."""
@@ -99,6 +98,7 @@ def test_a_dataset_grows_by_rows_and_instructions(server: Server, outputs: Path)
     assert (hashes(outputs), server.answered()) == (known, before)
 
 
+@pytest.mark.slow
 def test_rows_of_two_expansions_differ(outputs: Path) -> None:
     """Another seed adds rows with other calls, under ids of their own."""
     for seed in ("0", "1"):
@@ -110,20 +110,6 @@ def test_rows_of_two_expansions_differ(outputs: Path) -> None:
     assert len({row["id"] for row in rows}) == len(rows)
     calls = [signature(json.loads(row["dialogue"])["query"]["intent"]) for row in new]
     assert len(set(calls)) == len(calls) == 160
-
-
-def test_a_rewrite_killed_again_and_again_ends_like_an_unbroken_one(
-    server: Server, outputs: Path, tmp_path: Path
-) -> None:
-    """After kill -9 at random moments every byte of the new version is the same."""
-    whole, dice, kills = tmp_path / "whole", random.Random(0), 0
-    shutil.copytree(outputs, whole, symlinks=True)
-    for _ in range(KILLS):
-        kills += kill(start(*REWRITE, outputs=outputs), server.endpoint, dice.randrange(1, 12))
-    assert kills > KILLS / 2, "there is too little to do for so many kills"
-    for folder in (outputs, whole):
-        toolloom(*REWRITE, outputs=folder)
-    assert hashes(outputs) == hashes(whole)
 
 
 def test_one_run_makes_all_that_its_recipe_asks(server: Server, tmp_path: Path) -> None:

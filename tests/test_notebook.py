@@ -186,6 +186,7 @@ def assert_harmless(run: Any) -> None:
         assert "mathjax_ignore" in page or "<article" not in page
 
 
+@pytest.mark.slow
 async def test_it_runs_where_nothing_was_rejected(tmp_path: Path) -> None:
     """An empty rejected set is told as such, by every plot and by the viewer."""
     await make_dataset(toys.recipe(queries={"count": 3}), outputs=tmp_path, stages=ALL_ACCEPTED)
@@ -226,6 +227,7 @@ def answer(url: str) -> int:
     return int(wait_for(status, f"somebody answers at {url}"))
 
 
+@pytest.mark.slow
 async def test_the_command_serves_the_notebook(tmp_path: Path) -> None:
     """JupyterLab answers on loopback, to those who have the token, until Ctrl-C."""
     await two_versions(tmp_path)
@@ -242,6 +244,7 @@ async def test_the_command_serves_the_notebook(tmp_path: Path) -> None:
         assert process.wait(60) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", ["toy/1.0.0", "datasets/toy/1.0.0"])
 async def test_a_version_may_be_named(named: str, tmp_path: Path) -> None:
     """By its number or its path: the message does not call it the newest, and the notebook, which
@@ -275,6 +278,7 @@ def test_what_is_missing_is_told(before: str, told: str, tmp_path: Path) -> None
         assert "Traceback" not in complaint
 
 
+@pytest.mark.slow
 async def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     """The port that was asked for is used or not at all."""
     await make_dataset(toys.recipe(queries={"count": 3}), outputs=tmp_path, stages=ALL_ACCEPTED)

@@ -25,7 +25,7 @@ splits: {test_category: 0.5, unseen: [Weather]}
 tester: {votes: 3}
 shard_size: 4
 """
-KILLS = 8
+KILLS = 4
 
 
 @dataclass(frozen=True)
@@ -108,22 +108,6 @@ def test_only_the_split_is_paid_for(server: Server, outputs: Path) -> None:
     assert server.answered() == before
 
 
-def test_a_regeneration_killed_again_and_again_ends_like_an_unbroken_one(
-    server: Server, outputs: Path, tmp_path: Path
-) -> None:
-    """After kill -9 at random moments every byte of the new version is the same."""
-    whole, dice, kills = tmp_path / "whole", random.Random(0), 0
-    shutil.copytree(outputs, whole, symlinks=True)
-    for _ in range(KILLS):
-        more = dice.randrange(12)
-        pause = dice.uniform(0, 0.05 if more else 1)
-        kills += kill(start(*REGENERATE, outputs=outputs), server.endpoint, more, pause)
-    assert kills > KILLS / 2, "the split is too small for so many kills"
-    for folder in (outputs, whole):
-        toolloom(*REGENERATE, outputs=folder)
-    assert hashes(outputs, "2.0.0") == hashes(whole, "2.0.0")
-
-
 def test_a_growth_killed_again_and_again_repeats_nothing(
     server: Server, outputs: Path, tmp_path: Path
 ) -> None:
@@ -132,11 +116,11 @@ def test_a_growth_killed_again_and_again_repeats_nothing(
     whole, dice, kills, repeated = tmp_path / "whole", random.Random(1), 0, 0
     shutil.copytree(outputs, whole, symlinks=True)
     grow = ("regenerate", "train", "--dataset", "parts", "--keep", "--engine", "local")
-    for _ in range(KILLS // 2):
+    for _ in range(KILLS):
         known, before = committed(outputs / "cache.sqlite"), server.answered()
         kills += kill(start(*grow, outputs=outputs), server.endpoint, dice.randrange(12))
         repeated += sum(key in known for key in server.endpoint.answered()[before:])
-    assert kills > KILLS / 4, "the split is too small for so many kills"
+    assert kills > KILLS / 2, "the split is too small for so many kills"
     known, before = committed(outputs / "cache.sqlite"), server.answered()
     toolloom(*grow, outputs=outputs)
     repeated += sum(key in known for key in server.endpoint.answered()[before:])

@@ -79,6 +79,7 @@ def test_it_shows_without_complaints_and_asks_nobody(
         assert (seen.complaints, seen.asked, seen.elsewhere) == ([], [], [])
 
 
+@pytest.mark.slow
 def test_no_column_is_out_of_sight_on_a_small_phone(chromium: Browser, plain: Path) -> None:
     """Tables become blocks, in which each figure has its name."""
     with browsers.shown(chromium, plain, (320, 640)) as seen:
@@ -89,6 +90,7 @@ def test_no_column_is_out_of_sight_on_a_small_phone(chromium: Browser, plain: Pa
         assert cell.evaluate("one => getComputedStyle(one, '::before').content") == '"Dialogues"'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_samples_are_browsed(chromium: Browser, plain: Path, size: tuple[int, int]) -> None:
     """Next and previous go through the samples of a kind, and stop at its ends."""
@@ -108,6 +110,7 @@ def test_samples_are_browsed(chromium: Browser, plain: Path, size: tuple[int, in
         assert seen.complaints == []
 
 
+@pytest.mark.slow
 def test_samples_are_filtered(chromium: Browser, plain: Path) -> None:
     """A filter leaves what has its value; words narrow it further, down to nothing."""
     with browsers.shown(chromium, plain) as seen:
@@ -124,6 +127,7 @@ def test_samples_are_filtered(chromium: Browser, plain: Path) -> None:
         assert page.get_by_text("No sample is like that.").is_visible()
 
 
+@pytest.mark.slow
 def test_each_kind_has_its_samples(chromium: Browser, plain: Path) -> None:
     """Rejected records, rows of templates and instructions are a click away."""
     with browsers.shown(chromium, plain) as seen:
@@ -136,6 +140,7 @@ def test_each_kind_has_its_samples(chromium: Browser, plain: Path) -> None:
         assert samples(page).locator("dt").all_inner_texts()[:5] == [*Granularity]
 
 
+@pytest.mark.slow
 def test_a_reason_opens_its_samples(chromium: Browser, plain: Path) -> None:
     """A click on a reason shows rejected records of that reason, with the finding at its turn."""
     with browsers.shown(chromium, plain) as seen:
@@ -170,6 +175,7 @@ def test_hostile_text_does_nothing(
         assert (seen.dialogs, seen.elsewhere) == ([], [])
 
 
+@pytest.mark.slow
 def test_hostile_text_is_shown_as_text(chromium: Browser, attacked: Path) -> None:
     """What a model wrote stands there letter by letter; what cannot be seen is written out."""
     with browsers.shown(chromium, attacked) as seen:
@@ -183,6 +189,7 @@ def test_hostile_text_is_shown_as_text(chromium: Browser, attacked: Path) -> Non
         assert "more characters" in long
 
 
+@pytest.mark.slow
 def test_a_script_that_got_in_would_not_run(chromium: Browser, plain: Path, tmp_path: Path) -> None:
     """The page's policy is a second wall: it allows this one script, and no address at all."""
     hole = (
@@ -199,6 +206,7 @@ def test_a_script_that_got_in_would_not_run(chromium: Browser, plain: Path, tmp_
         assert len(seen.complaints) == 5
 
 
+@pytest.mark.slow
 def test_a_version_of_instructions_alone(chromium: Browser, tmp_path: Path) -> None:
     """Without dialogues, rejected records and rows of templates the page shows what there is."""
     run = finished_runs.run(tmp_path, toys.recipe(), instructions=finished_runs.levels())

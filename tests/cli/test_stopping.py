@@ -93,7 +93,10 @@ def committed(folder: Path) -> set[str]:
     return {json.loads(raw)["id"].removeprefix("chatcmpl-") for (raw,) in raws}
 
 
-@pytest.mark.parametrize(("number", "times"), [(signal.SIGINT, 3), (signal.SIGTERM, 1)])
+@pytest.mark.parametrize(
+    ("number", "times"),
+    [(signal.SIGINT, 3), pytest.param(signal.SIGTERM, 1, marks=pytest.mark.slow)],
+)
 def test_a_stopped_run_ends_soon_and_goes_on_where_it_was(
     server: FakeServer, slow: Slow, tmp_path: Path, number: int, times: int
 ) -> None:
@@ -114,6 +117,7 @@ def test_a_stopped_run_ends_soon_and_goes_on_where_it_was(
     assert known & set(asked(tmp_path)[before:]) == set()
 
 
+@pytest.mark.slow
 def test_with_prefect_a_run_ends_as_soon(server: FakeServer, tmp_path: Path) -> None:
     """Neither its engine nor its server, which ends too, makes it longer."""
     run = start(tmp_path, "prefect")

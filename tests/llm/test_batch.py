@@ -5,7 +5,6 @@ import json
 import logging
 from collections import Counter
 
-import openai
 import pytest
 from support.batches import QUICK, ask_all, echo, opened, rows
 from support.waiting import until
@@ -197,6 +196,8 @@ async def test_an_expired_batch_keeps_what_it_did(cache, batched, plain):
 
 async def test_a_cancelled_batch_is_sent_again(cache, batched, plain):
     """A batch that somebody cancels at the endpoint goes into another one."""
+    import openai
+
     plan = Batching(seconds=4)
     async with (
         FakeServer(echo, batches=plan) as server,

@@ -106,7 +106,12 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("moment", ["uploaded", "made", "answered"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "moment", ["made", *(pytest.param(m, marks=SLOW) for m in ("uploaded", "answered"))]
+)
 def test_a_killed_run_sends_nothing_twice(cache, moment):
     """After kill -9 at any step of a batch the next run finds it, and no request is paid twice."""
     with FakeServer(batches=Batching(seconds=0.3)).serve_in_thread() as server:

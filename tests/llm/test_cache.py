@@ -201,6 +201,7 @@ async def test_older_caches_get_the_missing_columns(where):
     await opened.close()
 
 
+@pytest.mark.slow
 async def test_processes_share_a_cache(where):
     """Several processes may open a new cache and write to it at once, the same keys too."""
 

@@ -199,6 +199,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_embeds_nothing_again(cache):
     """After kill -9 every vector that was committed is used, and only the others are sent."""
     with FakeServer(latency=0.05).serve_in_thread() as server:
@@ -217,6 +218,7 @@ def test_a_killed_process_embeds_nothing_again(cache):
     assert len(again) == len(set(again)) == 64 * 40 - kept
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not installed, reason="needs the `local` extra")
 async def test_the_embedded_model_embeds_beside_its_chat(gateway, plain):
     """The embedded model embeds, whatever the length of a text, and chats at the same time."""

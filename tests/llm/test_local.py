@@ -33,6 +33,7 @@ async def test_the_embedded_model_answers(cache):
     assert sys.prefix not in answer.costs.raw[0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not installed, reason="needs the `local` extra")
 def test_the_embedded_model_is_quiet():
     """Starting and stopping the server prints nothing."""

@@ -41,11 +41,9 @@ def hub() -> Iterator[Hub]:
 
 
 @pytest.fixture(scope="session")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def outputs(built_once: Callable[..., Path]) -> Path:
     """A dataset that the scripted endpoint played, and its next version with a new split."""
-    folder = tmp_path_factory.mktemp("verify")
-    played_dataset.play(folder)
-    return folder
+    return built_once("played", played_dataset.play)
 
 
 @pytest.fixture

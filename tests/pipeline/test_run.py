@@ -364,6 +364,7 @@ def wait_for(condition: Any, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     """After kill -9 at several moments no finished shard is repeated, and the bytes are equal."""
     recipe = toys.recipe(model={"concurrency": 2})

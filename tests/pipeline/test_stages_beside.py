@@ -186,6 +186,7 @@ def start(*arguments: Path | str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", KILLED, *arguments], env=environment)
 
 
+@pytest.mark.slow
 def test_killed_in_any_of_them_a_run_ends_like_an_unbroken_one(tmp_path: Path) -> None:
     """After kill -9 the stage has no marker, and the next process goes on to equal bytes."""
     broken, whole = tmp_path / "broken", tmp_path / "whole"

@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, Features, Json, List, Value
-
 from support.hub_server import TOKEN, Hub
 
 PUSH = [sys.executable, "-c", "from toolloom.cli import main; main()", "push"]
@@ -27,8 +25,6 @@ configs:
 ---
 # toy
 """
-SFT = Features({"id": Value("string"), "messages": List(Json()), "tools": List(Json())})
-SAMPLES = Features({"id": Value("string"), "dialogue": Value("string")})
 
 
 def sha256(path: Path) -> str:
@@ -50,11 +46,15 @@ def sft_row(number: int) -> dict[str, Any]:
 
 def make_version(outputs: Path, number: str, rows: int = 5, plots: int = 1) -> Path:
     """A version as publishing lays it out, with as few columns as will do."""
+    from datasets import Dataset, Features, Json, List, Value
+
+    sft = Features({"id": Value("string"), "messages": List(Json()), "tools": List(Json())})
+    texts_only = Features({"id": Value("string"), "dialogue": Value("string")})
     folder = outputs / "datasets" / "toy" / number
     sizes = {"train": rows, "test_tool": 2}
-    made = {f"sft/{s}": (SFT, [sft_row(i) for i in range(n)]) for s, n in sizes.items()}
+    made = {f"sft/{s}": (sft, [sft_row(i) for i in range(n)]) for s, n in sizes.items()}
     texts = [{"id": row["id"], "dialogue": json.dumps(row)} for row in made["sft/train"][1]]
-    made["samples/train"] = (SAMPLES, texts)
+    made["samples/train"] = (texts_only, texts)
     configs: dict[str, Any] = {"sft": {}, "samples": {}}
     for name, (features, content) in made.items():
         config, split = name.split("/")

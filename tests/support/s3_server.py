@@ -9,9 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 
-import boto3
-from moto.moto_server.threaded_moto_server import ThreadedMotoServer
-
 KEYS = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "open-sesame-7391"}
 NUMBERS = count()
 
@@ -39,6 +36,8 @@ class Store:
         return name
 
     def client(self):  # type: ignore[no-untyped-def]  # boto3 ships no types
+        import boto3
+
         return boto3.client(
             "s3",
             endpoint_url=self.endpoint,
@@ -85,6 +84,8 @@ class Store:
 def server() -> Iterator[Store]:
     """A server that lives as long as the block."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    from moto.moto_server.threaded_moto_server import ThreadedMotoServer
+
     running = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     running.start()
     try:

@@ -56,7 +56,7 @@ class TableForm(Form):
         return self
 
 
-class Shared(Form):
+class WrittenForm(Form):
     """What a file and a template both may have."""
 
     language: str | None = None
@@ -74,7 +74,7 @@ class Shared(Form):
         return value
 
 
-class TemplateForm(Shared):
+class TemplateForm(WrittenForm):
     """A template as people write it."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,59}$")]
@@ -96,7 +96,7 @@ class TemplateForm(Shared):
         return [(text, ("goals", number)) for number, text in enumerate(self.goals)]
 
 
-class FileForm(Shared):
+class FileForm(WrittenForm):
     """A file of templates."""
 
     apis: str | None = None

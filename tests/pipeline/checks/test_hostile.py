@@ -139,7 +139,7 @@ def dialogues(draw: st.DrawFn) -> Dialogue:
     return Dialogue(query=query, messages=(*opening, *draw(st.lists(messages, max_size=6))))
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(dialogues())
 def test_inspect_never_raises(dialogue: Dialogue) -> None:
     """Whatever pydantic lets through gives findings, not an exception."""
@@ -147,7 +147,7 @@ def test_inspect_never_raises(dialogue: Dialogue) -> None:
         assert finding.detail
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(good=st.data(), value=json_values)
 def test_good_dialogues_with_one_hostile_value_never_raise(
     good: st.DataObject, value: Any, all_good: list[Dialogue]
@@ -169,7 +169,6 @@ def test_good_dialogues_with_one_hostile_value_never_raise(
     inspect(dialogue.model_copy(update={"messages": tuple(messages)}))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60), json_values, json_values, st.datetimes())
 def test_grounding_never_raises(text: str, value: Any, schema: Any, now: dt.datetime) -> None:
     """Any text, any value and any schema get an answer."""

@@ -64,6 +64,7 @@ async def test_a_lost_worker_costs_nothing_that_was_answered(
     assert len(lost) == 2
 
 
+@pytest.mark.slow
 async def test_a_shard_that_kills_its_workers_ends_the_run(
     tmp_path: Path, postgres_url: str
 ) -> None:
@@ -154,6 +155,7 @@ async def test_workers_with_other_code_are_refused(tmp_path: Path, postgres_url:
         assert server.received == 0
 
 
+@pytest.mark.slow
 async def test_workers_end_when_the_run_has_another_driver(
     tmp_path: Path, postgres_url: str
 ) -> None:

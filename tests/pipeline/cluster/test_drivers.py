@@ -79,6 +79,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_a_driver_that_was_killed_has_a_successor(tmp_path: Path, postgres_url: str) -> None:
     """At once after kill -9: only its workers are waited for, and their orders are nobody's."""
     wanted, cache = toys.recipe(), Cache(postgres_url)
@@ -115,6 +116,7 @@ def end_connections(url: str) -> int:
     return int(ended)
 
 
+@pytest.mark.slow
 async def test_lost_connections_lose_nothing(tmp_path: Path, postgres_url: str) -> None:
     """The database ends every connection while shards are under way: it is connected to again, and
     no answer that it has is asked for twice."""

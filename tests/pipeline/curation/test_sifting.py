@@ -2,10 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -202,45 +198,3 @@ async def test_a_cancelled_run_ends_its_thread(tmp_path: Path) -> None:
         await work
     assert len(seen) < 10
     assert list(folder_of(tmp_path, toys.recipe()).stage("s").path.iterdir()) == []
-
-
-KILLED = """
-import asyncio, sys, time
-from pathlib import Path
-from support import toys
-from toolloom.pipeline.curation.duplicates import deduplicate
-from toolloom.pipeline.run import run
-from toolloom.pipeline.stage import Stage
-from toolloom.schemas import Sample
-def slow(given):
-    for each in deduplicate(given):
-        if len(sys.argv) > 2:
-            Path(sys.argv[2]).touch()
-            time.sleep(0.5)
-        yield each
-stages = (*toys.STAGES, Stage("deduplicated", "", Sample, Sample, sift=slow))
-recipe = toys.recipe(curation={"near": 1, "same_calls": 1})
-asyncio.run(run(recipe, outputs=Path(sys.argv[1]), stages=stages))
-"""
-
-
-def start(*arguments: Path) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join([str(Path(toys.__file__).parents[1]), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.Popen([sys.executable, "-c", KILLED, *arguments], env=environment)
-
-
-def test_a_killed_stage_is_made_again(tmp_path: Path) -> None:
-    """After kill -9 in its middle there is no marker, and the next run ends with equal bytes."""
-    broken, whole, sign = tmp_path / "broken", tmp_path / "whole", tmp_path / "sign"
-    process = start(broken, sign)
-    while not sign.exists() and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    recipe = toys.recipe(curation={"near": 1, "same_calls": 1})
-    stage = folder_of(broken, recipe).stage("deduplicated")
-    assert stage.mark is None and not (stage.path / "accepted.jsonl").exists()
-    for outputs in (broken, whole):
-        assert start(outputs).wait() == 0
-    assert files(broken) == files(whole)

@@ -57,6 +57,7 @@ def test_a_push_that_is_there_sends_nothing(hub: Hub, tmp_path: Path) -> None:
     assert hub.repos["me/toy"].titles == ["initial commit", "toy/1.0.0"]
 
 
+@pytest.mark.slow
 def test_a_push_that_was_killed_goes_on(hub: Hub, tmp_path: Path) -> None:
     """What was uploaded before `kill -9` is not uploaded again."""
     folder = make_version(tmp_path, "1.0.0")
@@ -74,6 +75,7 @@ def test_a_push_that_was_killed_goes_on(hub: Hub, tmp_path: Path) -> None:
     assert hub.repos["me/toy"].contents("1.0.0") == contents(folder)
 
 
+@pytest.mark.slow
 def test_an_upload_that_was_refused_half_way_goes_on(hub: Hub, tmp_path: Path) -> None:
     """Files that arrived stay; the next push sends the one that did not."""
     folder = make_version(tmp_path, "1.0.0")
@@ -91,6 +93,7 @@ def test_an_upload_that_was_refused_half_way_goes_on(hub: Hub, tmp_path: Path) -
     assert hub.repos["me/toy"].contents("1.0.0") == contents(folder)
 
 
+@pytest.mark.slow
 def test_a_connection_that_breaks_in_an_upload_is_made_again(hub: Hub, tmp_path: Path) -> None:
     """One reset of a connection does not end a push."""
     folder = make_version(tmp_path, "1.0.0")
@@ -101,6 +104,7 @@ def test_a_connection_that_breaks_in_an_upload_is_made_again(hub: Hub, tmp_path:
     assert hub.repos["me/toy"].contents("1.0.0") == contents(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{"status": 500}, {"reset": True}, {"lost": True}])
 def test_a_commit_that_fails_is_made_once(hub: Hub, tmp_path: Path, how: dict[str, Any]) -> None:
     """Whether it was refused, or made and only its answer was lost."""
@@ -115,6 +119,7 @@ def test_a_commit_that_fails_is_made_once(hub: Hub, tmp_path: Path, how: dict[st
     assert repo.tags == {"1.0.0": repo.head}
 
 
+@pytest.mark.slow
 def test_a_missing_tag_is_added(hub: Hub, tmp_path: Path) -> None:
     """A push that ended between commit and tag needs no second commit."""
     make_version(tmp_path, "1.0.0")
@@ -128,6 +133,7 @@ def test_a_missing_tag_is_added(hub: Hub, tmp_path: Path) -> None:
     assert (counts["tag"], counts["commit"], counts["upload"]) == (1, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_tag_with_other_content_is_an_error(hub: Hub, tmp_path: Path) -> None:
     """Versions never change, on the Hub as little as in the folder."""
     make_version(tmp_path / "a", "1.0.0")
@@ -139,6 +145,7 @@ def test_a_tag_with_other_content_is_an_error(hub: Hub, tmp_path: Path) -> None:
     assert hub.repos["me/toy"].head == before
 
 
+@pytest.mark.slow
 def test_each_version_is_one_commit_that_replaces_the_head(hub: Hub, tmp_path: Path) -> None:
     """What only another version has is deleted; what did not change is not sent."""
     newer, older = make_version(tmp_path, "1.1.0", rows=9), make_version(tmp_path, "1.0.0", plots=3)
@@ -155,6 +162,7 @@ def test_each_version_is_one_commit_that_replaces_the_head(hub: Hub, tmp_path: P
     assert repo.titles[1:] == ["toy/1.1.0", "toy/1.0.0", "toy/1.2.0"]
 
 
+@pytest.mark.slow
 def test_a_repository_keeps_its_visibility(hub: Hub, tmp_path: Path) -> None:
     """`--public` is for one that is made; a private one stays private, a public one public."""
     make_version(tmp_path, "1.0.0")
@@ -166,6 +174,7 @@ def test_a_repository_keeps_its_visibility(hub: Hub, tmp_path: Path) -> None:
     assert "(public)" in push(hub, tmp_path, "me/open")[1]
 
 
+@pytest.mark.slow
 def test_large_files_go_in_parts(tmp_path: Path) -> None:
     """As the Hub asks for files of many megabytes; their hash is that of the whole."""
     folder = make_version(tmp_path, "1.0.0", rows=60)
@@ -176,6 +185,7 @@ def test_large_files_go_in_parts(tmp_path: Path) -> None:
         assert hub.repos["me/toy"].contents("1.0.0") == contents(folder)
 
 
+@pytest.mark.slow
 def test_a_stored_token_is_used_and_not_shown(hub: Hub, tmp_path: Path) -> None:
     """What `hf auth login` has stored does, and is struck out of errors as well."""
     make_version(tmp_path, "1.0.0")
@@ -212,6 +222,7 @@ def test_the_hub_and_the_folder_give_the_same_rows(
     assert rows("me/toy", "remote") == local[:3]
 
 
+@pytest.mark.slow
 def test_progress_counts_files_and_bytes(hub: Hub, tmp_path: Path) -> None:
     """A line every few seconds, on standard error, while the Hub takes its time."""
     make_version(tmp_path, "1.0.0")

@@ -44,6 +44,7 @@ FOREIGN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", FOREIGN, ids=str)
 def test_what_is_no_version_of_the_dataset_is_not_deleted(
     hub: Hub, tmp_path: Path, files: dict[str, bytes]
@@ -58,6 +59,7 @@ def test_what_is_no_version_of_the_dataset_is_not_deleted(
     assert repo.titles[-1] == "mine"
 
 
+@pytest.mark.slow
 def test_only_a_commit_that_is_the_version_is_tagged(hub: Hub, tmp_path: Path) -> None:
     """A .gitignore that somebody put into the repository keeps files out of a commit."""
     make_version(tmp_path, "1.0.0")
@@ -85,6 +87,7 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "said"), REFUSALS, ids=lambda value: str(value)[:40])
 def test_what_the_hub_refuses_is_said_in_a_line(
     hub: Hub, tmp_path: Path, fault: dict[str, Any], said: str
@@ -95,6 +98,7 @@ def test_what_the_hub_refuses_is_said_in_a_line(
     assert said in refused(hub, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -128,6 +132,7 @@ def test_a_repository_that_cannot_be_is_refused(tmp_path: Path) -> None:
             pushing.push(version, repo, TOKEN)
 
 
+@pytest.mark.slow
 def test_somebody_elses_place_is_refused(hub: Hub, tmp_path: Path) -> None:
     """The Hub says which rights the token lacks."""
     make_version(tmp_path, "1.0.0")

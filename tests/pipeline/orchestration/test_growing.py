@@ -68,6 +68,7 @@ def test_each_run_adds_a_version(served: Served, fake: FakeServer, tmp_path: Pat
     assert not (served.outputs / "datasets/grown/growing.json").exists()
 
 
+@pytest.mark.slow
 def test_it_runs_by_its_schedule(served: Served, fake: FakeServer, tmp_path: Path) -> None:
     """The server starts a run when it is due; its name tells when that was."""
     recipe = write_recipe(tmp_path, fake, "nightly")
@@ -90,6 +91,7 @@ def test_it_runs_by_its_schedule(served: Served, fake: FakeServer, tmp_path: Pat
     assert "1.0.0" in served.versions("nightly")
 
 
+@pytest.mark.slow
 def test_a_dataset_never_grows_twice_at_once(served: Served, tmp_path: Path) -> None:
     """Of two runs that overlap one does no work, and says who is at work."""
     go = threading.Event()
@@ -116,6 +118,7 @@ def test_a_dataset_never_grows_twice_at_once(served: Served, tmp_path: Path) -> 
     assert served.versions("twice") == ["1.0.0"]
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_gone_on_with_by_the_next(served: Served, tmp_path: Path) -> None:
     """Its state tells what is wrong, without a traceback; the next asks nothing again.
 
@@ -147,6 +150,7 @@ def test_a_failed_run_is_gone_on_with_by_the_next(served: Served, tmp_path: Path
     assert served.versions("broken") == ["1.0.0"]
 
 
+@pytest.mark.slow
 def test_runs_that_make_no_version(served: Served, tmp_path: Path) -> None:
     """A first run of which nothing is accepted is complete and tells why.
 
@@ -165,6 +169,7 @@ def test_runs_that_make_no_version(served: Served, tmp_path: Path) -> None:
     assert failed["name"].startswith("wrong grows, ")
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_repeats_the_key_tells_nobody(served: Served, tmp_path: Path) -> None:
     """It is in no table of Prefect's server: no state, log, artifact or parameter."""
     with FakeServer(key=KEY + "-another").serve_in_thread() as fake:
@@ -200,6 +205,7 @@ def revive_at_once(served: Served) -> None:
     assert found.stdout != "[]\n"
 
 
+@pytest.mark.slow
 def test_killed_beside_its_work(served: Served, fake: FakeServer, tmp_path: Path) -> None:
     """One killed before its claim is started again; one killed after publishing tells that."""
     server, recipe = served.server, write_recipe(tmp_path, fake, "beside")
@@ -218,6 +224,7 @@ def test_killed_beside_its_work(served: Served, fake: FakeServer, tmp_path: Path
     assert read_claim(served.outputs, "beside") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("state", "attempt"), [("PENDING", 1), ("RUNNING", 0)])
 def test_a_killed_run_is_scheduled_again_only_once(
     served: Served, fake: FakeServer, tmp_path: Path, state: str, attempt: int

@@ -94,6 +94,7 @@ def interrupt(process: subprocess.Popen[bytes]) -> None:
     assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.slow
 def test_a_served_run_survives_all_ends(
     prefect_server: PrefectServer, fake: FakeServer, tmp_path: Path
 ) -> None:
@@ -144,6 +145,7 @@ def clone(prefect_server: PrefectServer, fake: FakeServer, tmp_path: Path) -> Pa
     return tmp_path
 
 
+@pytest.mark.slow
 def test_another_worker_ends_the_run_of_a_killed_one(
     prefect_server: PrefectServer, fake: FakeServer, clone: Path
 ) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import toys
 
@@ -19,8 +19,8 @@ from toolloom.schemas import (
     Split,
     SplitPlan,
     ToolloomError,
-    split_plan,
 )
+from toolloom.schemas.splits import signature as signature_of
 from toolloom.schemas.splits import split_of_need, stray, zone
 
 TEXT: JsonObject = {"type": "string"}
@@ -79,7 +79,6 @@ plans = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=25, deadline=None)
 @given(plans, st.integers(2, 8), st.integers(0, 9))
 def test_every_need_is_in_the_split_it_was_drawn_for(
     plan: JsonObject, categories: int, seed: int
@@ -118,7 +117,7 @@ def test_a_larger_run_keeps_every_row_in_its_split() -> None:
 
 
 def signature(need: Need) -> str:
-    return split_plan.signature(i.model_dump(mode="json") for i in need.intent)
+    return signature_of(i.model_dump(mode="json") for i in need.intent)
 
 
 def test_one_split_alone_is_drawn_as_with_all_others() -> None:

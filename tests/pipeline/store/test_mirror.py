@@ -88,6 +88,7 @@ def test_a_run_in_a_store_is_the_bytes_of_a_local_one(
     assert made.published.version.manifest == local.published.version.manifest
 
 
+@pytest.mark.slow
 def test_another_machine_goes_on_from_the_store(
     store: s3_server.Store, bucket: str, machine: Machine
 ) -> None:
@@ -111,6 +112,7 @@ def fake(tmp_path: Path) -> Iterator[tuple[Path, Endpoint]]:
         yield recipe, endpoint
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_on_another_machine(
     store: s3_server.Store,
     bucket: str,
@@ -195,6 +197,7 @@ def test_a_pool_is_shared(
     assert len(stored(store, bucket)["pools/sea/imports.jsonl"].splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_version_loads_from_the_store_and_from_the_mirror(
     store: s3_server.Store, bucket: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +232,7 @@ def test_any_file_system_of_fsspec_serves(machine: Machine, tmp_path: Path) -> N
     assert files(outputs) == files(tmp_path / "local")
 
 
+@pytest.mark.slow
 def test_a_store_that_fails_stops_the_run(
     store: s3_server.Store,
     bucket: str,

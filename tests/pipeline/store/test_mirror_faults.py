@@ -98,6 +98,7 @@ class Crossed(MemoryFileSystem):
         super().put_file(lpath, rpath, *args, **kwargs)
 
 
+@pytest.mark.slow
 def test_two_machines_that_publish_at_once_do_not_mix(machine: Any, tmp_path: Path) -> None:
     """The one that claimed the number first makes the version, of its own files alone."""
     fsspec.register_implementation("crossed", Crossed, clobber=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import foreign_rows
 
@@ -90,7 +90,6 @@ def judge(folder: Path, format: str, rows: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("format", foreign_rows.GOOD)
-@settings(max_examples=40, deadline=None)
 @given(rows=st.lists(ROWS, min_size=1, max_size=6))
 def test_any_rows_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, format: str, rows: list[Any]
@@ -100,7 +99,6 @@ def test_any_rows_are_read_or_refused(
 
 
 @pytest.mark.parametrize("format", foreign_rows.GOOD)
-@settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_damaged_rows_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, format: str, data: st.DataObject

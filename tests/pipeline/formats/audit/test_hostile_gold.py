@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.pipeline.formats.audit.audit import dumped, judged, reader
@@ -103,7 +103,6 @@ def judge(folder: Path, format: str, lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("format", GOOD)
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_damaged_rows_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, format: str, data: st.DataObject
@@ -113,7 +112,6 @@ def test_damaged_rows_are_read_or_refused(
     judge(tmp_path_factory.getbasetemp(), format, [json.dumps(row) for row in rows])
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from([*TRAINING]),

@@ -3,7 +3,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -81,7 +81,6 @@ def booked(schema: Any, budget: Budget = PARAMETERS) -> list[tuple[str, str]]:
 
 
 @given(SCHEMAS, st.sampled_from([PARAMETERS, RETURNS, Budget(bytes=150, depth=2)]))
-@settings(max_examples=300, deadline=None)
 def test_whatever_goes_in_a_valid_schema_within_the_budget_comes_out(
     schema: Any, budget: Budget
 ) -> None:

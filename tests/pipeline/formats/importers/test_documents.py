@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.pipeline.formats.importers import documents
@@ -185,7 +185,6 @@ def test_json_reads_as_json_does(tmp_path_factory: pytest.TempPathFactory, value
 
 
 @given(st.text(alphabet="ab:-?&*!|>'\"{}[],#% \n\t<~1.", max_size=40))
-@settings(max_examples=300, deadline=None)
 def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     """Whatever stands in a file: a value or ImportFailed."""
     file = tmp_path_factory.getbasetemp() / "any.yaml"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -38,7 +38,6 @@ def test_any_document_is_read_or_booked(importer: Any) -> None:
     """Whatever a document holds, APIs are valid, names unique and the account is right."""
     reader: Callable[..., Iterator[Any]] = importer.read
 
-    @settings(max_examples=150, deadline=None)
     @given(documents)
     def check(document: Any) -> None:
         ledger = Ledger("odd.json")

@@ -39,7 +39,7 @@ FIELDS = ["name", "goal", "goals", "calls", "answer", "pools", "together", "now"
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), ANYTHING, max_size=4))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_value_anywhere_breaks_the_reader(tmp_path: Path, changes: dict[str, Any]) -> None:
     """Whatever stands in a field: templates come of it, or mistakes in words."""
     call = {"api": "get_weather", "arguments": {"city": "{city}"}}
@@ -51,7 +51,7 @@ def test_no_value_anywhere_breaks_the_reader(tmp_path: Path, changes: dict[str, 
 
 
 @given(ANYTHING, ANYTHING, ANYTHING)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_pool_or_response_breaks_the_reader(
     tmp_path: Path, pool: Any, response: Any, argument: Any
 ) -> None:
@@ -65,7 +65,7 @@ def test_no_pool_or_response_breaks_the_reader(
 
 
 @given(st.binary(max_size=200) | st.text(alphabet="a{}[]:-\n &*!|>'\"#%@,?", max_size=60))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_text_breaks_the_reader(tmp_path: Path, text: bytes | str) -> None:
     """Any bytes: mistakes in words, never anything else."""
     path = tmp_path / "t.yaml"
