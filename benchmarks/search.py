@@ -24,6 +24,7 @@ from pydantic import ValidationError
 
 from toolloom.llm import Embedder, Gateway
 from toolloom.pipeline.apis.search import Finder, ndcg
+from toolloom.pipeline.dataset.unfold import accepted
 from toolloom.pipeline.store.run import find_run
 from toolloom.pipeline.store.version import find_version
 from toolloom.schemas import Api, Endpoint, NothingFound, Sample, SearchPlan, ToolloomError
@@ -55,7 +56,7 @@ def of_run(outputs: Path, name: str) -> Task:
         version = find_version(outputs, name)
     except NothingFound:
         run = find_run(outputs, name)
-        samples = [Sample.model_validate(row) for row in run.accepted()]
+        samples = [Sample.model_validate(row) for row in accepted(run)]
         return task(run.id, _unique(run.stage("apis").records(Api)), queries(samples))
     samples = list(version.samples())
     offered = _unique(api for s in samples for api in (*s.dialogue.query.pool, *_needed(s)))

@@ -33,6 +33,7 @@ def show(
     from itertools import islice
 
     from toolloom.pipeline.dataset.report import count
+    from toolloom.pipeline.dataset.unfold import accepted
     from toolloom.pipeline.pages.screens.datasets import version_view
     from toolloom.pipeline.render import terminal
     from toolloom.pipeline.store.version import Version
@@ -45,7 +46,7 @@ def show(
     else:
         say(f"Run {found.id}", "", terminal.counts_view(count(found)))
         tell_templates(found)
-        samples = map(Sample.model_validate, found.accepted())
+        samples = map(Sample.model_validate, accepted(found))
     for sample in islice(samples, n):
         say(terminal.sample_view(sample), "")
     if isinstance(found, Version):

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolloom.pipeline.curation.rows import instruction
-from toolloom.pipeline.dataset.contents import TRIED_AGAIN
-from toolloom.pipeline.dataset.tallies import need_of
+from toolloom.pipeline.dataset.build import TRIED_AGAIN
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store.files import read_records, record_line, to_line, write_lines
 from toolloom.pipeline.store.run import QUERIES, RunFolder, begun_with
@@ -31,6 +30,7 @@ from toolloom.schemas import (
     Regeneration,
     StoreError,
 )
+from toolloom.schemas.split_plan import need_of
 
 
 @dataclass(frozen=True)

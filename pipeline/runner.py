@@ -180,13 +180,15 @@ async def preview(
 
     Works in a folder of its own that is removed: no run sees it, and it sees no run's answers.
     """
+    from toolloom.pipeline.dataset.unfold import expanded  # late: few recipes have templates
+
     with tempfile.TemporaryDirectory(prefix="toolloom-preview-") as name:
         outputs, cache = Path(name), str(Path(name) / "cache.sqlite")
         made = await run(
             shrunk(recipe, n), outputs=outputs, stages=stages, progress=progress, cache=cache
         )
         folder = RunFolder(Path(made.path))
-        rows = chain(islice(folder.samples(), n), islice(folder.expanded(), n))
+        rows = chain(islice(folder.samples(), n), islice(expanded(folder), n))
         return Preview(
             tuple(map(Sample.model_validate, rows)),
             tuple(map(Rejected.model_validate, folder.rejected())),

@@ -12,8 +12,10 @@ from pathlib import Path
 from toolloom.agents.outcome import Job
 from toolloom.pipeline.stage import Context, Outcome, Sifted, Sifting, Stage
 from toolloom.schemas import (
+    Api,
     Expansion,
     Instruction,
+    JsonObject,
     Need,
     Recipe,
     RecipeError,
@@ -23,6 +25,7 @@ from toolloom.schemas import (
     Template,
     seed_for,
 )
+from toolloom.schemas.split_plan import split_of
 
 
 def wants_templates(recipe: Recipe) -> bool:
@@ -90,13 +93,41 @@ def expand_templates(given: Sifting) -> Iterator[Sifted]:
 
 
 def draw_seeds(given: Sifting) -> Iterator[Record]:
-    """The seeds of the splits that are wanted, and what cannot be one."""
-    from toolloom.pipeline.dataset.instructions.seeds import draw_seeds as draw
+    """A seed of each sample that calls something, then one of each ToolBench solution tree.
 
-    splits = given.recipe.rewrite.splits if given.recipe.rewrite else ()
-    for seed in draw(given):
+    Only of the splits that are wanted. Samples in which nothing fits the request have no path,
+    hence no tag that a level could name: they yield nothing.
+    """
+    plan = given.recipe.rewrite
+    splits = plan.splits if plan else ()
+    for seed in _seeds(given):
         if not (splits and isinstance(seed, Seed) and seed.split not in splits):
             yield seed
+
+
+def _seeds(given: Sifting) -> Iterator[Seed | Rejected]:
+    from toolloom.pipeline.dataset.instructions import seed_of
+    from toolloom.pipeline.formats.toolbench_seeds import tree_seeds
+
+    plan, wanted = given.recipe.splits, given.recipe.rewrite
+    for sample in _samples(given):
+        seed = seed_of(sample, split_of(plan, sample["dialogue"]["query"]))
+        if seed:
+            yield seed
+    if wanted and wanted.seeds:
+        apis = (Api.model_validate(api) for _, api in given.earlier("apis").objects())
+        yield from tree_seeds(wanted.seeds, plan, given.stage, apis, given.rows.check)
+
+
+def _samples(given: Sifting) -> Iterator[JsonObject]:
+    for _, sample in given.rows.objects():
+        yield sample
+    wanted = given.recipe.rewrite
+    if wanted and wanted.expanded:
+        from toolloom.pipeline.dataset.unfold import unfolded
+
+        for _, expansion in given.earlier("expanded").objects():
+            yield from unfolded(Expansion.model_validate(expansion), given.recipe.seed)
 
 
 async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 from toolloom.schemas import JsonObject, Need, Split, SplitPlan, canonical
 
@@ -70,6 +71,14 @@ def seen_split(plan: SplitPlan, calls: str) -> Split:
 def split_of_need(plan: SplitPlan, need: Need) -> Split:
     """`split_of` for a record."""
     return split_of(plan, need.model_dump(mode="json", include={"intent", "pool", "outside"}))
+
+
+def need_of(record: JsonObject) -> JsonObject:
+    """The need or query inside a record of any stage, as JSON; empty where there is none."""
+    inner: Any = record
+    while isinstance(inner, dict) and "ability" not in inner:
+        inner = inner.get("query", inner.get("dialogue"))
+    return inner if isinstance(inner, dict) else {}
 
 
 def needed(need: JsonObject) -> list[JsonObject]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import toys
 
+from toolloom.pipeline.dataset.unfold import unfolded
 from toolloom.pipeline.stage import Context, Outcome, Sifted, Sifting, Stage
 from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.store.run import unfolded
 from toolloom.schemas import (
     Choice,
     Expansion,

@@ -26,7 +26,7 @@ import toys
 from nbclient import NotebookClient
 from waiting import wait_for
 
-from toolloom.pipeline.dataset.tallies import added
+from toolloom.pipeline.dataset.figures import added
 from toolloom.pipeline.runner import make_dataset
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.pipeline.store.version import Version, find_version

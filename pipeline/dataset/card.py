@@ -11,9 +11,8 @@ import yaml
 
 from toolloom.pipeline.dataset.card_grown import expansion_parts, instruction_parts
 from toolloom.pipeline.dataset.card_runs import run_parts
-from toolloom.pipeline.dataset.configs import CONFIGS
-from toolloom.pipeline.dataset.instruction_counts import instructions_of
-from toolloom.pipeline.dataset.tallies import added
+from toolloom.pipeline.dataset.figures import added, instructions_of
+from toolloom.pipeline.dataset.rows import CONFIGS
 from toolloom.pipeline.render.markdown import cell, table
 from toolloom.pipeline.render.plots import plots
 from toolloom.schemas import JsonObject

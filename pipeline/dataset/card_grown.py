@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from toolloom.pipeline.dataset.instruction_counts import (
+from toolloom.pipeline.dataset.figures import (
     LEVELS,
     TOOLBENCH,
     VOTES,

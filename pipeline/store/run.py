@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from itertools import chain
@@ -114,10 +113,6 @@ class RunFolder:
         write_lines(self.path / "recipe.yaml", [text.encode()])
         write_lines(self.path / "plan.json", map(record_line, plan))
 
-    def accepted(self) -> Iterator[JsonObject]:
-        """The rows of the dataset that this run makes: samples, then rows of templates."""
-        return chain(() if self.adds else self.samples(), self.expanded())
-
     @property
     def adds(self) -> bool:
         """Whether the run adds to a version, whose samples it begins with."""
@@ -133,11 +128,6 @@ class RunFolder:
             if not stage.sifts or self.stage(stage.name).mark:
                 return self.stage(stage.name).objects("accepted")
         return iter(())
-
-    def expanded(self) -> Iterator[JsonObject]:
-        """The rows of templates, made into samples one after the other."""
-        seed = self.recipe.seed
-        return chain.from_iterable(unfolded(each, seed) for each in self.expansions())
 
     def expansions(self) -> Iterator[Expansion]:
         """Templates and their rows, as far as they are chosen."""
@@ -177,15 +167,6 @@ class RunFolder:
             await asyncio.to_thread(lock.__exit__, type(error), error, error.__traceback__)
             raise
         await asyncio.to_thread(lock.__exit__, None, None, None)
-
-
-def unfolded(expansion: Expansion, seed: int) -> Iterator[JsonObject]:
-    """The samples that the rows of a template are, as JSON."""
-    from toolloom.pipeline.dataset.unfolding.mould import Mould  # late: few runs have templates
-
-    mould = Mould(expansion.template)
-    for place, row in enumerate(expansion.rows):
-        yield json.loads(mould.sample_text(row, expansion.sample_id(place), seed))
 
 
 def find_run(outputs: Path, name: str) -> RunFolder:

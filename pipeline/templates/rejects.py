@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.stage import Sifting
 from toolloom.pipeline.templates.composition import Row
 from toolloom.schemas import Finding, Reason, Rejected, Template
 
 
 def rejected(
-    mould: Mould, row: Row, name: str, findings: list[Finding], given: Sifting
+    mould: TemplateRenderer, row: Row, name: str, findings: list[Finding], given: Sifting
 ) -> Rejected:
     sample = mould.sample(row, name, given.recipe.seed)
     return Rejected(

@@ -11,6 +11,7 @@ import pytest
 import toys
 
 from toolloom.pipeline.dataset.report import count
+from toolloom.pipeline.dataset.unfold import accepted
 from toolloom.pipeline.extend import is_expanded, parsed_plan, plan_extension
 from toolloom.pipeline.regenerate import plan_regeneration
 from toolloom.pipeline.runner import Made, make_dataset, run
@@ -153,7 +154,7 @@ async def test_a_run_makes_what_its_recipe_asks(tmp_path: Path) -> None:
     asked = recipe(expand={"rows": 5}, rewrite={"votes": 0})
     made = await make(tmp_path, asked)
     counts, folder = made.summary.counts, RunFolder(Path(made.summary.path))
-    assert counts.accepted == counts.samples + 5 == sum(1 for _ in folder.accepted())
+    assert counts.accepted == counts.samples + 5 == sum(1 for _ in accepted(folder))
     assert counts.samples == sum(1 for _ in folder.samples())
     assert (counts.expanded, counts.templates) == (5, 5)
     assert counts.levels["api"].accepted + counts.levels["api"].rejected == counts.samples

@@ -13,6 +13,7 @@ import pytest
 import toys
 
 from toolloom.pipeline.dataset.report import count
+from toolloom.pipeline.dataset.unfold import accepted
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.job import legs
 from toolloom.pipeline.runner import preview, run
@@ -108,7 +109,7 @@ async def test_a_run_under_way_shows_what_there_is(tmp_path: Path) -> None:
     summary = await run(recipe, outputs=tmp_path, stages=WITH_BESIDE)
     folder = RunFolder(Path(summary.path))
     (folder.stage("expanded").path / "done.json").unlink()
-    assert (count(folder).accepted, sum(1 for _ in folder.accepted())) == (17, 17)
+    assert (count(folder).accepted, sum(1 for _ in accepted(folder))) == (17, 17)
     (folder.stage("rewritten").path / "done.json").unlink()
     assert count(folder).instructions == 0
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import toys
 
-from toolloom.pipeline.dataset.curation_report import contamination
-from toolloom.pipeline.dataset.report import count
+from toolloom.pipeline.dataset.report import contamination, count
+from toolloom.pipeline.dataset.unfold import accepted
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.job import legs, shards_in_flight
 from toolloom.pipeline.runner import preview, run
@@ -171,9 +171,9 @@ async def test_a_run_under_way_shows_what_is_tested(tmp_path: Path) -> None:
     await run(recipe, outputs=tmp_path, stages=toys.STAGES)
     folder = folder_of(tmp_path, recipe)
     folder.open(recipe, [PlannedStage.of(stage) for stage in (*toys.STAGES, SIFTS[0])])
-    assert count(folder).accepted == sum(1 for _ in folder.accepted()) == 17
+    assert count(folder).accepted == sum(1 for _ in accepted(folder)) == 17
     await run(recipe, outputs=tmp_path, stages=CURATED)
-    assert count(folder).accepted == sum(1 for _ in folder.accepted()) < 17
+    assert count(folder).accepted == sum(1 for _ in accepted(folder)) < 17
 
 
 def draw(recipe: Recipe, _: Iterable[Record]) -> Iterator[Query]:

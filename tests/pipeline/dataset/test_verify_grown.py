@@ -16,14 +16,13 @@ from forger import fix, found, read_manifest, rows_of, write_rows
 
 from toolloom.llm.fake import FakeServer
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.dataset.configs import PLANNING, encoded, instruction_row
-from toolloom.pipeline.dataset.grown_figures import example
-from toolloom.pipeline.dataset.instruction_counts import InstructionCounts
-from toolloom.pipeline.dataset.instructions.planning import planning_rows
+from toolloom.pipeline.dataset.figures import InstructionCounts, example
+from toolloom.pipeline.dataset.instructions import is_trained, planning_rows
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.dataset.rows import PLANNING, instruction_row
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.dataset.verify import verify
-from toolloom.pipeline.dataset.verify_report import Kind
+from toolloom.pipeline.dataset.verify_files import Kind
 from toolloom.pipeline.extend import plan_extension
 from toolloom.pipeline.runner import make_dataset
 from toolloom.pipeline.store.version import open_version
@@ -91,7 +90,7 @@ def rows_of_template(template: Template) -> list[tuple[int, ...]]:
 
 
 def is_good(template: Template, row: tuple[int, ...], plan: SplitPlan) -> bool:
-    sample = Mould(template).sample(row, "x", 0)
+    sample = TemplateRenderer(template).sample(row, "x", 0)
     in_train = split_of_need(plan, sample.dialogue.query) is Split.TRAIN
     return in_train and not list(inspect(sample.dialogue))
 
@@ -120,7 +119,12 @@ def change_instruction(version: Path, change: Callable[[JsonObject], None], plac
     rows[place] = instruction_row(record)
     write_rows(version, "instructions", "train", rows)
     made = [json.loads(row["record"]) for row in rows]
-    trained = [encoded(PLANNING, row) for each in made for row in planning_rows(each, 0.5)]
+    trained = [
+        PLANNING.encode(row)
+        for each in made
+        if is_trained(each, 0.5)
+        for row in planning_rows(each)
+    ]
     write_rows(version, "planning", "train", trained)
     manifest = read_manifest(version)
     counted = InstructionCounts()
@@ -308,7 +312,7 @@ def test_training_rows_are_those_of_the_instructions(rewritten: Path) -> None:
     rows[0]["messages"][-1] = '{"role":"assistant","content":"Path: []"}'
     write_rows(rewritten, "planning", "train", rows)
     fix(rewritten)
-    assert "`messages` has" in details(rewritten, Kind.TRAINING)
+    assert "`messages[2]` has" in details(rewritten, Kind.TRAINING)
 
 
 @pytest.mark.parametrize("place", [0, -1])
@@ -325,7 +329,7 @@ def test_a_training_row_that_lacks_is_found(rewritten: Path, place: int) -> None
 def test_the_share_of_coarse_rows_holds(rewritten: Path) -> None:
     """Rows that the share leaves out are found: the recipe of the run says what it is."""
     made = [json.loads(row["record"]) for row in rows_of(rewritten, "instructions", "train")]
-    rows = [encoded(PLANNING, row) for each in made for row in planning_rows(each, 1.0)]
+    rows = [PLANNING.encode(row) for each in made for row in planning_rows(each)]
     write_rows(rewritten, "planning", "train", rows)
     fix(rewritten)
     assert "has 2 rows in `planning` at its place, not 0" in details(rewritten, Kind.TRAINING)

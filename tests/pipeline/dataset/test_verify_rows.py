@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 from forger import Row, fix, found, read_manifest, rows_of, with_query, write_rows
 from verifying import only
 
-from toolloom.pipeline.dataset.configs import SFT, encoded, sft_row
+from toolloom.pipeline.dataset.rows import SFT, sft_row
 from toolloom.pipeline.dataset.verify import verify
-from toolloom.pipeline.dataset.verify_report import Kind
+from toolloom.pipeline.dataset.verify_files import Kind
 from toolloom.schemas import Ability
 
 
@@ -113,7 +113,7 @@ def test_an_argument_changed_everywhere_is_found_by_the_checks(version: Path) ->
     at = next(i for i, m in enumerate(dialogue["messages"]) if m["tool_calls"])
     dialogue["messages"][at]["tool_calls"][0]["function"]["arguments"] = {"city": "Atlantis"}
     samples[place]["dialogue"] = json.dumps(dialogue, ensure_ascii=False, separators=(",", ":"))
-    training[place] = encoded(SFT, sft_row({"dialogue": dialogue}))
+    training[place] = SFT.encode(sft_row({"dialogue": dialogue}))
     write_rows(version, "samples", "train", samples)
     write_rows(version, "sft", "train", training)
     fix(version)
@@ -144,7 +144,7 @@ def test_an_api_that_a_row_shows_otherwise_is_found(version: Path) -> None:
 
     samples[0] = with_query(samples[0], poison)
     parts = ("dialogue", "verdict", "flags", "provenance")
-    training[0] = encoded(SFT, sft_row({part: json.loads(samples[0][part]) for part in parts}))
+    training[0] = SFT.encode(sft_row({part: json.loads(samples[0][part]) for part in parts}))
     write_rows(version, "samples", "train", samples)
     write_rows(version, "sft", "train", training)
     fix(version)

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 import toys
 
+from toolloom.pipeline.dataset.figures import added
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.dataset.tallies import added
 from toolloom.pipeline.pages.rejections.table import (
     COLUMNS,
     Row,

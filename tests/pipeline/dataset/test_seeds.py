@@ -4,8 +4,9 @@ from typing import Any
 import curating
 import toys
 
-from toolloom.pipeline.dataset.instructions import seeds
+from toolloom.pipeline.dataset.instructions import seed_of, seed_of_rows
 from toolloom.pipeline.stage import Sifting
+from toolloom.pipeline.stages_beside import draw_seeds
 from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
 from toolloom.schemas import (
     API_SEARCH,
@@ -63,7 +64,7 @@ def test_a_seed_is_what_the_user_says_and_the_calls_that_succeed() -> None:
         call(name, 4, {"city": "Basel", "near": {"to": "Bern"}}),
         result(4),
     ]
-    seed = seeds.seed_of(row, Split.VALIDATION)
+    seed = seed_of(row, Split.VALIDATION)
     assert seed and seed.hybrid == "I'm off to Bern. And in Basel?"
     assert seed.path == (name, name, FINISH) and seed.split is Split.VALIDATION
     assert seed.tags.categories == ("weather", "weather") and seed.tags.tools[0] == "station"
@@ -75,10 +76,10 @@ def test_what_calls_nothing_is_no_seed(tmp_path: Path) -> None:
     """Where no API fits there is no path, so there is nothing that a level could name."""
     row = sample()
     row["dialogue"]["messages"] = [user("Sing for me."), {"role": "assistant", "content": "No."}]
-    assert seeds.seed_of(row, Split.TRAIN) is None
+    assert seed_of(row, Split.TRAIN) is None
     unserved = Sample.model_validate(row)
     rows = [curating.row("a", "I'm off. Rain?"), unserved, curating.row("b", "I'm back. Snow?")]
-    found = list(seeds.draw_seeds(given(tmp_path, rows)))
+    found = list(draw_seeds(given(tmp_path, rows)))
     assert [seed.id for seed in found] == ["a", "b"]
 
 
@@ -91,19 +92,19 @@ def test_broken_observations_are_no_success() -> None:
             call(toys.api().function, 1, {}),
             {**result(1), "content": content},
         ]
-        assert seeds.seed_of(row, Split.TRAIN) is None
+        assert seed_of(row, Split.TRAIN) is None
 
 
 def test_a_seed_is_in_the_split_of_its_sample(tmp_path: Path) -> None:
     """The calls decide, as for the sample."""
     row = curating.in_split(Split.TEST_INSTRUCTION, "a", "I'm off. Rain?")
-    (seed,) = seeds.draw_seeds(given(tmp_path, [row], splits=curating.SPLITS))
+    (seed,) = draw_seeds(given(tmp_path, [row], splits=curating.SPLITS))
     assert isinstance(seed, Seed) and seed.split is Split.TEST_INSTRUCTION
 
 
 def test_a_seed_can_be_made_of_its_instructions() -> None:
     """Of what comes from a solution tree the dataset has the instructions alone."""
-    made = seeds.seed_of(sample(), Split.TRAIN)
+    made = seed_of(sample(), Split.TRAIN)
     assert made
     rows = [
         Instruction(
@@ -117,8 +118,8 @@ def test_a_seed_can_be_made_of_its_instructions() -> None:
         )
         for level, text in ((Granularity.STATEMENT, "I'm off."), (Granularity.HYBRID, made.hybrid))
     ]
-    found = seeds.seed_of_rows(rows)
+    found = seed_of_rows(rows)
     assert found == made.model_copy(update={"values": (), "pool": ()})
-    assert seeds.seed_of_rows(rows[:1]) is None
+    assert seed_of_rows(rows[:1]) is None
     cut = rows[1].model_copy(update={"path": ("one", "two", FINISH)})
-    assert seeds.seed_of_rows([cut]) is None
+    assert seed_of_rows([cut]) is None

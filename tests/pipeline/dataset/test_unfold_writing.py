@@ -8,10 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from expanding import FIND, FOUND, skeleton, template
 
-from toolloom.pipeline.dataset.configs import SAMPLES, SFT, encoded, samples_row, sft_row
-from toolloom.pipeline.dataset.unfolding.mould import Mould
-from toolloom.pipeline.dataset.unfolding.writing import write_expansion
-from toolloom.pipeline.store.tables import Tables, delicate, reads_back
+from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, SFT, samples_row, sft_row
+from toolloom.pipeline.dataset.unfold import TemplateRenderer, write_expansion
+from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.schemas import Expansion, Split
 
 TOUCHING = skeleton(
@@ -35,17 +34,16 @@ def test_expansions_are_written_as_their_samples_are(
     of = template(TOUCHING, **pools, **more)
     rows = tuple(product(*(range(len(choice.rows)) for choice in of.choices)))
     made = Expansion(id="e", template=of, split=Split.TRAIN, first=7, rows=rows, inspected=0)
-    mould = Mould(of)
-    with Tables(tmp_path / "one") as one, Tables(tmp_path / "many") as many:
+    mould = TemplateRenderer(of)
+    with (
+        VersionWriter(tmp_path / "one", CONFIGS) as one,
+        VersionWriter(tmp_path / "many", CONFIGS) as many,
+    ):
         write_expansion(made, many, 3)
         for place, row in enumerate(rows):
             sample = mould.sample(row, made.sample_id(place), 3).model_dump(mode="json")
-            stored, whole = encoded(SFT, sft_row(sample)), samples_row(sample)
-            if not delicate(whole["dialogue"]) or reads_back(stored):
-                one.add(SFT, "train", stored)
-            else:
-                one.leave_out(SFT, "train")
-            one.add(SAMPLES, "train", whole)
+            one.add_made(SFT, "train", sft_row(sample))
+            one.add_made(SAMPLES, "train", samples_row(sample))
         assert one.finish() == many.finish()
     for path in (tmp_path / "one").rglob("*.parquet"):
         name = path.relative_to(tmp_path / "one")

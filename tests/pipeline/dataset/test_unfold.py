@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolloom.pipeline.curation.rows import instruction
-from toolloom.pipeline.dataset.configs import SAMPLES, SFT, encoded, samples_row, sft_row
-from toolloom.pipeline.dataset.unfolding.mould import Mould, TemplateMisfit, filled, text_of
+from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, SFT, samples_row, sft_row
+from toolloom.pipeline.dataset.unfold import TemplateMisfit, TemplateRenderer, filled, text_of
 from toolloom.pipeline.store import tables
 from toolloom.pipeline.store.files import to_text
-from toolloom.pipeline.store.tables import Tables
+from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.schemas import Choice, JsonObject, Provenance, Sample, Template, Verdict, marker
 from toolloom.schemas.split_plan import signature
 
@@ -125,7 +125,7 @@ def test_a_row_is_the_text_of_the_sample_filled_by_hand(
     of: Template, data: st.DataObject, name: str
 ) -> None:
     """Whatever the values are and wherever slots stand, at every depth of escaping."""
-    mould = Mould(of)
+    mould = TemplateRenderer(of)
     rows = [tuple(data.draw(st.integers(0, len(c.rows) - 1)) for c in of.choices) for _ in range(3)]
     wanted = [by_hand(of, mould.filled(row), f"{name}{n}", 7) for n, row in enumerate(rows)]
     names = [f"{name}{n}" for n in range(3)]
@@ -136,7 +136,7 @@ def test_a_row_is_the_text_of_the_sample_filled_by_hand(
     assert mould.signatures(places, 3) == [signature(query["intent"]) for query in queries]
     assert [mould.intent(row) for row in rows] == [query["intent"] for query in queries]
     assert mould.words(places, 3) == list(map(instruction, wanted))
-    sft = [encoded(SFT, sft_row(row)) for row in wanted]
+    sft = [SFT.encode(sft_row(row)) for row in wanted]
     samples = list(map(samples_row, wanted))
     assert mould.sft_columns(rows, names) == {k: [row[k] for row in sft] for k in SFT.columns}
     assert mould.samples_columns(rows, names, 7) == {
@@ -148,7 +148,7 @@ def test_a_row_is_a_sample() -> None:
     """It has its own id, says whose row it is, and keeps the moment of its template."""
     city = marker("city")
     of = template(skeleton(f"In {city}?", {"city": city}, {"in": city}, "Ok."), choice("a", "b"))
-    row = Mould(of).sample((1,), "t0-x000001", 3)
+    row = TemplateRenderer(of).sample((1,), "t0-x000001", 3)
     assert isinstance(row, Sample)
     assert (row.id, row.dialogue.query.text) == ("t0-x000001", "In b?")
     assert row.dialogue.query.now == dt.datetime(2026, 3, 2, 9, 30)
@@ -192,7 +192,7 @@ def test_a_row_is_a_sample() -> None:
 def test_what_does_not_fit_is_refused(sample: JsonObject, choices: list[Choice], why: str) -> None:
     """A template whose slots and choices do not fit each other makes no row."""
     with pytest.raises(TemplateMisfit, match=why):
-        Mould(template(sample, *choices))
+        TemplateRenderer(template(sample, *choices))
 
 
 @pytest.mark.parametrize("limits", [{}, {"LETTERS_IN_GROUP": 30_000}, {"ROWS_IN_FILE": 8}])
@@ -208,13 +208,16 @@ def test_columns_are_written_as_rows_are(
         skeleton(f"In {city}?", {"city": city}, {"in": city}, "Ok."),
         choice(*("a" * n for n in range(1, 30))),
     )
-    mould, rows = Mould(of), [(n,) for n in range(29)]
+    mould, rows = TemplateRenderer(of), [(n,) for n in range(29)]
     names = [f"r{n}" for n in range(29)]
     sheets = (
         (SFT, mould.sft_columns(rows, names)),
         (SAMPLES, mould.samples_columns(rows, names, 0)),
     )
-    with Tables(tmp_path / "one") as one, Tables(tmp_path / "many") as many:
+    with (
+        VersionWriter(tmp_path / "one", CONFIGS) as one,
+        VersionWriter(tmp_path / "many", CONFIGS) as many,
+    ):
         for config, told in sheets:
             each = [{key: told[key][n] for key in told} for n in range(29)]
             for row in each:
