@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
 
-class Fault(Protocol):
+class FaultLike(Protocol):
     """One thing that is wrong: of a kind, at some place, and what it is in a sentence."""
 
     @property
@@ -17,7 +17,7 @@ class Fault(Protocol):
     def detail(self) -> str: ...
 
 
-F = TypeVar("F", bound=Fault)
+F = TypeVar("F", bound=FaultLike)
 
 
 class Findings(Generic[F]):

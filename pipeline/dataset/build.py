@@ -35,13 +35,12 @@ from toolloom.pipeline.dataset.rows import (
     PLANNING,
     REJECTED,
     SAMPLES,
-    Config,
     configs_of,
 )
 from toolloom.pipeline.dataset.unfold import unfolded, write_expansion
 from toolloom.pipeline.store.files import read_objects, to_line, write_lines
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.tables import TableWriter, VersionWriter, read_rows
+from toolloom.pipeline.store.tables import Config, TableWriter, VersionWriter, read_rows
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
     Api,

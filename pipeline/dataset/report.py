@@ -346,7 +346,6 @@ def expansion_json(run: RunFolder, rows: Mapping[str, int]) -> JsonObject | None
         used.add(expansion.template.id)
         inspected += expansion.inspected
     coverage = coverage_of(run)
-    shown = {"apis", "covered", "kinds", "without"}
     return {
         "templates": dict(sorted(kinds.items())),
         "used": len(used),
@@ -355,7 +354,7 @@ def expansion_json(run: RunFolder, rows: Mapping[str, int]) -> JsonObject | None
         "refused": _reasons(run, TEMPLATES),
         "values": _ranked(values),
         "rejected": _reasons(run, EXPANDED),
-        "coverage": coverage.model_dump(mode="json", include=shown) if coverage else None,
+        "coverage": coverage.manifest_json() if coverage else None,
     }
 
 
@@ -402,6 +401,11 @@ class TemplateCoverage(Record):
             kept=_ranked(seen.kept),
             rows=sum(len(each.rows) for each in expansions),
         )
+
+    def manifest_json(self) -> JsonObject:
+        """The part of it that a manifest has."""
+        told = self.model_dump(mode="json")
+        return {name: told[name] for name in ("apis", "covered", "kinds", "without")}
 
 
 class _Seen:

@@ -21,7 +21,6 @@ from toolloom.pipeline.dataset.figures import Figures, split_of_rejected
 from toolloom.pipeline.dataset.rows import (
     APIS,
     BASES,
-    PARTS,
     REJECTED,
     REJECTED_PARTS,
     SAMPLES,
@@ -33,6 +32,7 @@ from toolloom.pipeline.dataset.rows import (
 from toolloom.pipeline.dataset.verify_files import MANIFEST, Kind, Manifest, VersionFiles
 from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.store.tables import Config
+from toolloom.pipeline.store.version import PARTS
 from toolloom.schemas import (
     Api,
     Instruction,
@@ -126,6 +126,11 @@ class Rows:
                 yield name, row
             if table and count != table.files[name].rows:
                 self.broken.add((config.name, split))
+
+    def counts(self) -> dict[str, int]:
+        """How many rows were read, by config: the APIs first, which all others are held against."""
+        order = [APIS.name, *self.manifest.configs]
+        return {name: self.read[name] for name in dict.fromkeys(order) if name in self.read}
 
     def recipes(self) -> list[JsonObject]:
         """The recipes that the manifest tells, as far as they are any."""

@@ -24,11 +24,11 @@ from toolloom.pipeline.dataset.complexity import (
     combination,
     combinations,
     complexity,
+    demonstration,
     distance,
     measure,
     reversed_f1,
 )
-from toolloom.pipeline.dataset.demonstrations import demonstration
 from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES
 from toolloom.pipeline.runner import make_dataset
 from toolloom.pipeline.store.tables import VersionWriter
