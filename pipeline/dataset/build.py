@@ -30,11 +30,11 @@ from toolloom.pipeline.dataset.figures import (
     with_rejects,
 )
 from toolloom.pipeline.dataset.rows import (
-    APIS,
     INSTRUCTIONS,
     PLANNING,
     REJECTED,
     SAMPLES,
+    base_of,
     configs_of,
 )
 from toolloom.pipeline.dataset.unfold import unfolded, write_expansion
@@ -71,9 +71,9 @@ class Keep:
 
     def whole(self, config: Config, split: str) -> bool:
         """Whether all rows of a table stay, if there are any."""
-        if split != self.anew or config.name == APIS.name:
+        if split != self.anew or config.row.origin is Api:
             return True
-        return self.retries and config.name != REJECTED.name
+        return self.retries and config.row.origin is not Rejected
 
     def table(self, config: Config, split: str) -> JsonObject | None:
         """What the parent's manifest says of a table."""
@@ -95,14 +95,11 @@ class Keep:
             yield from (row for row in stored if self.retries and row["stage"] not in TRIED_AGAIN)
         elif config.name == INSTRUCTIONS.name:  # the others go with their samples
             yield from (row for row in stored if row["source"] == TOOLBENCH)
-        elif config.row.origin is Instruction:
-            ids = set(self._made(config, split))
+        elif config.name != SAMPLES.name:  # made of records, of which some stay
+            base = base_of(config)
+            records = map(base.row.record_of, self.rows(base, split))
+            ids = {row["id"] for row in chain.from_iterable(map(config.row.of, records))}
             yield from (row for row in stored if row["id"] in ids)
-
-    def _made(self, config: Config, split: str) -> Iterator[str]:
-        """The ids of the rows that are made of instructions that stay."""
-        for row in self.rows(INSTRUCTIONS, split):
-            yield from (made["id"] for made in config.row.of(INSTRUCTIONS.row.record_of(row)))
 
     def pairs(self) -> Iterator[JsonObject]:
         """The parent's pairs of rows and benchmarks, but for those of rows that go."""

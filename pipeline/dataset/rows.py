@@ -208,6 +208,11 @@ def configs_of(record: type[Record]) -> list[Config]:
     return [config for config in CONFIGS if config.row.origin is record]
 
 
+def base_of(config: Config) -> Config:
+    """The config that holds the records whole that a config's rows are made of."""
+    return next(base for base in BASES if base.row.origin is config.row.origin)
+
+
 def parsed(text: Any) -> Any:
     """JSON, by the faster of two parsers; where it refuses, the other has the word."""
     try:

@@ -25,6 +25,7 @@ from toolloom.pipeline.dataset.rows import (
     REJECTED_PARTS,
     SAMPLES,
     api_row,
+    base_of,
     configs_of,
     rejected_row,
     samples_row,
@@ -147,7 +148,7 @@ class Follower:
 
     def __init__(self, rows: Rows, config: Config, split: str) -> None:
         self._rows, self._config, self._split = rows, config, split
-        self._base = next(base for base in BASES if base.row.origin is config.row.origin)
+        self._base = base_of(config)
         self._name = _NAMES[config.row.origin]
         self._there = rows.of(config, split)
         self._waiting: deque[tuple[str, JsonObject]] = deque()
