@@ -37,13 +37,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 import verify as dialogues
 
-from toolloom.pipeline.dataset.configs import SFT, samples_row, sft_row
-from toolloom.pipeline.dataset.unfolding.mould import Mould, text_of
-from toolloom.pipeline.dataset.unfolding.pieces import MARK
-from toolloom.pipeline.dataset.unfolding.writing import write_expansion
+from toolloom.pipeline.dataset.rows import CONFIGS, SFT, samples_row, sft_row
+from toolloom.pipeline.dataset.unfold import MARK, TemplateRenderer, text_of, write_expansion
 from toolloom.pipeline.stage import StageInput
 from toolloom.pipeline.store.files import Rows, read_lines, read_records, record_line, write_lines
-from toolloom.pipeline.store.tables import Tables, schema_of
+from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.templates.expand import expand
 from toolloom.schemas import Choice, Expansion, Rejected, Template, marker, parse_recipe
 
@@ -145,7 +143,7 @@ def by_expand(folder: Path, rows: int) -> tuple[int, float]:
     )
     write_lines(folder / "accepted.jsonl", _accepted(expand(given)))
     made = 0
-    with Tables(folder / "tables") as tables:
+    with VersionWriter(folder / "tables", CONFIGS) as tables:
         for expansion in read_records(folder / "accepted.jsonl", Expansion):
             made += len(expansion.rows)
             write_expansion(expansion, tables, SEED)
@@ -209,7 +207,7 @@ def bytes_of_a_row(folder: Path) -> float:
     """Letters of the texts of a row in the tables, on average of the templates."""
     sizes = []
     for each in read_records(folder / "templates.jsonl", Template):
-        mould, row = Mould(each), [(0,) * len(each.choices)]
+        mould, row = TemplateRenderer(each), [(0,) * len(each.choices)]
         columns = [mould.sft_columns(row, ["x" * 20]), mould.samples_columns(row, ["x" * 20], SEED)]
         values = [column[0] for told in columns for column in told.values()]
         sizes.append(sum(len(v) if isinstance(v, str) else sum(map(len, v)) for v in values))
@@ -220,7 +218,7 @@ def one_way(way: str, folder: Path, rows: int) -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     import orjson  # noqa: F401 - libraries are loaded before the clock starts, for both ways
 
-    schema_of(SFT)
+    assert SFT.schema  # made once
     gc.set_threshold(20_000, 20, 20)  # as `toolloom` sets it
     started = time.perf_counter()
     made, size = WAYS[way](folder, rows)

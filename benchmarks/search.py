@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from toolloom.llm import Embedder, Gateway
 from toolloom.pipeline.apis.search import Finder, ndcg
-from toolloom.pipeline.dataset.unfolding import accepted
+from toolloom.pipeline.dataset.unfold import accepted
 from toolloom.pipeline.store.run import find_run
 from toolloom.pipeline.store.version import find_version
 from toolloom.schemas import Api, Endpoint, NothingFound, Sample, SearchPlan, ToolloomError

@@ -318,7 +318,7 @@ def tell_templates(run: RunFolder) -> None:
     """Print what templates cover and yield, if the run makes any."""
     if "templates" not in {stage.name for stage in run.plan}:
         return
-    from toolloom.pipeline.dataset.expansion_coverage import coverage_of, coverage_view
+    from toolloom.pipeline.dataset.report import coverage_of, coverage_view
 
     if coverage := coverage_of(run):
         say("", coverage_view(coverage))

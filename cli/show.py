@@ -38,7 +38,7 @@ def show(
     from itertools import islice
 
     from toolloom.pipeline.dataset.report import count
-    from toolloom.pipeline.dataset.unfolding import accepted
+    from toolloom.pipeline.dataset.unfold import accepted
     from toolloom.pipeline.pages.screens.datasets import version_view
     from toolloom.pipeline.render import terminal
     from toolloom.pipeline.store.version import Version

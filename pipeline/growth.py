@@ -23,9 +23,8 @@ from pydantic import ValidationError
 
 from toolloom.llm.cache import address
 from toolloom.pipeline.curation.rows import instruction
-from toolloom.pipeline.dataset.contents import TRIED_AGAIN
+from toolloom.pipeline.dataset.build import TRIED_AGAIN
 from toolloom.pipeline.dataset.publish import came_to_nothing
-from toolloom.pipeline.dataset.tallies import need_of
 from toolloom.pipeline.stage import Stage, StageInput
 from toolloom.pipeline.store.files import read_records, record_line, to_line, write_lines
 from toolloom.pipeline.store.locks import hold_dataset
@@ -54,6 +53,7 @@ from toolloom.schemas import (
     parse_recipe,
 )
 from toolloom.schemas.recipe import public_recipe
+from toolloom.schemas.splits import need_of
 
 Plan = TypeVar("Plan", ExpansionPlan, RewritePlan)
 Lines: TypeAlias = Callable[[], Iterable[bytes]]

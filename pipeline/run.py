@@ -35,7 +35,7 @@ from toolloom.pipeline.cluster import Dispatcher, Engine, dispatcher
 from toolloom.pipeline.cluster import check as check_for_cluster
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.report import Summary, summarise
-from toolloom.pipeline.dataset.unfolding import expanded
+from toolloom.pipeline.dataset.unfold import expanded
 from toolloom.pipeline.growth import begin
 from toolloom.pipeline.shard import Part, together, work_on
 from toolloom.pipeline.stage import (

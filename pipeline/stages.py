@@ -35,6 +35,7 @@ from toolloom.schemas import (
     Domain,
     Expansion,
     Instruction,
+    JsonObject,
     Need,
     Outcome,
     Query,
@@ -50,6 +51,7 @@ from toolloom.schemas import (
     seed_for,
 )
 from toolloom.schemas.api import PublicApi
+from toolloom.schemas.splits import split_of
 
 SHOWN = 5  # real APIs in the API agent's prompt
 
@@ -312,13 +314,41 @@ def expand_templates(given: StageInput) -> Iterator[Sifted]:
 
 
 def feed_seeds(given: StageInput) -> Iterator[Record]:
-    """The seeds of the splits that are wanted, and what cannot be one."""
-    from toolloom.pipeline.dataset.instructions.seeds import draw_seeds as draw
+    """A seed of each sample that calls something, then one of each ToolBench solution tree.
 
-    splits = given.recipe.rewrite.splits if given.recipe.rewrite else ()
-    for seed in draw(given):
+    Only of the splits that are wanted. Samples in which nothing fits the request have no path,
+    hence no tag that a level could name: they yield nothing.
+    """
+    plan = given.recipe.rewrite
+    splits = plan.splits if plan else ()
+    for seed in _seeds(given):
         if not (splits and isinstance(seed, Seed) and seed.split not in splits):
             yield seed
+
+
+def _seeds(given: StageInput) -> Iterator[Seed | Rejected]:
+    from toolloom.pipeline.dataset.instructions import seed_of
+    from toolloom.pipeline.formats.toolbench_seeds import tree_seeds
+
+    plan, wanted = given.recipe.splits, given.recipe.rewrite
+    for sample in _samples(given):
+        seed = seed_of(sample, split_of(plan, sample["dialogue"]["query"]))
+        if seed:
+            yield seed
+    if wanted and wanted.seeds:
+        apis = (Api.model_validate(api) for _, api in given.earlier("apis").objects())
+        yield from tree_seeds(wanted.seeds, plan, given.stage, apis, given.rows.check)
+
+
+def _samples(given: StageInput) -> Iterator[JsonObject]:
+    for _, sample in given.rows.objects():
+        yield sample
+    wanted = given.recipe.rewrite
+    if wanted and wanted.expanded:
+        from toolloom.pipeline.dataset.unfold import unfolded
+
+        for _, expansion in given.earlier("expanded").objects():
+            yield from unfolded(Expansion.model_validate(expansion), given.recipe.seed)
 
 
 async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:

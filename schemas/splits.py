@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 
 from pydantic import Field, model_validator
 
@@ -162,6 +163,14 @@ def seen_split(plan: SplitPlan, calls: str) -> Split:
 def split_of_need(plan: SplitPlan, need: Need) -> Split:
     """`split_of` for a record."""
     return split_of(plan, need.model_dump(mode="json", include={"intent", "pool", "outside"}))
+
+
+def need_of(record: JsonObject) -> JsonObject:
+    """The need or query inside a record of any stage, as JSON; empty where there is none."""
+    inner: Any = record
+    while isinstance(inner, dict) and "ability" not in inner:
+        inner = inner.get("query", inner.get("dialogue"))
+    return inner if isinstance(inner, dict) else {}
 
 
 def needed(need: JsonObject) -> list[JsonObject]:

@@ -26,7 +26,7 @@ from nbclient import NotebookClient
 from support import toys
 from support.waiting import wait_for
 
-from toolloom.pipeline.dataset.tallies import added
+from toolloom.pipeline.dataset.figures import added
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.version import Version, find_version

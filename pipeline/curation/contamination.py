@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any
 
 from toolloom.llm.log import note
 from toolloom.pipeline.curation import benchmarks
@@ -85,7 +84,8 @@ def matches(row: JsonObject, index: Index) -> Iterator[Match]:
 
 
 def finding(match: Match) -> Finding:
-    """A match in a sentence. Texts are in it as JSON, so that `read` finds them again."""
+    """A match in a sentence. Texts are in it as JSON, so that
+    `dataset.report.overlap` finds them again."""
     check, *texts = astuple(match)
     benchmark, place, words, row, theirs = (json.dumps(t, ensure_ascii=False) for t in texts)
     detail = (
@@ -93,14 +93,3 @@ def finding(match: Match) -> Finding:
         f"The row: {row}. The benchmark: {theirs}."
     )
     return Finding(check=f"overlap_{check}", reason=Reason.CONTAMINATED, detail=detail)
-
-
-def read(check: str, detail: str) -> Match:
-    """The match that a finding's detail tells. Raises ValueError if it tells none."""
-    decoder, texts, at = json.JSONDecoder(), list[Any](), 0
-    while (at := detail.find('"', at)) >= 0:
-        text, at = decoder.raw_decode(detail, at)
-        texts.append(text)
-    if len(texts) != 5:
-        raise ValueError(f"not the detail of an overlap: {detail[:200]}")
-    return Match(check.removeprefix("overlap_"), *texts)

@@ -1,10 +1,12 @@
-"""A version of a dataset: published, verified, compared, exported, pushed.
+"""Versions of a dataset: made of runs, described, verified, compared, exported, pushed.
 
-A run's rows become Parquet by config and split, with a card, plots, a manifest and checksums, all
-of which can be made again from the rows. A version never changes; the next one keeps the bytes of
-what stays. `verify` goes over all of it without a model or a network, `export/` writes trainers'
-forms and checks them, `unfolding/` makes rows of templates, `instructions/` rows of levels.
+Begin with `rows.py`: the configs, what their rows hold and how they are made of records. `build.py`
+writes a version's tables of the parent's rows that stay and a run's records, and `publish.py` makes
+them a version. `figures.py` is the one fold over rows, which publishing stores and `verify.py`
+compares; `report.py` counts what only a run's stage files know. `card.py` is made of the manifest
+alone. `verify.py` reads a version again: `verify_files.py` its bytes and its parent,
+`verify_rows.py` and `verify_instructions.py` its rows. `unfold.py` makes rows of templates,
+`instructions.py` seeds and training rows, `complexity.py` measures, `diff.py` compares.
 
-May touch: the disk and the Hub, through store and the push; agents and everything below.
-Begin with `publish.py`, then `verify.py`, which reads the same files the other way.
+The room reads runs and versions through `store/`. It may not know the stages that make records.
 """

@@ -1,24 +1,30 @@
 """The dataset card: README.md with the YAML header that maps configs to files.
 
-It is made of the manifest alone, so that it can be made again and compared.
+It is made of the manifest alone, so that it can be made again and compared. Each section is a
+function of the manifest that gives its paragraphs, none where a version has nothing of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import yaml
 
-from toolloom.pipeline.dataset.card_grown import expansion_parts, instruction_parts
-from toolloom.pipeline.dataset.card_runs import run_parts
-from toolloom.pipeline.dataset.configs import CONFIGS
-from toolloom.pipeline.dataset.instruction_counts import instructions_of
-from toolloom.pipeline.dataset.tallies import added
+from toolloom.pipeline.dataset import rows as row_models
+from toolloom.pipeline.dataset.figures import (
+    LEVELS,
+    TOOLBENCH,
+    VOTES,
+    InstructionCounts,
+    added,
+    instructions_of,
+)
+from toolloom.pipeline.dataset.report import API_BANK, Counts, StageCount, dollars, percent
 from toolloom.pipeline.render.markdown import cell, table
 from toolloom.pipeline.render.plots import plots
-from toolloom.schemas import JsonObject
-
-__all__ = ["card", "cell", "table"]
+from toolloom.schemas import JsonObject, Metric
 
 SIZES = (
     (1_000, "n<1K"),
@@ -28,6 +34,7 @@ SIZES = (
     (10_000_000, "1M<n<10M"),
 )
 MOST_SOURCES = 50  # of APIs, that are listed
+NAMED = 10  # APIs without a template
 TESTS = {
     "train": "to train on",
     "validation": "to validate on: APIs that are seen in `train`, other calls",
@@ -55,7 +62,7 @@ def card(manifest: JsonObject) -> str:
         "## What is in it",
         *(f"![{plot.title}](plots/{plot.name}.svg)" for plot in plots(manifest)),
         *(
-            _tallies(title, name, manifest)
+            _counts(title, name, manifest)
             for title, name in (
                 ("Ability", "abilities"),
                 ("Scenario", "scenarios"),
@@ -64,11 +71,11 @@ def card(manifest: JsonObject) -> str:
                 ("Observations", "observations"),
             )
         ),
-        *expansion_parts(manifest),
-        *instruction_parts(manifest),
+        *_expansion(manifest),
+        *_instructions(manifest),
         "## How it was made",
         _origin(manifest),
-        *run_parts(manifest),
+        *_runs(manifest),
         "## What was rejected",
         table(("Reason", "Records"), added(manifest["splits"].values(), "reasons").items())
         or "Nothing.",
@@ -196,7 +203,7 @@ def _splits(manifest: JsonObject) -> str:
     return f"{intro}\n\n{table(head, rows)}"
 
 
-def _tallies(title: str, name: str, manifest: JsonObject) -> str:
+def _counts(title: str, name: str, manifest: JsonObject) -> str:
     """One kind of count: a row for each value, a column for each split."""
     splits = {split: told for split, told in manifest["splits"].items() if told["rows"]}
     total = added(splits.values(), name)
@@ -205,6 +212,132 @@ def _tallies(title: str, name: str, manifest: JsonObject) -> str:
         for value, count in total.items()
     ]
     return table((title, "All", *splits), rows)
+
+
+def _expansion(manifest: JsonObject) -> Iterator[str]:
+    """Where expanded rows come from; nothing of a version without any."""
+    told: JsonObject = manifest.get("expansion") or {}
+    if not told:
+        return
+    expanded = sum(sum(each["rows"].values()) for each in told.values())
+    rows = sum(split["rows"] for split in manifest["splits"].values())
+    yield "## Rows of templates"
+    yield (
+        f"{expanded:,} of {rows:,} dialogues are rows of templates. A template is a dialogue in "
+        "which values are slots; its rows differ in values that request, calls, results and "
+        "answer share, and in nothing else. Each row passed the certain checks. **They repeat "
+        "their template's words**: they show which value goes where, not another way to ask, and "
+        "they were not held against the near-duplicate rules that other dialogues passed. The id "
+        "of such a row is that of its template, then `-x` and a number, so that they can be told "
+        "apart or left out."
+    )
+    yield table(
+        ("Run", "Mined", "Written", "Asked", "With rows", "Rows", "Inspected one by one"),
+        [_run_line(name, each) for name, each in told.items()],
+    )
+    for title, key in (
+        ("Samples of which no template was made", "refused"),
+        ("Values that are no slots", "values"),
+        ("Values that a check objected to", "rejected"),
+    ):
+        yield table((title, "Count"), _summed(told.values(), key))
+    yield from filter(None, map(_templates_coverage, told.values()))
+
+
+def _run_line(name: str, told: JsonObject) -> list[Any]:
+    kinds = [told["templates"].get(kind, 0) for kind in ("mined", "written", "asked")]
+    return [name, *kinds, told["used"], sum(told["rows"].values()), told["inspected"]]
+
+
+def _summed(told: Iterable[JsonObject], key: str) -> list[tuple[str, int]]:
+    counts: Counter[str] = Counter()
+    for each in told:
+        counts.update(each[key])
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _templates_coverage(told: JsonObject) -> str:
+    """How many APIs have a template."""
+    found = told.get("coverage")
+    if not found:
+        return ""
+    text = (
+        f"{found['covered']:,} of {found['apis']:,} APIs that may be called in its splits have a "
+        "template."
+    )
+    if lacking := found["without"][:NAMED]:
+        more = found["apis"] - found["covered"] - len(lacking)
+        text += f" Without: {', '.join(map(cell, lacking))}{f' and {more:,} more' if more else ''}."
+    return text
+
+
+def _instructions(manifest: JsonObject) -> Iterator[str]:
+    """The five levels side by side, what was accepted and how it was rated."""
+    counted = instructions_of(manifest)
+    if counted is None:
+        return
+    yield "## Instructions"
+    yield _about_instructions(counted)
+    if shown := manifest["instructions"]["example"]:
+        yield f"The levels of `{shown['sample']}`:"
+        yield table(("Level", "Instruction"), shown["levels"].items())
+    rated = bool(counted.ratings)
+    means = ", and the means of the tester's votes, from 1 to 3" if rated else "; none was rated"
+    yield f"What was accepted{means}:"
+    metrics = [metric.value for metric in Metric] if rated else []
+    named = ["Votes", *(metric.capitalize() for metric in metrics)] if rated else []
+    yield table(
+        ("Level", "Accepted", "Rejected", *named),
+        [_level_line(level, counted, metrics) for level in LEVELS],
+    )
+    yield _rejected_instructions(counted)
+    yield _planning(manifest, counted)
+
+
+def _about_instructions(counted: InstructionCounts) -> str:
+    told = (
+        f"{counted.levels.total():,} instructions say at five granularities what a dialogue was "
+        "asked: the user's situation alone, then with the categories, the tools or the APIs that "
+        "would serve it, and the full request (ToolPlanner). All levels of a request have the same "
+        "solution path."
+    )
+    if foreign := counted.sources[TOOLBENCH]:
+        told += (
+            f" {foreign:,} of them are of ToolBench's queries, whose dialogues are not in "
+            "`samples`; their source's licence is theirs."
+        )
+    return told
+
+
+def _level_line(level: str, counted: InstructionCounts, metrics: list[str]) -> list[Any]:
+    fallen = counted.rejected[level].total() if level in counted.rejected else 0
+    votes = [counted.ratings[level][VOTES] if level in counted.ratings else 0]
+    means = [counted.mean(level, metric) for metric in metrics]
+    shown = ["–" if mean is None else f"{mean:.2f}" for mean in means]
+    return [level, counted.levels[level], fallen, *(votes if metrics else []), *shown]
+
+
+def _rejected_instructions(counted: InstructionCounts) -> str:
+    """A row for each reason, a column for each level."""
+    total = sum(counted.rejected.values(), Counter[str]())
+    levels = [level for level in LEVELS if level in counted.rejected]
+    rows = [
+        (reason, count, *(counted.rejected[level][reason] for level in levels))
+        for reason, count in sorted(total.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return table(("Rejected because", "All", *levels), rows)
+
+
+def _planning(manifest: JsonObject, counted: InstructionCounts) -> str:
+    plans = [run["recipe"].get("rewrite") for run in manifest["runs"].values()]
+    shares = sorted({plan["coarse"] for plan in plans if plan})
+    each = ", ".join(f"{count:,} of `{task}`" for task, count in sorted(counted.planning.items()))
+    share = " or ".join(f"{100 * share:g} %" for share in shares)
+    return (
+        f"`planning` has them as training rows of two tasks: {each or 'none'}. Of the levels "
+        f"statement and category {share} are trained on, chosen by a hash of their ids; all are "
+        "in `instructions`."
+    )
 
 
 def _origin(manifest: JsonObject) -> str:
@@ -233,6 +366,52 @@ def _added(rows: JsonObject) -> str:
     """What was added, by config."""
     named = ((c, sum(splits.values())) for c, splits in rows.items() if c != "sft")
     return ", ".join(f"{count:,} in `{config}`" for config, count in named if count)
+
+
+def _runs(manifest: JsonObject) -> Iterator[str]:
+    for name, run in manifest["runs"].items():
+        counts = Counts.model_validate(run["counts"])
+        yield f"### Run `{name}`, seed {run['seed']}"
+        yield _spending(counts)
+        yield _asked(counts)
+        yield table(
+            ("Stage", "Agent", "Model", "Prompts (hashes)"),
+            [(a["stage"], a["agent"], a["model"], " ".join(a["prompts"])) for a in run["agents"]],
+        )
+
+
+def _spending(counts: Counts) -> str:
+    """What the models were sent, and what that cost where prices are known."""
+    use, each = counts.use, counts.cost_of_one
+    told = (
+        f"Models were sent {use.prompt_tokens:,} tokens, {percent(use.cached_share)} of them "
+        f"cached by the endpoint, and wrote {use.completion_tokens:,}."
+    )
+    if not counts.priced or not counts.made:
+        return told
+    lacking = ", ".join(map(cell, counts.unpriced))
+    told += f" That cost {dollars(use.cost)}{f', without {lacking}' if lacking else ''}"
+    if each is None:
+        return f"{told}."
+    return f"{told}: {dollars(each)} for each accepted dialogue (API-Bank's agents: ${API_BANK:g})."
+
+
+def _asked(counts: Counts) -> str:
+    """A row for each stage that the run did; a column of costs where prices are known."""
+    head = [
+        *("Stage", "Agent", "Accepted", "Rejected", "Requests"),
+        *("Sent", "Cached", "Received"),
+    ]
+    priced = counts.priced
+    done = [_stage_line(stage, priced) for stage in counts.stages if not stage.given]
+    return table([*head, *(["Cost"] if priced else [])], done)
+
+
+def _stage_line(stage: StageCount, priced: bool) -> list[Any]:
+    use = stage.use
+    tokens = [use.prompt_tokens, percent(use.cached_share), use.completion_tokens]
+    done = [stage.name, stage.agent, stage.accepted, stage.rejected, use.requests]
+    return [*done, *tokens, *([dollars(use.cost)] if priced else [])]
 
 
 def _contamination(told: JsonObject | None) -> str:
@@ -297,7 +476,7 @@ def _limits(manifest: JsonObject, splits: list[JsonObject]) -> str:
 
 
 def _columns(manifest: JsonObject) -> Iterable[str]:
-    for config in CONFIGS:
+    for config in row_models.CONFIGS:
         if config.name in manifest["configs"]:
             yield f"### `{config.name}`: {config.about}"
             yield "\n".join(f"- `{name}`: {c.about}" for name, c in config.columns.items())

@@ -9,15 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version as installed
 from pathlib import Path
 
+from toolloom.pipeline.dataset.build import Keep, build
 from toolloom.pipeline.dataset.card import card
-from toolloom.pipeline.dataset.contents import Part, Whole
-from toolloom.pipeline.dataset.contents_grown import Grown
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import explain, write_lines
 from toolloom.pipeline.store.locks import hold_folder
@@ -77,36 +76,24 @@ def publish(run: RunFolder, outputs: Path) -> Published:
     names.
     """
     _check(run)
-    regenerated, extended = run.recipe.regenerate, run.recipe.extend
-    if regenerated is not None:
-        made = publish_more if regenerated.keep else publish_split
-        return made(run, _parent(regenerated, outputs), outputs)
-    if extended is not None and extended.version:
-        return publish_more(run, _parent(extended, outputs), outputs)
+    content, keep = _content(run), keep_of(run, outputs)
     folder = outputs / "datasets" / run.recipe.name
+    if keep.parent:
+        folder = outputs / "datasets" / keep.parent.name
+        content = digest([content, keep.parent.manifest["content"]], 64)
     with hold_folder(folder):
-        return _make(folder, _content(run), lambda: latest(folder), Whole(run))
+        return _make(folder, content, run, keep)
 
 
-def publish_split(run: RunFolder, parent: Version, outputs: Path) -> Published:
-    """Make the version in which one split of `parent` comes from `run`, and the others are its.
-
-    Raises PublishError.
-    """
-    _check(run)
-    folder = outputs / "datasets" / parent.name
-    content = digest([_content(run), parent.manifest["content"]], 64)
-    with hold_folder(folder):
-        return _make(folder, content, lambda: parent, Part(run, parent))
-
-
-def publish_more(run: RunFolder, parent: Version, outputs: Path) -> Published:
-    """Make the version that has all of `parent` and what `run` adds to it. Raises PublishError."""
-    _check(run)
-    folder = outputs / "datasets" / parent.name
-    content = digest([_content(run), parent.manifest["content"]], 64)
-    with hold_folder(folder):
-        return _make(folder, content, lambda: parent, Grown(run, parent))
+def keep_of(run: RunFolder, outputs: Path) -> Keep:
+    """What stays of the version that a run names. Raises PublishError if it is another by now."""
+    anew, extended = run.recipe.regenerate, run.recipe.extend
+    if anew is not None:
+        split = None if anew.keep else anew.split.value
+        return Keep(_parent(anew, outputs), split, retries=anew.only_rejected)
+    if extended is not None and extended.version:
+        return Keep(_parent(extended, outputs))
+    return Keep()
 
 
 def _parent(wanted: Regeneration | Extension, outputs: Path) -> Version:
@@ -156,16 +143,14 @@ def _content(run: RunFolder) -> str:
     return digest([LAYOUT, installed("toolloom"), recipe, hashes], 64)
 
 
-def _make(
-    folder: Path, content: str, parent: Callable[[], Version | None], source: Whole | Part | Grown
-) -> Published:
+def _make(folder: Path, content: str, run: RunFolder, keep: Keep) -> Published:
     """The version with this content, found or built; the lock is held."""
     for number in reversed(numbers(folder)):
         if (known := _readable(folder / dotted(number))) and known.manifest["content"] == content:
             point(folder)
             mirror.fetch(known.path)
             return Published(known)
-    version = _build(folder, content, parent(), source)
+    version = _build(folder, content, run, keep)
     point(folder)
     return Published(version, fresh=True)
 
@@ -178,18 +163,17 @@ def _readable(path: Path) -> Version | None:
         return None
 
 
-def _build(
-    folder: Path, content: str, parent: Version | None, source: Whole | Part | Grown
-) -> Version:
+def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Version:
+    parent = keep.parent or latest(folder)
     building = folder / ".building"  # the lock is held: nobody else builds here
     try:
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir()
-        manifest = {**_origin(content, parent), **source.fill(building)}
-        _sum(manifest, building)
+        manifest = {**_origin(content, parent), **build(building, run, keep)}
+        _add_hashes(manifest, building)
         number = dotted(following(numbers(folder), parent, manifest))
         manifest = {"layout": LAYOUT, "name": folder.name, "version": number, **manifest}
-        _tell(manifest, building)
+        _describe(manifest, building)
         path = folder / number
         mirror.claim(path)
         building.rename(path)
@@ -216,7 +200,7 @@ def _origin(content: str, parent: Version | None) -> JsonObject:
     }
 
 
-def _sum(manifest: JsonObject, folder: Path) -> None:
+def _add_hashes(manifest: JsonObject, folder: Path) -> None:
     """Add hash and size of each table to the manifest. Raises PublishError if a copy is not
     what it was."""
     for name, told in tables_of(manifest):
@@ -236,7 +220,7 @@ def tables_of(manifest: JsonObject) -> Iterator[tuple[str, JsonObject]]:
             yield from split["files"].items()
 
 
-def _tell(manifest: JsonObject, folder: Path) -> None:
+def _describe(manifest: JsonObject, folder: Path) -> None:
     """Add plots, card, manifest and checksums to the tables."""
     from toolloom.pipeline.render.plots import draw
 

@@ -1,32 +1,85 @@
-"""What a run came to, counted from its files."""
+"""What a run came to, counted from the files of its stages: what no table of a version can tell.
+
+Records that fell and why, requests, tokens and cost by stage, how much of a pool of APIs queries
+and templates cover, what curation found of benchmarks.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import Field
 
-from toolloom.pipeline.dataset.coverage import Coverage, Covered
-from toolloom.pipeline.dataset.tallies import RowCounts, need_of
-from toolloom.pipeline.dataset.unfolding import unfolded
+from toolloom.pipeline.dataset.figures import Covered, RowCounts
+from toolloom.pipeline.dataset.unfold import STAGE as EXPANDED
+from toolloom.pipeline.dataset.unfold import unfolded
 from toolloom.pipeline.store.run import PlannedStage, RunFolder, begun_with
 from toolloom.pipeline.store.stage_files import StageFolder
 from toolloom.schemas import (
     AgentName,
     Expansion,
+    ExpansionPlan,
     Granularity,
     Instruction,
     JsonObject,
+    Level,
+    Reason,
     Recipe,
     Record,
+    Rejected,
+    SplitPlan,
+    Template,
     Usage,
 )
+from toolloom.schemas.splits import SEEN, api_id, need_of, split_of, tool_of, zone
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 API_BANK = 0.1  # US dollars for a dialogue of API-Bank's five agents, as its authors report
+TEMPLATES, DECONTAMINATED = "templates", "decontaminated"  # stages
+KINDS = ("mined", "written", "asked")  # of templates
+SHOWN = 10  # APIs without a template that a screen names
+MOST = 1000  # that a manifest names
+
+
+class Combinations(Record):
+    """Different combinations of several APIs at one level (ToolLLM, section 2.2)."""
+
+    drawn: int = Field(default=0, description="That queries were drawn for.")
+    accepted: int = Field(default=0, description="In accepted dialogues.")
+
+
+class Coverage(Record):
+    """How many of a run's APIs its queries and its accepted dialogues need."""
+
+    pool: int = Field(description="APIs of the run.")
+    drawn: int = Field(description="APIs that queries were drawn for.")
+    accepted: int = Field(description="APIs that accepted dialogues need.")
+    combinations: dict[str, Combinations] = Field(
+        default_factory=dict, description="Combinations of several APIs, by level."
+    )
+
+    @classmethod
+    def of(cls, pool: int, drawn: Covered, accepted: Covered) -> Coverage:
+        levels = [level for level in Level if drawn.combinations.get(level)]
+        return cls(
+            pool=pool,
+            drawn=len(drawn.apis),
+            accepted=len(accepted.apis),
+            combinations={
+                str(level): Combinations(
+                    drawn=len(drawn.combinations[level]),
+                    accepted=len(accepted.combinations.get(level, ())),
+                )
+                for level in levels
+            },
+        )
 
 
 class StageCount(Record):
@@ -279,3 +332,192 @@ def _tally(accepted: RowCounts, rejected: Counter[tuple[str, str]]) -> dict[str,
             for value in sorted(values)
         }
     return found
+
+
+def expansion_json(run: RunFolder, rows: Mapping[str, int]) -> JsonObject | None:
+    """What the manifest tells of a run's templates, with their `rows` by split; None without."""
+    if EXPANDED not in {stage.name for stage in run.plan}:
+        return None
+    kinds, values, used = Counter[str](), Counter[str](), set[str]()
+    for template in run.stage(TEMPLATES).objects("accepted"):
+        kinds[template["kind"]] += 1
+        values.update(finding["reason"] for finding in template["refused"])
+    inspected = 0
+    for expansion in run.expansions():
+        used.add(expansion.template.id)
+        inspected += expansion.inspected
+    coverage = coverage_of(run)
+    return {
+        "templates": dict(sorted(kinds.items())),
+        "used": len(used),
+        "rows": dict(rows),
+        "inspected": inspected,
+        "refused": _reasons(run, TEMPLATES),
+        "values": _ranked(values),
+        "rejected": _reasons(run, EXPANDED),
+        "coverage": coverage.manifest_json() if coverage else None,
+    }
+
+
+def _reasons(run: RunFolder, stage: str) -> dict[str, int]:
+    return _ranked(Counter(row["reason"] for row in run.stage(stage).objects("rejected")))
+
+
+class TemplateCoverage(Record):
+    """How far templates reach over the APIs that may be called in the splits that get rows."""
+
+    apis: int = Field(description="APIs that may be called there.")
+    kinds: dict[str, int] = Field(description="APIs with a mined, written or asked template.")
+    covered: int = Field(description="APIs with a template of any kind.")
+    without: tuple[str, ...] = Field(description="Ids of the APIs without any, the first 1,000.")
+    templates: dict[str, int] = Field(description="Templates by kind.")
+    samples: int = Field(description="Samples that were looked at: made templates, or refused.")
+    refused: dict[str, int] = Field(description="What became no template, by reason.")
+    kept: dict[str, int] = Field(description="Values of templates that are no slots, by reason.")
+    rows: int = Field(description="Rows that were made of templates.")
+
+    @classmethod
+    def of(
+        cls,
+        apis: Iterable[str],
+        templates: Iterable[Template],
+        refused: Iterable[Rejected],
+        expansions: Iterable[Expansion] = (),
+    ) -> TemplateCoverage:
+        """Counted of records, each read once; `apis` are ids."""
+        seen, offered = _Seen(), set(apis)
+        for template in templates:
+            seen.template(template)
+        for rejected in refused:
+            seen.rejected(rejected)
+        any_kind = set[str]().union(*seen.called.values()) & offered
+        return cls(
+            apis=len(offered),
+            kinds={kind: len(seen.called[kind] & offered) for kind in KINDS},
+            covered=len(any_kind),
+            without=tuple(sorted(offered - any_kind)[:MOST]),
+            templates={kind: seen.made[kind] for kind in KINDS},
+            samples=seen.made["mined"] + seen.samples,
+            refused=_ranked(seen.refused),
+            kept=_ranked(seen.kept),
+            rows=sum(len(each.rows) for each in expansions),
+        )
+
+    def manifest_json(self) -> JsonObject:
+        """The part of it that a manifest has."""
+        told = self.model_dump(mode="json")
+        return {name: told[name] for name in ("apis", "covered", "kinds", "without")}
+
+
+class _Seen:
+    """What was counted so far, in memory that grows with the APIs."""
+
+    def __init__(self) -> None:
+        self.called: dict[str, set[str]] = {kind: set() for kind in KINDS}
+        self.made: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.kept: Counter[str] = Counter()
+        self.samples = 0
+
+    def template(self, template: Template) -> None:
+        self.called[template.kind].update(template.apis)
+        self.made[template.kind] += 1
+        self.kept.update(finding.reason.value for finding in template.refused)
+
+    def rejected(self, rejected: Rejected) -> None:
+        self.refused[rejected.reason.value] += 1
+        self.samples += not rejected.agent and "dialogue" in rejected.record
+
+
+def _ranked(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def coverage_of(run: RunFolder) -> TemplateCoverage | None:
+    """The coverage of a run, as far as it came; None if it makes no templates."""
+    recipe = run.recipe
+    if recipe.expand is None:
+        return None
+    stage = run.stage("templates")
+    return TemplateCoverage.of(
+        offered(recipe, run.stage("apis").objects("accepted")),
+        map(Template.model_validate, stage.objects("accepted")),
+        map(Rejected.model_validate, stage.objects("rejected")),
+        run.expansions(),
+    )
+
+
+def offered(recipe: Recipe, apis: Iterable[JsonObject]) -> Iterator[str]:
+    """Ids of the APIs, given as JSON, that may be called in a split that gets rows."""
+    wanted = set((recipe.expand or ExpansionPlan()).splits)
+    for api in apis:
+        place = zone(recipe.splits, *tool_of(api))
+        if wanted & ({place} if place.unseen else set(SEEN)):
+            yield api_id(api)
+
+
+def coverage_view(told: TemplateCoverage) -> RenderableType:
+    """As a person sees it: APIs and templates by kind, then what was refused."""
+    from rich.console import Group  # late: a manifest takes the figures alone
+
+    from toolloom.pipeline.render.terminal import grid, indented, text
+
+    rows = [(kind, told.templates[kind], told.kinds[kind]) for kind in KINDS]
+    parts: list[RenderableType] = [
+        grid(("templates", "count", f"APIs of {told.apis:,}"), [*rows, _total(told)]),
+        text(f"{told.samples:,} samples looked at, {told.rows:,} rows made."),
+    ]
+    for title, counts in (("became no template", told.refused), ("value kept", told.kept)):
+        if counts:
+            parts += [text(""), grid((title, "count"), list(counts.items()))]
+    if told.without:
+        more = told.apis - told.covered
+        parts += [text(""), text(f"APIs without a template, {more:,} in all:")]
+        parts += [indented(name) for name in told.without[:SHOWN]]
+    if len(told.without) > SHOWN:
+        parts.append(indented(f"… and {told.apis - told.covered - SHOWN:,} more"))
+    return Group(*parts)
+
+
+def _total(told: TemplateCoverage) -> tuple[str, int, int]:
+    return "all", sum(told.templates.values()), told.covered
+
+
+def contamination(run: RunFolder) -> Iterator[JsonObject]:
+    """Each pair of a run's row and a benchmark's: rows that were dropped, then rows that stay.
+
+    `id`, `split`, `dropped`, `check` (words, text or calls), `benchmark`, `place`, `match`, and
+    both texts as `row` and `theirs`.
+    """
+    recipe = run.recipe
+    stages = {stage.name for stage in run.plan if not stage.given}
+    for name in (DECONTAMINATED, EXPANDED):
+        if name in stages:
+            yield from pairs(run.stage(name).objects("rejected"), recipe.splits)
+    if DECONTAMINATED in stages and recipe.curation.contaminated == "flag":
+        yield from pairs(run.samples(), recipe.splits)
+
+
+def pairs(rows: Iterable[JsonObject], plan: SplitPlan) -> Iterator[JsonObject]:
+    """The pairs in rejected records, or in the flags of samples."""
+    for row in rows:
+        dropped = "record" in row
+        sample = row["record"] if dropped else row
+        for finding in row["findings"] if dropped else row["flags"]:
+            if finding["reason"] == Reason.CONTAMINATED:
+                need = sample["dialogue"]["query"]
+                where = {"id": need["id"], "split": split_of(plan, need).value, "dropped": dropped}
+                yield {**where, **overlap(finding["check"], finding["detail"])}
+
+
+def overlap(check: str, detail: str) -> JsonObject:
+    """What a finding of `curation.contamination` tells of the two texts. Raises ValueError if it
+    tells nothing: the detail holds all of it as JSON strings, in this order."""
+    decoder, texts, at = json.JSONDecoder(), list[Any](), 0
+    while (at := detail.find('"', at)) >= 0:
+        text, at = decoder.raw_decode(detail, at)
+        texts.append(text)
+    names = ("benchmark", "place", "match", "row", "theirs")
+    if len(texts) != len(names):
+        raise ValueError(f"not the detail of an overlap: {detail[:200]}")
+    return {"check": check.removeprefix("overlap_"), **dict(zip(names, texts, strict=True))}

@@ -1,4 +1,7 @@
-"""A version's files against its manifest and its checksums: every byte is in one of the hashes."""
+"""A version's files: every byte is in a hash, tables have the layout, the parent's rows are there.
+
+Also what a verification reports: `Kind`, `Fault` and `Report`. The rows are `verify_rows.py`'s.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,85 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from toolloom.pipeline.dataset.configs import CONFIGS, Config
-from toolloom.pipeline.dataset.verify_report import Findings, Kind
+from toolloom.pipeline.checks.findings import Findings
+from toolloom.pipeline.dataset import rows
+from toolloom.pipeline.dataset.figures import BEFORE_QUERIES
+from toolloom.pipeline.dataset.publish import sha256
+from toolloom.pipeline.dataset.rows import APIS, REJECTED
 from toolloom.pipeline.store.files import explain
-from toolloom.pipeline.store.tables import schema_of
-from toolloom.pipeline.store.version import LAYOUT, open_version
-from toolloom.schemas import JsonObject, Split, SplitPlan
+from toolloom.pipeline.store.tables import Config, read_rows
+from toolloom.pipeline.store.version import LAYOUT, change, dotted, numbered, open_version
+from toolloom.schemas import JsonObject, Record, Split, SplitPlan, StoreError
 
 MANIFEST, SUMS, CARD = "manifest.json", "SHA256SUMS", "README.md"
+MOST = 200  # findings of one kind that are kept; all are counted
 Count = Annotated[int, Field(ge=0, strict=True)]
 _LINE = re.compile(rb"([0-9a-f]{64})  ([^\n]+)")
 _LARGEST = 64 * 2**20  # of a manifest, in bytes
 
 
-class ToldFile(BaseModel):
+class Kind(StrEnum):
+    """What is wrong, in the order in which it is told."""
+
+    FILE = "file"
+    TABLE = "table"
+    RECORD = "record"
+    CHECK = "check"
+    TRAINING = "training row"
+    SPLIT = "split"
+    LINEAGE = "lineage"
+    FIGURE = "figure"
+
+
+ABOUT = {
+    Kind.FILE: "files that are not what the version was published with",
+    Kind.TABLE: "tables that cannot be read, or are not in the layout",
+    Kind.RECORD: "rows that hold no valid record",
+    Kind.CHECK: "rows in which a certain check finds a fault",
+    Kind.TRAINING: "rows of `sft` or `planning` that are not made of their record",
+    Kind.SPLIT: "rows and APIs that are in the wrong split",
+    Kind.LINEAGE: "what does not follow from the parent version",
+    Kind.FIGURE: "figures that are not those of the data",
+}
+
+
+class Fault(Record):
+    """One thing that is not as it must be."""
+
+    kind: Kind
+    file: str = Field(description="The file, as its path in the version.")
+    row: str | None = Field(default=None, description="Id of the row, where it is one.")
+    detail: str = Field(description="What is wrong.")
+
+
+class Report(Record):
+    """A verification."""
+
+    path: str
+    version: str = Field(description="Name and number, such as `weather/1.2.0`.")
+    files: int = Field(description="Files whose hashes were taken.")
+    size: int = Field(description="Bytes in them.")
+    rows: dict[str, int] = Field(description="Rows that were read, by config.")
+    inspected: int = Field(description="Dialogues that all certain checks went through.")
+    checks: int = Field(description="Certain checks of a dialogue.")
+    counts: dict[Kind, int] = Field(description="Findings by kind.")
+    faults: tuple[Fault, ...] = Field(description=f"Findings, at most {MOST} of a kind.")
+    notes: tuple[str, ...] = Field(description="What could not be looked at.")
+    seconds: float = Field(description="Wall time.")
+
+    @property
+    def good(self) -> bool:
+        return not self.counts
+
+
+class FileEntry(BaseModel):
     """What a manifest tells of a table's file."""
 
     rows: Count
@@ -34,35 +97,35 @@ class ToldFile(BaseModel):
     bytes: Count
 
 
-class ToldSheet(BaseModel):
+class TableEntry(BaseModel):
     """What a manifest tells of a split of a config."""
 
     rows: Count
     left_out: Count
-    files: dict[str, ToldFile]
+    files: dict[str, FileEntry]
 
 
-class ToldParent(BaseModel):
+class ParentEntry(BaseModel):
     version: str
     sha256: str
 
 
-class ToldExtension(BaseModel):
+class ExtensionEntry(BaseModel):
     """What a run added to the parent: rows by config and split."""
 
     run: str
     rows: dict[str, dict[str, Count]]
 
 
-class Told(BaseModel):
+class Manifest(BaseModel):
     """A manifest's shape, as far as verification reads it."""
 
     layout: int
     name: str
     version: str
-    parent: ToldParent | None
+    parent: ParentEntry | None
     regenerated: Split | None
-    extended: ToldExtension | None = None
+    extended: ExtensionEntry | None = None
     content: str
     toolloom: str
     code: str
@@ -72,40 +135,57 @@ class Told(BaseModel):
     expansion: dict[str, dict[str, Any]] | None = None
     instructions: dict[str, Any] | None = None
     apis: dict[str, Any]
-    configs: dict[str, dict[str, ToldSheet]]
+    configs: dict[str, dict[str, TableEntry]]
     files: dict[str, str]
 
-    def tables(self) -> Iterator[tuple[str, str, str, ToldFile]]:
+    def tables(self) -> Iterator[tuple[str, str, str, FileEntry]]:
         """Config, split, path and figures of each Parquet file."""
         for config, splits in self.configs.items():
-            for split, sheet in splits.items():
-                for name, told in sheet.files.items():
+            for split, table in splits.items():
+                for name, told in table.files.items():
                     yield config, split, name, told
 
 
 @dataclass
-class Files:
-    """What is in a version's folder."""
+class VersionFiles:
+    """What is in a version's folder, and what is wrong with it."""
 
     root: Path
     hashes: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    manifest: JsonObject | None = None
-    told: Told | None = None  # None: the manifest is damaged
+    raw: JsonObject = field(default_factory=dict)  # the manifest as it is in its file
+    manifest: Manifest | None = None  # None: it is damaged
+    findings: Findings[Fault] = field(default_factory=lambda: Findings(Kind, MOST))
+
+    def fault(self, kind: Kind, file: str, detail: str, row: Any = None) -> None:
+        """Tell what is wrong, in a file or in one of its rows."""
+        name = None if row is None else str(row)[:200]
+        self.findings.add(Fault(kind=kind, file=file, row=name, detail=detail[:2000]))
+
+    def table(self, config: str, split: str) -> TableEntry | None:
+        """What the manifest says of a table."""
+        return self.manifest.configs.get(config, {}).get(split) if self.manifest else None
 
     def readable(self, config: str, split: str) -> list[str]:
-        """The files of a split that are there; names that a manifest makes up lead nowhere."""
-        sheets = self.told.configs.get(config, {}) if self.told else {}
-        return [n for n in sheets[split].files if n in self.hashes] if split in sheets else []
+        """The files of a table that are there; names that a manifest makes up lead nowhere."""
+        table = self.table(config, split)
+        return [name for name in table.files if name in self.hashes] if table else []
+
+    def rows(self, name: str) -> Iterator[JsonObject]:
+        """The rows of a Parquet file as they are stored; of a damaged one those before it."""
+        try:
+            yield from read_rows(self.root / name, stored=True)
+        except StoreError as error:
+            self.fault(Kind.TABLE, name, f"cannot be read ({_first_line(error)})")
 
 
-def look(root: Path, findings: Findings) -> Files:
+def look(root: Path) -> VersionFiles:
     """Hash all files and hold them against manifest and checksums.
 
     Raises StoreError for a version of another layout.
     """
-    files = Files(root)
-    for name, path in _walk(root, findings):
+    files = VersionFiles(root)
+    for name, path in _walk(files):
         try:
             with path.open("rb") as file:
                 files.hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
@@ -116,24 +196,24 @@ def look(root: Path, findings: Findings) -> Files:
     listed = {m[2].decode("utf-8", "replace"): m[1].decode() for m in _LINE.finditer(sums or b"")}
     if MANIFEST in files.hashes:
         sound = listed.get(MANIFEST) in (None, files.hashes[MANIFEST])
-        files.manifest, files.told = _read_manifest(root, sound, findings)
-    _compare(files, listed, findings)
+        _read_manifest(files, sound)
+    _compare(files, listed)
     if sums is not None:
-        _compare_sums(files, sums, listed, findings)
+        _compare_sums(files, sums, listed)
     return files
 
 
-def _walk(root: Path, findings: Findings) -> Iterator[tuple[str, Path]]:
+def _walk(files: VersionFiles) -> Iterator[tuple[str, Path]]:
     """The regular files below a folder, in order. Links are told and never followed."""
-    for folder, folders, names in os.walk(root, onerror=_stop):
+    for folder, folders, names in os.walk(files.root, onerror=_stop):
         folders.sort()
         for name in sorted([*names, *(f for f in folders if (Path(folder) / f).is_symlink())]):
             path = Path(folder) / name
-            inside = path.relative_to(root).as_posix()
+            inside = path.relative_to(files.root).as_posix()
             if path.is_symlink():
-                findings.add(Kind.FILE, inside, "is a link; a version holds its files itself")
+                files.fault(Kind.FILE, inside, "is a link; a version holds its files itself")
             elif not path.is_file():
-                findings.add(Kind.FILE, inside, "is no regular file")
+                files.fault(Kind.FILE, inside, "is no regular file")
             else:
                 yield inside, path
 
@@ -142,61 +222,59 @@ def _stop(error: OSError) -> None:
     raise explain(Path(error.filename or "."), error, "read") from error
 
 
-def _read_manifest(
-    root: Path, sound: bool, findings: Findings
-) -> tuple[JsonObject | None, Told | None]:
+def _read_manifest(files: VersionFiles, sound: bool) -> None:
     """The manifest, and its parts; `sound`: its hash is the one in the checksums, if they are
     there, so that a layout it names is to be believed."""
     try:
-        raw = (root / MANIFEST).read_bytes()
+        raw = (files.root / MANIFEST).read_bytes()
         if len(raw) > _LARGEST:
             raise ValueError(f"larger than {_LARGEST:,} bytes")
-        manifest = json.loads(raw)
-        if sound and isinstance(manifest, dict) and manifest.get("layout", 1) != LAYOUT:
-            open_version(root)  # raises StoreError that says which toolloom reads it
-        told = Told.model_validate(manifest)
-        text = json.dumps(manifest, indent=2, ensure_ascii=False)
+        found = json.loads(raw)
+        if sound and isinstance(found, dict) and found.get("layout", 1) != LAYOUT:
+            open_version(files.root)  # raises StoreError that says which toolloom reads it
+        manifest = Manifest.model_validate(found)
+        text = json.dumps(found, indent=2, ensure_ascii=False)
         if text.encode("utf-8", "replace") + b"\n" != raw:
-            findings.add(Kind.FILE, MANIFEST, "is not written as toolloom writes it")
-        return manifest, told
+            files.fault(Kind.FILE, MANIFEST, "is not written as toolloom writes it")
+        files.raw, files.manifest = found, manifest
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        findings.add(Kind.FILE, MANIFEST, f"is damaged ({where}: {first['msg']})")
+        files.fault(Kind.FILE, MANIFEST, f"is damaged ({where}: {first['msg']})")
     except (ValueError, RecursionError) as error:
-        why = str(error).partition("\n")[0][:200]
-        findings.add(Kind.FILE, MANIFEST, f"is damaged ({why})")
-    return None, None
+        files.fault(Kind.FILE, MANIFEST, f"is damaged ({_first_line(error)})")
 
 
-def _compare(files: Files, listed: dict[str, str], findings: Findings) -> None:
+def _compare(files: VersionFiles, listed: dict[str, str]) -> None:
     """Files missing, too many, or not those that the manifest knows."""
     known: dict[str, tuple[str, int | None]] = {MANIFEST: ("", None), SUMS: ("", None)}
-    if files.told:
-        known |= {name: (sha256, None) for name, sha256 in files.told.files.items()}
-        known |= {name: (told.sha256, told.bytes) for _, _, name, told in files.told.tables()}
+    if files.manifest:
+        known |= {name: (sha256, None) for name, sha256 in files.manifest.files.items()}
+        known |= {
+            name: (entry.sha256, entry.bytes) for _, _, name, entry in files.manifest.tables()
+        }
     else:
         known |= {name: (sha256, None) for name, sha256 in listed.items()}
     for name in sorted(known.keys() - files.hashes.keys()):
-        findings.add(Kind.FILE, name, "is missing")
+        files.fault(Kind.FILE, name, "is missing")
     for name in sorted(files.hashes.keys() - known.keys()):
-        findings.add(Kind.FILE, name, "is no part of the version")
+        files.fault(Kind.FILE, name, "is no part of the version")
     for name in sorted(known.keys() & files.hashes.keys()):
         wanted, size = known[name]
         if size not in (None, files.sizes[name]):
             detail = f"has {files.sizes[name]:,} bytes instead of {size:,}"
-            findings.add(Kind.FILE, name, detail)
+            files.fault(Kind.FILE, name, detail)
         elif wanted not in ("", files.hashes[name]):
-            by = MANIFEST if files.told else SUMS
-            findings.add(Kind.FILE, name, f"its SHA-256 is not the one in {by}")
+            by = MANIFEST if files.manifest else SUMS
+            files.fault(Kind.FILE, name, f"its SHA-256 is not the one in {by}")
 
 
-def _compare_sums(files: Files, sums: bytes, listed: dict[str, str], findings: Findings) -> None:
+def _compare_sums(files: VersionFiles, sums: bytes, listed: dict[str, str]) -> None:
     """SHA256SUMS is what it must be, byte for byte; else the line that is not is told."""
     wanted = dict(listed)  # without a manifest the files were held against these
-    if files.told:
-        wanted = {**files.told.files, MANIFEST: files.hashes[MANIFEST]}
-        wanted |= {name: told.sha256 for _, _, name, told in files.told.tables()}
+    if files.manifest:
+        wanted = {**files.manifest.files, MANIFEST: files.hashes[MANIFEST]}
+        wanted |= {name: entry.sha256 for _, _, name, entry in files.manifest.tables()}
     lines = [f"{sha256}  {name}\n".encode() for name, sha256 in sorted(wanted.items())]
     if sums == b"".join(lines):
         return
@@ -204,69 +282,172 @@ def _compare_sums(files: Files, sums: bytes, listed: dict[str, str], findings: F
     for name in wrong:
         if name == MANIFEST and name in listed:
             detail = f"its SHA-256 is not the one in {SUMS}: one of these two files was edited"
-            findings.add(Kind.FILE, MANIFEST, detail)
+            files.fault(Kind.FILE, MANIFEST, detail)
         elif name in wanted:
-            findings.add(Kind.FILE, SUMS, f"does not hold the hash of {name}")
+            files.fault(Kind.FILE, SUMS, f"does not hold the hash of {name}")
         else:
-            findings.add(Kind.FILE, SUMS, f"names {name}, which is no part of the version")
+            files.fault(Kind.FILE, SUMS, f"names {name}, which is no part of the version")
     if not wrong:
-        findings.add(Kind.FILE, SUMS, "is not, byte for byte, the sums of these files in order")
+        files.fault(Kind.FILE, SUMS, "is not, byte for byte, the sums of these files in order")
 
 
-def look_at_tables(files: Files, findings: Findings) -> None:
+def look_at_tables(files: VersionFiles) -> None:
     """Each table is in the layout: names, columns, types, numbers of rows."""
-    known = {config.name: config for config in CONFIGS}
-    if files.told is None:
+    known = {config.name: config for config in rows.CONFIGS}
+    if files.manifest is None:
         return
-    for config, splits in files.told.configs.items():
+    for config, splits in files.manifest.configs.items():
         if config not in known:
-            findings.add(Kind.TABLE, MANIFEST, f"there is no config {config}")
+            files.fault(Kind.TABLE, MANIFEST, f"there is no config {config}")
             continue
-        for split, sheet in splits.items():
-            count = len(sheet.files)
+        for split, table in splits.items():
+            count = len(table.files)
             names = [f"{config}/{split}-{n:05d}-of-{count:05d}.parquet" for n in range(count)]
-            if list(sheet.files) != names:
-                findings.add(Kind.TABLE, MANIFEST, f"{config}/{split}: files not named in order")
-            if sheet.rows != sum(told.rows for told in sheet.files.values()):
-                detail = f"{config}/{split}: its {sheet.rows:,} rows are not those of its files"
-                findings.add(Kind.FIGURE, MANIFEST, detail)
+            if list(table.files) != names:
+                files.fault(Kind.TABLE, MANIFEST, f"{config}/{split}: files not named in order")
+            if table.rows != sum(file.rows for file in table.files.values()):
+                detail = f"{config}/{split}: its {table.rows:,} rows are not those of its files"
+                files.fault(Kind.FIGURE, MANIFEST, detail)
             for name in files.readable(config, split):
-                fault = _table_fault(files.root / name, known[config], sheet.files[name].rows)
+                fault = _table_fault(files.root / name, known[config], table.files[name].rows)
                 if fault:
-                    findings.add(Kind.TABLE, name, fault)
+                    files.fault(Kind.TABLE, name, fault)
                     if fault.startswith("cannot"):
                         del files.hashes[name]  # the rows of it are not read
 
 
-def _table_fault(path: Path, config: Config, rows: int) -> str | None:
+def _table_fault(path: Path, config: Config, told: int) -> str | None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path) as file:
-            found, wanted, count = file.schema_arrow, schema_of(config), file.metadata.num_rows
+            found, wanted, count = file.schema_arrow, config.schema, file.metadata.num_rows
     except (OSError, pa.ArrowException, ValueError) as error:
         return f"cannot be read ({_first_line(error)})"
     if not found.equals(wanted):
         columns = ", ".join(f"{f.name}: {f.type}" for f in found)[:300]
         return f"cannot be read as {config.name}: its columns are {columns}"
-    return None if count == rows else f"holds {count:,} rows instead of {rows:,}"
+    return None if count == told else f"holds {count:,} rows instead of {told:,}"
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200]
+    return str(error.__cause__ or error).partition("\n")[0][:200]
 
 
-def read_table(files: Files, name: str, findings: Findings, size: int = 64) -> Iterator[JsonObject]:
-    """The rows of a Parquet file, `size` in memory at a time, objects as their JSON."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def verify_lineage(files: VersionFiles, told: Manifest) -> None:
+    """The parent is the one recorded, and what was not made anew is as it was there."""
+    number = numbered(Path(told.version))
+    if number is None or told.layout != LAYOUT:
+        files.fault(Kind.LINEAGE, MANIFEST, f"{told.version} is no number of a version")
+        return
+    if told.parent is None:
+        if told.regenerated or told.extended or number[1:] != (0, 0):
+            files.fault(Kind.LINEAGE, MANIFEST, f"{told.version} needs a parent, and has none")
+        return
+    if told.regenerated and told.extended:
+        files.fault(Kind.LINEAGE, MANIFEST, "is a split made anew and an extension at once")
+        return
+    before = numbered(Path(told.parent.version))
+    if before is None or before >= number:
+        detail = f"{told.version} does not come after its parent {told.parent.version}"
+        files.fault(Kind.LINEAGE, MANIFEST, detail)
+        return
+    path = files.root.parent / dotted(before) / MANIFEST
+    if not path.is_file():
+        files.findings.notes.append(f"The parent version {told.parent.version} is not here.")
+        return
+    raw = path.read_bytes()
+    if hashlib.sha256(raw).hexdigest() != told.parent.sha256:
+        detail = f"the manifest of {told.parent.version} is not the one this version follows"
+        files.fault(Kind.LINEAGE, MANIFEST, detail)
+        return
     try:
-        # Without pre_buffer: with it the whole file is in memory at once.
-        path = files.root / name
-        with pq.ParquetFile(path, arrow_extensions_enabled=False, pre_buffer=False) as file:
-            for batch in file.iter_batches(size):
-                yield from batch.to_pylist()
-    except (OSError, pa.ArrowException, ValueError) as error:
-        findings.add(Kind.TABLE, name, f"cannot be read ({_first_line(error)})")
+        parent = json.loads(raw)
+        kind = change(parent, files.raw)
+        kept = dict(_kept(parent, told))
+        grown = list(_grown(parent, told))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        files.fault(Kind.LINEAGE, MANIFEST, f"the manifest of {dotted(before)} is damaged")
+        return
+    if not _follows(before, number, kind):
+        detail = f"{told.version} after {told.parent.version}, but the change is {kind}"
+        files.fault(Kind.LINEAGE, MANIFEST, detail)
+    _files_stay(files, kept, told)
+    for config, split in grown:
+        _rows_stay(files, told, parent, config, split)
+
+
+def _kept(parent: JsonObject, told: Manifest) -> Iterator[tuple[str, str]]:
+    """The parent's tables that stay as they are, with their hashes."""
+    if not told.regenerated and not told.extended:
+        return
+    for config, splits in parent["configs"].items():
+        for split, table in splits.items():
+            anew = split == told.regenerated and config != APIS.name
+            if not anew and not _added(told, config, split):
+                yield from ((name, file["sha256"]) for name, file in table["files"].items())
+
+
+def _added(told: Manifest, config: str, split: str) -> bool:
+    """Whether a split of a config got rows, or may have."""
+    if told.extended is None:
+        return (config, split) == (REJECTED.name, BEFORE_QUERIES)
+    return split in told.extended.rows.get(config, {})
+
+
+def _grown(parent: JsonObject, told: Manifest) -> Iterator[tuple[str, str]]:
+    """Config and split of the parent's tables that got rows, or may have."""
+    if not told.regenerated and not told.extended:
+        return
+    for config, splits in parent["configs"].items():
+        for split, table in splits.items():
+            if _added(told, config, split) and table["files"]:
+                yield config, split
+
+
+def _files_stay(files: VersionFiles, kept: dict[str, str], told: Manifest) -> None:
+    assert told.parent
+    mine = {name: found.sha256 for _, _, name, found in told.tables()}
+    what = f"only {told.regenerated} is new" if told.regenerated else "no rows were added to it"
+    for name, wanted in kept.items():
+        if mine.get(name) != wanted:
+            detail = f"is not the file of {told.parent.version}, but {what}"
+            files.fault(Kind.LINEAGE, name, detail)
+
+
+def _rows_stay(
+    files: VersionFiles, told: Manifest, parent: JsonObject, config: str, split: str
+) -> None:
+    """The parent's rows are the first ones, and as many were added as the manifest says."""
+    assert told.parent
+    there = files.root.parent / Path(told.parent.version).name
+    before = parent["configs"][config][split]
+    table = files.table(config, split)
+    now = table.rows if table else 0
+    added = told.extended.rows[config][split] if told.extended else now - before["rows"]
+    if now != before["rows"] + added:
+        more = now - before["rows"]
+        detail = f"extended.rows.{config}.{split} is {added}, but it has {more} more"
+        files.fault(Kind.FIGURE, MANIFEST, detail)
+    for name, file in before["files"].items():
+        path = there / name
+        if not path.is_file() or sha256(path) != file["sha256"]:
+            note = f"{name} of {told.parent.version} is damaged: not compared."
+            files.findings.notes.append(note)
+            return
+    mine = chain.from_iterable(map(files.rows, files.readable(config, split)))
+    for name in before["files"]:
+        for row in read_rows(there / name, stored=True):
+            if next(mine, None) != row:
+                detail = f"has no longer the rows of {told.parent.version} in their order"
+                files.fault(Kind.LINEAGE, next(iter(before["files"])), detail, row.get("id"))
+                return
+
+
+def _follows(before: tuple[int, int, int], number: tuple[int, int, int], kind: str) -> bool:
+    if kind == "major":
+        return number[0] > before[0] and number[1:] == (0, 0)
+    if kind == "minor":
+        return number[0] == before[0] and number[1] > before[1] and number[2] == 0
+    return number[:2] == before[:2]

@@ -1,33 +1,29 @@
-"""Every instruction of a version again: its record, its sample's path, the certain checks, its
-training rows."""
+"""Every instruction of a version again: its record, its sample's path, the certain checks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import groupby
 from tempfile import SpooledTemporaryFile
-from typing import Any, NamedTuple
 
 from toolloom.agents.tester import poor
 from toolloom.pipeline.checks.instructions import inspect_level, inspect_levels
 from toolloom.pipeline.checks.statements import sentences
 from toolloom.pipeline.checks.tags import NAMING, spoken_tags
-from toolloom.pipeline.dataset.configs import INSTRUCTIONS, PLANNING, SAMPLES, instruction_row
-from toolloom.pipeline.dataset.contents_rows import maker
-from toolloom.pipeline.dataset.instruction_counts import TOOLBENCH, InstructionCounts
-from toolloom.pipeline.dataset.instructions.seeds import seed_of, seed_of_rows
-from toolloom.pipeline.dataset.verify_files import read_table
-from toolloom.pipeline.dataset.verify_planning import Planning, votes_of
-from toolloom.pipeline.dataset.verify_reading import (
+from toolloom.pipeline.dataset.figures import TOOLBENCH
+from toolloom.pipeline.dataset.instructions import seed_of, seed_of_rows
+from toolloom.pipeline.dataset.rows import INSTRUCTIONS, SAMPLES, instruction_row, parsed
+from toolloom.pipeline.dataset.verify_files import Kind
+from toolloom.pipeline.dataset.verify_rows import (
     UNFIT,
     Ids,
     Rows,
     differing_column,
-    parsed,
     small,
+    verify_table,
     why_unfit,
 )
-from toolloom.pipeline.dataset.verify_report import Kind
 from toolloom.pipeline.store.files import to_line
 from toolloom.schemas import FINISH, Granularity, Instruction, JsonObject, Seed, Split
 from toolloom.schemas.splits import SEEN, zone
@@ -74,133 +70,105 @@ class Solutions:
 
 def _named(rows: Rows) -> Iterator[str]:
     """The samples that instructions name."""
-    for split in rows.told.configs.get(INSTRUCTIONS.name, {}):
+    for split in rows.splits(INSTRUCTIONS):
         for name in rows.files.readable(INSTRUCTIONS.name, split):
-            for row in read_table(rows.files, name, rows.findings):
+            for row in rows.files.rows(name):
                 yield str(row.get("sample"))
 
 
-def verify_instructions(rows: Rows, solutions: Solutions) -> None:
-    """All splits' instructions, and beside them their rows of `planning`."""
-    made, trained = (rows.told.configs.get(c.name, {}) for c in (INSTRUCTIONS, PLANNING))
-    seen = _Seen(Ids(), Ids(), votes_of(rows))
-    for split in made:
-        training = Planning(rows, split)
-        for name, group in groupby(rows.rows(INSTRUCTIONS.name, split), key=_sample):
-            _Group(rows, split, str(name), seen).verify(list(group), solutions, training)
-        training.finish()
-    for split in trained:
-        if split not in made:
-            detail = f"`planning` has {split}, `instructions` has not"
-            rows.findings.add(Kind.TRAINING, "manifest.json", detail)
+class Instructions:
+    """All splits' instructions; those of one sample stand together and are held together."""
 
+    def __init__(self, rows: Rows, solutions: Solutions) -> None:
+        self._rows, self._solutions = rows, solutions
+        self._ids, self._samples = Ids(), Ids()
+        self._votes = _votes_of(rows.recipes())
 
-def _sample(found: tuple[str, JsonObject]) -> Any:
-    return found[1].get("sample")
+    def verify(self) -> None:
+        for split in self._rows.splits(INSTRUCTIONS):
+            records = verify_table(self._rows, INSTRUCTIONS, split, self._record)
+            for name, group in groupby(records, key=lambda found: str(found[1]["sample"])):
+                self._verify_group(split, name, list(group))
 
-
-class _Seen(NamedTuple):
-    """The ids so far, and what an instruction may have of votes."""
-
-    ids: Ids
-    samples: Ids
-    votes: set[int]
-
-
-class _Group:
-    """The instructions of one sample: they stand together."""
-
-    def __init__(self, rows: Rows, split: str, name: str, seen: _Seen) -> None:
-        self._rows, self._split, self._name, self._seen = rows, split, name, seen
-        self._file = ""
-
-    def _fault(self, kind: Kind, detail: str, row: Any = None) -> None:
-        self._rows.findings.add(kind, self._file, detail, self._name if row is None else row)
-
-    def verify(
-        self, group: list[tuple[str, JsonObject]], solutions: Solutions, training: Planning
-    ) -> None:
-        found: dict[Granularity, Instruction] = {}
-        for file, row in group:
-            self._file = file
-            raw = self._record(row)
-            if raw is None:
-                training.skip(str(row.get("id")))
-                continue
-            training.hold_against(raw, file)
-            each = Instruction.model_validate(raw)
-            if each.level in found:
-                self._fault(Kind.RECORD, f"its sample has two of the level {each.level}", each.id)
-            found[each.level] = each
-        if self._seen.samples.add(self._name):
-            self._fault(Kind.RECORD, "instructions of its sample stand apart from each other")
-        if found and (seed := self._seed(found, solutions)):
-            self._hold_against(seed, found)
-
-    def _record(self, row: JsonObject) -> JsonObject | None:
-        """The record in a row, counted; None if it holds none."""
+    def _record(self, split: str, file: str, row: JsonObject) -> JsonObject | None:
+        """The record in a row, with what is wrong in it alone; None if it holds none."""
+        fault = partial(self._rows.fault, file=file)
         try:
-            raw: JsonObject = parsed(row["record"])
+            raw = INSTRUCTIONS.row.record_of(row)
             each = Instruction.model_validate(raw)
             differing = differing_column(instruction_row(raw), row)
         except UNFIT as error:
-            self._fault(Kind.RECORD, f"holds no instruction ({why_unfit(error)})", row.get("id"))
+            why = f"holds no instruction ({why_unfit(error)})"
+            fault(Kind.RECORD, detail=why, row=row.get("id"))
             return None
-        if differing:
-            self._fault(Kind.RECORD, f"`{differing}` is not that of its record", each.id)
-        if self._seen.ids.add(each.id):
-            self._fault(Kind.RECORD, "its id is there twice", each.id)
-        if each.split != self._split:
-            self._fault(Kind.SPLIT, f"is in {self._split}; it says {each.split}", each.id)
-        self._made_as_told(each)
-        rows = self._rows
-        rows.instructions.setdefault(self._split, InstructionCounts()).add(raw)
-        rows.count(self._split)
-        rows.makers |= set(map(maker, raw["provenance"]))
+        votes = " or ".join(map(str, sorted(self._votes)))
+        wrong = {
+            f"`{differing}` is not that of its record": differing,
+            "its id is there twice": self._ids.add(each.id),
+            "its id is not that of its sample and level": each.id != f"{each.sample}-{each.level}",
+            "its provenance does not name its sample": not any(
+                each.sample in share.parents for share in each.provenance
+            ),
+            f"has {len(each.ratings)} votes, not {votes}": len(each.ratings) not in self._votes,
+        }
+        for detail in (detail for detail, found in wrong.items() if found):
+            fault(Kind.RECORD, detail=detail, row=each.id)
+        if each.split != split:
+            fault(Kind.SPLIT, detail=f"is in {split}; it says {each.split}", row=each.id)
+        for finding in poor(each.ratings):
+            fault(Kind.CHECK, detail=f"{finding.reason}: {finding.detail}", row=each.id)
         return raw
 
-    def _made_as_told(self, each: Instruction) -> None:
-        """Its name, where it comes from, and its votes."""
-        if each.id != f"{each.sample}-{each.level}":
-            self._fault(Kind.RECORD, "its id is not that of its sample and level", each.id)
-        if not any(each.sample in told.parents for told in each.provenance):
-            self._fault(Kind.RECORD, "its provenance does not name its sample", each.id)
-        if len(each.ratings) not in self._seen.votes:
-            wanted = " or ".join(map(str, sorted(self._seen.votes)))
-            detail = f"has {len(each.ratings)} votes, not {wanted}"
-            self._fault(Kind.RECORD, detail, each.id)
-        for finding in poor(each.ratings):
-            self._fault(Kind.CHECK, f"{finding.reason}: {finding.detail}", each.id)
+    def _verify_group(self, split: str, name: str, group: list[tuple[str, JsonObject]]) -> None:
+        """The instructions of one sample: each level once, all of them made of that sample."""
+        file = group[-1][0]
+        found: dict[Granularity, Instruction] = {}
+        for where, raw in group:
+            each = Instruction.model_validate(raw)
+            if each.level in found:
+                detail = f"its sample has two of the level {each.level}"
+                self._rows.fault(Kind.RECORD, where, detail, each.id)
+            found[each.level] = each
+        if self._samples.add(name):
+            detail = "instructions of its sample stand apart from each other"
+            self._rows.fault(Kind.RECORD, file, detail, name)
+        if seed := self._seed(split, name, file, found):
+            self._hold_against(seed, found, file)
 
-    def _seed(self, found: dict[Granularity, Instruction], solutions: Solutions) -> Seed | None:
+    def _seed(
+        self, split: str, name: str, file: str, found: dict[Granularity, Instruction]
+    ) -> Seed | None:
         """What the instructions were made of; None, and a fault, if it is not there."""
-        sample = solutions.find(self._split, self._name)
+        sample = self._solutions.find(split, name)
         if sample is None and {each.source for each in found.values()} == {TOOLBENCH}:
-            self._in_zone(next(iter(found.values())))
+            self._in_zone(split, name, file, next(iter(found.values())))
             return seed_of_rows(list(found.values()))
         if sample is None:
-            if (SAMPLES.name, self._split) not in self._rows.broken:
-                self._fault(Kind.RECORD, f"its sample is not in `samples` of {self._split}")
+            if (SAMPLES.name, split) not in self._rows.broken:
+                detail = f"its sample is not in `samples` of {split}"
+                self._rows.fault(Kind.RECORD, file, detail, name)
             return None
         try:
-            seed = seed_of(sample, Split(self._split))
+            seed = seed_of(sample, Split(split))
         except UNFIT:  # the sample's own fault, which is told
             return None
         if seed is None:
-            self._fault(Kind.RECORD, "its sample calls nothing")
+            self._rows.fault(Kind.RECORD, file, "its sample calls nothing", name)
         return seed
 
-    def _in_zone(self, each: Instruction) -> None:
+    def _in_zone(self, split: str, name: str, file: str, each: Instruction) -> None:
         """Tools that are held out are held out here too."""
         tools = zip(each.tags.categories, each.tags.tools, strict=False)
         zones = {zone(self._rows.plan, *tool) for tool in tools}
         held = next((z for z in (Split.TEST_CATEGORY, Split.TEST_TOOL) if z in zones), None)
-        if held and held != self._split:
-            self._fault(Kind.SPLIT, f"is in {self._split}; its tools belong into {held}")
-        elif not held and self._split not in SEEN:
-            self._fault(Kind.SPLIT, f"is in {self._split}; its tools are seen in training")
+        if held and held != split:
+            detail = f"is in {split}; its tools belong into {held}"
+            self._rows.fault(Kind.SPLIT, file, detail, name)
+        elif not held and split not in SEEN:
+            detail = f"is in {split}; its tools are seen in training"
+            self._rows.fault(Kind.SPLIT, file, detail, name)
 
-    def _hold_against(self, seed: Seed, found: dict[Granularity, Instruction]) -> None:
+    def _hold_against(self, seed: Seed, found: dict[Granularity, Instruction], file: str) -> None:
         """Tags, path and names are those of the calls, and no certain check finds a fault."""
         for level, each in found.items():
             spoken = tuple(spoken_tags(seed, level))
@@ -208,13 +176,29 @@ class _Group:
             there = (each.tags, each.path, each.spoken, each.source, each.licence)
             for name, one, other in zip(_PARTS, wanted, there, strict=True):
                 if one != other:
-                    self._fault(Kind.RECORD, f"`{name}` is not that of its sample", each.id)
+                    detail = f"`{name}` is not that of its sample"
+                    self._rows.fault(Kind.RECORD, file, detail, each.id)
             if each.path[-1:] != (FINISH,):
-                self._fault(Kind.RECORD, f"`path` does not end in {FINISH}", each.id)
+                self._rows.fault(Kind.RECORD, file, f"`path` does not end in {FINISH}", each.id)
         texts = {level: each.text for level, each in found.items()}
         for level, findings in inspect_levels(seed, {**_begun(seed, texts), **texts}).items():
             for finding in findings if level in found else ():
-                self._fault(Kind.CHECK, f"{finding.reason}: {finding.detail}", found[level].id)
+                detail = f"{finding.reason}: {finding.detail}"
+                self._rows.fault(Kind.CHECK, file, detail, found[level].id)
+
+
+_PARTS = ("tags", "path", "spoken", "source", "licence")
+
+
+def _votes_of(recipes: list[JsonObject]) -> set[int]:
+    """The numbers of votes that the runs asked for on an instruction."""
+    found = []
+    for recipe in recipes:
+        plan, tester = recipe.get("rewrite"), recipe.get("tester")
+        if isinstance(plan, dict):
+            asked = tester.get("votes") if isinstance(tester, dict) else None
+            found.append(asked if plan.get("votes") is None else plan["votes"])
+    return {votes for votes in found if isinstance(votes, int)} or {0}
 
 
 def _begun(seed: Seed, texts: Mapping[Granularity, str]) -> dict[Granularity, str]:
@@ -228,6 +212,3 @@ def _begun(seed: Seed, texts: Mapping[Granularity, str]) -> dict[Granularity, st
         if together and not inspect_level(seed, Granularity.STATEMENT, statement, {}):
             return {Granularity.STATEMENT: statement}
     return {}
-
-
-_PARTS = ("tags", "path", "spoken", "source", "licence")

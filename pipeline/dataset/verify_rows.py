@@ -1,158 +1,349 @@
-"""Every row of a version again: its record, all certain checks, its training row, its split."""
+"""Every row of a version again: its record, all certain checks, its split, the rows made of it.
+
+Tables are read one row at a time. Configs that are made of other records (`sft`, `planning`) are
+read in step with the config that holds these (`Follower`), so that nothing has to be kept.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from pydantic_core import to_json
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.dataset.configs import (
+from toolloom.pipeline.dataset.figures import Figures, split_of_rejected
+from toolloom.pipeline.dataset.rows import (
     APIS,
+    BASES,
     REJECTED,
+    REJECTED_PARTS,
     SAMPLES,
     api_row,
+    base_of,
+    configs_of,
     rejected_row,
     samples_row,
 )
-from toolloom.pipeline.dataset.contents_rows import makers
-from toolloom.pipeline.dataset.grown_figures import EXPANDED
-from toolloom.pipeline.dataset.instruction_counts import InstructionCounts
-from toolloom.pipeline.dataset.tallies import place_of_rejected, sources
-from toolloom.pipeline.dataset.verify_reading import (
-    UNFIT,
-    Rows,
-    differing_column,
-    is_text_of,
-    parsed,
-    short,
-    why_unfit,
-)
-from toolloom.pipeline.dataset.verify_report import Kind
-from toolloom.pipeline.dataset.verify_training import Training
+from toolloom.pipeline.dataset.verify_files import MANIFEST, Kind, Manifest, VersionFiles
 from toolloom.pipeline.store.files import to_text
+from toolloom.pipeline.store.tables import Config
 from toolloom.pipeline.store.version import PARTS
-from toolloom.schemas import Api, JsonObject, Reason, Rejected, Sample, Split, canonical
-from toolloom.schemas.splits import api_id, needed, shown, split_of, stray, zone
+from toolloom.schemas import (
+    Api,
+    Instruction,
+    JsonObject,
+    Record,
+    Rejected,
+    Sample,
+    Split,
+    SplitPlan,
+    canonical,
+)
+from toolloom.schemas.splits import api_id, needed, shown, split_of, stray, tool_of, zone
 
-_REJECTED_PARTS = ("findings", "record", "provenance")
+# What hostile JSON raises on its way into a record; pydantic's own error is a ValueError.
+UNFIT = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
+_NAMES: dict[type[Record], str] = {
+    Sample: "sample",
+    Instruction: "instruction",
+    Rejected: "rejected record",
+    Api: "API",
+}
+
+
+class Ids:
+    """Which ids there were, in eight bytes and a bit each."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def add(self, name: str) -> bool:
+        """Whether it was there before."""
+        before = len(self._seen)
+        self._seen.add(small(name))
+        return len(self._seen) == before
+
+    def __contains__(self, name: str) -> bool:
+        return small(name) in self._seen
+
+
+def small(name: str) -> int:
+    hashed = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8)
+    return int.from_bytes(hashed.digest(), "big")
+
+
+@dataclass
+class Rows:
+    """A version's rows as they are read, and what is known of those that were."""
+
+    files: VersionFiles
+    manifest: Manifest
+    step: Callable[[], None]  # called for each row
+    figures: Figures = field(default_factory=Figures)
+    read: dict[str, int] = field(default_factory=dict)  # by config
+    left_out: Counter[tuple[str, str]] = field(default_factory=Counter)  # by config and split
+    broken: set[tuple[str, str]] = field(default_factory=set)  # config and split, not all read
+    inspected: int = 0
+    ids: Ids = field(default_factory=Ids)  # of samples
+    apis: Ids = field(default_factory=Ids)  # by id
+    api_texts: Ids = field(default_factory=Ids)  # whole APIs, as rows show them
+    api_values: Ids = field(default_factory=Ids)  # and whatever the order and number of fields
+    seen_categories: set[str] = field(default_factory=set)
+
+    @property
+    def whole(self) -> bool:
+        return not self.broken
+
+    @property
+    def plan(self) -> SplitPlan:
+        return self.manifest.plan
+
+    @property
+    def fault(self) -> Callable[..., None]:
+        """See `VersionFiles.fault`."""
+        return self.files.fault
+
+    def splits(self, config: Config) -> list[str]:
+        return list(self.manifest.configs.get(config.name, {}))
+
+    def of(self, config: Config, split: str) -> Iterator[tuple[str, JsonObject]]:
+        """File and row of each row of a table, as it is stored."""
+        table = self.files.table(config.name, split)
+        names = self.files.readable(config.name, split)
+        if table and len(names) < len(table.files):
+            self.broken.add((config.name, split))
+        for name in names:
+            count = 0
+            for row in self.files.rows(name):
+                count += 1
+                self.read[config.name] = self.read.get(config.name, 0) + 1
+                self.step()
+                yield name, row
+            if table and count != table.files[name].rows:
+                self.broken.add((config.name, split))
+
+    def counts(self) -> dict[str, int]:
+        """How many rows were read, by config: the APIs first, which all others are held against."""
+        order = [APIS.name, *self.manifest.configs]
+        return {name: self.read[name] for name in dict.fromkeys(order) if name in self.read}
+
+    def recipes(self) -> list[JsonObject]:
+        """The recipes that the manifest tells, as far as they are any."""
+        found = (run.get("recipe") for run in self.manifest.runs.values())
+        return [recipe for recipe in found if isinstance(recipe, dict)]
+
+
+class Follower:
+    """The rows of a config that are made of another's records, in the same order.
+
+    Some may be left out: those that `datasets` would not give back, and all rows of a record that
+    the runs' recipes do not want.
+    """
+
+    def __init__(self, rows: Rows, config: Config, split: str) -> None:
+        self._rows, self._config, self._split = rows, config, split
+        self._base = base_of(config)
+        self._name = _NAMES[config.row.origin]
+        self._there = rows.of(config, split)
+        self._waiting: deque[tuple[str, JsonObject]] = deque()
+        self._recipes = rows.recipes()
+        rows.left_out[config.name, split] += 0  # it is told, also if there is none
+
+    def _next(self) -> tuple[str, JsonObject] | None:
+        if not self._waiting:
+            self._waiting.extend(found for found in [next(self._there, None)] if found)
+        return self._waiting[0] if self._waiting else None
+
+    def hold_against(self, record: JsonObject, name: str, file: str) -> None:
+        """A record's rows are the next ones, and equal to what is made of it."""
+        made = list(self._config.row.of(record))
+        says = {self._config.row.wanted(record, recipe) for recipe in self._recipes} - {None}
+        counts = {0 if said is False else len(made) for said in says or {True}}
+        there = sum(self._is_there(row, may_lack=0 in counts) for row in made)
+        if there in counts or (self._config.name, self._split) in self._rows.broken:
+            return
+        has = f"has {there} rows in `{self._config.name}` at its place, not {max(counts)}"
+        if len(made) == 1:
+            has = f"has no row in `{self._config.name}` at its place"
+        self._rows.fault(Kind.TRAINING, file, has, name)
+
+    def _is_there(self, row: JsonObject, may_lack: bool) -> bool:
+        """Take the next row, if it is this one; one that cannot be stored need not be there."""
+        found = self._next()
+        if found is None or found[1].get("id") != row["id"]:
+            if may_lack or self._config.holds(self._config.encode(row)):
+                return False
+            self._rows.left_out[self._config.name, self._split] += 1
+            return True
+        file, there = self._waiting.popleft()
+        self._rows.figures.add(self._config, self._split, row)
+        if not all(map(self._is_stored, row, row.values(), map(there.get, row))):
+            made = self._config.encode(row)
+            if made != there:
+                detail = _difference(made, there, self._name)
+                self._rows.fault(Kind.TRAINING, file, detail, row["id"])
+        return True
+
+    def _is_stored(self, name: str, value: Any, stored: Any) -> bool:
+        """Is this what is stored of a column? Yes is certain."""
+        if name not in self._config.objects or not isinstance(stored, list):
+            return bool(value == stored)
+        return len(value) == len(stored) and all(map(is_text_of, stored, value))
+
+    def skip(self, name: str) -> None:
+        """The rows of a record that cannot be read."""
+        several = self._config.row.origin is Instruction
+        while found := self._next():
+            there = str(found[1].get("id"))
+            if there != name and not (several and there.startswith(name)):
+                return
+            self._waiting.popleft()
+
+    def finish(self) -> None:
+        lacking = (self._base.name, self._split) in self._rows.broken
+        while (found := self._next()) and not lacking:
+            self._waiting.popleft()
+            detail = f"has no {self._name} in `{self._base.name}` at its place"
+            self._rows.fault(Kind.TRAINING, found[0], detail, found[1].get("id"))
+
+
+def verify_table(
+    rows: Rows,
+    base: Config,
+    split: str,
+    read: Callable[[str, str, JsonObject], JsonObject | None],
+) -> Iterator[tuple[str, JsonObject]]:
+    """File and record of each row of a table that holds records whole; beside each record the
+    rows that are made of it are held against it.
+
+    `read` tells what is wrong with a row of a split and file, and gives its record if there is one.
+    """
+    made = [config for config in configs_of(base.row.origin) if config not in BASES]
+    follow = [Follower(rows, config, split) for config in made]
+    for file, row in rows.of(base, split):
+        record = read(split, file, row)
+        for each in follow:
+            if record is None:
+                each.skip(str(row.get("id")))
+            else:
+                each.hold_against(record, row["id"], file)
+        if record is not None:
+            rows.figures.add(base, split, row, record)
+            yield file, record
+    for each in follow:
+        each.finish()
+
+
+def verify_splits(rows: Rows) -> None:
+    """What is made of records has no split that these have not."""
+    for base in BASES:
+        for config in configs_of(base.row.origin):
+            for split in rows.splits(config):
+                if split not in rows.splits(base):
+                    detail = f"`{config.name}` has {split}, `{base.name}` has not"
+                    rows.fault(Kind.TRAINING, MANIFEST, detail)
 
 
 def verify_apis(rows: Rows) -> None:
     """The APIs: valid records, each once, in their zones, counted right."""
-    made = rows.told.configs.get(APIS.name, {})
-
-    def records() -> Iterator[JsonObject]:
-        for split in made:
-            for file, row in rows.rows(APIS.name, split):
-                if api := _api(rows, split, file, row):
-                    yield api
-
-    told, found = rows.told.apis, sources(records())
+    for split in rows.splits(APIS):
+        for _, api in verify_table(rows, APIS, split, partial(_api, rows)):
+            if zone(rows.plan, *tool_of(api)) is Split.TRAIN:
+                rows.seen_categories.add(api["category"])
     if not rows.whole:
         return
+    told, found = rows.manifest.apis, rows.figures.apis_json()["sources"]
     for name, figure in (("count", rows.read.get(APIS.name, 0)), ("sources", found)):
         if told.get(name) != figure:
             detail = f"apis.{name} is {short(told.get(name))}, the data have {short(figure)}"
-            rows.findings.add(Kind.FIGURE, "manifest.json", detail)
+            rows.fault(Kind.FIGURE, MANIFEST, detail)
 
 
 def _api(rows: Rows, split: str, file: str, row: JsonObject) -> JsonObject | None:
     try:
-        raw: JsonObject = parsed(row["record"])
+        raw = APIS.row.record_of(row)
         api = Api.model_validate(raw)
         differing = differing_column(api_row(raw), row)
     except UNFIT as error:
-        rows.findings.add(Kind.RECORD, file, f"holds no API ({why_unfit(error)})", row.get("id"))
+        rows.fault(Kind.RECORD, file, f"holds no API ({why_unfit(error)})", row.get("id"))
         return None
     if differing:
-        detail = f"`{differing}` is not that of its record"
-        rows.findings.add(Kind.RECORD, file, detail, row["id"])
-    if rows.api_ids.add(api.id):
-        rows.findings.add(Kind.RECORD, file, "its id is there twice", row["id"])
+        rows.fault(Kind.RECORD, file, f"`{differing}` is not that of its record", row["id"])
+    if rows.apis.add(api.id):
+        rows.fault(Kind.RECORD, file, "its id is there twice", row["id"])
     rows.api_texts.add(to_text({**raw, "provenance": []}))
     rows.api_values.add(canonical(api.bare().model_dump(mode="json")))
     place = zone(rows.plan, api.category, api.tool)
     if place.value != split:
         detail = f"is in {split}; its category and tool belong into {place}"
-        rows.findings.add(Kind.SPLIT, file, detail, row["id"])
-    if place is Split.TRAIN:
-        rows.seen_categories.add(api.category)
+        rows.fault(Kind.SPLIT, file, detail, row["id"])
     return raw
 
 
-def verify_samples(rows: Rows, split: str, keep: Callable[[str, JsonObject], None]) -> None:
-    """A split's samples, and beside each its row of `sft`. `keep` is given each of them."""
-    training = Training(rows, split)
-    for file, row in rows.rows(SAMPLES.name, split):
-        if raw := _sample(rows, file, row):
-            _in_split(rows, split, file, raw)
-            training.hold_against(raw, file)
-            rows.count(split).add(raw)
-            rows.makers |= makers(raw)
-            rows.expanded[split] += _is_expanded(raw)
-            keep(split, raw)
-        else:
-            training.skip(str(row.get("id")))
-    training.finish()
+def verify_samples(rows: Rows, split: str) -> Iterator[JsonObject]:
+    """A split's samples, and beside each the rows made of it."""
+    for _, sample in verify_table(rows, SAMPLES, split, partial(_sample, rows)):
+        yield sample
 
 
-def _is_expanded(raw: JsonObject) -> bool:
-    """Whether a sample is a row of a template."""
-    return any(share["stage"] == EXPANDED for share in raw["provenance"])
-
-
-def _sample(rows: Rows, file: str, row: JsonObject) -> JsonObject | None:
+def _sample(rows: Rows, split: str, file: str, row: JsonObject) -> JsonObject | None:
     """The record in a row, with all that is wrong in it told; None if it holds none."""
-    findings, name = rows.findings, row.get("id")
+    name = row.get("id")
     try:
-        raw = {key: parsed(row[key]) for key in PARTS}
+        raw = SAMPLES.row.record_of(row)
         sample = Sample.model_validate(raw)
         query = raw["dialogue"]["query"]
         same = all(is_text_of(row[key], raw[key]) for key in PARTS)
         same = same and all(query[key] == row[key] for key in ("id", "ability", "scenario"))
         differing = None if same else differing_column(samples_row(raw), row)
     except UNFIT as error:
-        findings.add(Kind.RECORD, file, f"holds no sample ({why_unfit(error)})", name)
+        rows.fault(Kind.RECORD, file, f"holds no sample ({why_unfit(error)})", name)
         return None
     if differing:
-        findings.add(Kind.RECORD, file, f"`{differing}` is not that of its record", name)
+        rows.fault(Kind.RECORD, file, f"`{differing}` is not that of its record", name)
     if rows.ids.add(sample.id):
-        findings.add(Kind.RECORD, file, "its id is there twice", name)
+        rows.fault(Kind.RECORD, file, "its id is there twice", name)
     if not sample.verdict.accepted:
-        findings.add(Kind.RECORD, file, "its verdict is not to accept it", name)
+        rows.fault(Kind.RECORD, file, "its verdict is not to accept it", name)
     for fault in inspect(sample.dialogue):
         at = "" if fault.turn is None else f" (message {fault.turn})"
-        findings.add(Kind.CHECK, file, f"{fault.reason}: {fault.detail}{at}", name)
+        rows.fault(Kind.CHECK, file, f"{fault.reason}: {fault.detail}{at}", name)
     rows.inspected += 1
+    _in_split(rows, split, file, raw)
     return raw
 
 
 def _in_split(rows: Rows, split: str, file: str, raw: JsonObject) -> None:
     """The row is in the split of its calls, and shows nothing that is held out of it."""
-    need, findings = raw["dialogue"]["query"], rows.findings
+    need = raw["dialogue"]["query"]
     if split not in tuple(Split):
         return  # told as a fault of the manifest
     place = split_of(rows.plan, need)
     if place.value != split:
         detail = f"is in {split}; its APIs and calls belong into {place}"
-        findings.add(Kind.SPLIT, file, detail, need["id"])
+        rows.fault(Kind.SPLIT, file, detail, need["id"])
     elif held_out := stray(rows.plan, need, place):
         detail = f"shows {held_out}, which is held out of {split}"
-        findings.add(Kind.SPLIT, file, detail, need["id"])
+        rows.fault(Kind.SPLIT, file, detail, need["id"])
     if any(config == APIS.name for config, _ in rows.broken):
         return
     for api in shown(need):
-        if api_id(api) not in rows.api_ids:
-            findings.add(Kind.SPLIT, file, f"shows {api_id(api)}, not in `apis`", need["id"])
+        if api_id(api) not in rows.apis:
+            rows.fault(Kind.SPLIT, file, f"shows {api_id(api)}, not in `apis`", need["id"])
         elif not _is_published(api, rows):
             detail = f"shows {api_id(api)} otherwise than `apis` has it"
-            findings.add(Kind.RECORD, file, detail, need["id"])
+            rows.fault(Kind.RECORD, file, detail, need["id"])
     if split == Split.TEST_TOOL:
         for api in needed(need):
             if api["category"] not in rows.seen_categories:
                 detail = f"needs {api_id(api)}, of whose category no tool is seen in training"
-                findings.add(Kind.SPLIT, file, detail, need["id"])
+                rows.fault(Kind.SPLIT, file, detail, need["id"])
 
 
 def _is_published(api: JsonObject, rows: Rows) -> bool:
@@ -170,25 +361,64 @@ def _is_published(api: JsonObject, rows: Rows) -> bool:
 
 def verify_rejected(rows: Rows) -> None:
     """What was rejected: valid records, in their splits."""
-    for split in rows.told.configs.get(REJECTED.name, {}):
-        for file, row in rows.rows(REJECTED.name, split):
-            _rejected(rows, split, file, row)
+    for split in rows.splits(REJECTED):
+        for _ in verify_table(rows, REJECTED, split, partial(_rejected, rows)):
+            pass
 
 
-def _rejected(rows: Rows, split: str, file: str, row: JsonObject) -> None:
-    findings, name = rows.findings, row.get("id")
+def _rejected(rows: Rows, split: str, file: str, row: JsonObject) -> JsonObject | None:
+    name = row.get("id")
     try:
-        raw = {**row, **{key: parsed(row[key]) for key in _REJECTED_PARTS}}
-        record = Rejected.model_validate(raw)
-        same = all(is_text_of(row[key], raw[key]) for key in _REJECTED_PARTS)
+        raw = REJECTED.row.record_of(row)
+        Rejected.model_validate(raw)
+        same = all(is_text_of(row[key], raw[key]) for key in REJECTED_PARTS)
         differing = None if same else differing_column(rejected_row(raw), row)
-        place = place_of_rejected(rows.plan, raw["record"])
+        place = split_of_rejected(rows.plan, raw["record"])
     except UNFIT as error:
-        findings.add(Kind.RECORD, file, f"holds no rejected record ({why_unfit(error)})", name)
-        return
+        rows.fault(Kind.RECORD, file, f"holds no rejected record ({why_unfit(error)})", name)
+        return None
     if differing:
-        findings.add(Kind.RECORD, file, f"`{differing}` is not that of its record", name)
+        rows.fault(Kind.RECORD, file, f"`{differing}` is not that of its record", name)
     if place != split:
-        findings.add(Kind.SPLIT, file, f"is in {split}; it was drawn for {place}", name)
-    rows.count(split).reject(Reason(record.reason).value)
-    rows.instructions.setdefault(split, InstructionCounts()).reject(raw)
+        rows.fault(Kind.SPLIT, file, f"is in {split}; it was drawn for {place}", name)
+    return raw
+
+
+def is_text_of(text: Any, value: Any) -> bool:
+    """Is this what we write for the value? `to_json` is faster, and writes nearly all the same."""
+    try:
+        if to_json(value).decode() == text:
+            return True
+    except ValueError:  # half characters
+        pass
+    return bool(to_text(value) == text)
+
+
+def differing_column(made: JsonObject, row: JsonObject) -> str | None:
+    """The first column in which a row is not what is made of its record."""
+    if made == row:
+        return None
+    return next(key for key in {**made, **row} if made.get(key) != row.get(key))
+
+
+def _difference(made: JsonObject, row: JsonObject, origin: str) -> str:
+    """Where a row leaves the record it is made of: the column, and the item of a list."""
+    name = differing_column(made, row) or ""
+    wanted, found = made.get(name), row.get(name)
+    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        place = next(i for i, (a, b) in enumerate(zip(wanted, found, strict=True)) if a != b)
+        name, wanted, found = f"{name}[{place}]", wanted[place], found[place]
+    if isinstance(wanted, str) and isinstance(found, str):
+        pairs = enumerate(zip(wanted, found, strict=False))
+        at = next((i for i, (a, b) in pairs if a != b), min(len(wanted), len(found)))
+        wanted, found = wanted[max(0, at - 20) :], found[max(0, at - 20) :]
+    return f"`{name}` has {short(found)}, its {origin} {short(wanted)}"
+
+
+def why_unfit(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 120 else text[:119] + "…"

@@ -10,11 +10,10 @@ from pydantic import ValidationError
 
 from toolloom.pipeline.checks.pairing import differences, fits, pair
 from toolloom.pipeline.checks.transcript import Made, made
-from toolloom.pipeline.dataset.tallies import need_of
 from toolloom.pipeline.render.html import render, source
 from toolloom.pipeline.render.terminal import spoken
 from toolloom.schemas import Dialogue, Intention, JsonObject
-from toolloom.schemas.splits import api_id
+from toolloom.schemas.splits import api_id, need_of
 
 STYLE: Final = source("dialogue.css")
 """All rules are below `.toolloom`."""

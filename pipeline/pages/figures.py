@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolloom.pipeline.dataset.instruction_counts import LEVELS
+from toolloom.pipeline.dataset.figures import LEVELS, added
 from toolloom.pipeline.dataset.report import dollars, percent
-from toolloom.pipeline.dataset.tallies import added
 from toolloom.pipeline.pages.diversity import Diversity, diversity
 from toolloom.pipeline.pages.funnel import Funnel, Step, funnel
 from toolloom.pipeline.pages.reading import INSTRUCTED, TEMPLATES, WRITTEN, Seen

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from toolloom.pipeline.dataset.grown_figures import EXPANDED
-from toolloom.pipeline.dataset.instruction_counts import STAGE as REWRITTEN
+from toolloom.pipeline.dataset.figures import REWRITTEN as REWRITTEN
 from toolloom.pipeline.dataset.report import Counts, StageCount
+from toolloom.pipeline.dataset.unfold import STAGE
 from toolloom.pipeline.store.run import begun_with
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import JsonObject, StoreError, Usage
@@ -58,7 +58,7 @@ class Funnel:
         made = {step.name: step.accepted for step in self.steps}
         last = next((step.name for step in self.steps[::-1] if not step.beside), "")
         return {
-            "dialogue": made.get(last, 0) + made.get(EXPANDED, 0) - dialogues,
+            "dialogue": made.get(last, 0) + made.get(STAGE, 0) - dialogues,
             "instruction": made.get(REWRITTEN, 0) - instructions,
             "rejected record": sum(step.rejected for step in self.steps) - rejected,
         }

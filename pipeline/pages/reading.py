@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeAlias
 
-from toolloom.pipeline.dataset.configs import APIS, INSTRUCTIONS, REJECTED, SAMPLES
-from toolloom.pipeline.dataset.grown_figures import EXPANDED
-from toolloom.pipeline.dataset.instruction_counts import LEVELS
-from toolloom.pipeline.dataset.tallies import RowCounts
+from toolloom.pipeline.dataset.figures import LEVELS, RowCounts
+from toolloom.pipeline.dataset.rows import APIS, INSTRUCTIONS, REJECTED, SAMPLES
+from toolloom.pipeline.dataset.unfold import STAGE
 from toolloom.pipeline.pages.diversity import DRAWN, LETTERS
 from toolloom.pipeline.render.drawing import Draw, Spread
 from toolloom.pipeline.render.html import visible
@@ -94,7 +93,7 @@ def _take_sample(seen: Seen, split: str, row: JsonObject) -> None:
     seen.measure("turns of the user", sum([m["role"] == "user" for m in messages]))
     seen.measure("messages", len(messages))
     seen.measure("tokens of the dialogue", sum(map(_bytes, messages)) // 4)
-    if EXPANDED in {share["stage"] for share in json.loads(row["provenance"])}:
+    if STAGE in {share["stage"] for share in json.loads(row["provenance"])}:
         seen.expanded += 1
         seen.templates.offer(row["id"], (split, row))
         seen.request(TEMPLATES, row["id"], need["text"])

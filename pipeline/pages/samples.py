@@ -6,13 +6,13 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from toolloom.pipeline.dataset.instruction_counts import LEVELS
-from toolloom.pipeline.dataset.tallies import need_of
+from toolloom.pipeline.dataset.figures import LEVELS
 from toolloom.pipeline.pages.dialogue import dialogue_html
 from toolloom.pipeline.pages.reading import Row, Seen, readable
 from toolloom.pipeline.render.html import render
 from toolloom.pipeline.store.version import PARTS, Version
 from toolloom.schemas import JsonObject
+from toolloom.schemas.splits import need_of
 
 REASONS = 16  # of which rejected records are shown, the most frequent ones
 LONGEST = 20_000  # characters of a text that are shown

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from toolloom.pipeline.dataset.instruction_counts import LEVELS, instructions_of
-from toolloom.pipeline.dataset.tallies import added
+from toolloom.pipeline.dataset.figures import LEVELS, added, instructions_of
 from toolloom.pipeline.store.files import replacing
 from toolloom.schemas import JsonObject
 

@@ -11,18 +11,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from toolloom.pipeline.dataset.coverage import Coverage
 from toolloom.pipeline.dataset.report import (
     API_BANK,
     Counts,
+    Coverage,
     StageCount,
     Summary,
     Tally,
     dollars,
     percent,
 )
-from toolloom.pipeline.dataset.tallies import need_of
 from toolloom.schemas import Instruction, JsonObject, Sample
+from toolloom.schemas.splits import need_of
 
 if TYPE_CHECKING:
     from toolloom.schemas import Usage

@@ -1,28 +1,32 @@
-"""The rows of a dataset's configs, as Parquet that `datasets.load_dataset` reads.
+"""Parquet files as `datasets.load_dataset` reads them, whose columns a pydantic model declares.
+
+The annotation of a field says how its column is stored: `str` is text, `list[str]` a list of texts,
+`list[JsonObject]` a list of objects, each as its JSON.
 
 `datasets` reads Json features with pandas' ujson, which rounds floats of more than 15 digits and
-stops with an error at integers over 64 bits. A row that would not come back exactly as it went in
-is left out of `sft`; it is whole in `samples`, which holds JSON as text.
+stops with an error at integers over 64 bits. A row with objects that would not come back exactly as
+they went in is left out of its config; `Config.holds` tells.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from glob import escape
-from itertools import repeat
+from itertools import chain, repeat
 from operator import is_
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, cast
 
-from toolloom.pipeline.dataset.configs import CONFIGS, Config
+from pydantic import BaseModel
+
 from toolloom.pipeline.store.files import explain, to_text
-from toolloom.schemas import ExportError, JsonObject, Split, StoreError
+from toolloom.schemas import ExportError, JsonObject, Record, Sample, Split, StoreError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,9 +42,102 @@ _EXPONENT = re.compile(r"\de[+-]\d")
 ODD = ("NaN", "Infinity", "\\ud")
 
 
-def reads_back(row: JsonObject) -> bool:
-    """Whether `datasets` will give back an encoded row of `sft` exactly, integers as integers."""
-    return all(map(_same_in_ujson, filter(delicate, (*row["messages"], *row["tools"]))))
+class Row(BaseModel):
+    """A row of a config: its fields are the columns, its docstring what the card says of them."""
+
+    origin: ClassVar[type[Record]] = (
+        Sample  # what rows are made of: also Instruction, Rejected, Api
+    )
+
+    @classmethod
+    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
+        """The rows of a record, given as JSON, in the order in which they are stored."""
+        raise NotImplementedError
+
+    @classmethod
+    def record_of(cls, row: JsonObject) -> JsonObject:
+        """The record in a stored row, as JSON, of a config that holds records whole."""
+        raise NotImplementedError
+
+    @classmethod
+    def wanted(cls, record: JsonObject, recipe: JsonObject) -> bool | None:
+        """Whether a run of this recipe, as JSON, stores a record's rows; None: it has no say."""
+        return None
+
+
+Storage: TypeAlias = Literal["text", "texts", "objects"]
+_KINDS: dict[Any, Storage] = {str: "text", list[str]: "texts", list[JsonObject]: "objects"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: how it is stored, and what the card says of it."""
+
+    kind: Storage
+    about: str
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config of a version: a folder of tables, one for each split, with the columns of `row`."""
+
+    name: str
+    row: type[Row]
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        fields = self.row.model_fields.items()
+        return {name: Column(_KINDS[f.annotation], f.description or "") for name, f in fields}
+
+    @cached_property
+    def about(self) -> str:
+        """The docstring of its model, to go on with in a sentence: what the rows are."""
+        text = " ".join((self.row.__doc__ or "").split()).removesuffix(".")
+        return text[:1].lower() + text[1:]
+
+    @cached_property
+    def objects(self) -> tuple[str, ...]:
+        """The columns that hold objects."""
+        return tuple(name for name, column in self.columns.items() if column.kind == "objects")
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns as they are stored. Of `datasets` only the form of its features is used.
+
+        Features travel in it only where objects need them: older versions of `datasets` do not
+        know all features, and read plain columns without.
+        """
+        import pyarrow as pa
+
+        if self.objects:
+            from datasets import Features, Json, List, Value
+
+            texts = Value("string")
+            kinds = {"text": texts, "texts": List(texts), "objects": List(Json())}
+            columns = {name: kinds[column.kind] for name, column in self.columns.items()}
+            return Features(columns).arrow_schema
+        plain = {"text": pa.string(), "texts": pa.list_(pa.string())}
+        return pa.schema([(name, plain[column.kind]) for name, column in self.columns.items()])
+
+    def encode(self, row: JsonObject) -> JsonObject:
+        """A row as it is stored: objects as their JSON."""
+        if not self.objects:
+            return row
+        return {
+            name: list(map(to_text, row[name])) if column.kind == "objects" else row[name]
+            for name, column in self.columns.items()
+        }
+
+    def holds(self, row: JsonObject) -> bool:
+        """Whether `datasets` will give back an encoded row exactly, integers as integers."""
+        texts = list(chain.from_iterable(row[name] for name in self.objects))
+        # Nearly no row is delicate: one look at all of its texts is enough to know.
+        return not delicate("\n".join(texts)) or reads_back(texts)
+
+
+def reads_back(texts: Iterable[str]) -> bool:
+    """Whether `datasets` gives back these texts of JSON exactly."""
+    return all(map(_same_in_ujson, filter(delicate, texts)))
 
 
 def delicate(text: str) -> bool:
@@ -58,7 +155,7 @@ def _same_in_ujson(text: str) -> bool:
 
 
 @dataclass
-class _Sheet:
+class TableWriter:
     """A split of a config, being written."""
 
     config: Config
@@ -70,10 +167,6 @@ class _Sheet:
     left_out: int = 0
     files: list[int] = field(default_factory=list)  # rows in each
     writer: pq.ParquetWriter | None = None
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        return schema_of(self.config)
 
     def add(self, row: JsonObject) -> None:
         for name in self.config.columns:
@@ -113,10 +206,10 @@ class _Sheet:
         if self.writer is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             path = self.folder / f"{len(self.files)}.parquet"
-            writer = pq.ParquetWriter(path, self.schema, compression="zstd")
+            writer = pq.ParquetWriter(path, self.config.schema, compression="zstd")
             self.writer = self.open.enter_context(writer)
             self.files.append(0)
-        self.writer.write_table(_table(self.schema, self.waiting))
+        self.writer.write_table(_table(self.config.schema, self.waiting))
         self.files[-1] += self.count
         self.waiting, self.count, self.letters = {}, 0, 0
         if self.files[-1] >= ROWS_IN_FILE:
@@ -144,15 +237,17 @@ def _is_constant(column: list[Any]) -> bool:
     return len(column) > 1 and all(map(is_, column, repeat(column[0])))
 
 
-class Tables:
+class VersionWriter:
     """Writes the Parquet files of a version: `<config>/<split>-00000-of-00001.parquet`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, configs: Sequence[Config]) -> None:
+        """`configs`: in the order in which `finish` tells of them."""
         self._folder = folder
-        self._sheets: dict[tuple[str, str], _Sheet] = {}
+        self._order = [config.name for config in configs]
+        self._writers: dict[tuple[str, str], TableWriter] = {}
         self._open = ExitStack()
 
-    def __enter__(self) -> Tables:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -160,18 +255,27 @@ class Tables:
 
     def add(self, config: Config, split: str, row: JsonObject) -> None:
         """Add a row, encoded."""
-        self._sheet(config, split).add(row)
+        self.table(config, split).add(row)
+
+    def add_made(self, config: Config, split: str, row: JsonObject) -> bool:
+        """Add a row as it was made, or leave it out if the config cannot hold it."""
+        stored = config.encode(row)
+        if config.holds(stored):
+            self.add(config, split, stored)
+            return True
+        self.leave_out(config, split)
+        return False
 
     def add_many(self, config: Config, split: str, columns: dict[str, list[Any]]) -> None:
         """Add rows, encoded, column by column: what `add` would make of them, row by row.
 
         Quick where a value that is the same in many rows is one object, not many equal ones.
         """
-        self._sheet(config, split).add_many(columns)
+        self.table(config, split).add_many(columns)
 
     def leave_out(self, config: Config, split: str, rows: int = 1) -> None:
         """Count rows that the config cannot hold."""
-        self._sheet(config, split).left_out += rows
+        self.table(config, split).left_out += rows
 
     def finish(self) -> dict[str, dict[str, JsonObject]]:
         """Close all files and give them the names the Hub expects, which hold how many there are.
@@ -180,32 +284,35 @@ class Tables:
         load a split without rows: it has no files.
         """
         made: dict[str, dict[str, JsonObject]] = {}
-        for name, split in sorted(self._sheets, key=_place):
-            sheet = self._sheets[name, split]
-            sheet.flush()
-            sheet.close()
+        for name, split in sorted(self._writers, key=self._place):
+            writer = self._writers[name, split]
+            writer.flush()
+            writer.close()
             files = {
                 path.relative_to(self._folder).as_posix(): {"rows": rows}
-                for path, rows in _named(sheet.folder, split, sheet.files)
+                for path, rows in _named(writer.folder, split, writer.files)
             }
-            told = {"rows": sum(sheet.files), "left_out": sheet.left_out, "files": files}
+            told = {"rows": sum(writer.files), "left_out": writer.left_out, "files": files}
             made.setdefault(name, {})[split] = told
         return made
 
-    def _sheet(self, config: Config, split: str) -> _Sheet:
+    def table(self, config: Config, split: str) -> TableWriter:
+        """The writer of a table, which is there from now on, if only with what is left out."""
         key = (config.name, split)
-        if key not in self._sheets:
+        if key not in self._writers:
             folder = self._folder / config.name / f".{split}"
-            self._sheets[key] = _Sheet(config, folder, self._open)
-        return self._sheets[key]
+            self._writers[key] = TableWriter(config, folder, self._open)
+            self.begin(config, split, self._writers[key])
+        return self._writers[key]
 
+    def begin(self, config: Config, split: str, writer: TableWriter) -> None:
+        """What stands in a table before the first row that is added."""
 
-def _place(sheet: tuple[str, str]) -> tuple[int, int]:
-    """Configs and splits in the order in which they are told."""
-    config, split = sheet
-    known = [each.value for each in Split]
-    configs = [each.name for each in CONFIGS]
-    return configs.index(config), known.index(split) if split in known else len(known)
+    def _place(self, table: tuple[str, str]) -> tuple[int, int]:
+        """Configs and splits in the order in which they are told."""
+        config, split = table
+        known = [each.value for each in Split]
+        return self._order.index(config), known.index(split) if split in known else len(known)
 
 
 def _named(folder: Path, split: str, files: list[int]) -> Iterator[tuple[Path, int]]:
@@ -215,24 +322,6 @@ def _named(folder: Path, split: str, files: list[int]) -> Iterator[tuple[Path, i
         yield path, rows
     if files:
         folder.rmdir()
-
-
-def schema_of(config: Config) -> pa.Schema:
-    """The Arrow schema of a config.
-
-    Features travel in it only where objects need them: older versions of `datasets` do not know
-    all features, and read plain columns without.
-    """
-    import pyarrow as pa
-
-    if any(column.kind == "objects" for column in config.columns.values()):
-        from datasets import Features, Json, List, Value
-
-        kinds = {"text": Value("string"), "texts": List(Value("string")), "objects": List(Json())}
-        columns = {name: kinds[column.kind] for name, column in config.columns.items()}
-        return Features(columns).arrow_schema
-    plain = {"text": pa.string(), "texts": pa.list_(pa.string())}
-    return pa.schema([(name, plain[column.kind]) for name, column in config.columns.items()])
 
 
 def _table(schema: pa.Schema, columns: dict[str, list[Any]]) -> pa.Table:
@@ -256,20 +345,24 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.ListArray.from_arrays(texts.offsets, inner, type=kind)
 
 
-def read_rows(path: Path, size: int = 64) -> Iterator[JsonObject]:
-    """The rows of a Parquet file of ours, `size` in memory at a time; objects are decoded.
+def read_rows(path: Path, size: int = 64, *, stored: bool = False) -> Iterator[JsonObject]:
+    """The rows of a Parquet file, `size` in memory at a time; objects are decoded, or as `stored`.
 
     Raises StoreError for what is missing or damaged.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    plain = {"arrow_extensions_enabled": False} if stored else {}
     try:
-        with pq.ParquetFile(path) as file:
-            objects = [f.name for f in file.schema_arrow if _holds_json(f.type)]
+        # Without pre_buffer: with it the whole file is in memory at once.
+        with pq.ParquetFile(path, pre_buffer=False, **plain) as file:
+            objects = () if stored else [f.name for f in file.schema_arrow if _holds_json(f.type)]
             for batch in file.iter_batches(size):
                 for row in cast(Iterable[JsonObject], batch.to_pylist()):
-                    yield {**row, **{name: _decoded(row[name]) for name in objects}}
+                    for name in objects:
+                        row[name] = _decoded(row[name])
+                    yield row
     except FileNotFoundError as error:
         raise explain(path, error, "read") from error
     except (OSError, pa.ArrowException, ValueError) as error:

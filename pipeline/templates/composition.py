@@ -15,7 +15,7 @@ from toolloom.pipeline.checks.grounding import leaves
 from toolloom.pipeline.checks.polarity import is_status
 from toolloom.pipeline.checks.text.phrases import is_code
 from toolloom.pipeline.checks.text.words import STOP, words
-from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates.interference import Marked, Matrix, interfering
 from toolloom.pipeline.templates.marks import PARTS_OF_A_DAY, Marks, apart, marks_of
 from toolloom.pipeline.templates.surroundings import constants, flags, neighbours, scaled_slots
@@ -37,7 +37,7 @@ _TRIES = 30  # rows that are tried until one has no values that interfere
 class Composition:
     """What is known of a template's values: who interferes with whom, and who passed."""
 
-    def __init__(self, mould: Mould) -> None:
+    def __init__(self, mould: TemplateRenderer) -> None:
         now = dt.datetime.fromisoformat(mould.query["now"])
         said_by = flags(mould.query)
         choices = mould.template.choices
@@ -62,7 +62,7 @@ class Composition:
         self._passed: set[Mixture] = set()
         self._failed: set[Mixture] = set()
 
-    def _join(self, mould: Mould, marks: list[list[Marks]]) -> None:
+    def _join(self, mould: TemplateRenderer, marks: list[list[Marks]]) -> None:
         """Values interfere that stand side by side, as far as they may be read as one."""
         owner = {s: n for n, choice in enumerate(mould.template.choices) for s in choice.slots}
         numeric = [np.array([_is_numeric(m) for m in each], np.bool_) for each in marks]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolloom.pipeline.curation.shingles import hashed, mixed
-from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates.composition import Mask, Row, Table
 from toolloom.schemas import JsonObject, Scenario, Split, SplitPlan
 from toolloom.schemas.splits import SEEN, needed, seen_split, split_of, stray, tool_of, zone
@@ -75,7 +75,7 @@ def mark(calls: str, words: str) -> int:
 class Places:
     """Which split a row of a template is in."""
 
-    def __init__(self, mould: Mould, plan: SplitPlan) -> None:
+    def __init__(self, mould: TemplateRenderer, plan: SplitPlan) -> None:
         self._plan = plan
         zones = {zone(plan, *tool_of(api)) for api in needed(mould.query)}
         self._unseen = not zones <= {Split.TRAIN}
@@ -109,7 +109,7 @@ class Draw:
     """The rows of a template in an order of chance, as far as they are in the wanted splits."""
 
     def __init__(
-        self, mould: Mould, places: Places, splits: Iterable[Split], rng: random.Random
+        self, mould: TemplateRenderer, places: Places, splits: Iterable[Split], rng: random.Random
     ) -> None:
         self._mould, self._places, self._splits = mould, places, frozenset(splits)
         sizes = [len(choice.rows) for choice in mould.template.choices]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from toolloom.pipeline.curation.contamination import finding, matches, read_benchmarks
 from toolloom.pipeline.curation.index import Index
-from toolloom.pipeline.dataset.unfolding.mould import Mould, TemplateMisfit
+from toolloom.pipeline.dataset.unfold import TemplateMisfit, TemplateRenderer
 from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import record_line
@@ -110,7 +110,7 @@ class _Run:
             entry = _Entry(first=self._held.first(template.id))
             self._entries.append(entry)
             try:
-                mould = Mould(template)
+                mould = TemplateRenderer(template)
             except TemplateMisfit as error:
                 yield misfit(template, str(error), self._given)
                 continue
@@ -126,14 +126,14 @@ class _Run:
             entry.distinct = mould.distinct - (template.kind == "mined")
             entry.done = not entry.splits
 
-    def _splits(self, mould: Mould, template: Template) -> list[Split]:
+    def _splits(self, mould: TemplateRenderer, template: Template) -> list[Split]:
         """The wanted splits that its rows may be in."""
         wanted = self._plan.splits
         if template.split:
             wanted = (template.split,) if template.split in wanted else ()
         return Places(mould, self._given.recipe.splits).among(wanted, mould.query)
 
-    def _held_out(self, mould: Mould, splits: Iterable[Split]) -> Rejected:
+    def _held_out(self, mould: TemplateRenderer, splits: Iterable[Split]) -> Rejected:
         template = mould.template
         others = ", ".join(self._held.elsewhere(template, list(splits)))
         detail = f"{' + '.join(template.combination)} are called together in {others} already."
@@ -147,7 +147,7 @@ class _Run:
         for template, entry, share in zip(self._read(), self._entries, shares, strict=True):
             if share:
                 before = entry.made
-                yield from _Maker(self._given, Mould(template), entry, share).work(
+                yield from _Maker(self._given, TemplateRenderer(template), entry, share).work(
                     self._held, self._index
                 )
                 self.wanted -= entry.made - before
@@ -156,7 +156,9 @@ class _Run:
 class _Maker:
     """Makes rows of one template."""
 
-    def __init__(self, given: StageInput, mould: Mould, entry: _Entry, share: int) -> None:
+    def __init__(
+        self, given: StageInput, mould: TemplateRenderer, entry: _Entry, share: int
+    ) -> None:
         seed = given.recipe.seed
         self._given, self._mould, self._entry, self._share = given, mould, entry, share
         number, spare = entry.first + entry.made, (entry.left - share) // _SPARED

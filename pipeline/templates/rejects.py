@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.stage import StageInput
 from toolloom.pipeline.templates.composition import Row
 from toolloom.schemas import Finding, Reason, Rejected, Template
 
 
 def rejected(
-    mould: Mould, row: Row, name: str, findings: list[Finding], given: StageInput
+    mould: TemplateRenderer, row: Row, name: str, findings: list[Finding], given: StageInput
 ) -> Rejected:
     sample = mould.sample(row, name, given.recipe.seed)
     return Rejected.of(sample, given.stage, findings, id=name, provenance=sample.provenance)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from toolloom.pipeline.checks.text.words import first_word, spaced, stems_of
-from toolloom.pipeline.dataset.unfolding.pieces import MARK
+from toolloom.pipeline.dataset.unfold import MARK
 from toolloom.pipeline.templates.marks import is_unit, units
 from toolloom.schemas import JsonObject
 from toolloom.schemas.splits import needed

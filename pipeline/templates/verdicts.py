@@ -43,7 +43,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates.composition import Composition, Mask, Pairs, Row, Table
 from toolloom.schemas import Finding, Rejected
 
@@ -63,7 +63,7 @@ _WORTH_PROVING = 10  # rows for each value from which all values are proven at o
 class Checker:
     """Tells for rows of a template whether they are accepted. Rejects wait in `rejected`."""
 
-    mould: Mould
+    mould: TemplateRenderer
     stage: str
     seed: int
     wanted: int  # rows: few of them are inspected one by one

@@ -10,9 +10,9 @@ import typer
 from support import toys
 from typer.testing import CliRunner, Result
 
-from toolloom.cli import datasets as command
-from toolloom.pipeline.dataset.configs import APIS, SAMPLES, api_row, samples_row
-from toolloom.pipeline.store.tables import Tables
+from toolloom.cli import complexity as command
+from toolloom.pipeline.dataset.rows import APIS, CONFIGS, SAMPLES, api_row, samples_row
+from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.store.version import LAYOUT
 from toolloom.schemas import Sample
 
@@ -33,7 +33,7 @@ def sample(number: int, api: str) -> Sample:
 def outputs(tmp_path: Path) -> Path:
     """Two samples of `train` call one API, those of `test_tool` that one and another."""
     folder = tmp_path / "outputs" / "datasets" / "shop" / "1.0.0"
-    with Tables(folder) as tables:
+    with VersionWriter(folder, CONFIGS) as tables:
         for number, (split, api) in enumerate(
             [("train", "current")] * 2 + [("test_tool", "current"), ("test_tool", "forecast")]
         ):

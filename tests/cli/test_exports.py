@@ -10,8 +10,8 @@ from support import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline.dataset.configs import SAMPLES, samples_row
-from toolloom.pipeline.store.tables import Tables
+from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, samples_row
+from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.store.version import LAYOUT
 
 
@@ -19,7 +19,7 @@ from toolloom.pipeline.store.version import LAYOUT
 def outputs(tmp_path: Path) -> Path:
     """A version of a dataset with samples in two splits."""
     folder = tmp_path / "outputs" / "datasets" / "shop" / "1.0.0"
-    with Tables(folder) as tables:
+    with VersionWriter(folder, CONFIGS) as tables:
         for number in range(6):
             row = samples_row(toys.sample(toys.query(number)).model_dump(mode="json"))
             tables.add(SAMPLES, "train" if number < 4 else "test_tool", row)

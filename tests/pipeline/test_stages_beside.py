@@ -12,7 +12,7 @@ import pytest
 from support import growing_dataset, toys
 
 from toolloom.pipeline.dataset.report import count
-from toolloom.pipeline.dataset.unfolding import accepted
+from toolloom.pipeline.dataset.unfold import accepted
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import preview, run, segments

@@ -12,7 +12,7 @@ from typing import Any
 
 from support import toys
 from toolloom.pipeline.curation import duplicates
-from toolloom.pipeline.dataset.unfolding import unfolded
+from toolloom.pipeline.dataset.unfold import unfolded
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.growth import plan_growth
 from toolloom.pipeline.run import Made, make_dataset

@@ -25,8 +25,8 @@ from support.waiting import come_to_rest
 from toolloom.llm import Request
 from toolloom.pipeline.render import plots
 from toolloom.pipeline.run import make_dataset
-from toolloom.pipeline.stage import Context, Outcome, Stage
-from toolloom.schemas import Recipe, Sample
+from toolloom.pipeline.stage import Context, Stage
+from toolloom.schemas import Outcome, Recipe, Sample
 
 COUNT = 12
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates.mining.known import Known
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.schemas import (
@@ -160,12 +160,12 @@ def bare(row: JsonObject) -> JsonObject:
 def first_row(made: Template) -> JsonObject:
     """The sample that the original values give."""
     row = [0] * len(made.choices)
-    return Mould(made).sample(row, made.id, 0).model_dump(mode="json")
+    return TemplateRenderer(made).sample(row, made.id, 0).model_dump(mode="json")
 
 
 def accepted(made: Template, count: int, seed: int = 0) -> tuple[int, list[str]]:
     """How many of some random rows the certain checks accept, and what they say of the others."""
-    rng, mould, said = random.Random(seed), Mould(made), list[str]()
+    rng, mould, said = random.Random(seed), TemplateRenderer(made), list[str]()
     for _ in range(count):
         row = [rng.randrange(len(choice.rows)) for choice in made.choices]
         said += [f"{made.id}: {f.detail}" for f in inspect(mould.sample(row, "x", 0).dialogue)[:1]]

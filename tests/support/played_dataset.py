@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from toolloom.llm.fake import FakeServer
-from toolloom.pipeline.dataset.verify_report import Kind, Report
+from toolloom.pipeline.dataset.verify_files import Kind, Report
 from toolloom.pipeline.growth import plan_regeneration
 from toolloom.pipeline.run import make_dataset
 from toolloom.schemas import parse_recipe

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from toolloom.pipeline.dataset.card import card
-from toolloom.pipeline.dataset.configs import CONFIGS
-from toolloom.pipeline.dataset.verify_report import Fault, Kind, Report
-from toolloom.pipeline.store.tables import Tables
+from toolloom.pipeline.dataset.rows import CONFIGS
+from toolloom.pipeline.dataset.verify_files import Fault, Kind, Report
+from toolloom.pipeline.store.tables import VersionWriter
 
 Row = dict[str, Any]
 
@@ -27,7 +27,7 @@ def rows_of(version: Path, config: str, split: str) -> list[Row]:
 
 def write_rows(version: Path, config: str, split: str, rows: list[Row]) -> None:
     known = {each.name: each for each in CONFIGS}
-    with Tables(version / "new") as tables:
+    with VersionWriter(version / "new", CONFIGS) as tables:
         for row in rows:
             tables.add(known[config], split, row)
         tables.finish()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates.written.files import Given, load_templates
 from toolloom.schemas import Api, Template, TemplateFileError
 
@@ -78,7 +78,7 @@ def weather(goal: str = "How is the weather in {city}?", rest: str = "", city: s
 
 
 def messages(one: Template, row: tuple[int, ...] | None = None) -> list[Any]:
-    sample = Mould(one).sample(row or (0,) * len(one.choices), "x", 0)
+    sample = TemplateRenderer(one).sample(row or (0,) * len(one.choices), "x", 0)
     assert not inspect(sample.dialogue)
     return [*sample.dialogue.messages]
 

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from toolloom.pipeline.dataset.demonstrations import stem
+from toolloom.pipeline.dataset.complexity import stem
 from toolloom.pipeline.dataset.export.goals import action_text, document, goal_lines, served
 from toolloom.pipeline.formats.export.base import Arguments, Exported, Place, Rows, Source, Unfit
 from toolloom.pipeline.store.files import to_text

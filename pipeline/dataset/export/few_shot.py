@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolloom.pipeline.dataset.demonstrations import Demonstration, Retriever, repository
+from toolloom.pipeline.dataset.complexity import Demonstration, Retriever, repository
 from toolloom.pipeline.dataset.export.goals import Served, action_text, document, goal_lines, served
 from toolloom.pipeline.formats.export.base import Arguments, Exported, Rows, Source, Unfit
 from toolloom.prompts import render

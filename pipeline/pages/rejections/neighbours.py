@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from toolloom.pipeline.dataset.tallies import need_of
 from toolloom.pipeline.pages.reading import readable
 from toolloom.pipeline.pages.rejections.table import Row, whole, words_of
 from toolloom.pipeline.store.version import PARTS, Version
 from toolloom.schemas import JsonObject
-from toolloom.schemas.splits import api_id, needed
+from toolloom.schemas.splits import api_id, need_of, needed
 
 MOST = 10_000  # dialogues of a split that are looked through
 TWINS = 95.0  # texts this like each other are rows of one template: one of them is enough

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from toolloom import prompts
-from toolloom.pipeline.dataset.tallies import need_of
 from toolloom.pipeline.pages.reading import manifest_readable, readable
 from toolloom.pipeline.render.html import visible
 from toolloom.pipeline.store.version import Version, dotted, numbers, open_version
 from toolloom.schemas import JsonObject, NothingFound, Record, StoreError, digest
-from toolloom.schemas.splits import api_id, needed
+from toolloom.schemas.splits import api_id, need_of, needed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from toolloom.pipeline.dataset.figures import added
 from toolloom.pipeline.dataset.report import Counts
-from toolloom.pipeline.dataset.tallies import added
 from toolloom.pipeline.render.terminal import grid, text, use_grid
 from toolloom.pipeline.store.version import Version
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.console import RenderableType
 
-from toolloom.pipeline.dataset.verify_report import ABOUT, Fault, Report
+from toolloom.pipeline.dataset.verify_files import ABOUT, Fault, Report
 from toolloom.pipeline.render.terminal import grid, indented, text
 
 MOST = 10  # findings of a kind that are printed

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolloom.pipeline.dataset.unfolding.pieces import filled
+from toolloom.pipeline.dataset.unfold import filled
 from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.sampling.needs import moment
 from toolloom.pipeline.sampling.offers import Offers

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import Api, Finding, Rejected, Sample, Split, StoreError, Template
@@ -46,7 +46,7 @@ class Preview:
 
 def preview(template: Template, count: int, seed: int = 0) -> Preview:
     """Up to `count` different rows. Raises TemplateMisfit."""
-    mould = Mould(template)
+    mould = TemplateRenderer(template)
     rows = []
     for number, row in enumerate(_drawn(template, count, seed)):
         sample = mould.sample(row, f"{template.id}-x{number:06d}", seed)

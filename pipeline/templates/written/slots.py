@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from toolloom.pipeline.dataset.unfolding.pieces import text_of
+from toolloom.pipeline.dataset.unfold import text_of
 from toolloom.schemas import marker
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")

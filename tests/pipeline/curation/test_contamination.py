@@ -12,10 +12,10 @@ from support import toys
 from support.curation_rows import fallen, kept, row, sift
 
 from toolloom.pipeline.curation.callforms import fits, plain_call, says
-from toolloom.pipeline.curation.contamination import decontaminate, finding, read
+from toolloom.pipeline.curation.contamination import decontaminate, finding
 from toolloom.pipeline.curation.index import Match
 from toolloom.pipeline.curation.overlap import words
-from toolloom.pipeline.dataset.curation_report import pairs
+from toolloom.pipeline.dataset.report import overlap, pairs
 from toolloom.schemas import FunctionCall, JsonObject, Reason, Sample, ToolCall
 
 TEXT = (
@@ -58,7 +58,7 @@ def test_thirteen_words_in_a_row_are_contamination(tmp_path: Path) -> None:
     assert kept(found) == ["less", "other"]
     seen = fallen(found)["part"]
     assert (seen.check, seen.reason) == ("overlap_words", Reason.CONTAMINATED)
-    match = read(seen.check, seen.detail)
+    match = Match(**overlap(seen.check, seen.detail))
     assert (match.benchmark, match.place) == ("bench.jsonl", "bench.jsonl:1 room_1")
     assert match.match == "a quiet room with a desk near the old station for three nights"
     assert (match.row, match.theirs) == (rows[1].dialogue.query.text, TEXT)
@@ -94,7 +94,7 @@ def test_a_call_with_values_of_its_own_is_contamination(tmp_path: Path) -> None:
     ]
     found = sift(decontaminate, rows, tmp_path, curation=benchmark(tmp_path / "b", gold))
     assert kept(found) == ["less", "other", "elsewhere"]
-    match = read("overlap_calls", fallen(found)["same"].detail)
+    match = Match(**overlap("overlap_calls", fallen(found)["same"].detail))
     assert match.row == 'music_play(minutes="20", artist="bjork")'
     assert match.theirs == 'music.play(artist=["Björk"], minutes=[20])'
 
@@ -176,7 +176,7 @@ def test_a_finding_is_read_back(texts: list[str]) -> None:
     """Whatever the texts hold, the detail tells them exactly."""
     match = Match("words", *texts)
     seen = finding(match)
-    assert read(seen.check, seen.detail) == match
+    assert Match(**overlap(seen.check, seen.detail)) == match
 
 
 def test_a_value_says_something_or_nothing() -> None:

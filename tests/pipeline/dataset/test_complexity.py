@@ -24,14 +24,14 @@ from toolloom.pipeline.dataset.complexity import (
     combination,
     combinations,
     complexity,
+    demonstration,
     distance,
     measure,
     reversed_f1,
 )
-from toolloom.pipeline.dataset.configs import SAMPLES
-from toolloom.pipeline.dataset.demonstrations import demonstration
+from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES
 from toolloom.pipeline.run import make_dataset
-from toolloom.pipeline.store.tables import Tables
+from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import JsonObject, NothingFound, StoreError, parse_recipe
 
@@ -238,7 +238,7 @@ def test_a_damaged_row_is_named(version: Version, tmp_path: Path) -> None:
     """A dialogue that is JSON, but no dialogue."""
     folder = tmp_path / "1.0.0"
     row = {**next(version.rows("samples", "train")), "id": "t-1", "dialogue": "[]"}
-    with Tables(folder) as tables:
+    with VersionWriter(folder, CONFIGS) as tables:
         tables.add(SAMPLES, "train", row)
         configs = tables.finish()
     with pytest.raises(StoreError, match="the row t-1 is damaged"):

@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 from support import toys
 
-from toolloom.pipeline.dataset.coverage import Combinations, Coverage, Covered
-from toolloom.pipeline.dataset.report import Counts, count
+from toolloom.pipeline.dataset.figures import Covered
+from toolloom.pipeline.dataset.report import Combinations, Counts, Coverage, count
 from toolloom.pipeline.render.terminal import counts_view
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import PlannedStage, RunFolder

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import toys
 
-from toolloom.pipeline.dataset.demonstrations import (
+from toolloom.pipeline.dataset.complexity import (
     Demonstration,
     Retriever,
     demonstration,

@@ -8,16 +8,16 @@ import pytest
 from rich.console import Console
 from support import toys
 
-from toolloom.pipeline.dataset.configs import SAMPLES, samples_row
 from toolloom.pipeline.dataset.diff import Diff, compare, summed
 from toolloom.pipeline.dataset.publish import publish
+from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, samples_row
 from toolloom.pipeline.growth import plan_regeneration
 from toolloom.pipeline.pages.screens.versions import diff_view, versions_view
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.tables import Tables
+from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.store.version import Version, versions
 from toolloom.schemas import Reason, Sample, StoreError, Usage
 
@@ -138,7 +138,7 @@ def test_damaged_rows_are_named(tmp_path: Path) -> None:
     for bad in ({"dialogue": "{"}, {"dialogue": '{"query": {}, "messages": []}'}):
         two = version(tmp_path, 1, row(1))
         damaged = {**samples_row(row(1).model_dump(mode="json")), **bad}
-        with Tables(tmp_path / "bad") as tables:
+        with VersionWriter(tmp_path / "bad", CONFIGS) as tables:
             tables.add(SAMPLES, "train", damaged)
             tables.finish()
         (path,) = (tmp_path / "bad").rglob("*.parquet")

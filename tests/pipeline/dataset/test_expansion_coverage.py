@@ -8,7 +8,7 @@ from rich.console import Console
 from support import mined_dataset, toys
 from support.mined_dataset import HOTELS, TABLE
 
-from toolloom.pipeline.dataset.expansion_coverage import TemplateCoverage, coverage_view, offered
+from toolloom.pipeline.dataset.report import TemplateCoverage, coverage_view, offered
 from toolloom.pipeline.templates.mining.known import Known
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.schemas import Expansion, Reason, Rejected, Split
@@ -45,11 +45,6 @@ def test_samples_become_templates_become_rows() -> None:
     assert (found.samples, found.templates["mined"], found.rows) == (2, 1, 2)
     assert found.refused == {Reason.NOTHING_TO_VARY.value: 1}
     assert found.kept == {Reason.NOTHING_TO_VARY.value: 1}
-
-
-def test_manifest_holds_plain_figures() -> None:
-    """What is told can be read again."""
-    assert TemplateCoverage.model_validate(told().told()) == told()
 
 
 def test_only_apis_of_wanted_splits_are_offered() -> None:

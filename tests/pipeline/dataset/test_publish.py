@@ -9,12 +9,11 @@ import pytest
 from support import toys
 from support.finished_runs import finished_run, published
 
-from toolloom.pipeline.dataset.configs import SFT, chat_message, encoded, training_row
 from toolloom.pipeline.dataset.publish import Published, publish
+from toolloom.pipeline.dataset.rows import SFT, sft_row
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store import tables
-from toolloom.pipeline.store.tables import reads_back
-from toolloom.schemas import Ability, Message, PublishError, Sample
+from toolloom.schemas import Ability, JsonObject, PublishError, Sample
 from toolloom.schemas.recipe import public_recipe
 
 
@@ -73,9 +72,14 @@ def test_keys_without_a_value_are_left_out(tmp_path: Path) -> None:
     ]
 
 
+def training_row(sample: Sample) -> JsonObject:
+    return sft_row(sample.model_dump(mode="json"))
+
+
 def test_empty_text_is_a_value() -> None:
     """Empty content is not no content."""
-    assert chat_message(Message(role="user", content=""))["content"] == ""
+    row = training_row(toys.sample(answer=""))
+    assert row["messages"][-1]["content"] == ""
 
 
 def test_tools_are_what_the_assistant_was_given() -> None:
@@ -95,7 +99,7 @@ def test_numbers_that_datasets_cannot_hold_are_only_in_samples(
 ) -> None:
     """A row that would load changed, or break the loading, is left out of training and counted."""
     odd = toys.sample(toys.query(1), {"number": value})
-    assert not reads_back(encoded(SFT, training_row(odd)))
+    assert not SFT.holds(SFT.encode(training_row(odd)))
     made = published(tmp_path, toys.sample(), odd)
     assert [row["id"] for row in load(made, "sft", tmp_path)] == ["q0"]
     assert made.manifest["configs"]["sft"]["train"]["left_out"] == 1

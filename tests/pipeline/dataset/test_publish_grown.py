@@ -11,10 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from support import finished_runs, toys
 
-from toolloom.pipeline.dataset.instruction_counts import InstructionCounts
-from toolloom.pipeline.dataset.instructions.planning import planning_rows
-from toolloom.pipeline.dataset.publish import Published, publish, publish_split
-from toolloom.pipeline.dataset.tallies import BEFORE_QUERIES, RowCounts, place_of_rejected
+from toolloom.pipeline.dataset.figures import (
+    BEFORE_QUERIES,
+    InstructionCounts,
+    RowCounts,
+    split_of_rejected,
+)
+from toolloom.pipeline.dataset.instructions import is_trained, planning_rows
+from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.store.version import Version, change, latest
 from toolloom.schemas import (
     Extension,
@@ -89,7 +93,8 @@ def test_instructions_come_with_their_training_rows(tmp_path: Path) -> None:
     """`instructions` has each one, `planning` the rows of those that the share keeps; both load."""
     recipe, made = toys.recipe(**REWRITE), finished_runs.levels()
     found = publish(finished_runs.run(tmp_path, recipe, [toys.sample()], (), made), tmp_path)
-    wanted = [row for each in made for row in planning_rows(each.model_dump(mode="json"), 0.5)]
+    records = [each.model_dump(mode="json") for each in made]
+    wanted = [row for each in records if is_trained(each, 0.5) for row in planning_rows(each)]
     assert [json.loads(row["record"])["id"] for row in rows_of(found, "instructions")] == [
         each.id for each in made
     ]
@@ -198,9 +203,9 @@ def test_a_version_that_is_another_by_now_is_not_added_to(tmp_path: Path) -> Non
 def test_rejected_instructions_are_in_the_split_they_name(tmp_path: Path) -> None:
     """They have no calls, but say where they would have been; without that they are apart."""
     plan = SplitPlan()
-    assert place_of_rejected(plan, {"split": "test_tool", "level": "api"}) == "test_tool"
-    assert place_of_rejected(plan, {"split": "", "level": ""}) == BEFORE_QUERIES
-    assert place_of_rejected(plan, {"split": ["odd"]}) == BEFORE_QUERIES
+    assert split_of_rejected(plan, {"split": "test_tool", "level": "api"}) == "test_tool"
+    assert split_of_rejected(plan, {"split": "", "level": ""}) == BEFORE_QUERIES
+    assert split_of_rejected(plan, {"split": ["odd"]}) == BEFORE_QUERIES
     fallen = fallen_instruction()
     after = more(tmp_path, whole(tmp_path), instructions=finished_runs.levels(), rejected=[fallen])
     assert [row["reason"] for row in rows_of(after, "rejected", "validation")] == ["off_path"]
@@ -226,7 +231,7 @@ def test_instructions_go_with_the_samples_of_a_split_that_is_made_anew(tmp_path:
     anew = Regeneration(version=before.label, content=before.manifest["content"], split=Split.TRAIN)
     recipe = toys.recipe(seed=5, regenerate=anew.model_dump())
     run = finished_runs.run(tmp_path, recipe, [toys.sample(toys.query(3))])
-    after = publish_split(run, before.version, tmp_path)
+    after = publish(run, tmp_path)
     assert {row["sample"] for row in rows_of(after, "instructions")} == {"b1"}
     assert {row["id"].partition("-")[0] for row in rows_of(after, "planning")} == {"b1"}
     assert new_runs(before) <= set(after.manifest["runs"])
@@ -246,7 +251,7 @@ def test_rows_of_templates_that_go_are_not_told(tmp_path: Path) -> None:
     run = finished_runs.run(
         tmp_path, toys.recipe(seed=5, regenerate=anew.model_dump()), [toys.sample(toys.query(3))]
     )
-    after = publish_split(run, before.version, tmp_path)
+    after = publish(run, tmp_path)
     told = after.manifest["expansion"] or {}
     assert sum(sum(each["rows"].values()) for each in told.values()) == 0
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
 from toolloom.pipeline.dataset.verify import place_of, verify
-from toolloom.pipeline.dataset.verify_report import MOST, Findings, Kind, Report
+from toolloom.pipeline.dataset.verify_files import Kind, Report
 from toolloom.schemas import NothingFound, StoreError
 
 # -- What is as it was published -----------------------------------------------------------------
@@ -195,16 +195,6 @@ def test_another_layout_is_told(version: Path, layout: int, age: str) -> None:
     fix(version, {**read_manifest(version), "layout": layout})
     with pytest.raises(StoreError, match=f"{age} toolloom.*layout {layout}"):
         verify(version)
-
-
-def test_findings_are_kept_in_bounds() -> None:
-    """All findings are counted; of each kind only the first are kept."""
-    findings = Findings()
-    for number in range(MOST + 50):
-        findings.add(Kind.CHECK, "a", "x" * 10_000, row=number)
-    findings.add(Kind.FILE, "b", "y")
-    assert findings.counts[Kind.CHECK] == MOST + 50
-    assert len(findings.faults) == MOST + 1 and findings.ordered()[0].kind is Kind.FILE
 
 
 def command(*arguments: object) -> Result:

@@ -16,14 +16,13 @@ from support.tampered import fix, found, read_manifest, rows_of, write_rows
 
 from toolloom.llm.fake import FakeServer
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.dataset.configs import PLANNING, encoded, instruction_row
-from toolloom.pipeline.dataset.grown_figures import example
-from toolloom.pipeline.dataset.instruction_counts import InstructionCounts
-from toolloom.pipeline.dataset.instructions.planning import planning_rows
+from toolloom.pipeline.dataset.figures import InstructionCounts, example
+from toolloom.pipeline.dataset.instructions import is_trained, planning_rows
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.dataset.rows import PLANNING, instruction_row
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.dataset.verify import verify
-from toolloom.pipeline.dataset.verify_report import Kind
+from toolloom.pipeline.dataset.verify_files import Kind
 from toolloom.pipeline.growth import plan_extension
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.version import open_version
@@ -91,7 +90,7 @@ def rows_of_template(template: Template) -> list[tuple[int, ...]]:
 
 
 def is_good(template: Template, row: tuple[int, ...], plan: SplitPlan) -> bool:
-    sample = Mould(template).sample(row, "x", 0)
+    sample = TemplateRenderer(template).sample(row, "x", 0)
     in_train = split_of_need(plan, sample.dialogue.query) is Split.TRAIN
     return in_train and not list(inspect(sample.dialogue))
 
@@ -120,7 +119,12 @@ def change_instruction(version: Path, change: Callable[[JsonObject], None], plac
     rows[place] = instruction_row(record)
     write_rows(version, "instructions", "train", rows)
     made = [json.loads(row["record"]) for row in rows]
-    trained = [encoded(PLANNING, row) for each in made for row in planning_rows(each, 0.5)]
+    trained = [
+        PLANNING.encode(row)
+        for each in made
+        if is_trained(each, 0.5)
+        for row in planning_rows(each)
+    ]
     write_rows(version, "planning", "train", trained)
     manifest = read_manifest(version)
     counted = InstructionCounts()
@@ -201,54 +205,46 @@ def test_a_dataset_of_foreign_requests_alone_holds(tmp_path: Path) -> None:
 # -- What was tampered with ----------------------------------------------------------------------
 
 
-def test_tags_are_those_of_the_calls(rewritten: Path) -> None:
-    """Another tool in the list of tags is found."""
-    change_instruction(rewritten, lambda made: made["tags"]["tools"].__setitem__(0, "Hammer"))
-    assert "`tags` is not that of its sample" in details(rewritten, Kind.RECORD)
+def put(**fields: Any) -> Callable[[JsonObject], None]:
+    return lambda made: made.update(fields)
 
 
-def test_the_path_is_that_of_the_calls(rewritten: Path) -> None:
-    """A call more in the path is found."""
-    change_instruction(rewritten, lambda made: made["path"].insert(0, "hit"))
-    assert "`path` is not that of its sample" in details(rewritten, Kind.RECORD)
+def add_a_wish(made: JsonObject) -> None:
+    made["text"] += " My neighbour's horse is called Waldemar."
 
 
-def test_the_full_request_is_the_users(rewritten: Path) -> None:
-    """An instruction of the level hybrid says what its sample's user says."""
-
-    def change(made: JsonObject) -> None:
-        made["text"] = "Do it."
-
-    change_instruction(rewritten, change, place_of(rewritten, "hybrid"))
-    assert "statement_not_contained" in details(rewritten, Kind.CHECK)
+def rate_badly(made: JsonObject) -> None:
+    for vote in made["ratings"]:
+        vote["realness"] = 1
 
 
-def test_the_certain_checks_hold_again(rewritten: Path) -> None:
-    """A statement that asks for more than its request is found, with its reason."""
-
-    def change(made: JsonObject) -> None:
-        made["text"] += " My neighbour's horse is called Waldemar."
-
-    change_instruction(rewritten, change, place_of(rewritten, "statement"))
-    assert "statement_not_contained" in details(rewritten, Kind.CHECK)
+def other_tool(made: JsonObject) -> None:
+    made["tags"]["tools"][0] = "Hammer"
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "told"),
+    ("change", "level", "kind", "told"),
     [
-        ("id", "another", "its id is not that of its sample and level"),
-        ("ratings", [], "has 0 votes, not 1"),
-        ("licence", "MIT", "`licence` is not that of its sample"),
-        ("source", "toolbench", "`source` is not that of its sample"),
-        ("provenance", [], "its provenance does not name its sample"),
+        (other_tool, "", Kind.RECORD, "`tags` is not that of its sample"),
+        (lambda made: made["path"].insert(0, "hit"), "", Kind.RECORD, "`path` is not that of"),
+        (put(id="another"), "", Kind.RECORD, "its id is not that of its sample and level"),
+        (put(ratings=[]), "", Kind.RECORD, "has 0 votes, not 1"),
+        (put(licence="MIT"), "", Kind.RECORD, "`licence` is not that of its sample"),
+        (put(source="toolbench"), "", Kind.RECORD, "`source` is not that of its sample"),
+        (put(provenance=[]), "", Kind.RECORD, "its provenance does not name its sample"),
+        (put(sample="train-7-999999"), "", Kind.RECORD, "its sample is not in `samples` of train"),
+        (put(split="validation"), "", Kind.SPLIT, "is in train; it says validation"),
+        (put(text="Do it."), "hybrid", Kind.CHECK, "statement_not_contained"),
+        (add_a_wish, "statement", Kind.CHECK, "statement_not_contained"),
+        (rate_badly, "", Kind.CHECK, "poorly_rated"),
     ],
 )
-def test_what_an_instruction_tells_of_itself_is_true(
-    rewritten: Path, field: str, value: Any, told: str
+def test_an_instruction_that_was_changed_is_found(
+    rewritten: Path, change: Callable[[JsonObject], None], level: str, kind: Kind, told: str
 ) -> None:
-    """Its name, its votes, its licence, its source and how it was made."""
-    change_instruction(rewritten, lambda made: made.update({field: value}))
-    assert told in details(rewritten, Kind.RECORD)
+    """Tags, path, words, votes, split, licence, source and name are those of its sample and run."""
+    change_instruction(rewritten, change, place_of(rewritten, level) if level else 0)
+    assert told in details(rewritten, kind)
 
 
 def test_levels_stand_without_a_statement_that_votes_rejected(rewritten: Path) -> None:
@@ -258,33 +254,6 @@ def test_levels_stand_without_a_statement_that_votes_rejected(rewritten: Path) -
     write_rows(rewritten, "instructions", "train", rows)
     change_instruction(rewritten, lambda made: None)  # the figures
     assert details(rewritten, Kind.CHECK) == ""
-
-
-def test_a_poor_rating_is_found(rewritten: Path) -> None:
-    """What its votes reject is no accepted instruction."""
-
-    def change(made: JsonObject) -> None:
-        for vote in made["ratings"]:
-            vote["realness"] = 1
-
-    change_instruction(rewritten, change)
-    assert "poorly_rated" in details(rewritten, Kind.CHECK)
-
-
-def test_a_sample_that_is_not_there_is_found(rewritten: Path) -> None:
-    """Each instruction belongs to a sample of its split."""
-
-    def change(made: JsonObject) -> None:
-        made["sample"] = "train-7-999999"
-
-    change_instruction(rewritten, change)
-    assert "its sample is not in `samples` of train" in details(rewritten, Kind.RECORD)
-
-
-def test_an_instruction_in_another_split_is_found(rewritten: Path) -> None:
-    """It says its split, which is the one it is in."""
-    change_instruction(rewritten, lambda made: made.update(split="validation"))
-    assert "is in train; it says validation" in details(rewritten, Kind.SPLIT)
 
 
 def test_a_foreign_instruction_is_in_the_zone_of_its_tools(rewritten: Path) -> None:
@@ -308,7 +277,7 @@ def test_training_rows_are_those_of_the_instructions(rewritten: Path) -> None:
     rows[0]["messages"][-1] = '{"role":"assistant","content":"Path: []"}'
     write_rows(rewritten, "planning", "train", rows)
     fix(rewritten)
-    assert "`messages` has" in details(rewritten, Kind.TRAINING)
+    assert "`messages[2]` has" in details(rewritten, Kind.TRAINING)
 
 
 @pytest.mark.parametrize("place", [0, -1])
@@ -325,7 +294,7 @@ def test_a_training_row_that_lacks_is_found(rewritten: Path, place: int) -> None
 def test_the_share_of_coarse_rows_holds(rewritten: Path) -> None:
     """Rows that the share leaves out are found: the recipe of the run says what it is."""
     made = [json.loads(row["record"]) for row in rows_of(rewritten, "instructions", "train")]
-    rows = [encoded(PLANNING, row) for each in made for row in planning_rows(each, 1.0)]
+    rows = [PLANNING.encode(row) for each in made for row in planning_rows(each)]
     write_rows(rewritten, "planning", "train", rows)
     fix(rewritten)
     assert "has 2 rows in `planning` at its place, not 0" in details(rewritten, Kind.TRAINING)

@@ -8,9 +8,9 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
-from prefected import family, write_recipe
-from processes import TOOLLOOM
-from waiting import wait_for
+from support.prefect_loopback import family, write_recipe
+from support.processes import TOOLLOOM
+from support.waiting import wait_for
 
 from toolloom.llm import FakeServer
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.expanded_dataset import PLAIN, SINGLE, template
 
 from toolloom.pipeline.curation.rows import instruction
-from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates.drawing import Draw, Order, Places, combination, even, mark
 from toolloom.schemas import Split, SplitPlan
 from toolloom.schemas.splits import signature, split_of
@@ -45,7 +45,7 @@ def test_draws_know_what_rows_call_and_say() -> None:
 
     The same words and calls come up to four times, with other observations.
     """
-    mould = Mould(template(SINGLE, **PLAIN))
+    mould = TemplateRenderer(template(SINGLE, **PLAIN))
     places = Places(mould, SEEN)
     drawn = list(Draw(mould, places, Split, random.Random(1)).rows(0, 10**6))
     times, rest = divmod(len(drawn), mould.distinct - 1)
@@ -63,7 +63,7 @@ def test_draws_know_what_rows_call_and_say() -> None:
 
 def test_rows_of_a_written_template_include_its_first() -> None:
     """It is no sample that is there already."""
-    mould = Mould(template(SINGLE, **PLAIN, kind="written"))
+    mould = TemplateRenderer(template(SINGLE, **PLAIN, kind="written"))
     drawn = Draw(mould, Places(mould, SEEN), Split, random.Random(1)).rows(0, 10**6)
     assert any(not any(each.row[choice] for choice in mould.told) for each in drawn)
 
@@ -83,7 +83,7 @@ def test_a_template_has_rows_in_the_splits_of_its_apis(
 ) -> None:
     """Those whose calls go to unseen APIs are all in one."""
     plan = plan if plan.unseen else plan.model_copy(update={"seen": ("Travel",)})
-    mould = Mould(template(SINGLE, **PLAIN))
+    mould = TemplateRenderer(template(SINGLE, **PLAIN))
     places = Places(mould, plan)
     assert (places.fixed, places.among(Split, mould.query)) == (fixed, fits)
 

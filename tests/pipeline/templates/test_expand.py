@@ -22,7 +22,7 @@ from support.expanded_dataset import (
 )
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates import expand as stage
 from toolloom.pipeline.templates import verdicts
 from toolloom.pipeline.templates.expand import expand
@@ -35,7 +35,7 @@ SEEN: dict[str, Any] = {"test_tool": 0, "test_category": 0}
 def samples(expansions: list[Expansion]) -> list[Sample]:
     """The samples that the rows are."""
     return [
-        Mould(each.template).sample(row, each.sample_id(place), 0)
+        TemplateRenderer(each.template).sample(row, each.sample_id(place), 0)
         for each in expansions
         for place, row in enumerate(each.rows)
     ]
@@ -109,7 +109,8 @@ def test_no_row_is_made_again(tmp_path: Path) -> None:
     few = {**{name: pool[:1] for name, pool in PLAIN.items()}, "city": CITIES, "day": DAYS}
     room = template(SINGLE, **few)
     rows = {
-        row: Mould(room).sample(row, "x", 0) for row in [(1, 0, 0, 0, 0, 0), (2, 0, 0, 0, 0, 0)]
+        row: TemplateRenderer(room).sample(row, "x", 0)
+        for row in [(1, 0, 0, 0, 0, 0), (2, 0, 0, 0, 0, 0)]
     }
     old, sample = (row.model_dump(mode="json")["dialogue"]["query"] for row in rows.values())
     known = [{**{k: old[k] for k in ("ability", "scenario", "text", "intent")}, "id": "t0-x000041"}]
@@ -147,7 +148,7 @@ def test_combinations_are_held_apart(tmp_path: Path) -> None:
     )
     made, fell = parted(list(expand(given(tmp_path / "b", both[:1], **fields))))
     assert ([each.template.id for each in made], fell) == (["one"], [])
-    mould = Mould(both[0])
+    mould = TemplateRenderer(both[0])
     rows = (mould.sample((a, b, 0, 0, 0, 0), f"s{a}{b}", 0) for a in range(4) for b in range(3))
     plan = SplitPlan(**SEEN)
     held = next(r for r in rows if split_of_need(plan, r.dialogue.query) is not Split.TRAIN)
@@ -168,7 +169,7 @@ def test_a_template_that_fits_nothing_is_rejected(tmp_path: Path) -> None:
 def test_rows_of_a_benchmark_are_not_made(tmp_path: Path) -> None:
     """Those that say what it says, or call what it calls, fall one by one."""
     room = template(SINGLE, **{**PLAIN, "city": CITIES[:2]})
-    said = Mould(room).sample((1, 1, 1, 1, 1, 1), "x", 0).dialogue.query.text
+    said = TemplateRenderer(room).sample((1, 1, 1, 1, 1, 1), "x", 0).dialogue.query.text
     path = tmp_path / "bench.jsonl"
     path.write_text(json.dumps({"id": "b", "question": [[{"role": "user", "content": said}]],
                                 "function": []}) + "\n")  # fmt: skip

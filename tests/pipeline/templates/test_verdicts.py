@@ -18,7 +18,7 @@ from support.expanded_dataset import (
 )
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.dataset.unfolding.mould import Mould
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates import verdicts
 from toolloom.pipeline.templates.verdicts import Checker
 from toolloom.schemas import Dialogue, Reason, Reference, Scenario, Template
@@ -183,7 +183,7 @@ def nothing_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verdicts, "ONE_IN", 10**9)
 
 
-def passes(mould: Mould, row: tuple[int, ...]) -> bool:
+def passes(mould: TemplateRenderer, row: tuple[int, ...]) -> bool:
     dialogue: Any = mould.sample(row, "row", 0).dialogue
     return not inspect(dialogue)
 
@@ -192,7 +192,7 @@ def passes(mould: Mould, row: tuple[int, ...]) -> bool:
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_composed_verdicts_are_those_of_inspection(name: str) -> None:
     """For every row of a template; but for rows with a value that falls in nearly all of them."""
-    mould = Mould(TEMPLATES[name])
+    mould = TemplateRenderer(TEMPLATES[name])
     rows = rows_of(TEMPLATES[name])
     checker = Checker(mould, "expanded", 0, wanted=10**6)
     verdict = dict(zip(rows, checker.accepted(rows), strict=True))
@@ -219,7 +219,7 @@ def test_most_rows_of_a_plain_template_are_not_inspected() -> None:
         price=[81.5, 120, 249.5],
         offer=["QX7781", "LM4302"],
     )
-    checker, rows = Checker(Mould(of), "expanded", 0, wanted=10**6), rows_of(of)
+    checker, rows = Checker(TemplateRenderer(of), "expanded", 0, wanted=10**6), rows_of(of)
     assert all(checker.accepted(rows))
     assert checker.inspected < len(rows) / 20
 
@@ -235,7 +235,7 @@ def test_rows_are_passed_over_only_where_others_are_composed() -> None:
         city2=["Nord", "Ost", "Mitte"],
         **{n: PLAIN[n][:3] for n in ("day", "guests", "host", "offer")},
     )
-    checker = Checker(Mould(of), "expanded", 0, wanted=20, spare=10**9)
+    checker = Checker(TemplateRenderer(of), "expanded", 0, wanted=20, spare=10**9)
     assert sum(checker.accepted(rows_of(of))) >= 20
 
 
@@ -243,7 +243,7 @@ def test_few_rows_are_all_inspected() -> None:
     """Nothing is composed for them."""
     of = TEMPLATES["plain"]
     rows = rows_of(of)[:10]
-    checker = Checker(Mould(of), "expanded", 0, wanted=10)
+    checker = Checker(TemplateRenderer(of), "expanded", 0, wanted=10)
     assert all(checker.accepted(rows))
     assert checker.inspected == 1 + len(rows)
 
@@ -251,7 +251,7 @@ def test_few_rows_are_all_inspected() -> None:
 def test_a_value_that_falls_is_rejected_once() -> None:
     """With the dialogue and all that was found; its other rows are not looked at."""
     of = template(SINGLE, **{**PLAIN, "guests": [2, "many", 3]})
-    checker, rows = Checker(Mould(of), "expanded", 5, wanted=10**6), rows_of(of)
+    checker, rows = Checker(TemplateRenderer(of), "expanded", 5, wanted=10**6), rows_of(of)
     verdict = dict(zip(rows, checker.accepted(rows), strict=True))
     assert checker.dropped == {(2, 1)}
     assert all(ok is (row[2] != 1) for row, ok in verdict.items() if row != rows[0])
@@ -265,7 +265,7 @@ def test_a_wrong_composition_ends_composing(monkeypatch: pytest.MonkeyPatch) -> 
     """A composed verdict that is tried and falls: every row is inspected from then on."""
     monkeypatch.setattr(verdicts, "FIRST", 1)
     of = TEMPLATES["plain"]
-    mould, rows = Mould(of), rows_of(of)
+    mould, rows = TemplateRenderer(of), rows_of(of)
     checker = Checker(mould, "expanded", 0, wanted=10**6)
     assert all(checker.accepted(rows[:40]))
     before = checker.inspected
@@ -283,7 +283,7 @@ def test_only_some_rejected_rows_are_kept() -> None:
         ("Find a room in <city>.", [(FIND, ASKED, FOUND)], "It is at Nowhere, for <price> euros.")
     )
     of = template(broken, **PLAIN)
-    checker, rows = Checker(Mould(of), "expanded", 0, wanted=100), rows_of(of)[:100]
+    checker, rows = Checker(TemplateRenderer(of), "expanded", 0, wanted=100), rows_of(of)[:100]
     assert not any(checker.accepted(rows))
     assert checker.hopeless
     assert len(checker.rejected) == verdicts.KEPT

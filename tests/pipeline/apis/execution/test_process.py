@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import prefected
 import pytest
-from waiting import wait_for
+from support import prefect_loopback
+from support.waiting import wait_for
 
 from toolloom.pipeline.apis.execution import process
 from toolloom.pipeline.store.secrets import secrets_of
@@ -146,7 +146,7 @@ def test_nothing_outlives_a_killed_process() -> None:
     with subprocess.Popen([sys.executable, "-c", STAYS], stdout=-1, text=True) as process:
         assert process.stdout
         started = [int(pid) for pid in process.stdout.readline().split()]
-        started += prefected.family(process.pid)  # the guard too
+        started += prefect_loopback.family(process.pid)  # the guard too
         process.kill()
     assert len({*started}) == 3
     wait_for(lambda: not any(map(_lives, started)), "all of them end")

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from toolloom.pipeline.dataset.configs import SFT, encoded, training_row
 from toolloom.pipeline.dataset.export.checking import Checked, check, detect
 from toolloom.pipeline.dataset.export.exporting import export
 from toolloom.pipeline.dataset.export.formats import NAMES, format_named
 from toolloom.pipeline.dataset.export.templates import choose
-from toolloom.pipeline.store.tables import Tables, read_rows
+from toolloom.pipeline.dataset.rows import CONFIGS, SFT, sft_row
+from toolloom.pipeline.store.tables import VersionWriter, read_rows
 from toolloom.schemas import ExportError, NothingFound, Sample
 
 
@@ -81,9 +81,9 @@ def test_templates_differ_in_what_arguments_may_be(
 
 def test_the_config_sft_of_a_version_passes(samples: dict[str, Sample], tmp_path: Path) -> None:
     """What a version holds for TRL is in TRL's form, with columns of its own."""
-    with Tables(tmp_path) as tables:
+    with VersionWriter(tmp_path, CONFIGS) as tables:
         for sample in samples.values():
-            tables.add(SFT, "train", encoded(SFT, training_row(sample)))
+            tables.add(SFT, "train", SFT.encode(sft_row(sample.model_dump(mode="json"))))
         (path,) = tables.finish()["sft"]["train"]["files"]
     assert detect(tmp_path / path) == "trl"
     checked = check(tmp_path / path, "trl", choose(["qwen3"]))

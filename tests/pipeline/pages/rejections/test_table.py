@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 from support import finished_runs, toys
 
+from toolloom.pipeline.dataset.figures import added
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.dataset.tallies import added
 from toolloom.pipeline.pages.rejections.table import (
     COLUMNS,
     Row,

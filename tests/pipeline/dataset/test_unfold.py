@@ -1,5 +1,6 @@
 import datetime as dt
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import toys
+from support.expanded_dataset import FIND, FOUND
+from support.expanded_dataset import skeleton as drawn
+from support.expanded_dataset import template as drawn_template
 
 from toolloom.pipeline.curation.rows import instruction
-from toolloom.pipeline.dataset.configs import SAMPLES, SFT, encoded, samples_row, sft_row
-from toolloom.pipeline.dataset.unfolding.mould import Mould, TemplateMisfit, filled, text_of
+from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, SFT, samples_row, sft_row
+from toolloom.pipeline.dataset.unfold import (
+    TemplateMisfit,
+    TemplateRenderer,
+    filled,
+    text_of,
+    write_expansion,
+)
 from toolloom.pipeline.store import tables
 from toolloom.pipeline.store.files import to_text
-from toolloom.pipeline.store.tables import Tables
-from toolloom.schemas import Choice, JsonObject, Provenance, Sample, Template, Verdict, marker
+from toolloom.pipeline.store.tables import VersionWriter
+from toolloom.schemas import (
+    Choice,
+    Expansion,
+    JsonObject,
+    Provenance,
+    Sample,
+    Split,
+    Template,
+    Verdict,
+    marker,
+)
 from toolloom.schemas.splits import signature
 
 LETTERS = st.text(
@@ -125,7 +145,7 @@ def test_a_row_is_the_text_of_the_sample_filled_by_hand(
     of: Template, data: st.DataObject, name: str
 ) -> None:
     """Whatever the values are and wherever slots stand, at every depth of escaping."""
-    mould = Mould(of)
+    mould = TemplateRenderer(of)
     rows = [tuple(data.draw(st.integers(0, len(c.rows) - 1)) for c in of.choices) for _ in range(3)]
     wanted = [by_hand(of, mould.filled(row), f"{name}{n}", 7) for n, row in enumerate(rows)]
     names = [f"{name}{n}" for n in range(3)]
@@ -136,7 +156,7 @@ def test_a_row_is_the_text_of_the_sample_filled_by_hand(
     assert mould.signatures(places, 3) == [signature(query["intent"]) for query in queries]
     assert [mould.intent(row) for row in rows] == [query["intent"] for query in queries]
     assert mould.words(places, 3) == list(map(instruction, wanted))
-    sft = [encoded(SFT, sft_row(row)) for row in wanted]
+    sft = [SFT.encode(sft_row(row)) for row in wanted]
     samples = list(map(samples_row, wanted))
     assert mould.sft_columns(rows, names) == {k: [row[k] for row in sft] for k in SFT.columns}
     assert mould.samples_columns(rows, names, 7) == {
@@ -148,7 +168,7 @@ def test_a_row_is_a_sample() -> None:
     """It has its own id, says whose row it is, and keeps the moment of its template."""
     city = marker("city")
     of = template(skeleton(f"In {city}?", {"city": city}, {"in": city}, "Ok."), choice("a", "b"))
-    row = Mould(of).sample((1,), "t0-x000001", 3)
+    row = TemplateRenderer(of).sample((1,), "t0-x000001", 3)
     assert isinstance(row, Sample)
     assert (row.id, row.dialogue.query.text) == ("t0-x000001", "In b?")
     assert row.dialogue.query.now == dt.datetime(2026, 3, 2, 9, 30)
@@ -192,7 +212,7 @@ def test_a_row_is_a_sample() -> None:
 def test_what_does_not_fit_is_refused(sample: JsonObject, choices: list[Choice], why: str) -> None:
     """A template whose slots and choices do not fit each other makes no row."""
     with pytest.raises(TemplateMisfit, match=why):
-        Mould(template(sample, *choices))
+        TemplateRenderer(template(sample, *choices))
 
 
 @pytest.mark.parametrize("limits", [{}, {"LETTERS_IN_GROUP": 30_000}, {"ROWS_IN_FILE": 8}])
@@ -208,13 +228,16 @@ def test_columns_are_written_as_rows_are(
         skeleton(f"In {city}?", {"city": city}, {"in": city}, "Ok."),
         choice(*("a" * n for n in range(1, 30))),
     )
-    mould, rows = Mould(of), [(n,) for n in range(29)]
+    mould, rows = TemplateRenderer(of), [(n,) for n in range(29)]
     names = [f"r{n}" for n in range(29)]
     sheets = (
         (SFT, mould.sft_columns(rows, names)),
         (SAMPLES, mould.samples_columns(rows, names, 0)),
     )
-    with Tables(tmp_path / "one") as one, Tables(tmp_path / "many") as many:
+    with (
+        VersionWriter(tmp_path / "one", CONFIGS) as one,
+        VersionWriter(tmp_path / "many", CONFIGS) as many,
+    ):
         for config, told in sheets:
             each = [{key: told[key][n] for key in told} for n in range(29)]
             for row in each:
@@ -230,3 +253,41 @@ def test_columns_are_written_as_rows_are(
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "many" / name).read_bytes()
         groups = pq.ParquetFile(tmp_path / "many" / name).metadata.num_row_groups
         assert groups >= 2
+
+
+TOUCHING = drawn(
+    ("A room in <city>.", [(FIND, {"city": "<city>"}, FOUND)], "<price><guests> is it.<day>")
+)
+
+
+@pytest.mark.parametrize(
+    "pools",
+    [
+        {"city": ["Bern", "Oslo"], "price": [81.5, 120]},
+        {"city": ["Bern", "Na"], "price": [1e-7, 0.1 + 0.2, 2**70, 12345678.5]},
+        {"city": ["NaN", "\\ud83d", "1e+5"], "price": [1234567890, "1e", "1234.5"]},
+    ],
+)
+def test_expansions_are_written_as_their_samples_are(
+    pools: dict[str, list[Any]], tmp_path: Path
+) -> None:
+    """With the same rows left out of `sft`, in the same bytes."""
+    more = {"guests": [2, "+5", 99999999], "day": ["N", ""], "host": ["Casa"], "offer": ["AB77"]}
+    of = drawn_template(TOUCHING, **pools, **more)
+    rows = tuple(product(*(range(len(choice.rows)) for choice in of.choices)))
+    made = Expansion(id="e", template=of, split=Split.TRAIN, first=7, rows=rows, inspected=0)
+    mould = TemplateRenderer(of)
+    with (
+        VersionWriter(tmp_path / "one", CONFIGS) as one,
+        VersionWriter(tmp_path / "many", CONFIGS) as many,
+    ):
+        write_expansion(made, many, 3)
+        for place, row in enumerate(rows):
+            sample = mould.sample(row, made.sample_id(place), 3).model_dump(mode="json")
+            one.add_made(SFT, "train", sft_row(sample))
+            one.add_made(SAMPLES, "train", samples_row(sample))
+        assert one.finish() == many.finish()
+    for path in (tmp_path / "one").rglob("*.parquet"):
+        name = path.relative_to(tmp_path / "one")
+        assert pq.read_table(path).equals(pq.read_table(tmp_path / "many" / name))
+        assert path.read_bytes() == (tmp_path / "many" / name).read_bytes()

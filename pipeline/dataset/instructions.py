@@ -1,0 +1,193 @@
+"""Instructions: what the rewriter begins with, and the training rows that are made of the result.
+
+A seed is a request with the calls that served it, of a sample or of the rows of an instruction.
+Training rows are of two tasks before any call, tag extraction and path planning (ToolPlanner,
+sections 4.2.1 and 4.2.2): of an instruction, whatever its granularity, a model first tells the tag
+lists of all three levels, then, given those, the path of calls that ends in Finish. Answers are
+lists of JSON strings, one list a line, so that a name may hold a comma.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from toolloom.pipeline.checks.tags import values_of
+from toolloom.pipeline.formats.toolbench_seeds import came
+from toolloom.schemas import (
+    FINISH,
+    Api,
+    Granularity,
+    Instruction,
+    JsonObject,
+    Seed,
+    Split,
+    Step,
+    Tags,
+)
+from toolloom.schemas.splits import fraction
+
+TAGS, PATH = "tag_extraction", "path_planning"
+COARSE = frozenset({Granularity.STATEMENT, Granularity.CATEGORY})
+
+_LISTS = {"Categories": "categories", "Tools": "tools", "APIs": "apis"}
+_STEPS = "Path"
+_MOST = 20_000  # letters of an answer that is read
+
+TAGS_SYSTEM = (
+    "You prepare work with tools. Read what the user says and decide which calls would serve it, "
+    "in the order of the calls. Tell for each call where its API belongs, as three lists of equal "
+    "length, each a line with a JSON list: Categories, then Tools, then APIs. A name that serves "
+    "several calls stands in its list once for each."
+)
+PATH_SYSTEM = (
+    "You plan work with tools. You are given what the user says and, for each expected call, the "
+    "category, the tool and the API, as three lists. Answer with one line: Path, and a JSON list "
+    f"of the functions to call, in order. The last entry is always {FINISH}, which hands the "
+    "answer to the user."
+)
+
+
+def seed_of(sample: JsonObject, split: Split) -> Seed | None:
+    """The seed of a sample, as JSON; None if none of its calls succeeds.
+
+    The request is all that the user says, answers to questions included; the path holds the calls
+    whose observation is no error, without API Search.
+    """
+    dialogue = sample["dialogue"]
+    query, messages = dialogue["query"], dialogue["messages"]
+    pool = {api["function"]: api for api in query["pool"]}
+    made = [call for call in _successful(messages) if call["name"] in pool]
+    said = [(m["content"] or "").strip() for m in messages if m["role"] == "user"]
+    hybrid = " ".join(filter(None, said))
+    if not made or not hybrid:
+        return None
+    return Seed(
+        id=query["id"],
+        split=split,
+        hybrid=hybrid,
+        steps=tuple(step_of(pool[call["name"]]) for call in made),
+        values=values_of(call["arguments"] for call in made),
+        pool=tuple(Api.model_validate({**api, "provenance": ()}) for api in query["pool"]),
+    )
+
+
+def step_of(api: JsonObject) -> Step:
+    """The call of an API, as JSON."""
+    return Step(
+        category=api["category"], tool=api["tool"], api=api["name"], function=api["function"]
+    )
+
+
+def _successful(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
+    """The calls that came to something, as function and arguments."""
+    results = {m.get("tool_call_id"): m["content"] for m in messages if m["role"] == "tool"}
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            if came(results.get(call["id"])):
+                yield call["function"]
+
+
+def seed_of_rows(rows: Sequence[Instruction]) -> Seed | None:
+    """A seed of what the instructions of a sample tell, for those whose source is not there.
+
+    Values and pool are unknown, so fewer faults can be found. None without its full request, or
+    if lists and path do not belong together.
+    """
+    whole = next((row for row in rows if row.level is Granularity.HYBRID), None)
+    if whole is None or whole.path[-1:] != (FINISH,):
+        return None
+    tags, functions = whole.tags, whole.path[:-1]
+    lists = (tags.categories, tags.tools, tags.apis, functions)
+    if not functions or len({len(each) for each in lists}) > 1:
+        return None
+    return Seed(
+        id=whole.sample,
+        split=whole.split,
+        hybrid=whole.text,
+        steps=tuple(
+            Step(category=category, tool=tool, api=api, function=function)
+            for category, tool, api, function in zip(*lists, strict=True)
+        ),
+        source=whole.source,
+        licence=whole.licence,
+    )
+
+
+def is_trained(instruction: JsonObject, share: float) -> bool:
+    """Whether an instruction has training rows: all have, but of the coarse levels only a `share`.
+
+    A hash of the id decides which, so that a larger run keeps its rows.
+    """
+    coarse = instruction["level"] in COARSE
+    return not coarse or fraction("planning", instruction["id"]) < share
+
+
+def planning_rows(instruction: JsonObject) -> list[JsonObject]:
+    """The two training rows of an `Instruction`, as JSON."""
+    said, lists = instruction["text"], written_tags(instruction["tags"])
+    shown = f"Request:\n{said}\n\n{lists}"
+    return [
+        _row(instruction, "tags", TAGS, (TAGS_SYSTEM, said, lists)),
+        _row(instruction, "path", PATH, (PATH_SYSTEM, shown, written_path(instruction["path"]))),
+    ]
+
+
+def _row(instruction: JsonObject, suffix: str, task: str, said: tuple[str, str, str]) -> JsonObject:
+    roles = ("system", "user", "assistant")
+    return {
+        "id": f"{instruction['id']}-{suffix}",
+        "task": task,
+        "level": instruction["level"],
+        "messages": [{"role": r, "content": c} for r, c in zip(roles, said, strict=True)],
+    }
+
+
+def written_tags(tags: JsonObject) -> str:
+    """The answer of tag extraction."""
+    return "\n".join(f"{name}: {_json(tags[field])}" for name, field in _LISTS.items())
+
+
+def written_path(path: Iterable[str]) -> str:
+    """The answer of path planning."""
+    return f"{_STEPS}: {_json(path)}"
+
+
+def _json(names: Iterable[str]) -> str:
+    """On one line for every reader: also those of Python, who end lines at more than a newline."""
+    text = json.dumps(list(names), ensure_ascii=False)
+    ends = [c for c in ("\x85", "\u2028", "\u2029", "\x7f") if c in text]
+    for end in ends:
+        text = text.replace(end, f"\\u{ord(end):04x}")
+    return text
+
+
+def read_tags(answer: str) -> Tags | None:
+    """The lists that an answer of tag extraction tells; None if it is not of its form."""
+    lists = _lists(answer)
+    if lists.keys() != _LISTS.keys():
+        return None
+    tags = Tags(**{field: lists[name] for name, field in _LISTS.items()})
+    sizes = [len(tags.categories), len(tags.tools), len(tags.apis)]
+    return tags if sizes[0] and all(a == b for a, b in pairwise(sizes)) else None
+
+
+def read_path(answer: str) -> tuple[str, ...] | None:
+    """The path that an answer of path planning tells; None if it is not of its form."""
+    path = _lists(answer).get(_STEPS, ())
+    return path if path[-1:] == (FINISH,) and FINISH not in path[:-1] else None
+
+
+def _lists(answer: str) -> dict[str, tuple[str, ...]]:
+    """The lists of names in an answer, by what they are called; a broken one is left out."""
+    found: dict[str, tuple[str, ...]] = {}
+    for line in answer[:_MOST].split("\n"):
+        name, _, rest = line.partition(":")
+        try:
+            value = json.loads(rest)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            found[name.strip()] = tuple(value)
+    return found

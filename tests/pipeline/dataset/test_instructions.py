@@ -1,0 +1,232 @@
+"""Seeds of samples and of instructions, and the training rows that instructions make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import curation_rows, toys
+
+from toolloom.pipeline.dataset import instructions
+from toolloom.pipeline.dataset.instructions import seed_of, seed_of_rows
+from toolloom.pipeline.stage import StageInput
+from toolloom.pipeline.stages import draw_seeds
+from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
+from toolloom.schemas import (
+    API_SEARCH,
+    FINISH,
+    Granularity,
+    Instruction,
+    JsonObject,
+    Sample,
+    Scenario,
+    Seed,
+    Split,
+    Tags,
+)
+
+NAMES = st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=5)
+
+
+def sample(**changes: Any) -> JsonObject:
+    made = curation_rows.row("s1", "I'm off to Bern. Will it rain?", "Bern", **changes)
+    row: JsonObject = made.model_dump(mode="json")
+    return row
+
+
+def call(name: str, number: int, arguments: JsonObject) -> JsonObject:
+    function = {"name": name, "arguments": arguments}
+    made = {"id": f"c{number}", "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [made]}
+
+
+def result(number: int, error: str | None = None) -> JsonObject:
+    content = to_line({"response": None if error else {}, "error": error}).decode()
+    return {"role": "tool", "content": content, "tool_call_id": f"c{number}"}
+
+
+def user(text: str) -> JsonObject:
+    return {"role": "user", "content": text}
+
+
+def sifting(folder: Path, rows: list[Sample], **fields: Any) -> StageInput:
+    path = folder / "rows.jsonl"
+    count, _ = write_lines(path, map(record_line, rows))
+    recipe = toys.recipe(**fields)
+    return StageInput(recipe, "rewritten", Rows(path, count), Rows(path, 0), folder)
+
+
+def test_a_seed_is_what_the_user_says_and_the_calls_that_succeed() -> None:
+    """Answers to questions belong to the request; API Search and failed calls are no steps."""
+    row, name = sample(), toys.api().function
+    row["dialogue"]["messages"] = [
+        user("I'm off to Bern."),
+        call(API_SEARCH.function, 1, {"keywords": "rain"}),
+        result(1),
+        call(name, 2, {"city": "Berne"}),
+        result(2, error="unknown city"),
+        call(name, 3, {"city": "Bern", "days": [2, 3.5, True, None]}),
+        result(3),
+        user(" And in Basel?"),
+        call(name, 4, {"city": "Basel", "near": {"to": "Bern"}}),
+        result(4),
+    ]
+    seed = seed_of(row, Split.VALIDATION)
+    assert seed and seed.hybrid == "I'm off to Bern. And in Basel?"
+    assert seed.path == (name, name, FINISH) and seed.split is Split.VALIDATION
+    assert seed.tags.categories == ("weather", "weather") and seed.tags.tools[0] == "station"
+    assert seed.values == ("Bern", "2", "3.5", "Basel")
+    assert [api.id for api in seed.pool] == [toys.api().id, toys.api(name="forecast").id]
+
+
+def test_what_calls_nothing_is_no_seed(tmp_path: Path) -> None:
+    """Where no API fits there is no path, so there is nothing that a level could name."""
+    row = sample()
+    row["dialogue"]["messages"] = [user("Sing for me."), {"role": "assistant", "content": "No."}]
+    assert seed_of(row, Split.TRAIN) is None
+    unserved = Sample.model_validate(row)
+    rows = [
+        curation_rows.row("a", "I'm off. Rain?"),
+        unserved,
+        curation_rows.row("b", "I'm back. Snow?"),
+    ]
+    found = list(draw_seeds(sifting(tmp_path, rows)))
+    assert [seed.id for seed in found] == ["a", "b"]
+
+
+def test_broken_observations_are_no_success() -> None:
+    """A result that is no envelope tells nothing."""
+    row = sample(scenario=Scenario.SINGLE)
+    for content in ("", "{", "[]", "null"):
+        row["dialogue"]["messages"] = [
+            user("Rain?"),
+            call(toys.api().function, 1, {}),
+            {**result(1), "content": content},
+        ]
+        assert seed_of(row, Split.TRAIN) is None
+
+
+def test_a_seed_is_in_the_split_of_its_sample(tmp_path: Path) -> None:
+    """The calls decide, as for the sample."""
+    row = curation_rows.in_split(Split.TEST_INSTRUCTION, "a", "I'm off. Rain?")
+    (seed,) = draw_seeds(sifting(tmp_path, [row], splits=curation_rows.SPLITS))
+    assert isinstance(seed, Seed) and seed.split is Split.TEST_INSTRUCTION
+
+
+def test_a_seed_can_be_made_of_its_instructions() -> None:
+    """Of what comes from a solution tree the dataset has the instructions alone."""
+    made = seed_of(sample(), Split.TRAIN)
+    assert made
+    rows = [
+        Instruction(
+            id=f"s1-{level}",
+            sample=made.id,
+            split=made.split,
+            level=level,
+            text=text,
+            tags=made.tags,
+            path=made.path,
+        )
+        for level, text in ((Granularity.STATEMENT, "I'm off."), (Granularity.HYBRID, made.hybrid))
+    ]
+    found = seed_of_rows(rows)
+    assert found == made.model_copy(update={"values": (), "pool": ()})
+    assert seed_of_rows(rows[:1]) is None
+    cut = rows[1].model_copy(update={"path": ("one", "two", FINISH)})
+    assert seed_of_rows([cut]) is None
+
+
+def an_instruction(level: str = "tool", number: int = 0, tags: Any = None, path: Any = None) -> Any:
+    lists = tags or {"categories": ["Food"], "tools": ["Soup, Ltd."], "apis": ["/soups/{id}"]}
+    made = Instruction(
+        id=f"train-7-{number:06d}-{level}",
+        sample=f"train-7-{number:06d}",
+        split=Split.TRAIN,
+        level=Granularity(level),
+        text="I have leeks at home. Let Soup Ltd. think of something.",
+        tags=Tags(**lists),
+        path=(*(path or ("get_soup",)), FINISH),
+    )
+    return made.model_dump(mode="json")
+
+
+def answer(row: Any) -> str:
+    content: str = row["messages"][-1]["content"]
+    return content
+
+
+def test_an_instruction_makes_a_row_of_each_task() -> None:
+    """Tags are told from the instruction alone, the path from instruction and tags."""
+    given_ = an_instruction()
+    tags, path = instructions.planning_rows(given_)
+    assert [tags["id"], path["id"]] == [f"{given_['id']}-tags", f"{given_['id']}-path"]
+    assert [tags["task"], path["task"]] == [instructions.TAGS, instructions.PATH]
+    for row in (tags, path):
+        assert [m["role"] for m in row["messages"]] == ["system", "user", "assistant"]
+        assert row["level"] == "tool"
+    assert tags["messages"][1]["content"] == given_["text"]
+    shown = path["messages"][1]["content"]
+    assert given_["text"] in shown and shown.endswith(answer(tags))
+    assert answer(path) == 'Path: ["get_soup", "Finish"]'
+
+
+def test_coarse_levels_are_kept_for_a_share() -> None:
+    """The paper trains on half of the statement and category rows; the others stay whole."""
+    trained = instructions.is_trained
+    for level in Granularity:
+        kept = sum(trained(an_instruction(level, n), 0.5) for n in range(400))
+        coarse = level in {Granularity.STATEMENT, Granularity.CATEGORY}
+        assert 160 < kept < 240 if coarse else kept == 400
+    assert not trained(an_instruction("statement"), 0.0)
+    assert trained(an_instruction("statement"), 1.0)
+
+
+def test_a_larger_share_keeps_the_rows_of_a_smaller_one() -> None:
+    """The id decides, and nothing else."""
+    kept = [
+        {n for n in range(100) if instructions.is_trained(an_instruction("category", n), share)}
+        for share in (0.2, 0.6)
+    ]
+    assert kept[0] < kept[1]
+
+
+@given(NAMES, st.data())
+def test_answers_can_be_read_back(categories: list[str], data: Any) -> None:
+    """Whatever the names are: commas, quotes, line breaks, brackets."""
+    size = len(categories)
+    some = st.lists(st.text(max_size=30), min_size=size, max_size=size)
+    lists = {"categories": categories, "tools": data.draw(some), "apis": data.draw(some)}
+    path = data.draw(st.lists(st.text(max_size=30).filter(lambda t: t != FINISH), max_size=4))
+    tags_row, path_row = instructions.planning_rows(an_instruction("api", 0, lists, path))
+    assert instructions.read_tags(answer(tags_row)) == Tags(**lists)
+    assert instructions.read_path(answer(path_row)) == (*(path or ["get_soup"]), FINISH)
+    assert len(answer(tags_row).splitlines()) == 3 and len(answer(path_row).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Path: get_soup, Finish",
+        'Path: ["get_soup"]',
+        'Path: ["Finish", "Finish"]',
+        "Path: [1]",
+        'Categories: ["A"]\nTools: ["B"]',
+        'Categories: ["A"]\nTools: ["B"]\nAPIs: ["C", "D"]',
+        "Categories: []\nTools: []\nAPIs: []",
+        f"Path: {'[' * 9000}",
+    ],
+)
+def test_what_is_not_of_the_form_is_not_read(text: str) -> None:
+    """An answer of a model is read or refused, never guessed at."""
+    assert instructions.read_tags(text) is None and instructions.read_path(text) is None
+
+
+@given(st.text(max_size=300))
+def test_reading_never_raises(text: str) -> None:
+    """Whatever a model answers."""
+    instructions.read_tags(text)
+    instructions.read_path(f"Path: {text}")
