@@ -47,8 +47,9 @@ def list_(
 
     Example: `toolloom apis list shop --category Payments`
     """
+    from toolloom.pipeline.apis.pool.counts import list_section
     from toolloom.pipeline.apis.pool.folder import find_pool
-    from toolloom.pipeline.pages.screens.apis import list_view
+    from toolloom.pipeline.render.terminal import view
 
     folder = find_pool(outputs, pool)
     if category is not None:
@@ -62,7 +63,11 @@ def list_(
             matching += 1
             if matching <= n:
                 shown.append(api)
-    say(list_view(shown), "", f"{len(shown):,} of {matching:,} APIs of {folder.name} that match.")
+    say(
+        view([list_section(shown)]),
+        "",
+        f"{len(shown):,} of {matching:,} APIs of {folder.name} that match.",
+    )
 
 
 @app.command()
@@ -80,15 +85,17 @@ def show(
 
     Example: `toolloom apis show shop create_order --json`
     """
+    from toolloom.pipeline.apis.pool.counts import api_sections
     from toolloom.pipeline.apis.pool.folder import find_pool
-    from toolloom.pipeline.pages.screens.apis import api_view, safe_json
+    from toolloom.pipeline.render.section import safe_json
+    from toolloom.pipeline.render.terminal import view
 
     folder = find_pool(outputs, pool)
     found = _find(folder, api)
     if as_json:
         print(safe_json(found.as_tool()))
     else:
-        say(api_view(found))
+        say(view(api_sections(found)))
 
 
 def _find(pool: PoolFolder, wanted: str) -> Api:
@@ -115,12 +122,12 @@ def stats(pool: PoolName, outputs: Outputs = HERE) -> None:
 
     Example: `toolloom apis stats shop`
     """
-    from toolloom.pipeline.apis.pool.counts import count_pool
+    from toolloom.pipeline.apis.pool.counts import count_pool, sections
     from toolloom.pipeline.apis.pool.folder import find_pool
-    from toolloom.pipeline.pages.screens.apis import pool_view
+    from toolloom.pipeline.render.terminal import view
 
     folder = find_pool(outputs, pool)
-    say(f"Pool {folder.name}", "", pool_view(count_pool(folder)))
+    say(f"Pool {folder.name}", "", view(sections(count_pool(folder))))
 
 
 @app.command(name="filter")
@@ -147,7 +154,7 @@ def filter_(
     """
     from toolloom.pipeline.apis.pool import quality
     from toolloom.pipeline.apis.pool.folder import find_pool, open_pool
-    from toolloom.pipeline.pages.screens.apis import rules_view
+    from toolloom.pipeline.render.terminal import view
     from toolloom.schemas import NothingFound
 
     for name in rule or ():
@@ -160,7 +167,8 @@ def filter_(
     else:
         target = open_pool(outputs, into)
         counted, where = quality.filter_pool(folder, chosen, target), f"written to {target.path}"
-    say(rules_view([one for one in quality.ALL if one.name in chosen], counted), "")
+    rules = [rule for rule in quality.ALL if rule.name in chosen]
+    say(view([quality.section(rules, counted)]), "")
     if others := [name for name in quality.NAMES if name not in chosen]:
         say(f"Not applied: {', '.join(others)}.")
     say(f"{counted.kept:,} APIs kept, {counted.dropped:,} dropped; {where}.")
@@ -189,8 +197,9 @@ def search(
 
     Example: `toolloom apis search shop "refund a payment" -n 3`
     """
+    from toolloom.pipeline.apis.pool.counts import list_section
     from toolloom.pipeline.apis.pool.folder import find_pool
-    from toolloom.pipeline.pages.screens.apis import list_view
+    from toolloom.pipeline.render.terminal import view
 
     endpoint = _endpoint(embeddings, model, key_env)
     folder = find_pool(outputs, pool)
@@ -198,7 +207,7 @@ def search(
     if not found:
         complain(f"No API of {folder.name} fits these words.")
         raise typer.Exit(NOTHING_ACCEPTED)
-    say(list_view(found))
+    say(view([list_section(found)]))
 
 
 def _endpoint(url: str, model: str, key_env: str) -> Endpoint | None:

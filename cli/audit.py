@@ -48,7 +48,7 @@ def audit(
     """
     from toolloom.pipeline.formats.audit import audit as audits
     from toolloom.pipeline.formats.audit.writing import Lines, write_report
-    from toolloom.pipeline.pages.screens.audit import report_view
+    from toolloom.pipeline.render.terminal import view
 
     known("--format", format, [*audits.FORMATS])
     report_path = Path(json_file) if json_file not in (None, "-") else None
@@ -62,7 +62,7 @@ def audit(
     if json_file == "-":
         sys.stdout.write(audits.dumped(report.as_json(), indent=2) + "\n")
     else:
-        say(report_view(report))
+        say(view(audits.sections(report)))
     if report.flagged:
         raise typer.Exit(NOTHING_ACCEPTED)
 

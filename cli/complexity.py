@@ -49,7 +49,8 @@ def complexity(
     Example: `toolloom complexity shop --test test_tool --examples train`
     """
     from toolloom.pipeline.dataset.complexity import complexity as measured
-    from toolloom.pipeline.pages.screens.complexity import report_view
+    from toolloom.pipeline.pages.sections import complexity_sections
+    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.files import write_lines
     from toolloom.pipeline.store.version import find_version
 
@@ -59,6 +60,6 @@ def complexity(
     if json_file == "-":
         sys.stdout.write(text)
         return
-    say(*report_view(report))
+    say(view(complexity_sections(report)))
     if json_file:
         write_lines(Path(json_file), [text.encode()])

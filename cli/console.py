@@ -89,6 +89,6 @@ def say(*things: RenderableType, file: Any = None) -> None:
 
 def complain(message: str, event: str = "error") -> None:
     """What went wrong, in the form of all lines on standard error."""
-    from toolloom.pipeline.render.terminal import safe
+    from toolloom.pipeline.render.section import safe
 
     logs.tell(safe(SECRETS.hide(message)), event)

@@ -92,12 +92,13 @@ def versions(name: Name, outputs: Outputs = HERE) -> None:
 
     Example: `toolloom versions quickstart`
     """
-    from toolloom.pipeline.pages.screens.versions import versions_view
+    from toolloom.pipeline.pages.sections import versions_section
+    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.version import find_version
     from toolloom.pipeline.store.version import versions as all_of
 
     latest = find_version(outputs, name)
-    say(versions_view(all_of(latest.path.parent), latest.number))
+    say(view([versions_section(all_of(latest.path.parent), latest.number)]))
 
 
 def diff(
@@ -117,13 +118,15 @@ def diff(
     Example: `toolloom diff quickstart 1.0.0 2.0.0 -n 2`
     """
     from toolloom.pipeline.dataset.diff import compare
-    from toolloom.pipeline.pages.screens.versions import diff_view
+    from toolloom.pipeline.pages.dialogue import examples_view
+    from toolloom.pipeline.pages.sections import diff_sections
+    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.files import write_lines
     from toolloom.pipeline.store.version import find_version
 
     made = compare(
         *(find_version(outputs, v if "/" in v else f"{name}/{v}") for v in (before, after)), keep=n
     )
-    say(*diff_view(made))
+    say(view(diff_sections(made)), *examples_view(made.examples))
     if json_file:
         write_lines(json_file, [made.model_dump_json(indent=2).encode() + b"\n"])

@@ -32,8 +32,9 @@ def estimate(
     Example: `toolloom estimate recipes/loopback.yaml -n 24`
     """
     from toolloom.pipeline import estimate as forecasts
+    from toolloom.pipeline.pages.plans import forecast_sections
     from toolloom.pipeline.pages.progress import Screen
-    from toolloom.pipeline.pages.screens.estimate import forecast_view
+    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.files import write_lines
     from toolloom.schemas import load_recipe
 
@@ -44,6 +45,6 @@ def estimate(
         made = stopping.run(
             forecasts.estimate(chosen, n, outputs=outputs, cache=cache, progress=progress)
         )
-    say(forecast_view(made))
+    say(view(forecast_sections(made)))
     if json_file:
         write_lines(json_file, [made.model_dump_json(indent=2).encode() + b"\n"])

@@ -74,8 +74,7 @@ def import_(
     """
     from toolloom.pipeline.apis.pool.folder import open_pool
     from toolloom.pipeline.apis.pool.importing import import_into, server
-    from toolloom.pipeline.pages.screens.apis import Count
-    from toolloom.pipeline.render.ticking import Ticking
+    from toolloom.pipeline.render.terminal import Ticking
     from toolloom.schemas import ApiSource, Format, NothingFound
 
     known("--format", form, [name for name in get_args(Format) if name != "mcp"])
@@ -86,30 +85,40 @@ def import_(
     if not given:
         raise NothingFound("There is nothing to import: name a SOURCE, or a server with --mcp.")
     pool = open_pool(outputs, into)
-    count = Count()
-    with Ticking(console_on(sys.stderr), count.line):
+    now = ("", 0)
+
+    def seen(source: str, number: int) -> None:
+        nonlocal now
+        now = source, number
+
+    def line(seconds: float) -> str:
+        source, number = now
+        return f"{source}: {number:,} APIs so far, {seconds:.0f} s"
+
+    with Ticking(console_on(sys.stderr), line):
         marks = {"category": category, "collection": collection}
         marked = [source.model_copy(update=marks) for source in given]
-        outcomes = import_into(pool, marked, outputs, count.seen)
+        outcomes = import_into(pool, marked, outputs, seen)
     _tell(outcomes, pool, report)
 
 
 def _tell(outcomes: list[Outcome], pool: PoolFolder, report: str) -> None:
     """Print, write and exit with what an import came to."""
-    from toolloom.pipeline.apis.pool.importing import Failed
-    from toolloom.pipeline.pages.screens import apis as screen_apis
+    from toolloom.pipeline.apis.pool.importing import Failed, as_json, sections
+    from toolloom.pipeline.render.section import safe_json
+    from toolloom.pipeline.render.terminal import view
 
     failed = [one for one in outcomes if isinstance(one, Failed)]
     made = [one for one in outcomes if not isinstance(one, Failed)]
-    whole = screen_apis.safe_json(screen_apis.imports_json(pool.name, outcomes))
+    whole = safe_json(as_json(pool.name, outcomes))
     file = sys.stderr if report == "-" else sys.stdout
     if made:
-        say(screen_apis.imports_view(made, str(pool.path / "imports.jsonl")), "", file=file)
+        say(view(sections(made, str(pool.path / "imports.jsonl"))), "", file=file)
     apis, examples = sum(one.imported for one in made), sum(one.examples for one in made)
     listed = f" and {_counted(examples, 'example')} for the API agent" if examples else ""
     say(f"{_counted(apis, 'API')}{listed} imported into {pool.path}.", file=file)
     if failed:
-        complain(screen_apis.failures_text(failed))
+        complain("\n".join(f"{one.source}: not imported. {one.error}" for one in failed))
     if report == "-":
         print(whole)
     elif report:

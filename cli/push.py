@@ -33,8 +33,8 @@ def push(
     """
     from toolloom.pipeline.dataset import push as pushing
     from toolloom.pipeline.dataset.parcel import Load
-    from toolloom.pipeline.pages.screens.push import pushed_lines, sent_line
-    from toolloom.pipeline.render.ticking import Ticking
+    from toolloom.pipeline.pages.sections import pushed_lines, sending
+    from toolloom.pipeline.render.terminal import Ticking
     from toolloom.pipeline.store.version import find_version
 
     # Otherwise it asks the Hub, beside all else, by which programs it may be run.
@@ -43,7 +43,7 @@ def push(
     token = pushing.login()
     SECRETS.learn([token])
     load = Load()
-    with Ticking(console_on(sys.stderr), lambda seconds: sent_line(load, seconds)):
+    with Ticking(console_on(sys.stderr), lambda seconds: sending(load, seconds)):
         pushed = pushing.push(found, repo, token, public=public, load=load)
     for line in pushed_lines(found, pushed):
         say(line)

@@ -33,21 +33,22 @@ def show(
     from itertools import islice
 
     from toolloom.pipeline.dataset.report import count
-    from toolloom.pipeline.pages.screens.datasets import version_view
-    from toolloom.pipeline.render import terminal
+    from toolloom.pipeline.pages.dialogue import sample_view
+    from toolloom.pipeline.pages.sections import counts_sections, version_sections
+    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.version import Version
     from toolloom.schemas import Sample
 
     found = _find(outputs, what)
     if isinstance(found, Version):
-        say(f"Dataset {found.label}", "", version_view(found))
+        say(f"Dataset {found.label}", "", view(version_sections(found)), "")
         samples = found.samples()
     else:
-        say(f"Run {found.id}", "", terminal.counts_view(count(found)))
+        say(f"Run {found.id}", "", view(counts_sections(count(found))), "")
         tell_templates(found)
         samples = map(Sample.model_validate, found.accepted())
     for sample in islice(samples, n):
-        say(terminal.sample_view(sample), "")
+        say(sample_view(sample), "")
     if isinstance(found, Version):
         say("import datasets", found.load_line)
 
@@ -72,7 +73,7 @@ def rejected(
 
     Example: `toolloom rejected latest --reason ungrounded_argument -n 3`
     """
-    from toolloom.pipeline.render import terminal
+    from toolloom.pipeline.pages.dialogue import rejected_view
     from toolloom.pipeline.store.run import find_run
     from toolloom.schemas import AgentName, Reason
 
@@ -84,7 +85,7 @@ def rejected(
             matching += 1
             if shown < n:
                 shown += 1
-                say(terminal.rejected_view(row, verbatim=raw), "")
+                say(rejected_view(row, verbatim=raw), "")
     say(f"{shown} of {matching} rejected records of {folder.id} that match.")
 
 

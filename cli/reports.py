@@ -32,7 +32,7 @@ def report(
     """
     from toolloom.pipeline.pages import page
     from toolloom.pipeline.pages.reading import read, rows_of
-    from toolloom.pipeline.render.ticking import Ticking
+    from toolloom.pipeline.render.terminal import Ticking
     from toolloom.pipeline.store.version import find_version
 
     version = find_version(outputs, dataset)

@@ -36,7 +36,8 @@ def verify(
     """
     from toolloom.pipeline.dataset.verify import place_of
     from toolloom.pipeline.dataset.verify import verify as verified
-    from toolloom.pipeline.pages.screens.verify import report_view
+    from toolloom.pipeline.pages.sections import verify_sections
+    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.files import write_lines
 
     report = verified(place_of(outputs, what), _progress())
@@ -44,7 +45,7 @@ def verify(
     if json_file == "-":
         sys.stdout.write(text)
     else:
-        say(*report_view(report))
+        say(view(verify_sections(report)))
     if json_file not in (None, "-"):
         write_lines(Path(json_file), [text.encode()])
     if not report.good:

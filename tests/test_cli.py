@@ -15,7 +15,8 @@ from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
 from toolloom.pipeline import runner
-from toolloom.pipeline.render.terminal import rejected_view, safe, spoken
+from toolloom.pipeline.pages.dialogue import rejected_view, spoken
+from toolloom.pipeline.render.section import safe
 from toolloom.pipeline.stage import Context, Outcome, Stage
 from toolloom.schemas import EndpointDown, Query, Reason
 

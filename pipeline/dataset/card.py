@@ -13,9 +13,9 @@ from toolloom.pipeline.dataset.card_grown import expansion_parts, instruction_pa
 from toolloom.pipeline.dataset.card_runs import run_parts
 from toolloom.pipeline.dataset.configs import CONFIGS
 from toolloom.pipeline.dataset.instruction_counts import instructions_of
+from toolloom.pipeline.dataset.plots import plots
 from toolloom.pipeline.dataset.tallies import added
 from toolloom.pipeline.render.markdown import cell, table
-from toolloom.pipeline.render.plots import plots
 from toolloom.schemas import JsonObject
 
 __all__ = ["card", "cell", "table"]

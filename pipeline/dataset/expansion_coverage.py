@@ -20,8 +20,6 @@ from toolloom.schemas import (
 from toolloom.schemas.split_plan import SEEN, api_id, tool_of, zone
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from toolloom.pipeline.store.run import RunFolder
 
 KINDS = ("mined", "written", "asked")
@@ -119,30 +117,3 @@ def offered(recipe: Recipe, apis: Iterable[JsonObject]) -> Iterator[str]:
         place = zone(recipe.splits, *tool_of(api))
         if wanted & ({place} if place.unseen else set(SEEN)):
             yield api_id(api)
-
-
-def coverage_view(told: TemplateCoverage) -> RenderableType:
-    """As a person sees it: APIs and templates by kind, then what was refused."""
-    from rich.console import Group  # late: a manifest takes the figures alone
-
-    from toolloom.pipeline.render.terminal import grid, indented, text
-
-    rows = [(kind, told.templates[kind], told.kinds[kind]) for kind in KINDS]
-    parts: list[RenderableType] = [
-        grid(("templates", "count", f"APIs of {told.apis:,}"), [*rows, _total(told)]),
-        text(f"{told.samples:,} samples looked at, {told.rows:,} rows made."),
-    ]
-    for title, counts in (("became no template", told.refused), ("value kept", told.kept)):
-        if counts:
-            parts += [text(""), grid((title, "count"), list(counts.items()))]
-    if told.without:
-        more = told.apis - told.covered
-        parts += [text(""), text(f"APIs without a template, {more:,} in all:")]
-        parts += [indented(name) for name in told.without[:SHOWN]]
-    if len(told.without) > SHOWN:
-        parts.append(indented(f"… and {told.apis - told.covered - SHOWN:,} more"))
-    return Group(*parts)
-
-
-def _total(told: TemplateCoverage) -> tuple[str, int, int]:
-    return "all", sum(told.templates.values()), told.covered

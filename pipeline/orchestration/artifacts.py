@@ -22,7 +22,7 @@ from toolloom.llm.log import note
 from toolloom.pipeline.dataset.report import StageCount, Summary, dollars
 from toolloom.pipeline.pages.progress import in_words, stage_in_words
 from toolloom.pipeline.render.markdown import cell, table
-from toolloom.pipeline.render.plots import Plot, image
+from toolloom.pipeline.render.plots import Plot, svg
 from toolloom.pipeline.runner import Made
 from toolloom.pipeline.store.mirror import shown
 from toolloom.pipeline.store.run import begun_with
@@ -178,7 +178,7 @@ def _picture(stages: Sequence[StageCount]) -> str:
         [stage.rejected for stage in stages],
         ("accepted", "rejected"),
     )
-    data = base64.b64encode(image(plot)).decode()
+    data = base64.b64encode(svg(plot)).decode()
     return f"![What each stage accepted and rejected](data:image/svg+xml;base64,{data})"
 
 

@@ -1,20 +1,27 @@
-"""One dialogue as a person reads it, as HTML: for the report and for the notebook."""
+"""One record as a person reads it: on a terminal, and as HTML for the report and the notebook."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from toolloom.pipeline.checks.pairing import differences, fits, pair
 from toolloom.pipeline.checks.transcript import Made, made
 from toolloom.pipeline.dataset.tallies import need_of
+from toolloom.pipeline.pages.plans import preview_sections
 from toolloom.pipeline.render.html import render, source
-from toolloom.pipeline.render.terminal import spoken
-from toolloom.schemas import Dialogue, Intention, JsonObject
+from toolloom.pipeline.render.terminal import indented, messages_view, text, view
+from toolloom.schemas import Dialogue, Instruction, Intention, JsonObject, Sample
 from toolloom.schemas.split_plan import api_id
+
+if TYPE_CHECKING:
+    from toolloom.pipeline.dataset.diff import Example
+    from toolloom.pipeline.templates.written.preview import Preview
 
 STYLE: Final = source("dialogue.css")
 """All rules are below `.toolloom`."""
@@ -287,3 +294,104 @@ def _made_by(record: JsonObject, inner: JsonObject) -> list[JsonObject]:
 def _deeper(layer: JsonObject) -> JsonObject | None:
     inner = layer.get("dialogue") or layer.get("query")
     return inner if isinstance(inner, dict) else None
+
+
+def sample_view(sample: Sample) -> RenderableType:
+    """A dialogue as a person reads it."""
+    row = sample.model_dump(mode="json")
+    return Group(_title(sample.id, need_of(row)), messages_view(row["dialogue"]["messages"]))
+
+
+def instruction_view(instruction: Instruction) -> RenderableType:
+    """A request at one granularity, in a line."""
+    return text(f"{instruction.id}: {instruction.text}")
+
+
+def rejected_view(row: JsonObject, verbatim: bool = False) -> RenderableType:
+    """A rejected record: what was found, the dialogue as far as it came, what the model said.
+
+    `verbatim`: the endpoint's whole responses in place of the model's text in them.
+    """
+    need = need_of(row["record"])
+    agent = f" ({row['agent']})" if row["agent"] else ""
+    parts: list[RenderableType] = [
+        _title(row["id"], need),
+        text(f"rejected by {row['stage']}{agent}: {row['reason']}", "red"),
+        text(row["detail"]),
+        *(text("  " + _finding(finding)) for finding in row["findings"]),
+        _record_view(row["record"], need),
+    ]
+    for number, raw in enumerate(row["raw"], 1):
+        parts.append(text(f"response {number}", "dim"))
+        parts.append(indented(raw if verbatim else spoken(raw)))
+    return Group(*parts)
+
+
+def spoken(raw: str) -> str:
+    """The model's text in a chat completion, and why it stopped if it was cut off; else `raw`."""
+    try:
+        choice = json.loads(raw)["choices"][0]
+        said, stopped = choice["message"]["content"], choice.get("finish_reason")
+    except (ValueError, KeyError, IndexError, TypeError):
+        return raw
+    if not isinstance(said, str):
+        return raw
+    return said if stopped in (None, "stop") else f"{said} [{stopped}]"
+
+
+def _title(name: str, need: JsonObject) -> Text:
+    kinds = [str(need[key]) for key in ("ability", "scenario") if key in need]
+    return text(" · ".join([name, *kinds]), "bold")
+
+
+def _finding(finding: JsonObject) -> str:
+    turn = "" if finding["turn"] is None else f", message {finding['turn']}"
+    return f"{finding['check']}{turn}: {finding['reason']}: {finding['detail']}"
+
+
+def _record_view(record: JsonObject, need: JsonObject) -> RenderableType:
+    if "seed" in record:
+        return _draft_view(record)
+    dialogue = record.get("dialogue", record)
+    if isinstance(dialogue, dict) and dialogue.get("messages"):
+        return messages_view(dialogue["messages"])
+    shown = need or record
+    hidden = {"provenance", "pool", "id", "ability", "scenario"}
+    rest = {k: v for k, v in shown.items() if k not in hidden and v not in (None, "", [], {})}
+    return text(json.dumps(rest, indent=2, ensure_ascii=False), "dim")
+
+
+def _draft_view(record: JsonObject) -> RenderableType:
+    """What became of a request at one granularity, beside the request."""
+    seed = record["seed"]
+    steps = [step.get("function") for step in seed.get("steps", ())]
+    told = {"request": seed.get("hybrid"), "calls": steps, record.get("level"): record.get("text")}
+    rest = {str(k): v for k, v in told.items() if k and v}
+    return text(json.dumps(rest, indent=2, ensure_ascii=False), "dim")
+
+
+def examples_view(examples: Iterable[Example]) -> Iterator[RenderableType]:
+    """Rows that differ between two versions, as they were and as they are."""
+    for example in examples:
+        yield text("")
+        yield text(f"{example.kind} in {example.split}: {example.id}", "bold")
+        for when, sample in (("before", example.before), ("after", example.after)):
+            if sample is not None:
+                if example.kind == "changed":
+                    yield text(when, "dim")
+                yield sample_view(Sample.model_validate(sample))
+
+
+def preview_view(preview: Preview) -> RenderableType:
+    """A template with its values, and its rows with what the certain checks say of them."""
+    parts: list[RenderableType] = [view(preview_sections(preview))]
+    for number, row in enumerate(preview.rows, 1):
+        parts.append(text(""))
+        if row.findings:
+            parts.append(text(f"row {number}: the certain checks object", "red"))
+            parts += (indented(f"{f.check}: {f.reason}: {f.detail}") for f in row.findings)
+        else:
+            parts.append(text(f"row {number}: passes the certain checks", "green"))
+        messages = row.sample.model_dump(mode="json")["dialogue"]["messages"]
+        parts.append(messages_view(messages[1:]))  # the system turn is the same in all rows
+    return Group(*parts)
