@@ -16,6 +16,10 @@ from toolloom.cli.console import HERE, Outputs, say, shown
 
 FIRST_PORT, PORTS = 8888, 100
 HOST = "127.0.0.1"
+COPY = {
+    True: "It is a new copy of toolloom's notebook: change it as you like.",
+    False: "It is your copy, as you left it.",
+}
 
 
 def notebook(
@@ -40,8 +44,8 @@ def notebook(
 
     Example: `toolloom notebook quickstart`
     """
-    from toolloom.pipeline.pages.rejections.copy import copy_notebook, write_settings
-    from toolloom.pipeline.pages.rejections.inspection import newest_dataset
+    from toolloom.pipeline.pages.inspection import newest_dataset
+    from toolloom.pipeline.pages.notebooks import copy_notebook, write_settings
     from toolloom.pipeline.store.version import find_version
 
     _need_jupyter()
@@ -51,11 +55,11 @@ def notebook(
         opens, asked = f"the newest version of {version.name}, now {version.label}", version.name
     else:
         opens, asked = version.label, str(version.path.resolve())  # it may lie anywhere
-    path, copied = copy_notebook(outputs)
+    path, is_new = copy_notebook(outputs)
     settings = [str(write_settings(outputs).resolve()), os.environ.get("JUPYTER_CONFIG_PATH", "")]
     chosen, token = _free_port(port), secrets.token_hex(16)
     say(
-        f"{path}: opens {opens}. {copied.value}",
+        f"{path}: opens {opens}. {COPY[is_new]}",
         f"http://{HOST}:{chosen}/lab/tree/{path.name}?token={token}",
     )
     environment = {

@@ -30,13 +30,13 @@ def report(
 
     Example: `toolloom report quickstart`
     """
-    from toolloom.pipeline.pages import page
+    from toolloom.pipeline.pages import report as reports
     from toolloom.pipeline.pages.reading import read, rows_of
     from toolloom.pipeline.render.terminal import Ticking
     from toolloom.pipeline.store.version import find_version
 
     version = find_version(outputs, dataset)
-    path = page.place_of(version, output)
+    path = reports.path_of(version, output)
     done, total = 0, rows_of(version)
 
     def tick() -> None:
@@ -47,5 +47,5 @@ def report(
         return f"{done:,} of {total:,} rows read, {seconds:.0f} s"
 
     with Ticking(console_on(sys.stderr), line):
-        size = page.write(path, page.page(version, read(version, tick)))
+        size = reports.write(path, reports.page(version, read(version, tick)))
     say(f"{path}: the report of {version.label}, {size / 1e6:.1f} MB. Open it in a browser.")

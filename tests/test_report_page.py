@@ -13,7 +13,7 @@ import toys
 from playwright.sync_api import Browser, Locator, Page
 
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.pages import page as pages
+from toolloom.pipeline.pages import report as pages
 from toolloom.pipeline.pages.reading import read
 from toolloom.pipeline.render.html import visible
 from toolloom.pipeline.store.version import Version

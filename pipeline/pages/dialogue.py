@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from rich.console import Group, RenderableType
@@ -14,7 +14,7 @@ from toolloom.pipeline.checks.pairing import differences, fits, pair
 from toolloom.pipeline.checks.transcript import Made, made
 from toolloom.pipeline.dataset.tallies import need_of
 from toolloom.pipeline.pages.plans import preview_sections
-from toolloom.pipeline.render.html import render, source
+from toolloom.pipeline.render.html import render
 from toolloom.pipeline.render.terminal import indented, messages_view, text, view
 from toolloom.schemas import Dialogue, Instruction, Intention, JsonObject, Sample
 from toolloom.schemas.split_plan import api_id
@@ -22,9 +22,6 @@ from toolloom.schemas.split_plan import api_id
 if TYPE_CHECKING:
     from toolloom.pipeline.dataset.diff import Example
     from toolloom.pipeline.templates.written.preview import Preview
-
-STYLE: Final = source("dialogue.css")
-"""All rules are below `.toolloom`."""
 
 _SHORT = 200  # characters of JSON that are shown without being asked for
 

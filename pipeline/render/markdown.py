@@ -15,11 +15,11 @@ def markdown(sections: Iterable[Section]) -> str:
 
 def _parts(section: Section) -> list[str]:
     notes = [cell(line) for line in section.note.splitlines()]
+    rows = [*section.rows, *([section.total] if section.total else [])]
+    head = section.head or [""] * len(rows[0]) if rows else ()
     return [
         f"## {cell(section.title)}" if section.title else "",
-        table(section.head or [""] * len(section.rows[0]), (map(shown, r) for r in section.rows))
-        if section.rows
-        else "",
+        table(head, (map(shown, row) for row in rows)),
         "\n".join(notes),
         "\n".join(f"- {cell(item)}" for item in section.items),
     ]

@@ -69,8 +69,10 @@ class Section:
     title: str = ""
     head: Sequence[str] = ()
     rows: Sequence[Sequence[Cell]] = ()
+    total: Sequence[Cell] = ()  # one row more, of sums
     note: str = ""  # sentences, each on a line of its own
     items: Sequence[str] = ()
+    legend: Sequence[tuple[str, str]] = ()  # kind of a bar's part, and its name
 
     @property
     def is_chart(self) -> bool:

@@ -61,7 +61,7 @@ def _grid(section: Section) -> Table:
             grid.add_column(name, justify="right", min_width=len(name))
         else:
             grid.add_column(name)
-    for row in section.rows:
+    for row in (*section.rows, *([section.total] if section.total else [])):
         grid.add_row(*map(_cell, row))
     return grid
 

@@ -1,10 +1,18 @@
-"""The rejected records of a version as a flat table: one row a record, all of them counted."""
+"""The rejected records of a version as a flat table, and the accepted dialogues most like one.
+
+Neighbours are what would have passed. Those that call an API of the record come first, then those
+of its categories, then others; within each, the nearest texts. Nearness is rapidfuzz's ratio of
+the words in order of the alphabet: it needs no index and no stemmer, so that it serves every
+language and the few hundred candidates that share an API, and its 0 to 100 can be told to a
+curator. (BM25, which API Search uses, ranks by words that are rare in the corpus, without a scale.)
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +23,7 @@ from toolloom import prompts
 from toolloom.pipeline.dataset.tallies import need_of
 from toolloom.pipeline.pages.reading import manifest_readable, readable
 from toolloom.pipeline.render.html import visible
-from toolloom.pipeline.store.version import Version, dotted, numbers, open_version
+from toolloom.pipeline.store.version import PARTS, Version, dotted, numbers, open_version
 from toolloom.schemas import JsonObject, NothingFound, Record, StoreError, digest
 from toolloom.schemas.split_plan import api_id, needed
 
@@ -40,9 +48,12 @@ COLUMNS = (
     "prompt",
 )
 MANY = {"category": "categories", "prompt": "prompts"}  # columns of which a record has several
+MOST = 10_000  # dialogues of a split that are looked through
+TWINS = 95.0  # texts this like each other are rows of one template: one of them is enough
+LOOKED_AT = 200  # of the best candidates, in search of ones that are no twins
 
 
-class Row(Record):
+class RejectedRow(Record):
     """A rejected record in a line. Its dialogue stays on the disk (`whole`)."""
 
     key: str = Field(description="Of id, stage and content: the same in each version that has it.")
@@ -72,7 +83,7 @@ class Row(Record):
         return tuple(visible(one) or NONE for one in found) or (NONE,)
 
 
-def rows_of(version: Version) -> list[Row]:
+def rows_of(version: Version) -> list[RejectedRow]:
     """All rejected records of a version.
 
     Raises StoreError if they are damaged, or not as many as the manifest tells.
@@ -126,16 +137,16 @@ def _row_at(path: Path, place: int) -> JsonObject:
     raise StoreError(f"{path}: is damaged (it has no row {place}).")
 
 
-def _row(version: Version, split: str, place: int, stored: JsonObject) -> Row:
+def _row(version: Version, split: str, place: int, stored: JsonObject) -> RejectedRow:
     with readable(version, stored):
         return _read(version, split, place, stored)
 
 
-def _read(version: Version, split: str, place: int, stored: JsonObject) -> Row:
+def _read(version: Version, split: str, place: int, stored: JsonObject) -> RejectedRow:
     record, findings = version.parsed(stored, "record"), version.parsed(stored, "findings")
     need, maker = need_of(record), _maker(version, stored, record)
     seen = {name: stored[name] for name in ("id", "stage", "agent", "reason", "detail")}
-    return Row(
+    return RejectedRow(
         key=digest([seen, findings, record], 16),
         version=version.number,
         split=split,
@@ -213,7 +224,7 @@ def known_column(column: str) -> str:
     return column
 
 
-def counts(rows: Iterable[Row], column: str) -> dict[str, int]:
+def counts(rows: Iterable[RejectedRow], column: str) -> dict[str, int]:
     """Records by what they have in a column, most first.
 
     A record of several categories or prompts counts for each of them, as in the manifest.
@@ -241,13 +252,98 @@ def over_versions(folder: Path, column: str = "reason") -> dict[str, dict[str, i
     return found
 
 
-def frame(rows: Iterable[Row]) -> pd.DataFrame:
+def frame(rows: Iterable[RejectedRow]) -> pd.DataFrame:
     """The rows as pandas knows them; several values of a record as one text."""
     import pandas as pd
 
-    def cells(row: Row) -> dict[str, Any]:
+    def cells(row: RejectedRow) -> dict[str, Any]:
         shown = {column: ", ".join(row.values(column)) for column in COLUMNS}
         said = {name: visible(getattr(row, name)) for name in ("detail", "text")}
         return {"id": visible(row.id), **shown, **said}
 
     return pd.DataFrame(map(cells, rows), columns=["id", *COLUMNS, "detail", "text"])
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What is known of an accepted dialogue without reading it again."""
+
+    split: str
+    place: int
+    id: str
+    apis: frozenset[str]
+    categories: frozenset[str]
+    text: str
+    folded: str
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """An accepted dialogue near a rejected record."""
+
+    sample: JsonObject
+    split: str
+    shares: str  # "API", "category" or "" (the nearest text of what there is)
+    likeness: float  # of the texts: 0 to 100
+
+
+class Neighbourhood:
+    """The accepted dialogues of a version, read when they are first asked for."""
+
+    def __init__(self, version: Version) -> None:
+        self._version = version
+        self._known: dict[str, list[Candidate]] = {}
+
+    def near(self, row: RejectedRow, count: int = 2) -> list[Neighbour]:
+        """The `count` nearest accepted dialogues; fewer where there are fewer."""
+        from rapidfuzz import fuzz, utils
+
+        wanted = utils.default_process(row.text)
+        apis, categories = set(row.apis), set(row.categories)
+
+        def rank(one: Candidate) -> tuple[int, float, str]:
+            shared = 2 if apis & one.apis else 1 if categories & one.categories else 0
+            return -shared, -fuzz.token_sort_ratio(wanted, one.folded), one.id
+
+        ranked = sorted(((rank(one), one) for one in self._candidates()), key=lambda x: x[0])
+        chosen: list[tuple[tuple[int, float, str], Candidate]] = []
+        for place, one in ranked[:LOOKED_AT]:
+            twin = any(fuzz.ratio(one.folded, other.folded) >= TWINS for _, other in chosen)
+            if not twin and len(chosen) < count:
+                chosen.append((place, one))
+        return [self._neighbour(place, one) for place, one in chosen]
+
+    def _neighbour(self, place: tuple[int, float, str], one: Candidate) -> Neighbour:
+        stored = whole(self._version, "samples", one.split, one.place)
+        sample = {part: stored[part] for part in ("id", *PARTS)}
+        return Neighbour(sample, one.split, ("", "category", "API")[-place[0]], -place[1])
+
+    def _candidates(self) -> list[Candidate]:
+        splits = self._version.splits("samples")
+        for split in splits:
+            if split not in self._known:
+                self._known[split] = list(self._read(split))
+        return [one for split in splits for one in self._known[split]]
+
+    def _read(self, split: str) -> Iterator[Candidate]:
+        for place, stored in enumerate(self._version.rows("samples", split)):
+            if place == MOST:
+                return
+            with readable(self._version, stored):
+                found = self._candidate(split, place, stored)
+            yield found
+
+    def _candidate(self, split: str, place: int, stored: JsonObject) -> Candidate:
+        from rapidfuzz import utils
+
+        dialogue = self._version.parsed(stored, "dialogue")
+        apis, text = needed(need_of(dialogue)), words_of(dialogue)
+        return Candidate(
+            split=split,
+            place=place,
+            id=stored["id"],
+            apis=frozenset(map(api_id, apis)),
+            categories=frozenset(api["category"] for api in apis),
+            text=text,
+            folded=utils.default_process(text),
+        )
