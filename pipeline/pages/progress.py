@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from toolloom.llm.log import note
-from toolloom.pipeline.dataset.report import dollars
+from toolloom.pipeline.render.section import dollars
 from toolloom.pipeline.render.terminal import text
 from toolloom.pipeline.watch import StageFigures, Watch
 

@@ -254,7 +254,7 @@ def _charts(version: Version, seen: Seen) -> Iterator[Section]:
     splits = [split for split in version.told("splits").values() if split["rows"]]
     rows = sum(split["rows"] for split in splits)
     for name, title in TALLIES.items() if splits else ():
-        counts = added(splits, name)
+        counts = {words(key): count for key, count in added(splits, name).items()}
         if name != "calls":
             counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
         yield chart(title, counts, sum(counts.values()) if name == "observations" else rows)
@@ -282,7 +282,7 @@ def chart(
         note = f"{note} And {rest:,} more, with {more:,}.".strip()
     most = max(counts.values(), default=0) or 1
     rows = [
-        (Label(words(label)), Bar(((kind, count),), most), f"{count:,} ({share(count / of)})")
+        (Label(label), Bar(((kind, count),), most), f"{count:,} ({share(count / of)})")
         for label, count in shown
     ]
     return Section(title, rows=rows, note=note)

@@ -398,11 +398,7 @@ def check_sections(checked: Checked) -> list[Section]:
     ]
     plain = (checked.format, checked.rows, "–", "–", "–", "–", "")
     head = ("format", "rows", "template", "tools", "rendered", "failed", "first failure")
-    faults = "\n".join(_faults(checked))
-    return [
-        Section(head=head, rows=rows or [plain]),
-        *([Section(note=faults)] if faults else []),
-    ]
+    return [Section(head=head, rows=rows or [plain]), Section(note="\n".join(_faults(checked)))]
 
 
 def _faults(checked: Checked) -> Iterator[str]:

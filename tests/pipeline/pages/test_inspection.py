@@ -15,7 +15,7 @@ from toolloom.pipeline.pages.inspection import (
 from toolloom.pipeline.pages.judgements import Precision
 from toolloom.pipeline.pages.report import MOST, chart
 from toolloom.pipeline.render.html import Drawn
-from toolloom.pipeline.render.section import Section
+from toolloom.pipeline.render.section import Bar, Section
 from toolloom.pipeline.runner import make_dataset
 from toolloom.schemas import NothingFound
 
@@ -189,4 +189,5 @@ def test_what_has_no_bar_of_its_own_is_added_up() -> None:
     many = {f"v{n:03}": 1 for n in range(100)}
     assert chart("Many", many, 100).note == f"And {100 - MOST} more, with {100 - MOST}."
     [(_, bar, number)] = stacked("Many", {"1.0.0": many}).rows
-    assert (sum(amount for _, amount in bar.parts), number) == (100, "100")
+    assert isinstance(bar, Bar)
+    assert (sum([amount for _, amount in bar.parts]), number) == (100, "100")

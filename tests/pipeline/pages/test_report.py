@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,12 @@ SORTS = {"accepted": "ability", "rejected": "reason"}  # each is a kind of its o
 def version(folder: Path, count: int = 4, **kinds: Any) -> Version:
     made = [toys.sample(toys.query(number)) for number in range(count)]
     return publish(grown.run(folder, toys.recipe(), made, **kinds), folder).version
+
+
+def bar_of(row: Sequence[Any]) -> tuple[str, float]:
+    """The label and the length of a bar."""
+    label, bar, _ = row
+    return label.text, bar.parts[0][1]
 
 
 def test_equal_versions_make_equal_reports(tmp_path: Path) -> None:
@@ -102,7 +109,7 @@ def test_figures_are_those_of_the_manifest(tmp_path: Path) -> None:
     ]
     chapters = {chapter.id: chapter for chapter in chapters_of(made, seen)}
     charts = {
-        section.title: {label.text: bar.parts[0][1] for label, bar, _ in section.rows}
+        section.title: dict(map(bar_of, section.rows))
         for section in chapters["distributions"].blocks[0].sections
     }
     abilities = made.manifest["splits"]["train"]["abilities"]
