@@ -32,7 +32,7 @@ def dialogue_html(record: JsonObject, *, raw: bool = False, longest: int | None 
     Findings stand at the turn they are about, the intent beside the call that serves it. `raw`:
     with the model's raw responses, folded. `longest`: characters of each text that are shown.
     """
-    return render("dialogue.html.j2", **_View(record, raw, longest).told())
+    return render("dialogue.html.j2", **_View(record, raw, longest).variables())
 
 
 class _View:
@@ -51,11 +51,11 @@ class _View:
             self._findings += (record.get("verdict") or {}).get("findings") or ()
             self._findings += record.get("flags") or ()
 
-    def told(self) -> JsonObject:
+    def variables(self) -> JsonObject:
         dialogue = self._inner.get("dialogue", self._inner)
         messages = dialogue.get("messages") or ()
         intents = _Intents(dialogue if messages else {}, self._need)
-        turns = [self._turn(place, m, intents) for place, m in enumerate(messages)]
+        turns = [self._turn(index, m, intents) for index, m in enumerate(messages)]
         known = {turn["number"] for turn in turns}
         loose = [f for f in self._findings if f.get("turn") not in known]
         return {
@@ -80,21 +80,21 @@ class _View:
             "detail": self._text(self._record["detail"]),
         }
 
-    def _turn(self, place: int, message: JsonObject, intents: _Intents) -> JsonObject:
+    def _turn(self, index: int, message: JsonObject, intents: _Intents) -> JsonObject:
         content = message.get("content")
         seen = _observed(content) if message["role"] == "tool" else None
         return {
-            "number": place,
+            "number": index,
             "role": message["role"],
             "text": None if content is None or seen else self._text(content),
             "observed": self._observation(*seen) if seen else None,
             "name": message.get("name") or "",
             "came_about": message.get("execution") or None,
             "calls": [
-                self._call(call["function"], intents.of(place, nth))
+                self._call(call["function"], intents.of(index, nth))
                 for nth, call in enumerate(message.get("tool_calls") or ())
             ],
-            "findings": [f for f in self._findings if f.get("turn") == place],
+            "findings": [f for f in self._findings if f.get("turn") == index],
         }
 
     def _call(self, function: JsonObject, intent: JsonObject | None) -> JsonObject:
@@ -115,9 +115,9 @@ class _View:
     def _observation(self, response: Any, error: Any) -> JsonObject:
         line = _plain(response)
         whole = _pretty(response)
-        found = _documented(response)
-        is_long = len(line) > _SHORT or bool(found)
-        short = f"finds {', '.join(found)}" if found else line
+        functions = _documented(response)
+        is_long = len(line) > _SHORT or bool(functions)
+        short = f"finds {', '.join(functions)}" if functions else line
         return {
             "error": None if error is None else self._text(error),
             "line": f"{short[:_SHORT]}…" if len(short) > _SHORT else short,
@@ -179,19 +179,19 @@ class _Intents:
 
     def _pair(self, known: Dialogue) -> None:
         pairs = {id(call): index for index, call in pair(known).calls.items()}
-        for place, nth, call in _numbered(known):
+        for message, nth, call in _numbered(known):
             index = pairs.get(id(call))
             if index is None:
                 index = _meant(call, known.query.due)
             if index is not None:
                 wanted = known.query.due[index]
-                self._served[place, nth] = index, [*differences(wanted, call)]
+                self._served[message, nth] = index, [*differences(wanted, call)]
 
-    def of(self, place: int, nth: int) -> JsonObject | None:
+    def of(self, message: int, nth: int) -> JsonObject | None:
         """The intent that the nth call of a message serves, and how the call differs."""
-        if (place, nth) not in self._served:
+        if (message, nth) not in self._served:
             return None
-        index, differs = self._served[place, nth]
+        index, differs = self._served[message, nth]
         return {**self._shown(index), "differs": differs}
 
     def unmade(self) -> list[JsonObject]:
@@ -206,8 +206,8 @@ class _Intents:
         intent = self._intents[index]
         references = intent.get("references") or {}
         taken = {
-            name: f"← {found['field']} of {self._function(found['call'])}"
-            for name, found in references.items()
+            name: f"← {reference['field']} of {self._function(reference['call'])}"
+            for name, reference in references.items()
         }
         return {
             "number": index + 1,
@@ -224,10 +224,10 @@ class _Intents:
 def _numbered(dialogue: Dialogue) -> Iterator[tuple[int, int, Made]]:
     """Readable calls with the index of their message and their number in it."""
     readable = iter(made(dialogue))
-    for place, message in enumerate(dialogue.messages):
+    for index, message in enumerate(dialogue.messages):
         for nth, call in enumerate(message.tool_calls):
             if isinstance(call.function.arguments, dict):
-                yield place, nth, next(readable)
+                yield index, nth, next(readable)
 
 
 def _meant(call: Made, due: tuple[Intention, ...]) -> int | None:
@@ -243,12 +243,12 @@ def _apis(need: JsonObject) -> list[JsonObject]:
 def _observed(content: Any) -> tuple[Any, Any] | None:
     """Response and error of a tool's message; None of one that is no envelope."""
     try:
-        told = json.loads(content)
+        envelope = json.loads(content)
     except (TypeError, ValueError, RecursionError):
         return None
-    if not isinstance(told, dict) or not set(told) <= {"response", "error"}:
+    if not isinstance(envelope, dict) or not set(envelope) <= {"response", "error"}:
         return None
-    return told.get("response"), told.get("error")
+    return envelope.get("response"), envelope.get("error")
 
 
 def _documented(response: Any) -> list[str]:
@@ -279,13 +279,13 @@ def _lines(arguments: JsonObject) -> list[tuple[str, str]]:
 
 def _made_by(record: JsonObject, inner: JsonObject) -> list[JsonObject]:
     """Everyone's share: the record's own, its dialogue's, its query's; each once, in that order."""
-    found: list[JsonObject] = []
+    shares: list[JsonObject] = []
     layers: list[Any] = [record, inner]
     while isinstance(layers[-1], dict) and (deeper := _deeper(layers[-1])) is not None:
         layers.append(deeper)
     for layer in layers:
-        found += (share for share in layer.get("provenance") or () if share not in found)
-    return found[::-1]
+        shares += (share for share in layer.get("provenance") or () if share not in shares)
+    return shares[::-1]
 
 
 def _deeper(layer: JsonObject) -> JsonObject | None:
@@ -362,8 +362,8 @@ def _draft_view(record: JsonObject) -> RenderableType:
     """What became of a request at one granularity, beside the request."""
     seed = record["seed"]
     steps = [step.get("function") for step in seed.get("steps", ())]
-    told = {"request": seed.get("hybrid"), "calls": steps, record.get("level"): record.get("text")}
-    rest = {str(k): v for k, v in told.items() if k and v}
+    draft = {"request": seed.get("hybrid"), "calls": steps, record.get("level"): record.get("text")}
+    rest = {str(k): v for k, v in draft.items() if k and v}
     return text(json.dumps(rest, indent=2, ensure_ascii=False), "dim")
 
 

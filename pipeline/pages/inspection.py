@@ -320,7 +320,7 @@ class Viewer:
         row, version = self.row, self.inspection.version
         if row is None:
             return str(Markup("<p>{}</p>").format(self.position))
-        record = whole(version, "rejected", row.split, row.place)
+        record = whole(version, "rejected", row.split, row.index)
         with readable(version, record):
             rejected = Markup(dialogue_html(record, raw=self.raw))
         near = self.inspection.neighbourhood.near(row) if self.show_neighbours else []

@@ -219,19 +219,19 @@ def _take_instructions(
 @contextmanager
 def readable(version: Version, row: JsonObject) -> Iterator[None]:
     """What is wrong with a row, as StoreError."""
-    with _damage_told(version, f"{version.path}: the row {row.get('id')}"):
+    with _damage_named(version, f"{version.path}: the row {row.get('id')}"):
         yield
 
 
 @contextmanager
 def manifest_readable(version: Version) -> Iterator[None]:
     """What is wrong with the manifest, as StoreError."""
-    with _damage_told(version, f"{version.path / 'manifest.json'}:"):
+    with _damage_named(version, f"{version.path / 'manifest.json'}:"):
         yield
 
 
 @contextmanager
-def _damage_told(version: Version, where: str) -> Iterator[None]:
+def _damage_named(version: Version, where: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -243,9 +243,9 @@ def _damage_told(version: Version, where: str) -> Iterator[None]:
 
 def _agree(version: Version, seen: Seen) -> None:
     """Raises StoreError if the manifest tells of other figures than the rows have."""
-    told: dict[str, JsonObject] = version.told("splits")
-    for split in (*told, *seen.counted):
-        figures = {k: v for k, v in told.get(split, {}).items() if k != "runs"}
+    splits: dict[str, JsonObject] = version.told("splits")
+    for split in (*splits, *seen.counted):
+        figures = {k: v for k, v in splits.get(split, {}).items() if k != "runs"}
         counted = seen.counted.get(split, RowCounts()).told()
         if wrong := [name for name in counted if figures.get(name) != counted[name]]:
             raise StoreError(

@@ -59,7 +59,7 @@ class RejectedRow(Record):
     key: str = Field(description="Of id, stage and content: the same in each version that has it.")
     version: str
     split: str
-    place: int = Field(description="Number of the row in its split, from 0.")
+    index: int = Field(description="Number of the row in its split, from 0.")
     id: str
     stage: str
     agent: str = Field(description="The agent whose work was rejected; empty of curation.")
@@ -77,10 +77,10 @@ class RejectedRow(Record):
     def values(self, column: str) -> tuple[str, ...]:
         """What it has in one of `COLUMNS`; `NONE` if nothing."""
         value = getattr(self, MANY.get(column, column))
-        found = value if isinstance(value, tuple) else (value,)
+        names = value if isinstance(value, tuple) else (value,)
         if column == "prompt":
-            found = tuple(map(prompt_name, found))
-        return tuple(visible(one) or NONE for one in found) or (NONE,)
+            names = tuple(map(prompt_name, names))
+        return tuple(visible(one) or NONE for one in names) or (NONE,)
 
 
 def rows_of(version: Version) -> list[RejectedRow]:
@@ -89,40 +89,40 @@ def rows_of(version: Version) -> list[RejectedRow]:
     Raises StoreError if they are damaged, or not as many as the manifest tells.
     """
     rows = [
-        _row(version, split, place, stored)
+        _row(version, split, index, stored)
         for split in version.splits("rejected")
-        for place, stored in enumerate(version.rows("rejected", split))
+        for index, stored in enumerate(version.rows("rejected", split))
     ]
-    found = Counter(row.split for row in rows)
+    held = Counter(row.split for row in rows)
     with manifest_readable(version):
-        told = {split: int(one["rejected"]) for split, one in version.told("splits").items()}
-    for split in {**told, **found}:
-        if told.get(split, 0) != found[split]:
+        known = {split: int(one["rejected"]) for split, one in version.told("splits").items()}
+    for split in {**known, **held}:
+        if known.get(split, 0) != held[split]:
             raise StoreError(
-                f"{version.path}: is damaged (the manifest tells of {told.get(split, 0)} rejected "
-                f"records of {split}, its files hold {found[split]}). "
+                f"{version.path}: is damaged (the manifest tells of {known.get(split, 0)} rejected "
+                f"records of {split}, its files hold {held[split]}). "
                 f"`toolloom verify {version.label}` says more."
             )
     return rows
 
 
-def whole(version: Version, config: str, split: str, place: int) -> JsonObject:
+def whole(version: Version, config: str, split: str, index: int) -> JsonObject:
     """A row of `rejected` or `samples` with all it holds. Raises StoreError."""
-    left = place
-    for name, told in version.manifest["configs"][config][split]["files"].items():
-        if left < told["rows"]:
+    left = index
+    for name, table in version.manifest["configs"][config][split]["files"].items():
+        if left < table["rows"]:
             row = _row_at(version.path / name, left)
             return {key: version.parsed(row, key) if key in INNER else row[key] for key in row}
-        left -= told["rows"]
-    raise StoreError(f"{version.path}: is damaged (no row {place} in {config}/{split}).")
+        left -= table["rows"]
+    raise StoreError(f"{version.path}: is damaged (no row {index} in {config}/{split}).")
 
 
-def _row_at(path: Path, place: int) -> JsonObject:
+def _row_at(path: Path, index: int) -> JsonObject:
     """A row of a file; of the file no more is read than the group it is in."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    left = place
+    left = index
     try:
         with pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):
@@ -134,15 +134,15 @@ def _row_at(path: Path, place: int) -> JsonObject:
     except (OSError, pa.ArrowException) as error:
         why = str(error).partition("\n")[0][:200]
         raise StoreError(f"{path}: is damaged ({why}).") from error
-    raise StoreError(f"{path}: is damaged (it has no row {place}).")
+    raise StoreError(f"{path}: is damaged (it has no row {index}).")
 
 
-def _row(version: Version, split: str, place: int, stored: JsonObject) -> RejectedRow:
+def _row(version: Version, split: str, index: int, stored: JsonObject) -> RejectedRow:
     with readable(version, stored):
-        return _read(version, split, place, stored)
+        return _read(version, split, index, stored)
 
 
-def _read(version: Version, split: str, place: int, stored: JsonObject) -> RejectedRow:
+def _read(version: Version, split: str, index: int, stored: JsonObject) -> RejectedRow:
     record, findings = version.parsed(stored, "record"), version.parsed(stored, "findings")
     need, maker = need_of(record), _maker(version, stored, record)
     seen = {name: stored[name] for name in ("id", "stage", "agent", "reason", "detail")}
@@ -150,7 +150,7 @@ def _read(version: Version, split: str, place: int, stored: JsonObject) -> Rejec
         key=digest([seen, findings, record], 16),
         version=version.number,
         split=split,
-        place=place,
+        index=index,
         **{**seen, "detail": seen["detail"][:KEPT]},
         model=maker.get("model") or _answered(stored["raw"]),
         prompts=tuple(maker.get("prompts", ())),
@@ -170,40 +170,40 @@ def _maker(version: Version, stored: JsonObject, record: JsonObject) -> JsonObje
     """
     dialogue = record.get("dialogue", record)
     shares = dialogue.get("provenance") if "messages" in dialogue else None
-    found = (shares or version.parsed(stored, "provenance") or [{}])[-1]
-    return found if isinstance(found, dict) else {}
+    share = (shares or version.parsed(stored, "provenance") or [{}])[-1]
+    return share if isinstance(share, dict) else {}
 
 
 def _answered(raw: Sequence[str]) -> str:
     """The model that a raw response names: of an answer of several records only the first one's
     provenance does."""
     try:
-        told = json.loads(raw[0])["model"] if raw else ""
+        model = json.loads(raw[0])["model"] if raw else ""
     except (ValueError, KeyError, TypeError):
         return ""
-    return told if isinstance(told, str) else ""
+    return model if isinstance(model, str) else ""
 
 
 def _categories(record: JsonObject, need: JsonObject) -> tuple[str, ...]:
     """Of the APIs that are needed, each once; of a domain or an API its own."""
     steps = (record.get("seed") or {}).get("steps", ())
-    found = [part["category"] for part in (*needed(need), *steps)]
-    if not found and isinstance(record.get("category"), str):
-        found = [record["category"]]
-    return tuple(dict.fromkeys(found))
+    categories = [part["category"] for part in (*needed(need), *steps)]
+    if not categories and isinstance(record.get("category"), str):
+        categories = [record["category"]]
+    return tuple(dict.fromkeys(categories))
 
 
 def words_of(record: JsonObject) -> str:
     """What the user says first in a record of any stage; of a domain or an API what it is."""
     seed = record.get("seed") or {}
-    told = (
+    texts = (
         need_of(record).get("text"),
         record.get("text"),
         seed.get("hybrid"),
         record.get("name"),
         record.get("about"),
     )
-    return next((text for text in told if isinstance(text, str) and text), "")
+    return next((text for text in texts if isinstance(text, str) and text), "")
 
 
 @cache
@@ -212,9 +212,9 @@ def _known_prompts() -> dict[str, str]:
     return {prompts.source_hash(name[:-3]): name[:-3] for name in names}
 
 
-def prompt_name(told: str) -> str:
+def prompt_name(hashed: str) -> str:
     """A template's hash with its name, if it is one of today's."""
-    return f"{_known_prompts().get(told, 'earlier text')} {told}"
+    return f"{_known_prompts().get(hashed, 'earlier text')} {hashed}"
 
 
 def known_column(column: str) -> str:
@@ -229,8 +229,8 @@ def counts(rows: Iterable[RejectedRow], column: str) -> dict[str, int]:
 
     A record of several categories or prompts counts for each of them, as in the manifest.
     """
-    found = Counter(value for row in rows for value in row.values(column))
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    numbers_by = Counter(value for row in rows for value in row.values(column))
+    return dict(sorted(numbers_by.items(), key=lambda item: (-item[1], item[0])))
 
 
 def over_versions(folder: Path, column: str = "reason") -> dict[str, dict[str, int]]:
@@ -238,18 +238,18 @@ def over_versions(folder: Path, column: str = "reason") -> dict[str, dict[str, i
 
     Reasons are read from the manifests; other columns from all tables.
     """
-    found: dict[str, dict[str, int]] = {}
+    by_version: dict[str, dict[str, int]] = {}
     for number in numbers(folder)[-MOST_VERSIONS:]:
         version = open_version(folder / dotted(number))
         if column == "reason":
             with manifest_readable(version):
                 reasons = Counter[str]()
-                for told in version.told("splits").values():
-                    reasons.update({visible(k): int(n) for k, n in told["reasons"].items()})
-            found[version.number] = dict(reasons)
+                for figures in version.told("splits").values():
+                    reasons.update({visible(k): int(n) for k, n in figures["reasons"].items()})
+            by_version[version.number] = dict(reasons)
         else:
-            found[version.number] = counts(rows_of(version), column)
-    return found
+            by_version[version.number] = counts(rows_of(version), column)
+    return by_version
 
 
 def frame(rows: Iterable[RejectedRow]) -> pd.DataFrame:
@@ -269,7 +269,7 @@ class Candidate:
     """What is known of an accepted dialogue without reading it again."""
 
     split: str
-    place: int
+    index: int
     id: str
     apis: frozenset[str]
     categories: frozenset[str]
@@ -307,16 +307,16 @@ class Neighbourhood:
 
         ranked = sorted(((rank(one), one) for one in self._candidates()), key=lambda x: x[0])
         chosen: list[tuple[tuple[int, float, str], Candidate]] = []
-        for place, one in ranked[:LOOKED_AT]:
+        for order, one in ranked[:LOOKED_AT]:
             twin = any(fuzz.ratio(one.folded, other.folded) >= TWINS for _, other in chosen)
             if not twin and len(chosen) < count:
-                chosen.append((place, one))
-        return [self._neighbour(place, one) for place, one in chosen]
+                chosen.append((order, one))
+        return [self._neighbour(order, one) for order, one in chosen]
 
-    def _neighbour(self, place: tuple[int, float, str], one: Candidate) -> Neighbour:
-        stored = whole(self._version, "samples", one.split, one.place)
+    def _neighbour(self, order: tuple[int, float, str], one: Candidate) -> Neighbour:
+        stored = whole(self._version, "samples", one.split, one.index)
         sample = {part: stored[part] for part in ("id", *PARTS)}
-        return Neighbour(sample, one.split, ("", "category", "API")[-place[0]], -place[1])
+        return Neighbour(sample, one.split, ("", "category", "API")[-order[0]], -order[1])
 
     def _candidates(self) -> list[Candidate]:
         splits = self._version.splits("samples")
@@ -326,21 +326,21 @@ class Neighbourhood:
         return [one for split in splits for one in self._known[split]]
 
     def _read(self, split: str) -> Iterator[Candidate]:
-        for place, stored in enumerate(self._version.rows("samples", split)):
-            if place == MOST:
+        for index, stored in enumerate(self._version.rows("samples", split)):
+            if index == MOST:
                 return
             with readable(self._version, stored):
-                found = self._candidate(split, place, stored)
-            yield found
+                candidate = self._candidate(split, index, stored)
+            yield candidate
 
-    def _candidate(self, split: str, place: int, stored: JsonObject) -> Candidate:
+    def _candidate(self, split: str, index: int, stored: JsonObject) -> Candidate:
         from rapidfuzz import utils
 
         dialogue = self._version.parsed(stored, "dialogue")
         apis, text = needed(need_of(dialogue)), words_of(dialogue)
         return Candidate(
             split=split,
-            place=place,
+            index=index,
             id=stored["id"],
             apis=frozenset(map(api_id, apis)),
             categories=frozenset(api["category"] for api in apis),

@@ -33,7 +33,7 @@ from toolloom.pipeline.pages.rejections import RejectedRow
 fields = dict.fromkeys(("version", "id", "stage", "agent", "model", "reason", "check"), "x")
 book, name = Judgements(Path(sys.argv[1])), sys.argv[2]
 for number in range(int(sys.argv[3])):
-    row = RejectedRow(key=f"{name}{number}", split="train", place=0, **fields)
+    row = RejectedRow(key=f"{name}{number}", split="train", index=0, **fields)
     book.add(row, True, name, "word " * 500)
     print(number, flush=True)
 """
@@ -41,7 +41,7 @@ for number in range(int(sys.argv[3])):
 
 def row(key: str = "k") -> RejectedRow:
     fields = dict.fromkeys(("version", "id", "stage", "agent", "model", "reason", "check"), "x")
-    return RejectedRow(key=key, split="train", place=0, **fields)
+    return RejectedRow(key=key, split="train", index=0, **fields)
 
 
 def writer(folder: Path, name: str, marks: int) -> subprocess.Popen[str]:
@@ -134,7 +134,7 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 def fallen(key: str, reason: str = "r") -> RejectedRow:
     fields = dict.fromkeys(("version", "id", "stage", "model", "check"), "x")
-    return RejectedRow(key=key, reason=reason, agent="tester", split="train", place=0, **fields)
+    return RejectedRow(key=key, reason=reason, agent="tester", split="train", index=0, **fields)
 
 
 def marks(**agrees: bool) -> Marks:

@@ -54,7 +54,7 @@ async def test_a_row_finds_its_record_again(tmp_path: Path) -> None:
     """All that was kept of a record is read by its place: dialogue, findings, raw responses."""
     version = await toy_version(tmp_path)
     for row in rows_of(version):
-        found = whole(version, "rejected", row.split, row.place)
+        found = whole(version, "rejected", row.split, row.index)
         assert (found["id"], found["reason"]) == (row.id, row.reason)
         assert isinstance(found["record"], dict)
         assert found["raw"] == ['{"raw": "answer"}']
@@ -84,7 +84,7 @@ async def test_a_key_outlives_its_version(tmp_path: Path) -> None:
 
 def row(**changes: object) -> RejectedRow:
     fields = dict.fromkeys(("key", "version", "id", "stage", "agent", "model", "reason"), "x")
-    return RejectedRow(**{**fields, "split": "train", "place": 0, "check": "c", **changes})
+    return RejectedRow(**{**fields, "split": "train", "index": 0, "check": "c", **changes})
 
 
 def test_several_values_count_each() -> None:
