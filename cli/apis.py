@@ -93,8 +93,7 @@ def import_(
     """
     from toolloom.pipeline.apis.pool.folder import open_pool
     from toolloom.pipeline.apis.pool.importing import import_into, server
-    from toolloom.pipeline.pages.screens.apis import Count
-    from toolloom.pipeline.render.ticking import Ticking
+    from toolloom.pipeline.render.terminal import Ticking
     from toolloom.schemas import ApiSource, Format, NothingFound
 
     known("--format", form, [name for name in get_args(Format) if name != "mcp"])
@@ -105,30 +104,40 @@ def import_(
     if not given:
         raise NothingFound("There is nothing to import: name a SOURCE, or a server with --mcp.")
     pool = open_pool(outputs, into)
-    count = Count()
-    with Ticking(console_on(sys.stderr), count.line):
+    now = ("", 0)
+
+    def seen(source: str, number: int) -> None:
+        nonlocal now
+        now = source, number
+
+    def line(seconds: float) -> str:
+        source, number = now
+        return f"{source}: {number:,} APIs so far, {seconds:.0f} s"
+
+    with Ticking(console_on(sys.stderr), line):
         marks = {"category": category, "collection": collection}
         marked = [source.model_copy(update=marks) for source in given]
-        outcomes = import_into(pool, marked, outputs, count.seen)
+        outcomes = import_into(pool, marked, outputs, seen)
     _tell_imports(outcomes, pool, report)
 
 
 def _tell_imports(outcomes: list[Outcome], pool: PoolFolder, report: str) -> None:
     """Print, write and exit with what an import came to."""
-    from toolloom.pipeline.apis.pool.importing import Failed
-    from toolloom.pipeline.pages.screens import apis as screen_apis
+    from toolloom.pipeline.apis.pool.importing import Failed, as_json, sections
+    from toolloom.pipeline.render.section import safe_json
+    from toolloom.pipeline.render.terminal import view
 
     failed = [one for one in outcomes if isinstance(one, Failed)]
     made = [one for one in outcomes if not isinstance(one, Failed)]
-    whole = screen_apis.safe_json(screen_apis.imports_json(pool.name, outcomes))
+    whole = safe_json(as_json(pool.name, outcomes))
     file = sys.stderr if report == "-" else sys.stdout
     if made:
-        say(screen_apis.imports_view(made, str(pool.path / "imports.jsonl")), "", file=file)
+        say(view(sections(made, str(pool.path / "imports.jsonl"))), "", file=file)
     apis, examples = sum(one.imported for one in made), sum(one.examples for one in made)
     listed = f" and {_counted(examples, 'example')} for the API agent" if examples else ""
     say(f"{_counted(apis, 'API')}{listed} imported into {pool.path}.", file=file)
     if failed:
-        complain(screen_apis.failures_text(failed))
+        complain("\n".join(f"{one.source}: not imported. {one.error}" for one in failed))
     if report == "-":
         print(whole)
     elif report:
@@ -168,8 +177,9 @@ def list_(
 
     Example: `toolloom apis list shop --category Payments`
     """
+    from toolloom.pipeline.apis.pool.counts import list_section
     from toolloom.pipeline.apis.pool.folder import find_pool
-    from toolloom.pipeline.pages.screens.apis import list_view
+    from toolloom.pipeline.render.terminal import view
 
     folder = find_pool(outputs, pool)
     if category is not None:
@@ -183,7 +193,11 @@ def list_(
             matching += 1
             if matching <= n:
                 shown.append(api)
-    say(list_view(shown), "", f"{len(shown):,} of {matching:,} APIs of {folder.name} that match.")
+    say(
+        view([list_section(shown)]),
+        "",
+        f"{len(shown):,} of {matching:,} APIs of {folder.name} that match.",
+    )
 
 
 @app.command()
@@ -201,15 +215,17 @@ def show(
 
     Example: `toolloom apis show shop create_order --json`
     """
+    from toolloom.pipeline.apis.pool.counts import api_sections
     from toolloom.pipeline.apis.pool.folder import find_pool
-    from toolloom.pipeline.pages.screens.apis import api_view, safe_json
+    from toolloom.pipeline.render.section import safe_json
+    from toolloom.pipeline.render.terminal import view
 
     folder = find_pool(outputs, pool)
     found = _find(folder, api)
     if as_json:
         print(safe_json(found.as_tool()))
     else:
-        say(api_view(found))
+        say(view(api_sections(found)))
 
 
 def _find(pool: PoolFolder, wanted: str) -> Api:
@@ -236,12 +252,12 @@ def stats(pool: PoolName, outputs: Outputs = HERE) -> None:
 
     Example: `toolloom apis stats shop`
     """
-    from toolloom.pipeline.apis.pool.counts import count_pool
+    from toolloom.pipeline.apis.pool.counts import count_pool, sections
     from toolloom.pipeline.apis.pool.folder import find_pool
-    from toolloom.pipeline.pages.screens.apis import pool_view
+    from toolloom.pipeline.render.terminal import view
 
     folder = find_pool(outputs, pool)
-    say(f"Pool {folder.name}", "", pool_view(count_pool(folder)))
+    say(f"Pool {folder.name}", "", view(sections(count_pool(folder))))
 
 
 @app.command(name="filter")
@@ -268,7 +284,7 @@ def filter_(
     """
     from toolloom.pipeline.apis.pool import quality
     from toolloom.pipeline.apis.pool.folder import find_pool, open_pool
-    from toolloom.pipeline.pages.screens.apis import rules_view
+    from toolloom.pipeline.render.terminal import view
     from toolloom.schemas import NothingFound
 
     for name in rule or ():
@@ -281,7 +297,8 @@ def filter_(
     else:
         target = open_pool(outputs, into)
         counted, where = quality.filter_pool(folder, chosen, target), f"written to {target.path}"
-    say(rules_view([one for one in quality.ALL if one.name in chosen], counted), "")
+    rules = [rule for rule in quality.ALL if rule.name in chosen]
+    say(view([quality.section(rules, counted)]), "")
     if others := [name for name in quality.NAMES if name not in chosen]:
         say(f"Not applied: {', '.join(others)}.")
     say(f"{counted.kept:,} APIs kept, {counted.dropped:,} dropped; {where}.")
@@ -310,8 +327,9 @@ def search(
 
     Example: `toolloom apis search shop "refund a payment" -n 3`
     """
+    from toolloom.pipeline.apis.pool.counts import list_section
     from toolloom.pipeline.apis.pool.folder import find_pool
-    from toolloom.pipeline.pages.screens.apis import list_view
+    from toolloom.pipeline.render.terminal import view
 
     endpoint = _endpoint(embeddings, model, key_env)
     folder = find_pool(outputs, pool)
@@ -319,7 +337,7 @@ def search(
     if not found:
         complain(f"No API of {folder.name} fits these words.")
         raise typer.Exit(NOTHING_ACCEPTED)
-    say(list_view(found))
+    say(view([list_section(found)]))
 
 
 def _endpoint(url: str, model: str, key_env: str) -> Endpoint | None:

@@ -44,10 +44,11 @@ def stats(outputs: Outputs = HERE, cache: CacheAt = None) -> None:
 
     Example: `toolloom cache stats`
     """
-    from toolloom.pipeline.pages.screens.cache import contents_view
+    from toolloom.llm.cache_admin import sections
+    from toolloom.pipeline.render.terminal import view
 
     with _stock(outputs, cache) as stock:
-        say(contents_view(stock.contents()))
+        say(view(sections(stock.contents())))
 
 
 @app.command()
@@ -68,14 +69,15 @@ def prune(
 
     Example: `toolloom cache prune --older-than 30d --dry-run`
     """
-    from toolloom.pipeline.pages.screens.cache import pruned_line
+    from toolloom.llm.cache_admin import pruned_in_words
     from toolloom.schemas import NothingFound
 
     if not older_than and model is None and run is None:
         raise NothingFound("Name what to remove with --older-than, --model or --run.")
     before = time.time() - _seconds(older_than) if older_than else None
     with _stock(outputs, cache) as stock:
-        say(pruned_line(stock.prune(before=before, model=model, run=run, dry=dry_run), dry_run))
+        pruned = stock.prune(before=before, model=model, run=run, dry=dry_run)
+    say(pruned_in_words(pruned, dry_run))
 
 
 @app.command()

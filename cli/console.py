@@ -97,7 +97,7 @@ def say(*things: RenderableType, file: Any = None) -> None:
 
 def complain(message: str, event: str = "error") -> None:
     """What went wrong, in the form of all lines on standard error."""
-    from toolloom.pipeline.render.terminal import safe
+    from toolloom.pipeline.render.section import safe
 
     tell(safe(SECRETS.hide(message)), event)
 

@@ -99,12 +99,13 @@ def versions(name: Name, outputs: Outputs = HERE) -> None:
 
     Example: `toolloom versions quickstart`
     """
-    from toolloom.pipeline.pages.screens.versions import versions_view
+    from toolloom.pipeline.pages.sections import versions_section
+    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.version import find_version
     from toolloom.pipeline.store.version import versions as all_of
 
     latest = find_version(outputs, name)
-    say(versions_view(all_of(latest.path.parent), latest.number))
+    say(view([versions_section(all_of(latest.path.parent), latest.number)]))
 
 
 def diff(
@@ -124,14 +125,16 @@ def diff(
     Example: `toolloom diff quickstart 1.0.0 2.0.0 -n 2`
     """
     from toolloom.pipeline.dataset.diff import compare
-    from toolloom.pipeline.pages.screens.versions import diff_view
+    from toolloom.pipeline.pages.dialogue import examples_view
+    from toolloom.pipeline.pages.sections import diff_sections
+    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.files import write_lines
     from toolloom.pipeline.store.version import find_version
 
     made = compare(
         *(find_version(outputs, v if "/" in v else f"{name}/{v}") for v in (before, after)), keep=n
     )
-    say(*diff_view(made))
+    say(view(diff_sections(made)), *examples_view(made.examples))
     if json_file:
         write_lines(json_file, [made.model_dump_json(indent=2).encode() + b"\n"])
 
@@ -158,7 +161,8 @@ def verify(
     """
     from toolloom.pipeline.dataset.verify import place_of
     from toolloom.pipeline.dataset.verify import verify as verified
-    from toolloom.pipeline.pages.screens.verify import report_view
+    from toolloom.pipeline.pages.sections import verify_sections
+    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.files import write_lines
 
     report = verified(place_of(outputs, what), _progress())
@@ -166,7 +170,7 @@ def verify(
     if json_file == "-":
         sys.stdout.write(text)
     else:
-        say(*report_view(report))
+        say(view(verify_sections(report)))
     if json_file not in (None, "-"):
         write_lines(Path(json_file), [text.encode()])
     if not report.good:
@@ -228,7 +232,8 @@ def complexity(
     Example: `toolloom complexity shop --test test_tool --examples train`
     """
     from toolloom.pipeline.dataset.complexity import complexity as measured
-    from toolloom.pipeline.pages.screens.complexity import report_view
+    from toolloom.pipeline.pages.sections import complexity_sections
+    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.files import write_lines
     from toolloom.pipeline.store.version import find_version
 
@@ -238,7 +243,7 @@ def complexity(
     if json_file == "-":
         sys.stdout.write(text)
         return
-    say(*report_view(report))
+    say(view(complexity_sections(report)))
     if json_file:
         write_lines(Path(json_file), [text.encode()])
 
@@ -264,8 +269,8 @@ def push(
     """
     from toolloom.pipeline.dataset import push as pushing
     from toolloom.pipeline.dataset.parcel import Load
-    from toolloom.pipeline.pages.screens.push import pushed_lines, sent_line
-    from toolloom.pipeline.render.ticking import Ticking
+    from toolloom.pipeline.pages.sections import pushed_lines, sending
+    from toolloom.pipeline.render.terminal import Ticking
     from toolloom.pipeline.store.version import find_version
 
     # Otherwise it asks the Hub, beside all else, by which programs it may be run.
@@ -274,7 +279,7 @@ def push(
     token = pushing.login()
     SECRETS.learn([token])
     load = Load()
-    with Ticking(console_on(sys.stderr), lambda seconds: sent_line(load, seconds)):
+    with Ticking(console_on(sys.stderr), lambda seconds: sending(load, seconds)):
         pushed = pushing.push(found, repo, token, public=public, load=load)
     for line in pushed_lines(found, pushed):
         say(line)

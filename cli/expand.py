@@ -239,7 +239,8 @@ def preview(
     Examples: `toolloom expand preview recipes/templates/household.yaml`,
     `toolloom expand preview --dataset quickstart`
     """
-    from toolloom.pipeline.pages.screens.templates import preview_view, totals_text
+    from toolloom.pipeline.pages.dialogue import preview_view
+    from toolloom.pipeline.pages.plans import previews_in_words
     from toolloom.pipeline.templates.written import preview as previews
     from toolloom.schemas import NothingFound
 
@@ -251,7 +252,7 @@ def preview(
     ]
     for each in shown:
         say(preview_view(each), "")
-    say(totals_text(shown, len(templates), refused))
+    say(previews_in_words(shown, len(templates), refused))
     if not shown or any(each.fails for each in shown):
         raise typer.Exit(NOTHING_ACCEPTED)
 

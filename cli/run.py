@@ -72,7 +72,8 @@ def validate(recipe: RecipePath) -> None:
     from toolloom.pipeline.apis.catalogue import category
     from toolloom.pipeline.apis.sources import described
     from toolloom.pipeline.curation import benchmarks
-    from toolloom.pipeline.pages.screens.recipe import recipe_view
+    from toolloom.pipeline.pages.plans import recipe_sections
+    from toolloom.pipeline.render.terminal import view
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe)
@@ -85,7 +86,7 @@ def validate(recipe: RecipePath) -> None:
 
         check_templates(chosen)
         check_seeds(chosen)
-    say(*recipe_view(chosen))
+    say(view(recipe_sections(chosen)))
     count = _compile_prompts()
     say("", *sources, f"The recipe is valid, and so are the {count} prompt templates.")
 
@@ -102,18 +103,18 @@ def preview(
     Example: `toolloom preview recipes/quickstart.yaml -n 3`
     """
     from toolloom.pipeline import run as runner
-    from toolloom.pipeline.render import terminal
+    from toolloom.pipeline.pages.dialogue import instruction_view, rejected_view, sample_view
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)
     with watched(chosen, log_json, log_level) as watch:
         seen = signals.run(runner.preview(chosen, n, progress=watch))
     for row in seen.rejected:
-        say(terminal.rejected_view(row.model_dump(mode="json")), "")
+        say(rejected_view(row.model_dump(mode="json")), "")
     for sample in seen.samples:
-        say(terminal.sample_view(sample), "")
+        say(sample_view(sample), "")
     for told in seen.instructions:
-        say(terminal.instruction_view(told))
+        say(instruction_view(told))
     say(f"{len(seen.samples)} accepted (shown last), {len(seen.rejected)} rejected.")
     if not seen.samples:
         raise typer.Exit(NOTHING_ACCEPTED)
@@ -137,8 +138,9 @@ def estimate(
     Example: `toolloom estimate recipes/loopback.yaml -n 24`
     """
     from toolloom.pipeline import estimate as forecasts
+    from toolloom.pipeline.pages.plans import forecast_sections
     from toolloom.pipeline.pages.progress import Screen
-    from toolloom.pipeline.pages.screens.estimate import forecast_view
+    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.files import write_lines
     from toolloom.schemas import load_recipe
 
@@ -149,7 +151,7 @@ def estimate(
         made = signals.run(
             forecasts.estimate(chosen, n, outputs=outputs, cache=cache, progress=progress)
         )
-    say(forecast_view(made))
+    say(view(forecast_sections(made)))
     if json_file:
         write_lines(json_file, [made.model_dump_json(indent=2).encode() + b"\n"])
 
@@ -299,10 +301,11 @@ def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -
 
 def end(made: Made, outputs: Path, advice: str = "") -> None:
     """Print what a run came to. Ends with exit code 1 if nothing was accepted."""
-    from toolloom.pipeline.render import terminal
+    from toolloom.pipeline.pages.sections import summary_sections
+    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.run import RunFolder
 
-    say(terminal.summary_view(made.summary))
+    say(view(summary_sections(made.summary)))
     tell_templates(RunFolder(Path(made.summary.path)))
     if made.published is None:
         where = "" if outputs == HERE else f" --outputs {shown(outputs)}"
@@ -318,10 +321,12 @@ def tell_templates(run: RunFolder) -> None:
     """Print what templates cover and yield, if the run makes any."""
     if "templates" not in {stage.name for stage in run.plan}:
         return
-    from toolloom.pipeline.dataset.report import coverage_of, coverage_view
+    from toolloom.pipeline.dataset.report import coverage_of
+    from toolloom.pipeline.pages.sections import coverage_sections
+    from toolloom.pipeline.render.terminal import view
 
     if coverage := coverage_of(run):
-        say("", coverage_view(coverage))
+        say("", view(coverage_sections(coverage)))
 
 
 def _compile_prompts() -> int:

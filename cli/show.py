@@ -39,21 +39,22 @@ def show(
 
     from toolloom.pipeline.dataset.report import count
     from toolloom.pipeline.dataset.unfold import accepted
-    from toolloom.pipeline.pages.screens.datasets import version_view
-    from toolloom.pipeline.render import terminal
+    from toolloom.pipeline.pages.dialogue import sample_view
+    from toolloom.pipeline.pages.sections import counts_sections, version_sections
+    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.version import Version
     from toolloom.schemas import Sample
 
     found = _find(outputs, what)
     if isinstance(found, Version):
-        say(f"Dataset {found.label}", "", version_view(found))
+        say(f"Dataset {found.label}", "", view(version_sections(found)), "")
         samples = found.samples()
     else:
-        say(f"Run {found.id}", "", terminal.counts_view(count(found)))
+        say(f"Run {found.id}", "", view(counts_sections(count(found))), "")
         tell_templates(found)
         samples = map(Sample.model_validate, accepted(found))
     for sample in islice(samples, n):
-        say(terminal.sample_view(sample), "")
+        say(sample_view(sample), "")
     if isinstance(found, Version):
         say("import datasets", found.load_line)
 
@@ -78,7 +79,7 @@ def rejected(
 
     Example: `toolloom rejected latest --reason ungrounded_argument -n 3`
     """
-    from toolloom.pipeline.render import terminal
+    from toolloom.pipeline.pages.dialogue import rejected_view
     from toolloom.pipeline.store.run import find_run
     from toolloom.schemas import AgentName, Reason
 
@@ -90,7 +91,7 @@ def rejected(
             matching += 1
             if shown < n:
                 shown += 1
-                say(terminal.rejected_view(row, verbatim=raw), "")
+                say(rejected_view(row, verbatim=raw), "")
     say(f"{shown} of {matching} rejected records of {folder.id} that match.")
 
 
@@ -128,13 +129,13 @@ def report(
 
     Example: `toolloom report quickstart`
     """
-    from toolloom.pipeline.pages import page
+    from toolloom.pipeline.pages import report as reports
     from toolloom.pipeline.pages.reading import read, rows_of
-    from toolloom.pipeline.render.ticking import Ticking
+    from toolloom.pipeline.render.terminal import Ticking
     from toolloom.pipeline.store.version import find_version
 
     version = find_version(outputs, dataset)
-    path = page.place_of(version, output)
+    path = reports.path_of(version, output)
     done, total = 0, rows_of(version)
 
     def tick() -> None:
@@ -145,11 +146,15 @@ def report(
         return f"{done:,} of {total:,} rows read, {seconds:.0f} s"
 
     with Ticking(console_on(sys.stderr), line):
-        size = page.write(path, page.page(version, read(version, tick)))
+        size = reports.write(path, reports.page(version, read(version, tick)))
     say(f"{path}: the report of {version.label}, {size / 1e6:.1f} MB. Open it in a browser.")
 
 
 FIRST_PORT, PORTS = 8888, 100
+COPY = {
+    True: "It is a new copy of toolloom's notebook: change it as you like.",
+    False: "It is your copy, as you left it.",
+}
 HOST = "127.0.0.1"
 
 
@@ -175,8 +180,8 @@ def notebook(
 
     Example: `toolloom notebook quickstart`
     """
-    from toolloom.pipeline.pages.rejections.copy import copy_notebook, write_settings
-    from toolloom.pipeline.pages.rejections.inspection import newest_dataset
+    from toolloom.pipeline.pages.inspection import newest_dataset
+    from toolloom.pipeline.pages.notebooks import copy_notebook, write_settings
     from toolloom.pipeline.store.version import find_version
 
     _need_jupyter()
@@ -186,11 +191,11 @@ def notebook(
         opens, asked = f"the newest version of {version.name}, now {version.label}", version.name
     else:
         opens, asked = version.label, str(version.path.resolve())  # it may lie anywhere
-    path, copied = copy_notebook(outputs)
+    path, is_new = copy_notebook(outputs)
     settings = [str(write_settings(outputs).resolve()), os.environ.get("JUPYTER_CONFIG_PATH", "")]
     chosen, token = _free_port(port), secrets.token_hex(16)
     say(
-        f"{path}: opens {opens}. {copied.value}",
+        f"{path}: opens {opens}. {COPY[is_new]}",
         f"http://{HOST}:{chosen}/lab/tree/{path.name}?token={token}",
     )
     environment = {

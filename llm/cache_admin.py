@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from toolloom.llm.database import (
     shown,
 )
 from toolloom.llm.responses import inserts
+from toolloom.pipeline.render.section import Section, dollars, size
 from toolloom.schemas import JsonObject, NothingFound, Usage
 
 COPIED_AT_ONCE = 500
@@ -216,3 +218,56 @@ class Stock:
             yield
         except (SQLAlchemyError, OSError) as error:
             raise explain(self.url, error) from error
+
+
+def sections(contents: Contents) -> list[Section]:
+    """A line with the sums, and tables by model and by run."""
+    total = contents.total
+    head = f"{contents.where}: {total.responses:,} responses, {size(total.bytes)}"
+    if contents.oldest is None or contents.newest is None:
+        return [Section(note=f"{head}.")]
+    days = [
+        datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M")
+        for at in (contents.oldest, contents.newest)
+    ]
+    priced = total.cost > 0
+    return [
+        Section(note=f"{head}, from {' to '.join(days)}."),
+        _section(("model", "endpoint", "kind"), contents.by_model, priced),
+        _section(("run",), contents.by_run, priced),
+    ]
+
+
+def _section(names: Sequence[str], shares: Sequence[UsageByGroup], priced: bool) -> Section:
+    head = [*names, "responses", "size", "requests", "tokens sent", "cached", "received"]
+    rows: list[tuple[str | int, ...]] = [
+        (
+            *(name or "–" for name in share.name),
+            share.responses,
+            size(share.bytes),
+            share.requests,
+            share.prompt_tokens,
+            share.cached_tokens,
+            share.completion_tokens,
+            *([dollars(share.cost)] if priced else []),
+        )
+        for share in shares
+    ]
+    return Section(head=[*head, *(["cost"] if priced else [])], rows=rows)
+
+
+def pruned_in_words(pruned: Pruned, dry: bool) -> str:
+    """A sentence on what was removed, or would be."""
+    total = pruned.total
+    if not total.responses:
+        return f"{pruned.where}: no response is like that; nothing was removed."
+    cost = f", which cost {dollars(total.cost)}" if total.cost else ""
+    what = f"{total.responses:,} responses ({size(total.bytes)}){cost}"
+    if dry:
+        return f"{pruned.where}: {what}, would be removed; nothing was."
+    room = (
+        "the disk has the room back"
+        if pruned.returned
+        else "their room is used for later responses, as another process has the cache open"
+    )
+    return f"{pruned.where}: {what}, removed; {room}."

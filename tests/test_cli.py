@@ -15,8 +15,9 @@ from support.processes import TOOLLOOM
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline import run as runner
-from toolloom.pipeline.render.terminal import rejected_view, safe, spoken
+from toolloom.pipeline import runner
+from toolloom.pipeline.pages.dialogue import rejected_view, spoken
+from toolloom.pipeline.render.section import safe
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.schemas import EndpointDown, Outcome, Query, Reason
 

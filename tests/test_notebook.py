@@ -109,6 +109,10 @@ def outputs_of(notebook: Any, kind: str) -> list[str]:
     return [out["data"][kind] for out in shown if kind in out.get("data", {})]
 
 
+def charts(notebook: Any) -> list[str]:
+    return [html for html in outputs_of(notebook, "text/html") if 'class="tl-chart"' in html]
+
+
 def table(notebook: Any, index: str) -> dict[str, int]:
     """The first column of the table with this index, as the notebook shows it."""
     (html,) = [
@@ -144,8 +148,8 @@ async def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     """Tables tell what the manifest tells, plots are drawn, and marks change the precision."""
     version = await two_versions(tmp_path)
     click = (
-        "from toolloom.pipeline.pages.rejections.controls import Controls\n"
-        "panel = Controls(data.viewer(agent='tester'), data)\n"
+        "from toolloom.pipeline.pages.inspection import Controls\n"
+        "panel = Controls(data.viewer(agent='tester'))\n"
         "panel.note.value = 'nobody said it'\n"
         "panel.buttons['agree'].click()\n"
         "panel.buttons['next'].click()\n"
@@ -158,7 +162,7 @@ async def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     assert table(run, "reason") == reasons
     assert sum(table(run, "agent").values()) == sum(one["rejected"] for one in told)
     assert set(table(run, "agent")) == {"query", "tester"}
-    assert len(outputs_of(run, "image/png")) == 12
+    assert len(charts(run)) == 12
     (first,) = [one for one in outputs_of(run, "text/plain") if one.startswith("toy/")]
     assert first.startswith(f"{version.label}: {sum(one['rows'] for one in told)} dialogues")
     marks = [
@@ -193,7 +197,7 @@ async def test_it_runs_where_nothing_was_rejected(tmp_path: Path) -> None:
     run = executed(tmp_path)
     assert any("0 records rejected" in one for one in outputs_of(run, "text/plain"))
     assert any("Nothing was rejected." in one for one in outputs_of(run, "text/html"))
-    assert len(outputs_of(run, "image/png")) == 12
+    assert len(charts(run)) == 12
 
 
 @contextmanager

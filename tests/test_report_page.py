@@ -11,7 +11,7 @@ from support import browser as browsers
 from support import finished_runs, hostile_dataset, toys
 
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.pages import page as pages
+from toolloom.pipeline.pages import report as pages
 from toolloom.pipeline.pages.reading import read
 from toolloom.pipeline.render.html import visible
 from toolloom.pipeline.store.version import Version

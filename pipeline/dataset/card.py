@@ -21,9 +21,10 @@ from toolloom.pipeline.dataset.figures import (
     added,
     instructions_of,
 )
-from toolloom.pipeline.dataset.report import API_BANK, Counts, StageCount, dollars, percent
+from toolloom.pipeline.dataset.plots import plots
+from toolloom.pipeline.dataset.report import API_BANK, Counts, StageCount
 from toolloom.pipeline.render.markdown import cell, table
-from toolloom.pipeline.render.plots import plots
+from toolloom.pipeline.render.section import dollars, percent
 from toolloom.schemas import JsonObject, Metric
 
 SIZES = (

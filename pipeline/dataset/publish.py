@@ -222,7 +222,7 @@ def tables_of(manifest: JsonObject) -> Iterator[tuple[str, JsonObject]]:
 
 def _describe(manifest: JsonObject, folder: Path) -> None:
     """Add plots, card, manifest and checksums to the tables."""
-    from toolloom.pipeline.render.plots import draw
+    from toolloom.pipeline.dataset.plots import draw
 
     draw(manifest, folder / "plots")
     write_lines(folder / "README.md", [card(manifest).encode("utf-8", "replace")])

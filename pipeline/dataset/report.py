@@ -7,7 +7,6 @@ and templates cover, what curation found of benchmarks.
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -39,7 +38,7 @@ from toolloom.schemas import (
 from toolloom.schemas.splits import SEEN, api_id, need_of, split_of, tool_of, zone
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    pass
 
 API_BANK = 0.1  # US dollars for a dialogue of API-Bank's five agents, as its authors report
 TEMPLATES, DECONTAMINATED = "templates", "decontaminated"  # stages
@@ -268,16 +267,6 @@ def _unpriced(recipe: Recipe, stages: Sequence[StageCount]) -> tuple[str, ...]:
     return tuple(sorted({e.model for e in asked if not e.local} - set(recipe.prices)))
 
 
-def dollars(value: float) -> str:
-    """US dollars: cents above one, three digits that say something below."""
-    digits = 2 if value >= 1 or value <= 0 else min(9, 2 - math.floor(math.log10(value)))
-    return f"${value:,.{digits}f}"
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
 def _cover(folder: RunFolder, accepted: Covered) -> Coverage | None:
     """None of a run whose queries were not drawn from a pool of APIs."""
     if not {"apis", "queries"} <= {stage.name for stage in folder.plan}:
@@ -454,33 +443,6 @@ def offered(recipe: Recipe, apis: Iterable[JsonObject]) -> Iterator[str]:
         place = zone(recipe.splits, *tool_of(api))
         if wanted & ({place} if place.unseen else set(SEEN)):
             yield api_id(api)
-
-
-def coverage_view(told: TemplateCoverage) -> RenderableType:
-    """As a person sees it: APIs and templates by kind, then what was refused."""
-    from rich.console import Group  # late: a manifest takes the figures alone
-
-    from toolloom.pipeline.render.terminal import grid, indented, text
-
-    rows = [(kind, told.templates[kind], told.kinds[kind]) for kind in KINDS]
-    parts: list[RenderableType] = [
-        grid(("templates", "count", f"APIs of {told.apis:,}"), [*rows, _total(told)]),
-        text(f"{told.samples:,} samples looked at, {told.rows:,} rows made."),
-    ]
-    for title, counts in (("became no template", told.refused), ("value kept", told.kept)):
-        if counts:
-            parts += [text(""), grid((title, "count"), list(counts.items()))]
-    if told.without:
-        more = told.apis - told.covered
-        parts += [text(""), text(f"APIs without a template, {more:,} in all:")]
-        parts += [indented(name) for name in told.without[:SHOWN]]
-    if len(told.without) > SHOWN:
-        parts.append(indented(f"… and {told.apis - told.covered - SHOWN:,} more"))
-    return Group(*parts)
-
-
-def _total(told: TemplateCoverage) -> tuple[str, int, int]:
-    return "all", sum(told.templates.values()), told.covered
 
 
 def contamination(run: RunFolder) -> Iterator[JsonObject]:

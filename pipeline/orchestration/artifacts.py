@@ -19,11 +19,12 @@ from prefect.artifacts import (
 )
 
 from toolloom.llm.log import note
-from toolloom.pipeline.dataset.report import StageCount, Summary, dollars
+from toolloom.pipeline.dataset.report import StageCount, Summary
 from toolloom.pipeline.pages.progress import in_words, stage_in_words
 from toolloom.pipeline.progress import StageFigures, Watch
-from toolloom.pipeline.render.markdown import cell, table
-from toolloom.pipeline.render.plots import Plot, image
+from toolloom.pipeline.render.markdown import cell, markdown
+from toolloom.pipeline.render.plots import Plot, svg
+from toolloom.pipeline.render.section import Section, dollars
 from toolloom.pipeline.run import Made
 from toolloom.pipeline.store.mirror import shown
 from toolloom.pipeline.store.run import begun_with
@@ -127,21 +128,22 @@ async def publish_summary(dataset: str, message: str, made: Made) -> None:
 
 def summary(message: str, made: Made) -> str:
     """What a finished run came to, as Markdown."""
-    counts, stages = made.summary.counts, _done(made)
-    return "\n\n".join(
-        part
-        for part in (
-            f"# {cell(message)}",
-            *_version(made),
-            _picture(stages),
-            table(("Stage", "Agent", "Accepted", "Rejected", "Requests"), map(_row, stages)),
-            table(("Rejected because", "Records"), counts.reasons.items()),
-            _took(made.summary),
-            _unpriced(made.summary),
-            f"Run `{made.summary.run}`",
-        )
-        if part
-    )
+    did = made.summary
+    stages = [stage for stage in did.counts.stages if not stage.given]  # that it did itself
+    models = ", ".join(did.counts.unpriced) if did.counts.priced else ""
+    lacking = f"The cost lacks that of {models}: the recipe has no price for it." if models else ""
+    sections = [
+        Section(
+            head=("Stage", "Agent", "Accepted", "Rejected", "Requests"),
+            rows=[(s.name, s.agent or "–", s.accepted, s.rejected, s.use.requests) for s in stages],
+        ),
+        Section(head=("Rejected because", "Records"), rows=[*did.counts.reasons.items()]),
+        _took(did),
+        Section(note=lacking),
+    ]
+    head = f"# {cell(message)}"
+    parts = [head, *_version(made), _picture(stages), markdown(sections), f"Run `{did.run}`"]
+    return "\n\n".join(filter(None, parts))
 
 
 def _version(made: Made) -> Iterator[str]:
@@ -158,16 +160,6 @@ def _code(text: str) -> str:
     return f"{fence}python\n{text}\n{fence}"
 
 
-def _done(made: Made) -> list[StageCount]:
-    """The stages that the run did itself."""
-    return [stage for stage in made.summary.counts.stages if not stage.given]
-
-
-def _row(stage: StageCount) -> tuple[Any, ...]:
-    agent = stage.agent or "–"
-    return stage.name, agent, stage.accepted, stage.rejected, stage.use.requests
-
-
 def _picture(stages: Sequence[StageCount]) -> str:
     """Bars of what each stage accepted and rejected, within the text itself."""
     plot = Plot(
@@ -178,39 +170,22 @@ def _picture(stages: Sequence[StageCount]) -> str:
         [stage.rejected for stage in stages],
         ("accepted", "rejected"),
     )
-    data = base64.b64encode(image(plot)).decode()
+    data = base64.b64encode(svg(plot)).decode()
     return f"![What each stage accepted and rejected](data:image/svg+xml;base64,{data})"
 
 
-def _took(summary: Summary) -> str:
+def _took(summary: Summary) -> Section:
     """What this run did, and what its records took in all, earlier runs and the cache included."""
     counts = summary.counts
     cost, whole = [], []
     if counts.priced:
         cost, whole = [dollars(summary.cost)], [dollars(counts.use.cost)]
     tokens = counts.use.prompt_tokens + counts.use.completion_tokens
-    return table(
-        ("", "Requests", "From the cache", "Tokens", *(["Cost"] if cost else []), "Time"),
-        [
-            (
-                "This run",
-                f"{summary.asked:,}",
-                f"{summary.cached:,}",
-                f"{summary.tokens:,}",
-                *cost,
-                _time(summary),
-            ),
-            ("Its records in all", counts.use.requests, "", f"{tokens:,}", *whole, ""),
+    time = f"{summary.seconds:,.1f} s"
+    return Section(
+        head=("", "Requests", "From the cache", "Tokens", *(["Cost"] if cost else []), "Time"),
+        rows=[
+            ("This run", summary.asked, summary.cached, summary.tokens, *cost, time),
+            ("Its records in all", counts.use.requests, "", tokens, *whole, ""),
         ],
     )
-
-
-def _unpriced(summary: Summary) -> str:
-    """What the cost lacks, if anything."""
-    counts = summary.counts
-    models = ", ".join(map(cell, counts.unpriced)) if counts.priced else ""
-    return models and f"The cost lacks that of {models}: the recipe has no price for it."
-
-
-def _time(summary: Summary) -> str:
-    return f"{summary.seconds:,.1f} s"

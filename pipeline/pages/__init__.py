@@ -1,9 +1,12 @@
-"""What people look at for long: the report, the notebook of rejected samples, progress.
+"""What people look at for long: the report, the notebook, the progress of a run; and all Sections
+of what several rooms meet in.
 
-A page reads a version or a run and changes nothing; a curator's marks are the one file it adds
-to. HTML needs no network and runs no script but its own, by its hash; texts of models are escaped
-and what cannot be seen in them is written out. Equal versions make equal reports.
+It reads versions, runs and recipes, and writes two things: a report, and a curator's marks. Text
+of models is data here: `render/` escapes it, and the hostile dataset of the tests shows that.
 
-May touch: a version, read; the marks beside it; the spine, dataset and everything below.
-Begin with `dialogue.py`, the view that report and notebook share.
+- `sections.py`, `plans.py`: begin here. What commands print of runs and versions, and before them.
+- `reading.py`, `funnel.py`, `samples.py`, `report.py`: a version read once becomes one HTML page.
+- `dialogue.py`: one record, on a terminal and as HTML.
+- `rejections.py`, `judgements.py`, `inspection.py`, `notebooks/`: why records fell, and who agrees.
+- `progress.py`: how far a run is, as bars, lines or log records.
 """

@@ -1,22 +1,26 @@
-"""One dialogue as a person reads it, as HTML: for the report and for the notebook."""
+"""One record as a person reads it: on a terminal, and as HTML for the report and the notebook."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from toolloom.pipeline.checks.pairing import differences, fits, pair
 from toolloom.pipeline.checks.transcript import Made, made
-from toolloom.pipeline.render.html import render, source
-from toolloom.pipeline.render.terminal import spoken
-from toolloom.schemas import Dialogue, Intention, JsonObject
+from toolloom.pipeline.pages.plans import preview_sections
+from toolloom.pipeline.render.html import render
+from toolloom.pipeline.render.terminal import indented, messages_view, text, view
+from toolloom.schemas import Dialogue, Instruction, Intention, JsonObject, Sample
 from toolloom.schemas.splits import api_id, need_of
 
-STYLE: Final = source("dialogue.css")
-"""All rules are below `.toolloom`."""
+if TYPE_CHECKING:
+    from toolloom.pipeline.dataset.diff import Example
+    from toolloom.pipeline.templates.written.preview import Preview
 
 _SHORT = 200  # characters of JSON that are shown without being asked for
 
@@ -27,7 +31,7 @@ def dialogue_html(record: JsonObject, *, raw: bool = False, longest: int | None 
     Findings stand at the turn they are about, the intent beside the call that serves it. `raw`:
     with the model's raw responses, folded. `longest`: characters of each text that are shown.
     """
-    return render("dialogue.html.j2", **_View(record, raw, longest).told())
+    return render("dialogue.html.j2", **_View(record, raw, longest).variables())
 
 
 class _View:
@@ -46,11 +50,11 @@ class _View:
             self._findings += (record.get("verdict") or {}).get("findings") or ()
             self._findings += record.get("flags") or ()
 
-    def told(self) -> JsonObject:
+    def variables(self) -> JsonObject:
         dialogue = self._inner.get("dialogue", self._inner)
         messages = dialogue.get("messages") or ()
         intents = _Intents(dialogue if messages else {}, self._need)
-        turns = [self._turn(place, m, intents) for place, m in enumerate(messages)]
+        turns = [self._turn(index, m, intents) for index, m in enumerate(messages)]
         known = {turn["number"] for turn in turns}
         loose = [f for f in self._findings if f.get("turn") not in known]
         return {
@@ -75,21 +79,21 @@ class _View:
             "detail": self._text(self._record["detail"]),
         }
 
-    def _turn(self, place: int, message: JsonObject, intents: _Intents) -> JsonObject:
+    def _turn(self, index: int, message: JsonObject, intents: _Intents) -> JsonObject:
         content = message.get("content")
         seen = _observed(content) if message["role"] == "tool" else None
         return {
-            "number": place,
+            "number": index,
             "role": message["role"],
             "text": None if content is None or seen else self._text(content),
             "observed": self._observation(*seen) if seen else None,
             "name": message.get("name") or "",
             "came_about": message.get("execution") or None,
             "calls": [
-                self._call(call["function"], intents.of(place, nth))
+                self._call(call["function"], intents.of(index, nth))
                 for nth, call in enumerate(message.get("tool_calls") or ())
             ],
-            "findings": [f for f in self._findings if f.get("turn") == place],
+            "findings": [f for f in self._findings if f.get("turn") == index],
         }
 
     def _call(self, function: JsonObject, intent: JsonObject | None) -> JsonObject:
@@ -110,9 +114,9 @@ class _View:
     def _observation(self, response: Any, error: Any) -> JsonObject:
         line = _plain(response)
         whole = _pretty(response)
-        found = _documented(response)
-        is_long = len(line) > _SHORT or bool(found)
-        short = f"finds {', '.join(found)}" if found else line
+        functions = _documented(response)
+        is_long = len(line) > _SHORT or bool(functions)
+        short = f"finds {', '.join(functions)}" if functions else line
         return {
             "error": None if error is None else self._text(error),
             "line": f"{short[:_SHORT]}…" if len(short) > _SHORT else short,
@@ -174,19 +178,19 @@ class _Intents:
 
     def _pair(self, known: Dialogue) -> None:
         pairs = {id(call): index for index, call in pair(known).calls.items()}
-        for place, nth, call in _numbered(known):
+        for message, nth, call in _numbered(known):
             index = pairs.get(id(call))
             if index is None:
                 index = _meant(call, known.query.due)
             if index is not None:
                 wanted = known.query.due[index]
-                self._served[place, nth] = index, [*differences(wanted, call)]
+                self._served[message, nth] = index, [*differences(wanted, call)]
 
-    def of(self, place: int, nth: int) -> JsonObject | None:
+    def of(self, message: int, nth: int) -> JsonObject | None:
         """The intent that the nth call of a message serves, and how the call differs."""
-        if (place, nth) not in self._served:
+        if (message, nth) not in self._served:
             return None
-        index, differs = self._served[place, nth]
+        index, differs = self._served[message, nth]
         return {**self._shown(index), "differs": differs}
 
     def unmade(self) -> list[JsonObject]:
@@ -201,8 +205,8 @@ class _Intents:
         intent = self._intents[index]
         references = intent.get("references") or {}
         taken = {
-            name: f"← {found['field']} of {self._function(found['call'])}"
-            for name, found in references.items()
+            name: f"← {reference['field']} of {self._function(reference['call'])}"
+            for name, reference in references.items()
         }
         return {
             "number": index + 1,
@@ -219,10 +223,10 @@ class _Intents:
 def _numbered(dialogue: Dialogue) -> Iterator[tuple[int, int, Made]]:
     """Readable calls with the index of their message and their number in it."""
     readable = iter(made(dialogue))
-    for place, message in enumerate(dialogue.messages):
+    for index, message in enumerate(dialogue.messages):
         for nth, call in enumerate(message.tool_calls):
             if isinstance(call.function.arguments, dict):
-                yield place, nth, next(readable)
+                yield index, nth, next(readable)
 
 
 def _meant(call: Made, due: tuple[Intention, ...]) -> int | None:
@@ -238,12 +242,12 @@ def _apis(need: JsonObject) -> list[JsonObject]:
 def _observed(content: Any) -> tuple[Any, Any] | None:
     """Response and error of a tool's message; None of one that is no envelope."""
     try:
-        told = json.loads(content)
+        envelope = json.loads(content)
     except (TypeError, ValueError, RecursionError):
         return None
-    if not isinstance(told, dict) or not set(told) <= {"response", "error"}:
+    if not isinstance(envelope, dict) or not set(envelope) <= {"response", "error"}:
         return None
-    return told.get("response"), told.get("error")
+    return envelope.get("response"), envelope.get("error")
 
 
 def _documented(response: Any) -> list[str]:
@@ -274,15 +278,116 @@ def _lines(arguments: JsonObject) -> list[tuple[str, str]]:
 
 def _made_by(record: JsonObject, inner: JsonObject) -> list[JsonObject]:
     """Everyone's share: the record's own, its dialogue's, its query's; each once, in that order."""
-    found: list[JsonObject] = []
+    shares: list[JsonObject] = []
     layers: list[Any] = [record, inner]
     while isinstance(layers[-1], dict) and (deeper := _deeper(layers[-1])) is not None:
         layers.append(deeper)
     for layer in layers:
-        found += (share for share in layer.get("provenance") or () if share not in found)
-    return found[::-1]
+        shares += (share for share in layer.get("provenance") or () if share not in shares)
+    return shares[::-1]
 
 
 def _deeper(layer: JsonObject) -> JsonObject | None:
     inner = layer.get("dialogue") or layer.get("query")
     return inner if isinstance(inner, dict) else None
+
+
+def sample_view(sample: Sample) -> RenderableType:
+    """A dialogue as a person reads it."""
+    row = sample.model_dump(mode="json")
+    return Group(_title(sample.id, need_of(row)), messages_view(row["dialogue"]["messages"]))
+
+
+def instruction_view(instruction: Instruction) -> RenderableType:
+    """A request at one granularity, in a line."""
+    return text(f"{instruction.id}: {instruction.text}")
+
+
+def rejected_view(row: JsonObject, verbatim: bool = False) -> RenderableType:
+    """A rejected record: what was found, the dialogue as far as it came, what the model said.
+
+    `verbatim`: the endpoint's whole responses in place of the model's text in them.
+    """
+    need = need_of(row["record"])
+    agent = f" ({row['agent']})" if row["agent"] else ""
+    parts: list[RenderableType] = [
+        _title(row["id"], need),
+        text(f"rejected by {row['stage']}{agent}: {row['reason']}", "red"),
+        text(row["detail"]),
+        *(text("  " + _finding(finding)) for finding in row["findings"]),
+        _record_view(row["record"], need),
+    ]
+    for number, raw in enumerate(row["raw"], 1):
+        parts.append(text(f"response {number}", "dim"))
+        parts.append(indented(raw if verbatim else spoken(raw)))
+    return Group(*parts)
+
+
+def spoken(raw: str) -> str:
+    """The model's text in a chat completion, and why it stopped if it was cut off; else `raw`."""
+    try:
+        choice = json.loads(raw)["choices"][0]
+        said, stopped = choice["message"]["content"], choice.get("finish_reason")
+    except (ValueError, KeyError, IndexError, TypeError):
+        return raw
+    if not isinstance(said, str):
+        return raw
+    return said if stopped in (None, "stop") else f"{said} [{stopped}]"
+
+
+def _title(name: str, need: JsonObject) -> Text:
+    kinds = [str(need[key]) for key in ("ability", "scenario") if key in need]
+    return text(" · ".join([name, *kinds]), "bold")
+
+
+def _finding(finding: JsonObject) -> str:
+    turn = "" if finding["turn"] is None else f", message {finding['turn']}"
+    return f"{finding['check']}{turn}: {finding['reason']}: {finding['detail']}"
+
+
+def _record_view(record: JsonObject, need: JsonObject) -> RenderableType:
+    if "seed" in record:
+        return _draft_view(record)
+    dialogue = record.get("dialogue", record)
+    if isinstance(dialogue, dict) and dialogue.get("messages"):
+        return messages_view(dialogue["messages"])
+    shown = need or record
+    hidden = {"provenance", "pool", "id", "ability", "scenario"}
+    rest = {k: v for k, v in shown.items() if k not in hidden and v not in (None, "", [], {})}
+    return text(json.dumps(rest, indent=2, ensure_ascii=False), "dim")
+
+
+def _draft_view(record: JsonObject) -> RenderableType:
+    """What became of a request at one granularity, beside the request."""
+    seed = record["seed"]
+    steps = [step.get("function") for step in seed.get("steps", ())]
+    draft = {"request": seed.get("hybrid"), "calls": steps, record.get("level"): record.get("text")}
+    rest = {str(k): v for k, v in draft.items() if k and v}
+    return text(json.dumps(rest, indent=2, ensure_ascii=False), "dim")
+
+
+def examples_view(examples: Iterable[Example]) -> Iterator[RenderableType]:
+    """Rows that differ between two versions, as they were and as they are."""
+    for example in examples:
+        yield text("")
+        yield text(f"{example.kind} in {example.split}: {example.id}", "bold")
+        for when, sample in (("before", example.before), ("after", example.after)):
+            if sample is not None:
+                if example.kind == "changed":
+                    yield text(when, "dim")
+                yield sample_view(Sample.model_validate(sample))
+
+
+def preview_view(preview: Preview) -> RenderableType:
+    """A template with its values, and its rows with what the certain checks say of them."""
+    parts: list[RenderableType] = [view(preview_sections(preview))]
+    for number, row in enumerate(preview.rows, 1):
+        parts.append(text(""))
+        if row.findings:
+            parts.append(text(f"row {number}: the certain checks object", "red"))
+            parts += (indented(f"{f.check}: {f.reason}: {f.detail}") for f in row.findings)
+        else:
+            parts.append(text(f"row {number}: passes the certain checks", "green"))
+        messages = row.sample.model_dump(mode="json")["dialogue"]["messages"]
+        parts.append(messages_view(messages[1:]))  # the system turn is the same in all rows
+    return Group(*parts)

@@ -91,7 +91,7 @@ def _counts(run: JsonObject) -> Counts:
 
 def _steps(runs: Iterable[Counts]) -> Iterable[Step]:
     """Each stage once, in the order of the runs; what a run was given it did not do."""
-    found: dict[str, Step] = {}
+    steps: dict[str, Step] = {}
     order: list[str] = []
     for run in runs:
         after = len(order)
@@ -101,5 +101,5 @@ def _steps(runs: Iterable[Counts]) -> Iterable[Step]:
             after = order.index(stage.name)
             if not stage.given:
                 step = Step(stage.name, stage.agent, stage.beside)
-                found.setdefault(stage.name, step).add(stage)
-    return [found[name] for name in order if name in found]
+                steps.setdefault(stage.name, step).add(stage)
+    return [steps[name] for name in order if name in steps]

@@ -12,8 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from toolloom.llm.log import note
-from toolloom.pipeline.dataset.report import dollars
 from toolloom.pipeline.progress import StageFigures, Watch
+from toolloom.pipeline.render.section import dollars
 from toolloom.pipeline.render.terminal import text
 
 if TYPE_CHECKING:

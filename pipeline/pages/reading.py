@@ -2,28 +2,93 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import TypeAlias
+from heapq import heappush, heapreplace
+from itertools import chain, groupby, zip_longest
+from statistics import fmean
+from typing import Generic, TypeAlias, TypeVar
 
+from toolloom.pipeline.curation.rows import folded
 from toolloom.pipeline.dataset.figures import LEVELS, RowCounts
 from toolloom.pipeline.dataset.rows import APIS, INSTRUCTIONS, REJECTED, SAMPLES
 from toolloom.pipeline.dataset.unfold import STAGE
-from toolloom.pipeline.pages.diversity import DRAWN, LETTERS
-from toolloom.pipeline.render.drawing import Draw, Spread
 from toolloom.pipeline.render.html import visible
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import JsonObject, StoreError
 
+T = TypeVar("T")
+DRAWN = 2_000  # requests that are compared, each with each
+LETTERS = 1_000  # of each request
+NEAR = 80  # from here on two requests are told to be alike
+# Of scripts that do not part words each letter is one.
+_LONE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_WORD = re.compile(f"[{_LONE}]|[^\\W{_LONE}]+")
 SHOWN = 20  # samples of each kind
 WRITTEN, TEMPLATES, INSTRUCTED = "written by agents", "rows of templates", "instructions"
 
 Row: TypeAlias = tuple[str, JsonObject]
 """Its split, and a row of a config as it is stored."""
+
+
+class Draw(Generic[T]):
+    """So many items at random, with equal chances, in memory that does not grow.
+
+    It keeps those whose ids have the lowest hashes: who comes first does not matter.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept: list[tuple[int, int, T]] = []  # a heap: the highest hash, negated, is first
+        self.seen = 0
+
+    def offer(self, name: str, item: T) -> None:
+        self.seen += 1
+        # The number decides between equal names, so that items are never compared.
+        entry = (-_hashed(name), -self.seen, item)
+        if len(self._kept) < self._size:
+            heappush(self._kept, entry)
+        elif entry > self._kept[0]:
+            heapreplace(self._kept, entry)
+
+    def items(self) -> list[T]:
+        """What was drawn, lowest hash first."""
+        return [item for *_, item in sorted(self._kept, key=lambda e: e[:2], reverse=True)]
+
+
+class Spread(Generic[T]):
+    """So many items of each kind, spread over the sorts there are within the kind."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._draws: dict[str, dict[str, Draw[T]]] = {}
+
+    def offer(self, kind: str, sort: str, name: str, item: T) -> None:
+        draws = self._draws.setdefault(kind, {})
+        if sort not in draws:
+            draws[sort] = Draw(self._size)
+        draws[sort].offer(name, item)
+
+    def seen(self) -> dict[str, int]:
+        """How many there are of each kind, most first."""
+        counts = {k: sum(d.seen for d in draws.values()) for k, draws in self._draws.items()}
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def items(self, kind: str) -> list[T]:
+        """Of each sort one, then of each a second, until there are enough."""
+        sorts = [draw.items() for _, draw in sorted(self._draws.get(kind, {}).items())]
+        rounds = zip_longest(*([(item,) for item in items] for items in sorts), fillvalue=())
+        return [*chain.from_iterable(chain.from_iterable(rounds))][: self._size]
+
+
+def _hashed(name: str) -> int:
+    digest = hashlib.sha256(b"report\0" + name.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big")
 
 
 @dataclass
@@ -153,19 +218,19 @@ def _take_instructions(
 @contextmanager
 def readable(version: Version, row: JsonObject) -> Iterator[None]:
     """What is wrong with a row, as StoreError."""
-    with _damage_told(version, f"{version.path}: the row {row.get('id')}"):
+    with _damage_named(version, f"{version.path}: the row {row.get('id')}"):
         yield
 
 
 @contextmanager
 def manifest_readable(version: Version) -> Iterator[None]:
     """What is wrong with the manifest, as StoreError."""
-    with _damage_told(version, f"{version.path / 'manifest.json'}:"):
+    with _damage_named(version, f"{version.path / 'manifest.json'}:"):
         yield
 
 
 @contextmanager
-def _damage_told(version: Version, where: str) -> Iterator[None]:
+def _damage_named(version: Version, where: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -177,12 +242,65 @@ def _damage_told(version: Version, where: str) -> Iterator[None]:
 
 def _agree(version: Version, seen: Seen) -> None:
     """Raises StoreError if the manifest tells of other figures than the rows have."""
-    told: dict[str, JsonObject] = version.told("splits")
-    for split in (*told, *seen.counted):
-        figures = {k: v for k, v in told.get(split, {}).items() if k != "runs"}
+    splits: dict[str, JsonObject] = version.told("splits")
+    for split in (*splits, *seen.counted):
+        figures = {k: v for k, v in splits.get(split, {}).items() if k != "runs"}
         counted = seen.counted.get(split, RowCounts()).told()
         if wrong := [name for name in counted if figures.get(name) != counted[name]]:
             raise StoreError(
                 f"{version.path / 'manifest.json'}: `{wrong[0]}` of {split} is not what the rows "
                 f"have. `toolloom verify {version.label}` tells what differs."
             )
+
+
+@dataclass(frozen=True)
+class Diversity:
+    """Of requests that were drawn."""
+
+    of: int  # requests there are
+    drawn: int
+    distinct: dict[int, float]  # by n: different n-grams, as a share of all
+    nearest: tuple[int, ...]  # of each request the likeness of the nearest other, 0 to 100
+
+    @property
+    def mean(self) -> float | None:
+        return fmean(self.nearest) if self.nearest else None
+
+    @property
+    def near(self) -> float:
+        """The share of requests with another that is alike."""
+        return sum(n >= NEAR for n in self.nearest) / len(self.nearest) if self.nearest else 0.0
+
+
+def diversity(requests: Sequence[str], of: int | None = None) -> Diversity:
+    """`of`: how many requests these were drawn from."""
+    texts = [folded(request[:LETTERS]) for request in requests]
+    words = [_WORD.findall(text) for text in texts]
+    shares = {n: distinct(words, n) for n in (1, 2, 3)}
+    return Diversity(len(texts) if of is None else of, len(texts), shares, nearest(texts))
+
+
+def distinct(texts: Sequence[Sequence[str]], n: int) -> float:
+    """Distinct-n: different n-grams as a share of all n-grams (Li et al. 2016); 0 without any."""
+    seen: set[tuple[str, ...]] = set()
+    count = 0
+    for words in texts:
+        grams = [tuple(words[place : place + n]) for place in range(len(words) - n + 1)]
+        seen.update(grams)
+        count += len(grams)
+    return len(seen) / count if count else 0.0
+
+
+def nearest(texts: Sequence[str]) -> tuple[int, ...]:
+    """Of each text the likeness of the nearest other one: 100 for equal ones.
+
+    Likeness is that of letters in order: 100 less the share of letters to delete and insert.
+    """
+    import numpy as np
+    from rapidfuzz import fuzz, process
+
+    if len(texts) < 2:
+        return ()
+    likeness = process.cdist(texts, texts, scorer=fuzz.ratio, dtype=np.uint8, workers=-1)
+    np.fill_diagonal(likeness, 0)
+    return tuple(int(one) for one in likeness.max(axis=1))

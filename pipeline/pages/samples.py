@@ -77,24 +77,24 @@ def _shown(
     group: str, html: str, split: str, record: JsonObject, row: JsonObject | None = None
 ) -> Shown:
     need, fallen = need_of(record), row or {}
-    found = {
+    facets = {
         "reason": fallen.get("reason"),
         "stage": fallen.get("stage"),
         "ability": need.get("ability"),
         "scenario": need.get("scenario"),
         "split": split,
     }
-    return Shown(group, html, {k: str(v) for k, v in found.items() if v})
+    return Shown(group, html, {k: str(v) for k, v in facets.items() if v})
 
 
 def _instructed(rows: list[Row]) -> Shown:
     """A request as it is said at each level, from little to all."""
     split, first = rows[0]
-    told = sorted((row for _, row in rows), key=lambda row: _place(row["level"]))
-    said = [(row["level"], row["instruction"][:LONGEST]) for row in told]
+    levels = sorted((row for _, row in rows), key=lambda row: _depth(row["level"]))
+    said = [(row["level"], row["instruction"][:LONGEST]) for row in levels]
     html = render("instructions.html.j2", id=first["sample"], said=said, path=first["path"] or ())
     return Shown("instructions", html, {"split": split, "source": first["source"]})
 
 
-def _place(level: str) -> int:
+def _depth(level: str) -> int:
     return LEVELS.index(level) if level in LEVELS else len(LEVELS)

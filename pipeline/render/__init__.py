@@ -1,9 +1,11 @@
-"""A table or a plot, for the terminal, Markdown and HTML.
+"""How anything is shown: a `Section` as text on a terminal, as Markdown, or as HTML.
 
-This room knows no subject: it is given titles, words and numbers, and returns text or bytes.
-Control characters and markup in what it is given do not reach the terminal or the page. Plots are
-SVG whose bytes do not change from one run to the next.
+Subjects give Sections (title, table, note, list, bars); this room draws them and knows no subject.
+It may touch prompts, checks and schemas below it, and no file but its own templates and style.
 
-May touch: nothing; prompts, checks, schemas.
-Begin with `terminal.py`, then `html.py` and `plots.py`.
+- `section.py`: begin here. What a Section holds, and how numbers, dollars and sizes are said.
+- `terminal.py`: rich; nothing that a terminal obeys gets through.
+- `markdown.py`: tables for cards and for Prefect's pages.
+- `html.py`, `section.html.j2`, `style.css`: one template and one style for report and notebook.
+- `plots.py`: bars as SVG, for files; equal figures make equal bytes, as versions hash them.
 """

@@ -13,9 +13,9 @@ import pytest
 from support.api_pools import HOSTILE, api, call, pool
 
 from toolloom.llm import FakeServer
+from toolloom.pipeline.apis.pool.counts import type_of
 from toolloom.pipeline.apis.pool.folder import open_pool
 from toolloom.pipeline.formats.importers.ledger import Ledger
-from toolloom.pipeline.pages.screens.apis import type_of
 from toolloom.schemas import Source
 
 

@@ -12,9 +12,9 @@ from rich.console import Console
 from support.api_pools import HOSTILE, api, call, pool
 
 from toolloom.pipeline.apis.pool.folder import open_pool
-from toolloom.pipeline.apis.pool.importing import server
+from toolloom.pipeline.apis.pool.importing import sections, server
 from toolloom.pipeline.formats.importers.ledger import Ledger
-from toolloom.pipeline.pages.screens.apis import imports_view
+from toolloom.pipeline.render.terminal import view
 from toolloom.schemas import Source
 
 SERVER = Path(__file__).parents[1] / "pipeline" / "apis" / "execution" / "server.py"
@@ -180,7 +180,7 @@ def test_the_report_shows_losses_as_data() -> None:
     ledger.skip(HOSTILE, HOSTILE)
     ledger.note(HOSTILE)
     console = Console(width=200, record=True, file=io.StringIO(), force_terminal=True)
-    console.print(imports_view([ledger.report(imported=0)], "a file"))
+    console.print(view(sections([ledger.report(imported=0)], "a file")))
     shown = console.export_text()
     assert shown.count("\\x1b[2J") == 8
     assert "\x1b" not in shown
@@ -192,6 +192,6 @@ def test_the_table_of_imports_keeps_its_numbers_on_a_narrow_terminal() -> None:
     ledger.skip("a", "b")
     report = ledger.report(imported=1_234_567, replaced=2, seconds=1)
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(imports_view([report], "a file"))
+    console.print(view(sections([report], "a file")))
     head = console.export_text().splitlines()[0].split()
     assert head == ["source", "format", "read", "imported", "replaced", "skipped", "seconds"]

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from toolloom.cli import app
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.pages.page import MARK
+from toolloom.pipeline.pages.report import MARK
 
 
 def test_a_report_is_written_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ from toolloom.pipeline.estimate import (
     forecast,
     kind_of,
 )
-from toolloom.pipeline.pages.screens.estimate import forecast_view
-from toolloom.pipeline.render.terminal import text
+from toolloom.pipeline.pages.plans import forecast_sections
+from toolloom.pipeline.render.terminal import text, view
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.stages import STAGES
@@ -189,7 +189,7 @@ def test_a_forecast_says_whether_the_budget_suffices(limit: int, words: str) -> 
     kind = Kind("", "call", "single")
     chosen = recipe(queries=queries, budget={"max_requests": limit})
     made = foretold(chosen, [QUERIES], {"queries": took(kind, 1) + took(kind, 3)})
-    assert words in shown(forecast_view(made))
+    assert words in shown(view(forecast_sections(made)))
 
 
 def test_a_stage_that_the_sample_did_not_reach_is_told() -> None:
@@ -198,7 +198,7 @@ def test_a_stage_that_the_sample_did_not_reach_is_told() -> None:
     sample = {"queries": took(Kind("", "call", "single"), 1, accepted=0), "dialogues": []}
     made = foretold(recipe(queries=queries), [QUERIES, DIALOGUES], sample)
     assert made.unseen == ("dialogues",)
-    assert "No record of the sample reached dialogues" in shown(forecast_view(made))
+    assert "No record of the sample reached dialogues" in shown(view(forecast_sections(made)))
 
 
 def test_a_record_is_of_the_kind_of_its_need() -> None:

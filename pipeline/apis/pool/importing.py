@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from toolloom.pipeline.apis.execution.naming import named, server_name
 from toolloom.pipeline.apis.pool.folder import PoolFolder, find_pool
 from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.render.section import Section, first_lines, short
 from toolloom.schemas import (
     Api,
     ApiSource,
@@ -26,6 +27,9 @@ from toolloom.schemas.api import PublicApi
 
 NOT_WANTED = "It is not in `only`."
 Item: TypeAlias = Api | PublicApi
+COLUMNS = ("source", "format", "version", "read", "imported", "replaced", "examples")
+LOSSES = ("renamed", "cut", "unresolved", "skipped", "notes")
+ALWAYS = ("source", "format", "read", "imported", "seconds")
 Watch: TypeAlias = Callable[[str, int], None]  # source, APIs read of it so far
 
 
@@ -183,3 +187,49 @@ def _read_server(source: ApiSource, ledger: Ledger) -> Iterator[Item]:
 
     ledger.format = "mcp"
     yield from asyncio.run(listing.read_server(Server.of(source), ledger, category=source.category))
+
+
+def sections(reports: Sequence[ImportReport], where: str) -> list[Section]:
+    """A table of imports, then what was lost or changed. `where`: the file with all of it."""
+    rows = [
+        {
+            **dict(report),
+            **{kind: len(getattr(report, kind)) for kind in LOSSES},
+            "seconds": f"{report.seconds:.1f}",
+        }
+        for report in reports
+    ]
+    # A table of all columns is too wide for most terminals, and most would hold zeros.
+    columns = (*COLUMNS, *LOSSES[:4], "seconds")
+    head = [name for name in columns if name in ALWAYS or any(row[name] for row in rows)]
+    tables = [Section(head=head, rows=[[row[name] for name in head] for row in rows])]
+    for kind in LOSSES:
+        lines = [_loss(kind, loss) for report in reports for loss in getattr(report, kind)]
+        if lines:
+            tables.append(Section(f"{kind}:", items=first_lines(lines, f", all in {where}")))
+    return tables
+
+
+def _loss(kind: str, loss: Any) -> str:
+    if kind == "renamed":
+        return f"{short(loss.api)}: {short(loss.old)} is now {loss.new} ({loss.why})"
+    if kind == "cut":
+        size = f", {loss.bytes:,} bytes" if loss.bytes else ""
+        return f"{short(loss.api)}: {short(loss.place)} ({loss.why}{size})"
+    if kind == "unresolved":
+        return f"{short(loss.place)}: {short(loss.reference)} ({loss.why})"
+    if kind == "skipped":
+        return f"{short(loss.what)}: {short(loss.why, 200)}"
+    return short(str(loss), 300)
+
+
+def as_json(pool: str, outcomes: Iterable[ImportReport | Failed]) -> JsonObject:
+    """All of an import, as `--report` writes it."""
+    imports: list[JsonObject] = []
+    failed: list[JsonObject] = []
+    for outcome in outcomes:
+        if isinstance(outcome, Failed):
+            failed.append({"source": outcome.source, "error": outcome.error})
+        else:
+            imports.append(outcome.model_dump(mode="json"))
+    return {"pool": pool, "imports": imports, "failed": failed}

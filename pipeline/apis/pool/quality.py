@@ -18,6 +18,7 @@ from typing import Any
 
 from toolloom.pipeline.apis.pool.folder import PoolFolder, together
 from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.render.section import Section
 from toolloom.pipeline.store.files import record_line, to_text
 from toolloom.schemas import Api, Record, StoreError
 
@@ -213,3 +214,9 @@ def _write(pool: PoolFolder, names: Sequence[str], into: PoolFolder) -> Filtered
         imports.writelines(map(record_line, pool.reports()))
         imports.write(record_line(ledger.report(imported=made.kept)))
     return made
+
+
+def section(rules: Iterable[Rule], counted: Filtered) -> Section:
+    """The rules with how many APIs break each of them."""
+    rows = [(rule.name, counted.broken[rule.name], rule.description) for rule in rules]
+    return Section(head=("rule", "APIs", "what it leaves out"), rows=rows)

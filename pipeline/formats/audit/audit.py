@@ -14,6 +14,7 @@ from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.formats.audit.checks import expected
 from toolloom.pipeline.formats.audit.reading import Reading
 from toolloom.pipeline.formats.importers.ledger import writable
+from toolloom.pipeline.render.section import Section
 from toolloom.schemas import Finding, JsonObject, NothingFound, StoreError
 
 Read: TypeAlias = Callable[[Path], Iterator[Reading]]
@@ -29,6 +30,8 @@ FORMATS: dict[str, tuple[str, str]] = {
     "api-bank": ("api_bank", "read"),
     "toolbench": ("toolbench", "read"),
 }
+_LONGEST = 300  # letters of a detail that is shown
+_UNMAPPED = 12  # rows of the table of what was not read
 _PATIENCE = 200  # rows without one dialogue, after which the format is taken to be another
 
 
@@ -183,3 +186,42 @@ def dumped(value: Any, indent: int | None = None) -> str:
         return writable(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
     except (ValueError, RecursionError):  # a row no JSON can be made of again
         return dumped({**value, "row": None})
+
+
+def sections(report: Report) -> list[Section]:
+    """Counts, findings by reason with examples, what was not read, which checks ran."""
+    shown = [Section(note=_head(report))]
+    if report.reasons:
+        ranked = sorted(report.reasons.items(), key=lambda item: -item[1].rows)
+        rows = [(name, t.rows, t.findings, ", ".join(t.checks)) for name, t in ranked]
+        shown.append(Section(head=("reason", "rows", "findings", "checks"), rows=rows))
+        shown += [
+            Section(name, items=[_example(*example) for example in tally.examples])
+            for name, tally in ranked
+            if tally.examples
+        ]
+    if report.unmapped:
+        common = report.unmapped.most_common(_UNMAPPED)
+        more = len(report.unmapped) - len(common)
+        note = f"and {more:,} more: --json names them all" if more else ""
+        head = ("not read, as our record has no place for it", "rows")
+        shown.append(Section(head=head, rows=common, note=note))
+    ran = ", ".join(f"{name} {rows:,}" for name, rows in report.checks.items())
+    words = f"Checks, with the rows they ran on: {ran or 'none'}."
+    return [*shown, Section(note=words)]
+
+
+def _head(report: Report) -> str:
+    share = 100 * report.flagged / report.rows if report.rows else 0
+    number = f"{report.flagged:,} of the rows ({share:.1f} %)" if report.flagged else "No row"
+    faulty = f"{number} {'have findings' if report.flagged > 1 else 'has a finding'}"
+    return (
+        f"{report.source} as {report.format}: {report.rows:,} rows, {report.dialogues:,} of them "
+        f"dialogues, with {report.calls:,} calls. {faulty}."
+    )
+
+
+def _example(place: str, finding: Finding) -> str:
+    turn = "" if finding.turn is None else f", message {finding.turn}"
+    detail = finding.detail[:_LONGEST] + ("…" if len(finding.detail) > _LONGEST else "")
+    return f"{place}{turn}: {detail}"

@@ -23,7 +23,7 @@
 # %%
 import os
 
-from toolloom.pipeline.pages.rejections.inspection import open_dataset, show
+from toolloom.pipeline.pages.inspection import open_dataset, show
 
 # %% tags=["parameters"]
 # What to open. Leave a text empty for the usual: the newest dataset, its newest version, your name.

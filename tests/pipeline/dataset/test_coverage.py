@@ -9,7 +9,8 @@ from support import toys
 
 from toolloom.pipeline.dataset.figures import Covered
 from toolloom.pipeline.dataset.report import Combinations, Counts, Coverage, count
-from toolloom.pipeline.render.terminal import counts_view
+from toolloom.pipeline.pages.sections import counts_sections
+from toolloom.pipeline.render.terminal import view
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import PlannedStage, RunFolder
 from toolloom.schemas import Intention, Level, Query, Reason, Scenario, Usage
@@ -60,7 +61,7 @@ def test_coverage_is_counted_from_the_files(tmp_path: Path) -> None:
 def test_coverage_is_shown(tmp_path: Path) -> None:
     """At the end of a run, in a few lines."""
     console = Console(width=100, record=True, file=StringIO())
-    console.print(counts_view(count(a_run(tmp_path))))
+    console.print(view(counts_sections(count(a_run(tmp_path)))))
     shown = [line.split() for line in console.export_text().splitlines()]
     assert ["different", "drawn", "accepted"] in shown
     assert ["APIs", "of", "the", "pool's", "5", "3", "2"] in shown

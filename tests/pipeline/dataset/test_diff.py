@@ -12,9 +12,10 @@ from toolloom.pipeline.dataset.diff import Diff, compare, summed
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, samples_row
 from toolloom.pipeline.growth import plan_regeneration
-from toolloom.pipeline.pages.screens.versions import diff_view, versions_view
+from toolloom.pipeline.pages.dialogue import examples_view
+from toolloom.pipeline.pages.sections import diff_sections, versions_section
+from toolloom.pipeline.render.terminal import view
 from toolloom.pipeline.run import make_dataset
-from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.tables import VersionWriter
@@ -28,7 +29,7 @@ def version(outputs: Path, seed: int, *samples: Sample, lost: int = 0) -> Versio
     """A version that holds these rows in `train`."""
     recipe = toys.recipe(seed=seed, splits=ALL_SEEN)
     folder = RunFolder(outputs / "runs" / recipe.run_id)
-    folder.open(recipe, [planned_stage(toys.TESTED)])
+    folder.open(recipe, [toys.TESTED.line()])
     fallen = [
         toys.rejected(toys.query(900 + i), "tested", Reason.UNHELPFUL_ANSWER) for i in range(lost)
     ]
@@ -94,7 +95,7 @@ def test_examples_show_both_sides(tmp_path: Path) -> None:
     ]
     assert len(compare(one, two, keep=9).examples) == 2 + 3 + 2
     assert compare(one, two, keep=0).examples == ()
-    told = shown(*diff_view(made))
+    told = shown(view(diff_sections(made)), *examples_view(made.examples))
     assert "changed in train: q0" in told
     assert "It is 7 °C." in told and "Cold." in told
     assert Diff.model_validate_json(made.model_dump_json()) == made
@@ -112,7 +113,7 @@ def test_figures_stand_side_by_side(tmp_path: Path) -> None:
     }
     assert figures["train"]["calls"] == {"1": (6, 4)}
     assert summed(figures, "reasons") == {"unhelpful_answer": (2, 3)}
-    assert "unhelpful_answer        2       3   +1" in shown(*diff_view(compare(one, two)))
+    assert "unhelpful_answer        2       3   +1" in shown(view(diff_sections(compare(one, two))))
 
 
 async def test_untouched_splits_are_not_read(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ async def test_untouched_splits_are_not_read(tmp_path: Path) -> None:
     made = {rows.split: rows for rows in compare(one, two).rows}
     assert made["train"].same == made["train"].after > 0
     assert made["test_category"].added == made["test_category"].after > 0
-    told = shown(versions_view([one, two], two.number))
+    told = shown(view([versions_section([one, two], two.number)]))
     assert "2.0.0 (latest)   1.0.0" in told
     assert f"test_category anew, {again.run_id}" in told
 

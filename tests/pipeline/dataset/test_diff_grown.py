@@ -11,7 +11,8 @@ from support import finished_runs, toys
 
 from toolloom.pipeline.dataset.diff import compare
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.pages.screens.versions import diff_view, versions_view
+from toolloom.pipeline.pages.sections import diff_sections, versions_section
+from toolloom.pipeline.render.terminal import view
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import Extension, Granularity
 
@@ -66,9 +67,9 @@ def test_rows_of_templates_are_added_rows(tmp_path: Path) -> None:
     )
     diff = compare(one, two)
     assert (diff.rows[0].same, diff.rows[0].added) == (1, 3)
-    text = shown(*diff_view(diff))
+    text = shown(view(diff_sections(diff)))
     assert "instructions" in text
-    assert "instructions" not in shown(*diff_view(compare(one, one)))
+    assert "instructions" not in shown(view(diff_sections(compare(one, one))))
 
 
 def test_the_list_of_versions_says_what_was_added(tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_the_list_of_versions_says_what_was_added(tmp_path: Path) -> None:
         expansions=[finished_runs.expansion()],
         instructions=finished_runs.levels(),
     )
-    text = shown(versions_view([one, two], two.number))
+    text = shown(view([versions_section([one, two], two.number)]))
     assert f"3 rows, 5 instructions more, {two.manifest['extended']['run']}" in text
     assert "instructions" in text.splitlines()[0]
-    assert "instructions" not in shown(versions_view([one], one.number))
+    assert "instructions" not in shown(view([versions_section([one], one.number)]))

@@ -17,7 +17,7 @@ from support.waiting import wait_for
 
 from toolloom.pipeline.dataset.parcel import Load
 from toolloom.pipeline.dataset.push import Pushed
-from toolloom.pipeline.pages.screens.push import pushed_lines
+from toolloom.pipeline.pages.sections import pushed_lines
 from toolloom.pipeline.store.version import find_version
 
 LOAD = """

@@ -4,21 +4,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console, Group
+from rich.console import Console
 from support import toys
 
 from toolloom.llm import FakeServer
-from toolloom.pipeline.dataset.report import Counts, StageCount, Summary, dollars
-from toolloom.pipeline.pages.screens.recipe import recipe_view
-from toolloom.pipeline.render.terminal import counts_view, rejected_view, summary_view
+from toolloom.pipeline.dataset.report import Counts, StageCount, Summary
+from toolloom.pipeline.pages.dialogue import rejected_view
+from toolloom.pipeline.pages.plans import recipe_sections
+from toolloom.pipeline.pages.sections import counts_sections, summary_sections
+from toolloom.pipeline.render.section import dollars
+from toolloom.pipeline.render.terminal import view
 from toolloom.pipeline.run import run, run_recipe
 from toolloom.schemas import Reason, Usage, parse_recipe
 
 
-def shown(view: Any) -> str:
+def shown(sections: Any) -> str:
     console = Console(width=200)
     with console.capture() as captured:
-        console.print(view)
+        console.print(view(sections))
     return captured.get()
 
 
@@ -40,7 +43,7 @@ def counts(**changes: Any) -> Counts:
 
 def test_what_models_were_asked_is_told_by_stage_and_agent() -> None:
     """Requests, tokens, the cached share of them, and dollars where there are prices."""
-    lines = [line.split() for line in shown(counts_view(counts(priced=True))).splitlines()]
+    lines = [line.split() for line in shown(counts_sections(counts(priced=True))).splitlines()]
     assert ["tested", "tester", "10", "4,000", "25", "%", "70", "$0.600"] in lines
     assert ["in", "all", "10", "4,000", "25", "%", "70", "$0.600"] in lines
 
@@ -48,7 +51,9 @@ def test_what_models_were_asked_is_told_by_stage_and_agent() -> None:
 def test_rejected_rows_are_paid_for_by_accepted_ones() -> None:
     """The cost of one row is all that was paid for the rows that came of it."""
     assert counts(priced=True).cost_of_one == pytest.approx(0.15)
-    assert "$0.150 for each (API-Bank's agents: $0.1)" in shown(counts_view(counts(priced=True)))
+    assert "$0.150 for each (API-Bank's agents: $0.1)" in shown(
+        counts_sections(counts(priced=True))
+    )
     assert counts().cost_of_one is None
 
 
@@ -56,15 +61,17 @@ def test_without_prices_there_are_no_dollars() -> None:
     """Tokens only, also in what a process says of itself."""
     summary = Summary(run="toy", path="", counts=counts(), asked=10, tokens=4070, cost=0.0)
     assert "10 requests sent, 0 answered by the cache, 4,070 tokens, in" in shown(
-        summary_view(summary)
+        summary_sections(summary)
     )
-    assert "$" not in shown(summary_view(summary))
+    assert "$" not in shown(summary_sections(summary))
 
 
 def test_a_cost_that_lacks_a_model_says_so() -> None:
     """It would be too low."""
     lacking = counts(priced=True, unpriced=("my-judge",))
-    assert "Costs lack my-judge, for which `prices` has no price." in shown(counts_view(lacking))
+    assert "Costs lack my-judge, for which `prices` has no price." in shown(
+        counts_sections(lacking)
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,13 +93,13 @@ def test_rows_of_templates_and_instructions_are_told() -> None:
     """Rows count as dialogues, instructions do not; a run that only rewrites made no dialogue."""
     made = counts(expanded=400, templates=21, instructions=95, rewritten=39)
     assert (made.samples, made.accepted, made.made) == (4, 404, 499)
-    told = " ".join(shown(counts_view(made)).split())
+    told = " ".join(shown(counts_sections(made)).split())
     assert "404 dialogues accepted" in told
     assert "400 of them are rows of 21 templates. 95 instructions of 39 requests." in told
     given = made.stages[0].model_copy(update={"given": True})
     adds = made.model_copy(update={"stages": (given,), "expanded": 0})
     assert (adds.samples, adds.accepted, adds.made) == (0, 0, 95)
-    told = shown(counts_view(adds))
+    told = shown(counts_sections(adds))
     assert "dialogues" not in told
     assert "tested (published)" in told
 
@@ -100,11 +107,11 @@ def test_rows_of_templates_and_instructions_are_told() -> None:
 def test_a_recipe_tells_what_stands_beside() -> None:
     """And the agent that it needs for it, which no other recipe names."""
     plain, fields = toys.recipe(), {"expand": {"rows": 5000}, "rewrite": {"votes": 0}}
-    told = shown(Group(*recipe_view(toys.recipe(**fields))))
+    told = shown(recipe_sections(toys.recipe(**fields)))
     assert "Then 5,000 rows of templates, in train." in told
     assert "Then requests at five granularities, each rated by no votes." in told
     assert "rewriter" in told
-    assert "rewriter" not in shown(Group(*recipe_view(plain)))
+    assert "rewriter" not in shown(recipe_sections(plain))
 
 
 def test_a_rejected_instruction_is_shown_beside_its_request() -> None:
@@ -112,7 +119,11 @@ def test_a_rejected_instruction_is_shown_beside_its_request() -> None:
     step = {"category": "c", "tool": "t", "api": "a", "function": "f"}
     seed = {"hybrid": "Book it.", "steps": [step], "pool": [toys.api().model_dump(mode="json")]}
     row = toys.rejected(toys.sample(), "rewritten", Reason.TAG_NOT_NAMED).model_dump(mode="json")
-    told = shown(rejected_view({**row, "record": {"seed": seed, "level": "api", "text": "Do."}}))
+    shown_record = rejected_view({**row, "record": {"seed": seed, "level": "api", "text": "Do."}})
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(shown_record)
+    told = captured.get()
     assert '"request": "Book it."' in told
     assert '"api": "Do."' in told
     assert "station" not in told
@@ -120,14 +131,14 @@ def test_a_rejected_instruction_is_shown_beside_its_request() -> None:
 
 def test_a_recipe_tells_its_budget() -> None:
     """`validate` shows what stops the run; nothing where there is no limit."""
-    told = recipe_view(toys.recipe(budget={"max_cost": 2.5, "max_requests": 4000}))
+    told = shown(recipe_sections(toys.recipe(budget={"max_cost": 2.5, "max_requests": 4000})))
     assert "The run stops before it passes $2.50 or 4,000 requests." in told
-    assert not any("stops before" in str(line) for line in recipe_view(toys.recipe()))
+    assert "stops before" not in shown(recipe_sections(toys.recipe()))
 
 
 def test_passwords_in_addresses_are_not_shown() -> None:
     """What a recipe amounts to names hosts, not who may use them."""
-    told = shown(Group(*recipe_view(toys.recipe(model={"base_url": "https://me:pass@host/v1"}))))
+    told = shown(recipe_sections(toys.recipe(model={"base_url": "https://me:pass@host/v1"})))
     assert "at https://host/v1" in told
     assert "pass@" not in told
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from support import finished_runs, toys
 
-from toolloom.pipeline.pages.dialogue import STYLE, dialogue_html
+from toolloom.pipeline.pages.dialogue import dialogue_html
+from toolloom.pipeline.render.html import source
 from toolloom.schemas import (
     API_SEARCH,
     Finding,
@@ -210,7 +211,12 @@ def test_votes_and_makers_are_told() -> None:
 
 def test_styles_stay_within_the_dialogue() -> None:
     """A notebook shows it among other things: no rule reaches beyond it."""
-    rules = re.findall(r"^\s*([^@{}\s][^{}]*)\{", STYLE, re.MULTILINE)
-    assert len(rules) > 30
-    assert all(".toolloom" in one for rule in rules for one in rule.split(","))
-    assert API_SEARCH.function not in STYLE
+    style = re.sub(r"/\*.*?\*/", "", source("style.css"), flags=re.DOTALL)
+    variables, _, rest = style.partition("}")
+    assert re.fullmatch(r":root \{(\s*--tl-[\w-]+: [^;]+;)+\s*", variables)
+    rules = re.findall(r"(?:^|(?<=}))\s*([^@{}\s][^{}]*)\{", rest, re.MULTILINE)
+    assert len(rules) > 60
+    plain = [re.sub(r"\((?:[^()]|\([^()]*\))*\)", "", rule) for rule in rules]
+    parts = [part for rule in plain for part in rule.split(",")]
+    assert [part for part in parts if not re.search(r"\.toolloom|\.tl-section", part)] == []
+    assert API_SEARCH.function not in style

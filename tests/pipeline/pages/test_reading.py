@@ -7,11 +7,24 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import finished_runs, toys
 
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.pages.page import page
-from toolloom.pipeline.pages.reading import INSTRUCTED, TEMPLATES, WRITTEN, read, rows_of
+from toolloom.pipeline.pages.reading import (
+    INSTRUCTED,
+    TEMPLATES,
+    WRITTEN,
+    Draw,
+    Spread,
+    distinct,
+    diversity,
+    nearest,
+    read,
+    rows_of,
+)
+from toolloom.pipeline.pages.report import page
 from toolloom.pipeline.store.version import Version, open_version
 from toolloom.schemas import Reason, StoreError
 
@@ -109,3 +122,87 @@ def test_a_row_without_a_reason_is_told(tmp_path: Path) -> None:
     pq.write_table(table.set_column(table.schema.get_field_index("reason"), "reason", lost), path)
     with pytest.raises(StoreError, match="is damaged .*`reason` is no text"):
         read(made)
+
+
+def drawn(names: list[str], size: int) -> list[str]:
+    draw = Draw[str](size)
+    for name in names:
+        draw.offer(name, name)
+    return draw.items()
+
+
+@given(st.permutations([f"row {n}" for n in range(40)]))
+def test_the_order_of_rows_decides_nothing(names: list[str]) -> None:
+    """The same rows are drawn, in the same order, whoever came first."""
+    assert drawn(names, 7) == drawn(sorted(names), 7)
+
+
+def test_a_draw_keeps_no_more_than_it_was_told() -> None:
+    """Of a thousand rows seven, each once; of four rows all."""
+    many = drawn([f"row {n}" for n in range(1000)], 7)
+    assert len({*many}) == 7
+    assert sorted(drawn(["a", "b", "c", "d"], 7)) == ["a", "b", "c", "d"]
+
+
+def test_rows_of_one_name_are_both_there() -> None:
+    """Ids may repeat among rejected records; the first ones stay, and items are not compared."""
+    draw = Draw[dict[str, int]](2)
+    for n in range(3):
+        draw.offer("same", {"n": n})
+    assert draw.items() == [{"n": 0}, {"n": 1}]
+
+
+def test_a_kind_is_spread_over_its_sorts() -> None:
+    """A rare sort is among the few that are shown, however frequent another one is."""
+    spread = Spread[str](4)
+    for n in range(100):
+        spread.offer("call", "single", f"single {n}", "single")
+    spread.offer("call", "parallel", "p", "parallel")
+    spread.offer("search", "single", "s", "other kind")
+    assert sorted(spread.items("call")) == ["parallel", "single", "single", "single"]
+    assert spread.seen() == {"call": 101, "search": 1}
+    assert spread.items("unknown") == []
+
+
+TEXTS = [["a", "b", "a"], ["a", "b"]]
+
+
+@pytest.mark.parametrize(("n", "share"), [(1, 2 / 5), (2, 2 / 3), (3, 1.0), (4, 0.0)])
+def test_distinct_n_is_the_share_of_different_n_grams(n: int, share: float) -> None:
+    """Of 5 words 2 are different, of 3 pairs 2; n-grams do not reach from one text into another."""
+    assert distinct(TEXTS, n) == pytest.approx(share)
+
+
+def test_nearest_is_the_likeness_of_the_most_alike_other_text() -> None:
+    """One letter of four differs: of eight letters two must go, so 75; never the text itself."""
+    assert nearest(["abcd", "abce", "wxyz"]) == (75, 75, 0)
+    assert nearest(["same", "same", "other"])[:2] == (100, 100)
+    assert nearest(["alone"]) == nearest([]) == ()
+
+
+def test_requests_are_compared_without_case_and_punctuation() -> None:
+    """As near-duplicates are: what differs in nothing else is the same."""
+    found = diversity(["Rain in Zürich?", "rain in zurich"], of=7)
+    assert found.nearest == (100, 100)
+    assert (found.mean, found.near) == (100, 1.0)
+    assert (found.of, found.drawn) == (7, 2)
+    assert found.distinct == {1: 0.5, 2: 0.5, 3: 0.5}
+
+
+def test_scripts_without_spaces_have_a_word_for_each_letter() -> None:
+    """Otherwise each sentence would be one word, and all of them distinct."""
+    assert diversity(["天気天気", "北京 2 days"]).distinct[1] == pytest.approx(6 / 8)
+
+
+def test_nothing_is_not_diverse() -> None:
+    """No requests, no figures, and no division by zero."""
+    found = diversity([])
+    assert (found.mean, found.near, found.distinct[1]) == (None, 0.0, 0.0)
+
+
+@given(st.lists(st.text(max_size=20), max_size=8))
+def test_figures_do_not_depend_on_the_order(texts: list[str]) -> None:
+    """Whatever the texts hold, the order in which they come decides nothing."""
+    one, other = diversity(texts), diversity(texts[::-1])
+    assert one.distinct == other.distinct
+    assert sorted(one.nearest) == sorted(other.nearest)

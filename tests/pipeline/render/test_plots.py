@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from toolloom.pipeline.render.plots import Plot, image
+from toolloom.pipeline.render.plots import Plot, svg
 
 
 def texts(plot: Plot) -> list[str]:
-    return re.findall(r"<text[^>]*>([^<]*)</text>", image(plot).decode())
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg(plot).decode())
 
 
 @pytest.mark.parametrize("counts", [[0], [1], [1, 2], [3, 0, 1]])
@@ -32,4 +32,4 @@ def test_a_bar_tells_both_of_its_parts() -> None:
 def test_equal_figures_make_equal_bytes() -> None:
     """The card of a version is made again byte for byte."""
     plot = Plot("x", "Stages", ["a"], [1], [1], ("accepted", "rejected"))
-    assert image(plot) == image(plot)
+    assert svg(plot) == svg(plot)

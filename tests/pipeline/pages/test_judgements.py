@@ -2,13 +2,25 @@ import json
 import os
 import subprocess
 import sys
+from fractions import Fraction
+from math import sqrt
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import toys
 
-from toolloom.pipeline.pages.rejections.judgements import Judgements
-from toolloom.pipeline.pages.rejections.table import Row
+from toolloom.pipeline.pages.judgements import (
+    API_BANK,
+    Judgement,
+    Judgements,
+    Marks,
+    Z,
+    precision,
+    wilson,
+)
+from toolloom.pipeline.pages.rejections import RejectedRow
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.version import find_version, numbers
 from toolloom.schemas import StoreError
@@ -16,20 +28,20 @@ from toolloom.schemas import StoreError
 WRITER = """
 import sys
 from pathlib import Path
-from toolloom.pipeline.pages.rejections.judgements import Judgements
-from toolloom.pipeline.pages.rejections.table import Row
+from toolloom.pipeline.pages.judgements import Judgements
+from toolloom.pipeline.pages.rejections import RejectedRow
 fields = dict.fromkeys(("version", "id", "stage", "agent", "model", "reason", "check"), "x")
 book, name = Judgements(Path(sys.argv[1])), sys.argv[2]
 for number in range(int(sys.argv[3])):
-    row = Row(key=f"{name}{number}", split="train", place=0, **fields)
+    row = RejectedRow(key=f"{name}{number}", split="train", index=0, **fields)
     book.add(row, True, name, "word " * 500)
     print(number, flush=True)
 """
 
 
-def row(key: str = "k") -> Row:
+def row(key: str = "k") -> RejectedRow:
     fields = dict.fromkeys(("version", "id", "stage", "agent", "model", "reason", "check"), "x")
-    return Row(key=key, split="train", place=0, **fields)
+    return RejectedRow(key=key, split="train", index=0, **fields)
 
 
 def writer(folder: Path, name: str, marks: int) -> subprocess.Popen[str]:
@@ -118,3 +130,67 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     os.mkdir(tmp_path / "judgements.jsonl")
     with pytest.raises(StoreError, match=r"judgements\.jsonl"):
         Judgements(tmp_path).add(row(), True, "anna")
+
+
+def fallen(key: str, reason: str = "r") -> RejectedRow:
+    fields = dict.fromkeys(("version", "id", "stage", "model", "check"), "x")
+    return RejectedRow(key=key, reason=reason, agent="tester", split="train", index=0, **fields)
+
+
+def marks(**agrees: bool) -> Marks:
+    """By record, one curator's mark."""
+    fields = dict.fromkeys(("id", "stage", "agent", "reason", "version"), "x")
+    made = {
+        key: {
+            "anna": Judgement(
+                key=key, agrees=told, curator="anna", time="2026-03-02T09:30:00Z", **fields
+            )
+        }
+        for key, told in agrees.items()
+    }
+    return Marks(made)
+
+
+@pytest.mark.parametrize(
+    ("hits", "of", "low", "high"),
+    [(0, 10, 0.0, 0.2775), (3, 3, 0.4385, 1.0), (78, 100, 0.6893, 0.8500), (0, 0, 0.0, 1.0)],
+)
+def test_the_interval_is_wilsons(hits: int, of: int, low: float, high: float) -> None:
+    """Known values of the score interval at 95 %."""
+    assert wilson(hits, of) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(st.integers(1, 2_000), st.data())
+def test_an_end_is_where_the_score_test_turns(of: int, data: st.DataObject) -> None:
+    """Each end is a share from which what was seen is Z standard errors away, and between them
+    is the share."""
+    hits = data.draw(st.integers(0, of))
+    low, high = wilson(hits, of)
+    share = float(Fraction(hits, of))
+    assert 0 <= low <= share <= high <= 1
+    for end in (low, high):
+        if 0 < end < 1:
+            assert abs(share - end) == pytest.approx(Z * sqrt(end * (1 - end) / of), rel=1e-6)
+
+
+def test_precision_is_told_by_reason() -> None:
+    """Of each reason's judged records the share that is right; others are only counted."""
+    rows = [fallen("a"), fallen("b"), fallen("c"), fallen("d", "s"), fallen("e", "s")]
+    found = precision(rows, marks(a=True, b=True, c=False), "reason")
+    assert [(p.group, p.rejected, p.judged, p.agreed) for p in found] == [
+        ("r", 3, 3, 2),
+        ("s", 2, 0, 0),
+    ]
+    assert found[1].share is None
+    assert found[0].interval[0] < API_BANK < found[0].interval[1]
+
+
+def test_equal_records_are_judged_once() -> None:
+    """Two rows of one content are one judgement, though both are counted as rejected."""
+    (found,) = precision([fallen("a"), fallen("a")], marks(a=True))
+    assert (found.rejected, found.judged, found.agreed) == (2, 1, 1)
+
+
+def test_nothing_rejected_has_no_precision() -> None:
+    """Without rows there is no group."""
+    assert precision([], Marks(), "reason") == precision([], Marks()) == []

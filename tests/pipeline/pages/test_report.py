@@ -3,26 +3,47 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import finished_runs, hostile_dataset, toys
 
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.pages.figures import figures, share
-from toolloom.pipeline.pages.page import MARK, page, place_of, write
 from toolloom.pipeline.pages.reading import SHOWN, read
+from toolloom.pipeline.pages.report import (
+    BINS,
+    MARK,
+    binned,
+    chapters_of,
+    figures,
+    page,
+    path_of,
+    quantile,
+    share,
+    write,
+)
 from toolloom.pipeline.pages.samples import samples
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import Reason, StoreError
 
+NUMBERS = st.dictionaries(st.integers(0, 10**7), st.integers(1, 1000), min_size=1)
 SORTS = {"accepted": "ability", "rejected": "reason"}  # each is a kind of its own
 
 
 def version(folder: Path, count: int = 4, **kinds: Any) -> Version:
     made = [toys.sample(toys.query(number)) for number in range(count)]
     return publish(finished_runs.run(folder, toys.recipe(), made, **kinds), folder).version
+
+
+def bar_of(row: Sequence[Any]) -> tuple[str, float]:
+    """The label and the length of a bar."""
+    label, bar, _ = row
+    return label.text, bar.parts[0][1]
 
 
 def test_equal_versions_make_equal_reports(tmp_path: Path) -> None:
@@ -78,35 +99,40 @@ def test_twenty_samples_of_each_kind(tmp_path: Path) -> None:
 def test_figures_are_those_of_the_manifest(tmp_path: Path) -> None:
     """What the cards, the splits and the charts tell is what the version's files tell."""
     made = find_version(tmp_path, version(tmp_path, 9).label)
-    told = figures(made, read(made))
-    assert [(what, count) for what, count, _ in told["cards"]] == [
+    seen = read(made)
+    assert [(what, count) for what, count, _ in figures(made, seen)["cards"]] == [
         ("dialogues", 9),
         ("APIs", 2),
         ("rejected records", 0),
     ]
-    charts = {chart.title: {bar.label: bar.count for bar in chart.bars} for chart in told["charts"]}
-    assert charts["Ability"] == made.manifest["splits"]["train"]["abilities"]
+    chapters = {chapter.id: chapter for chapter in chapters_of(made, seen)}
+    charts = {
+        section.title: dict(map(bar_of, section.rows))
+        for section in chapters["distributions"].blocks[0].sections
+    }
+    abilities = made.manifest["splits"]["train"]["abilities"]
+    assert charts["Ability"] == {key.replace("_", " "): n for key, n in abilities.items()}
     assert charts["Turns of the user"] == {"1": 9}
-    assert (told["coverage"]["called"], told["coverage"]["apis"]) == (1, 2)
+    assert "call 1 of 2 APIs" in chapters["diversity"].blocks[-1].about
 
 
 def test_a_report_has_a_place_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here, under the version's name; in a folder that is named; or in the file that is."""
     made = version(tmp_path / "outputs")
     monkeypatch.chdir(tmp_path)
-    assert place_of(made, None) == Path("toy-1.0.0.html")
-    assert place_of(made, tmp_path) == tmp_path / "toy-1.0.0.html"
-    assert place_of(made, Path("new.html")) == Path("new.html")
+    assert path_of(made, None) == Path("toy-1.0.0.html")
+    assert path_of(made, tmp_path) == tmp_path / "toy-1.0.0.html"
+    assert path_of(made, Path("new.html")) == Path("new.html")
 
 
 def test_only_a_report_is_written_over(tmp_path: Path) -> None:
     """An older report is replaced; any other file is not."""
     made, path = version(tmp_path), tmp_path / "page.html"
     write(path, page(made, read(made)))
-    assert place_of(made, path) == path
+    assert path_of(made, path) == path
     path.write_text("<html>my own page</html>")
     with pytest.raises(StoreError, match="is no report of toolloom's"):
-        place_of(made, path)
+        path_of(made, path)
 
 
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
@@ -131,7 +157,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
 def test_the_funnel_tells_what_was_replaced(tmp_path: Path) -> None:
     """Where the stages count more than the version holds, the page says so; else it does not."""
     made = version(tmp_path, 4)
-    assert figures(made, read(made))["replaced"] == ""
+    assert "any more" not in page(made, read(made))
     (run,) = made.manifest["runs"].values()
     *_, last = (s for s in run["counts"]["stages"] if not s["beside"])
     last["accepted"] += 2
@@ -155,3 +181,36 @@ def test_a_foreign_manifest_chooses_no_place(tmp_path: Path, key: str, odd: str)
     (made.path / "manifest.json").write_text(manifest)
     with pytest.raises(StoreError, match="none that a dataset can have"):
         find_version(tmp_path, str(made.path))
+
+
+def test_few_numbers_have_a_bin_each() -> None:
+    """Also those between that nobody has."""
+    assert binned({1: 5, 4: 2}) == {"1": 5, "2": 0, "3": 0, "4": 2}
+
+
+def test_many_numbers_share_round_bins() -> None:
+    """From 0 to 99 bins are ten wide, from 0 to 119 twenty: ten would be too many."""
+    for count, width in ((100, 10), (120, 20)):
+        counts = dict.fromkeys(range(count), 1)
+        bins = {f"{n}–{n + width - 1}": width for n in range(0, count, width)}
+        assert binned(counts) == bins
+
+
+def test_what_lies_far_off_is_in_the_last_bin() -> None:
+    """One number among a thousand does not squeeze all others into one bin."""
+    counts = Counter(dict.fromkeys(range(10), 100)) + Counter({90_000: 1})
+    assert binned(counts) == {**{str(n): 100 for n in range(10)}, "10 and more": 1}
+
+
+@pytest.mark.parametrize(("share", "number"), [(0.0, 1), (0.5, 2), (0.51, 3), (1.0, 9)])
+def test_a_quantile_is_a_number_that_is_there(share: float, number: int) -> None:
+    """Of 1, 2, 3 and 9 half have at most 2."""
+    assert quantile({9: 1, 1: 1, 3: 1, 2: 1}, share) == number
+
+
+@given(NUMBERS)
+def test_nothing_is_lost_in_bins(counts: dict[int, int]) -> None:
+    """All are in some bin, and a person can take in the bins."""
+    bins = binned(counts)
+    assert sum(bins.values()) == sum(counts.values())
+    assert len(bins) <= BINS + 2

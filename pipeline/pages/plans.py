@@ -1,0 +1,226 @@
+"""What a person sees before there are rows: a recipe, a forecast, the preview of a template."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, get_args
+
+from toolloom.pipeline.dataset.report import API_BANK
+from toolloom.pipeline.pages.sections import lacking, use_cells
+from toolloom.pipeline.render.section import Section, counted, dollars, short
+from toolloom.schemas import AgentName, ApiSource, Recipe
+from toolloom.schemas.endpoint import public
+from toolloom.schemas.template import CLOSE, OPEN
+
+if TYPE_CHECKING:
+    from toolloom.pipeline.estimate import Forecast, Limit
+    from toolloom.pipeline.templates.written.preview import Preview
+    from toolloom.schemas import Choice, JsonObject, Rejected
+
+EXAMPLES = 3  # values shown of a template's choice
+
+
+def forecast_sections(forecast: Forecast) -> list[Section]:
+    """The table by stage with its range, and what it comes to."""
+    lines = [_rows_in_words(forecast)]
+    if forecast.unseen:
+        names = ", ".join(forecast.unseen)
+        lines.append(
+            f"No record of the sample reached {names}, so that is missing: try a larger -n."
+        )
+    lines += [*map(_limit, forecast.limits), _sample_in_words(forecast)]
+    return [_stages_section(forecast), *(Section(note=line) for line in lines)]
+
+
+def _stages_section(forecast: Forecast) -> Section:
+    priced = forecast.sample.counts.priced
+    head = ["stage", "agent", "records", "accepted", "requests", "tokens sent", "cached"]
+    rows: list[tuple[str | int, ...]] = [
+        (s.name, s.agent, s.records, s.accepted, *use_cells(s.use, priced)) for s in forecast.stages
+    ]
+    for name, total in (
+        ("in all", forecast.expected),
+        ("at least", forecast.low),
+        ("at most", forecast.high),
+    ):
+        requests, sent, cached, *rest = use_cells(total.use, priced)
+        share = cached if total is forecast.expected else ""  # the two are not of one sample
+        rows.append((name, "", "", total.accepted, requests, sent, share, *rest))
+    columns = [*head, "received", *(["cost"] if priced else [])]
+    return Section(f"Run {forecast.run}, about:", columns, rows)
+
+
+def _rows_in_words(forecast: Forecast) -> str:
+    """Rows, and where prices are known what each of them costs."""
+    low, high = forecast.low.accepted, forecast.high.accepted
+    words = f"About {forecast.expected.accepted:,} rows ({low:,} to {high:,})"
+    counts = forecast.sample.counts
+    if counts.priced and forecast.expected.accepted:
+        each = forecast.expected.use.cost / forecast.expected.accepted
+        words += f", at {dollars(each)} for each (API-Bank's agents: ${API_BANK:g})"
+    words += f".{lacking(counts)}"
+    if all(stage.agent for stage in forecast.stages):
+        return words
+    return f"{words} What curation will take of them a sample does not tell."
+
+
+def _limit(limit: Limit) -> str:
+    """Whether a limit of the budget would stop the run."""
+    amount = dollars if limit.name == "max_cost" else "{:,.0f}".format
+    name = f"budget.{limit.name} ({amount(limit.limit)})"
+    takes = f"about {amount(limit.expected)} ({amount(limit.low)} to {amount(limit.high)})"
+    if limit.low > limit.limit:
+        return f"{name} will stop the run, which takes {takes}."
+    if limit.high > limit.limit:
+        return f"{name} may stop the run, which takes {takes}."
+    return f"{name} has room for the run, which takes {takes}."
+
+
+def _sample_in_words(forecast: Forecast) -> str:
+    did, counts = forecast.sample, forecast.sample.counts
+    cost = f" for {dollars(did.cost)}" if counts.priced else ""
+    return (
+        f"From a sample of {forecast.queries:,} queries: {did.asked:,} requests sent, "
+        f"{did.cached:,} answered by the cache, {did.tokens:,} tokens{cost}, in "
+        f"{did.seconds:.1f} s. Asked again it costs nothing."
+    )
+
+
+def recipe_sections(recipe: Recipe) -> list[Section]:
+    """What a recipe amounts to."""
+    from toolloom.pipeline.sampling.drawing import counted as needs_of  # loads all checks, 2 s
+
+    apis, queries = recipe.apis, recipe.queries
+    head = f"{recipe.name}, run {recipe.run_id}, seed {recipe.seed}, {', '.join(recipe.languages)}"
+    domains = f"{apis.domains:,} domains with {apis.per_domain} APIs each, then "
+    plan = (
+        f"{domains if apis.domains else ''}{queries.count:,} queries with {queries.distractors} "
+        f"distractors, each judged by {recipe.tester.votes or 'no'} votes, in shards of "
+        f"{recipe.shard_size:,}."
+    )
+    sections = [
+        Section(note="\n".join(filter(None, (head, recipe.description)))),
+        Section(note="\n".join((plan, *_beside(recipe)))),
+    ]
+    sources = [
+        (s.path or s.name or s.mcp.split()[0], "MCP server" if s.mcp else s.format, _executed(s))
+        for s in apis.sources
+    ]
+    if sources:
+        sections.append(Section(head=("real APIs from", "format", "really executed"), rows=sources))
+    asked: list[AgentName] = [
+        name for name in get_args(AgentName) if recipe.rewrite or name != "rewriter"
+    ]
+    sections.append(
+        Section(head=("agent", "asks", "requests at once"), rows=[_agent(recipe, a) for a in asked])
+    )
+    kinds = needs_of(recipe)
+    for title, part in (("ability", 0), ("scenario", 1)):
+        sums: Counter[str] = Counter()
+        for kind, number in kinds.items():
+            sums[kind[part]] += number
+        sections.append(Section(head=(title, "queries"), rows=list(sums.items())))
+    missing = "\n".join(_missing_keys(recipe, asked))
+    if budget := _budget(recipe):
+        return [*sections, Section(note="\n".join(filter(None, (budget, missing))))]
+    return [*sections[:-1], replace(sections[-1], note=missing)]
+
+
+def _beside(recipe: Recipe) -> Iterator[str]:
+    """What is made beside the samples, if the recipe says it."""
+    if plan := recipe.expand:
+        yield f"Then {plan.rows:,} rows of templates, in {', '.join(plan.splits)}."
+    if recipe.rewrite:
+        wanted = recipe.rewrite.votes
+        votes = recipe.tester.votes if wanted is None else wanted
+        yield f"Then requests at five granularities, each rated by {votes or 'no'} votes."
+
+
+def _executed(source: ApiSource) -> str:
+    return ", ".join(source.execute) or "none: played by the model"
+
+
+def _agent(recipe: Recipe, name: AgentName) -> tuple[str, str, int]:
+    endpoint = recipe.endpoint(name)
+    where = "the embedded model's server" if endpoint.local else public(endpoint.base_url)
+    return name, f"{endpoint.model} at {where}", endpoint.concurrency
+
+
+def _budget(recipe: Recipe) -> str:
+    """What the run may use, if the recipe says it."""
+    budget = recipe.budget
+    limits = [
+        *([dollars(budget.max_cost)] if budget.max_cost is not None else []),
+        *([f"{budget.max_tokens:,} tokens"] if budget.max_tokens is not None else []),
+        *([f"{budget.max_requests:,} requests"] if budget.max_requests is not None else []),
+    ]
+    return f"The run stops before it passes {' or '.join(limits)}." if limits else ""
+
+
+def _missing_keys(recipe: Recipe, asked: Iterable[AgentName]) -> Iterator[str]:
+    endpoints = map(recipe.endpoint, asked)
+    wanted = sorted({e.key_env for e in endpoints if not e.local and e.key_env not in os.environ})
+    for name in wanted:
+        yield f"Note: {name} is not set; endpoints that ask for a key will refuse."
+
+
+def preview_sections(preview: Preview) -> list[Section]:
+    """A template with its values; its rows are dialogues."""
+    template = preview.template
+    title = f"{template.id} · {template.kind} · {counted(preview.possible, 'row')}"
+    words = [f"goal  {template.goal}", *(f"call  {call}" for call in _calls(template.sample))]
+    return [
+        Section(title, note="\n".join(words)),
+        Section(
+            head=("slots", "values", "from", "examples"),
+            rows=[*map(_choice, template.choices)],
+            items=[f"kept as it is: {finding.detail}" for finding in template.refused],
+        ),
+    ]
+
+
+def _calls(sample: JsonObject) -> Iterator[str]:
+    """The calls as a person would write them, with {slots}."""
+    for message in sample["dialogue"]["messages"]:
+        for call in message.get("tool_calls") or ():
+            arguments = json.dumps(call["function"]["arguments"], ensure_ascii=False)
+            slotted = arguments.replace(OPEN, "{").replace(CLOSE, "}")
+            yield f"{call['function']['name']}({slotted})"
+
+
+def _choice(choice: Choice) -> tuple[str, int, str, str]:
+    def said(value: Any) -> str:
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+    rows = [", ".join(map(said, row)) for row in choice.rows[:EXAMPLES]]
+    more = " …" if len(choice.rows) > EXAMPLES else ""
+    sources = ", ".join(choice.sources)
+    return (
+        ", ".join(choice.slots),
+        len(choice.rows),
+        sources or "–",
+        short(" | ".join(rows), 68) + more,
+    )
+
+
+def previews_in_words(previews: Sequence[Preview], total: int, refused: Iterable[Rejected]) -> str:
+    """The last lines: how many templates and rows, what fails, what cannot be mined."""
+    rows = [row for preview in previews for row in preview.rows]
+    good = sum(not row.findings for row in rows)
+    some = f"{len(previews):,} of " if total > len(previews) else ""
+    lines = [
+        f"{some}{counted(total, 'template')}, {sum(p.possible for p in previews):,} possible "
+        f"rows; {good:,} of {len(rows):,} shown rows pass the certain checks."
+    ]
+    failing = [preview.template.id for preview in previews if preview.fails]
+    if failing:
+        lines.append(f"No row passes of {', '.join(failing)}.")
+    reasons = Counter(str(one.reason) for one in refused)
+    if reasons:
+        each = ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common())
+        lines.append(f"{sum(reasons.values()):,} samples make no template: {each}.")
+    return "\n".join(lines)

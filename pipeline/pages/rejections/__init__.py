@@ -1,1 +1,0 @@
-"""Rejected records as a table, their accepted neighbours, and what a curator says of them."""

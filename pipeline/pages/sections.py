@@ -1,0 +1,447 @@
+"""What a person sees of runs and of versions: their counts, differences, checks and exports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolloom.pipeline.dataset.figures import added
+from toolloom.pipeline.dataset.report import API_BANK
+from toolloom.pipeline.render.section import (
+    Section,
+    counted,
+    dollars,
+    first_lines,
+    percent,
+    size,
+)
+from toolloom.schemas import Split
+
+if TYPE_CHECKING:
+    from toolloom.pipeline.dataset.complexity import Complexity
+    from toolloom.pipeline.dataset.complexity import Report as ComplexityReport
+    from toolloom.pipeline.dataset.diff import Diff
+    from toolloom.pipeline.dataset.export.checking import Checked
+    from toolloom.pipeline.dataset.export.exporting import Report as ExportReport
+    from toolloom.pipeline.dataset.parcel import Load
+    from toolloom.pipeline.dataset.push import Pushed
+    from toolloom.pipeline.dataset.report import (
+        Counts,
+        StageCount,
+        Summary,
+        Tally,
+        TemplateCoverage,
+    )
+    from toolloom.pipeline.dataset.verify_files import Fault
+    from toolloom.pipeline.dataset.verify_files import Report as VerifyReport
+    from toolloom.pipeline.store.version import Version
+    from toolloom.schemas import JsonObject, Usage
+
+KINDS = ("before", "after", "same", "renamed", "changed", "removed", "added")  # of a diff's rows
+FIGURES = {
+    "abilities": "ability",
+    "scenarios": "scenario",
+    "categories": "category",
+    "calls": "calls",
+    "reasons": "rejected because",
+}
+ADDED = (("samples", "rows"), ("instructions", "instructions"))
+
+
+def summary_sections(summary: Summary) -> list[Section]:
+    """The end of a run."""
+    minutes, seconds = divmod(summary.seconds, 60)
+    took = f"{int(minutes)} min {seconds:.0f} s" if minutes else f"{seconds:.1f} s"
+    cost = f" for {dollars(summary.cost)}" if summary.counts.priced else ""
+    line = (
+        f"This time: {summary.asked:,} requests sent, {summary.cached:,} answered by the cache, "
+        f"{summary.tokens:,} tokens{cost}, in {took}."
+    )
+    return [*counts_sections(summary.counts, f"Run {summary.run}"), Section(note=line)]
+
+
+def counts_sections(counts: Counts, title: str = "") -> list[Section]:
+    """The tables of a run's counts, and a sentence."""
+    stages = [(_stage(s), s.accepted, s.rejected) for s in counts.stages]
+    reasons = [(s.name, why, n) for s in counts.stages for why, n in s.reasons.items()]
+    sections = [Section(title, ("stage", "accepted", "rejected"), stages)]
+    if reasons:
+        sections.append(Section(head=("stage", "rejected because", "records"), rows=reasons))
+    kinds = {"ability": counts.abilities, "scenario": counts.scenarios, "level": counts.levels}
+    sections += [_tallies(kind, tallies) for kind, tallies in kinds.items() if tallies]
+    if coverage := counts.coverage:
+        rows = [
+            (f"APIs of the pool's {coverage.pool:,}", coverage.drawn, coverage.accepted),
+            *(
+                (f"combinations: {level}", known.drawn, known.accepted)
+                for level, known in coverage.combinations.items()
+            ),
+        ]
+        sections.append(Section(head=("different", "drawn", "accepted"), rows=rows))
+    asked = [(s.name, s.agent, s.use) for s in counts.stages if not (s.sifts or s.given)]
+    sections.append(_use_section([*asked, ("in all", "", counts.use)], counts.priced))
+    return [*sections, Section(note=_counts_in_words(counts))]
+
+
+def _stage(stage: StageCount) -> str:
+    if stage.given:
+        return f"{stage.name} (published)"
+    return stage.name if stage.finished else f"{stage.name} (not finished)"
+
+
+def _tallies(kind: str, tallies: dict[str, Tally]) -> Section:
+    rows = [(value, tally.accepted, tally.rejected) for value, tally in tallies.items()]
+    return Section(head=(kind, "accepted", "rejected"), rows=rows)
+
+
+def _use_section(rows: Iterable[tuple[str, str, Usage]], priced: bool) -> Section:
+    """What models were asked by stage and agent; a column of dollars where prices are known."""
+    head = ["stage", "agent", "requests", "tokens sent", "cached", "received"]
+    cells = [(stage, agent, *use_cells(use, priced)) for stage, agent, use in rows]
+    return Section(head=[*head, *(["cost"] if priced else [])], rows=cells)
+
+
+def use_cells(use: Usage, priced: bool) -> tuple[int | str, ...]:
+    """Requests, tokens sent, the share of them that was cached, tokens received, and the cost."""
+    cost = (dollars(use.cost),) if priced else ()
+    share = percent(use.cached_share)
+    return (use.requests, use.prompt_tokens, share, use.completion_tokens, *cost)
+
+
+def _counts_in_words(counts: Counts) -> str:
+    words, rewrites = "", {stage.name for stage in counts.stages} >= {"rewritten"}
+    if counts.accepted or not (counts.made or rewrites):
+        words = (
+            f"{counts.accepted:,} dialogues accepted, {counts.several_turns:,} with several user "
+            f"turns, from {len(counts.categories):,} categories and {counts.apis:,} APIs."
+        )
+    if counts.expanded:
+        words += f" {counts.expanded:,} of them are rows of {counts.templates:,} templates."
+    if counts.instructions or (rewrites and not words):
+        words += f" {counts.instructions:,} instructions of {counts.rewritten:,} requests."
+    if counts.cost_of_one is not None:
+        words += f" {dollars(counts.cost_of_one)} for each (API-Bank's agents: ${API_BANK:g})."
+    return words.lstrip() + lacking(counts)
+
+
+def lacking(counts: Counts) -> str:
+    """A sentence on models without a price, or nothing."""
+    models = ", ".join(counts.unpriced) if counts.priced else ""
+    return f" Costs lack {models}, for which `prices` has no price." if models else ""
+
+
+def coverage_sections(coverage: TemplateCoverage) -> list[Section]:
+    """APIs and templates by kind, then what was refused."""
+    from toolloom.pipeline.dataset.report import KINDS as SORTS
+    from toolloom.pipeline.dataset.report import SHOWN
+
+    rows = [(sort, coverage.templates[sort], coverage.kinds[sort]) for sort in SORTS]
+    total = ("all", sum(coverage.templates.values()), coverage.covered)
+    words = f"{coverage.samples:,} samples looked at, {coverage.rows:,} rows made."
+    head = ("templates", "count", f"APIs of {coverage.apis:,}")
+    sections = [Section(head=head, rows=[*rows, total], note=words)]
+    for title, counts in (("became no template", coverage.refused), ("value kept", coverage.kept)):
+        if counts:
+            sections.append(Section(head=(title, "count"), rows=list(counts.items())))
+    if coverage.without:
+        without = coverage.apis - coverage.covered
+        items = [*coverage.without[:SHOWN]]
+        if len(coverage.without) > SHOWN:
+            items.append(f"… and {without - SHOWN:,} more")
+        title = f"APIs without a template, {without:,} in all:"
+        sections.append(Section(note=title, items=items))
+    return sections
+
+
+def version_sections(version: Version) -> list[Section]:
+    """The tables of a version: its splits, what is in them, what was rejected, what it took."""
+    from toolloom.pipeline.dataset.report import Counts
+
+    manifest = version.manifest
+    splits = {name: figures for name, figures in manifest["splits"].items() if figures["rows"]}
+    rows = [
+        (name, split["rows"], split["rejected"], split["apis"], " ".join(split["runs"]))
+        for name, split in manifest["splits"].items()
+    ]
+    sections = [Section(head=("split", "dialogues", "rejected", "APIs", "run"), rows=rows)]
+    for title, name in (("ability", "abilities"), ("scenario", "scenarios"), ("calls", "calls")):
+        cells = [
+            (value, count, *(split[name].get(value, 0) for split in splits.values()))
+            for value, count in added(splits.values(), name).items()
+        ]
+        sections.append(Section(head=(title, "all", *splits), rows=cells))
+    if reasons := added(manifest["splits"].values(), "reasons"):
+        sections.append(Section(head=("rejected because", "records"), rows=[*reasons.items()]))
+    for name, run in manifest["runs"].items():
+        counts = Counts.model_validate(run["counts"])
+        asked = [(s.name, s.agent, s.use) for s in counts.stages if not s.sifts]
+        sections.append(Section(f"Run {name}"))
+        sections.append(_use_section([*asked, ("in all", "", counts.use)], counts.priced))
+    accepted, several = (
+        sum(s[name] for s in splits.values()) for name in ("rows", "several_turns")
+    )
+    words = f"{accepted:,} dialogues accepted, {several:,} with several user turns."
+    return [*sections, Section(note=words)]
+
+
+def versions_section(versions: Sequence[Version], latest: str) -> Section:
+    """A line for each version."""
+    splits = [s for s in Split if any(_rows(version, s) for version in versions)]
+    also = ["instructions"] if any(map(_instructions, versions)) else []
+    rows = [
+        (
+            version.number + (" (latest)" if version.number == latest else ""),
+            (version.told("parent") or {}).get("version", ""),
+            _made_by(version),
+            *(_rows(version, split) for split in splits),
+            *(_instructions(version) for _ in also),
+            sum(split["rejected"] for split in version.told("splits").values()),
+            _cost(version),
+        )
+        for version in versions
+    ]
+    return Section(
+        head=("version", "from", "made by", *splits, *also, "rejected", "cost"), rows=rows
+    )
+
+
+def _rows(version: Version, split: str) -> int:
+    return int(version.told("splits").get(split, {}).get("rows", 0))
+
+
+def _instructions(version: Version) -> int:
+    tables = version.manifest["configs"].get("instructions", {})
+    return sum(table.get("rows", 0) for table in tables.values())
+
+
+def _last_run(version: Version) -> tuple[str, JsonObject]:
+    """The run that made what is new in a version."""
+    split, runs = version.told("regenerated"), version.told("runs")
+    extended = version.manifest.get("extended")
+    name = version.told("splits")[split]["runs"][-1] if split else next(iter(runs))
+    name = extended["run"] if extended else name
+    return name, runs[name]
+
+
+def _made_by(version: Version) -> str:
+    split, (name, run) = version.told("regenerated"), _last_run(version)
+    wanted = run["recipe"].get("regenerate") or {}
+    if extended := version.manifest.get("extended"):
+        grown = f"{wanted['split']} grown: " if wanted.get("keep") else ""
+        counts = ((sum(extended["rows"].get(config, {}).values()), what) for config, what in ADDED)
+        more = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+        return f"{grown}{more} more, {name}"
+    rejected = "what was rejected of " if wanted.get("only_rejected") else ""
+    return f"{rejected}{split} anew, {name}" if split else name
+
+
+def _cost(version: Version) -> str:
+    """What was paid for what is new in a version, where there are prices."""
+    counts = _last_run(version)[1]["counts"]
+    return dollars(counts["use"]["cost"]) if counts["priced"] else ""
+
+
+def diff_sections(diff: Diff) -> list[Section]:
+    """Tables of rows and figures; the examples are dialogues, and are shown as such."""
+    from toolloom.pipeline.dataset.diff import summed
+
+    rows = [(r.split, *(getattr(r, kind) for kind in KINDS)) for r in diff.rows]
+    sections = [
+        Section(note=f"From {diff.before} to {diff.after}"),
+        Section(head=("split", *KINDS), rows=rows),
+    ]
+    if diff.instructions:
+        kinds = [kind for kind in KINDS if kind != "renamed"]
+        rows = [(r.split, *(getattr(r, kind) for kind in kinds)) for r in diff.instructions]
+        sections.append(Section(head=("instructions", *kinds), rows=rows))
+    for name, title in FIGURES.items():
+        moved = [
+            (value, before, after, f"{after - before:+,}" if after != before else "=")
+            for value, (before, after) in summed(diff.figures, name).items()
+        ]
+        if moved:
+            sections.append(Section(head=(title, "before", "after", "change"), rows=moved))
+    return sections
+
+
+def verify_sections(report: VerifyReport) -> list[Section]:
+    """What was verified, or the findings by kind."""
+    from toolloom.pipeline.dataset.verify_files import ABOUT
+
+    rows = ", ".join(f"{count:,} of {config}" for config, count in report.rows.items())
+    done = [
+        ("files", f"{report.files:,} with {report.size:,} bytes"),
+        ("rows", rows or "none"),
+        ("dialogues", f"{report.inspected:,} through {report.checks} certain checks"),
+        ("time", f"{report.seconds:.1f} s"),
+    ]
+    notes = "\n".join(f"Note: {note}" for note in report.notes)
+    sections = [Section(f"{report.version} in {report.path}", ("verified", ""), done, notes)]
+    for kind, count in report.counts.items():
+        faults = [_fault(fault) for fault in report.faults if fault.kind is kind]
+        items = first_lines(faults)
+        if count > len(items):
+            items[10:] = [f"… and {count - 10:,} more (--json FILE has the first {len(faults)})"]
+        sections.append(Section(f"{count:,} {kind}: {ABOUT[kind]}", items=items))
+    total = sum(report.counts.values())
+    words = f"{total:,} findings." if total else "All is as it was published, and all of it holds."
+    return [*sections, Section(note=words)]
+
+
+def _fault(fault: Fault) -> str:
+    where = fault.file if fault.row is None else f"{fault.file}, {fault.row}"
+    return " ".join(f"{where}: {fault.detail}".split())
+
+
+def complexity_sections(report: ComplexityReport) -> list[Section]:
+    """One split in full, or a line for each."""
+    figures = report.figures
+    kind = "demonstrations" if figures[0].demonstrations else "samples"
+    title = (
+        f"{report.dataset}: calls against {figures[0].shown:,} {kind} of {figures[0].examples}, "
+        f"|D| = {figures[0].apis:,} APIs"
+    )
+    whole = len(figures) == 1
+    sections = [*(_whole_split if whole else _all_splits)(title, figures)]
+    idle = sum(one.idle_tests for one in figures)
+    if figures[0].examples not in {one.test for one in figures}:
+        idle += figures[0].idle_examples
+    if idle:
+        sections.append(Section(note=f"Left out, as they call nothing: {idle:,} samples."))
+    if report.uncovered:
+        number = len(report.uncovered)
+        words = f"Called by no sample of {figures[0].examples}, {number:,} in all:"
+        items = first_lines(report.uncovered, " (--json FILE has all)")
+        sections.append(Section(note=words, items=items))
+    return sections
+
+
+def _whole_split(title: str, figures: Sequence[Complexity]) -> Iterator[Section]:
+    [one] = figures
+    rows = [
+        ("complexity score S", f"{one.score:.4f}"),
+        ("reversed F1", f"{one.reversed_f1:.2f}"),
+        ("tests T", f"{one.tests:,} samples, {one.test_combinations:,} combinations"),
+        ("examples X", f"{one.shown:,} samples, {one.example_combinations:,} combinations"),
+        ("combinations that examples have", percent(one.seen)),
+        ("samples with such a combination", percent(one.seen_samples)),
+    ]
+    yield Section(title, (one.test, ""), rows)
+    if one.hardest:
+        head = ("distance", "samples", "calls", "nearest example", "which lacks")
+        hardest = [
+            (
+                f"{far.distance:.2f}",
+                far.samples,
+                ", ".join(far.apis) or "no call",
+                ", ".join(far.nearest) or "no call",
+                ", ".join(far.lacking) or "–",
+            )
+            for far in one.hardest
+        ]
+        yield Section("The farthest combinations", head, hardest)
+
+
+def _all_splits(title: str, figures: Sequence[Complexity]) -> Iterator[Section]:
+    head = ("split", "S", "r-F1", "|T|", "combinations", "seen", "samples seen")
+    rows = [
+        (
+            one.test,
+            f"{one.score:.4f}",
+            f"{one.reversed_f1:.2f}",
+            one.tests,
+            one.test_combinations,
+            percent(one.seen),
+            percent(one.seen_samples),
+        )
+        for one in figures
+    ]
+    yield Section(title, head, rows)
+    if any(one.test == one.examples for one in figures):
+        yield Section(
+            note="A split against itself is the floor: ln 2 for each call of a sample, all of "
+            "them kept."
+        )
+
+
+def export_sections(report: ExportReport) -> list[Section]:
+    """The files with their rows, and what is not in them."""
+
+    def near(path: Path) -> str:
+        inside = path.resolve().is_relative_to(Path.cwd())
+        return str(path.resolve().relative_to(Path.cwd()) if inside else path)
+
+    tables = {
+        ("file", "rows"): [(near(path), rows) for path, rows in report.files.items()],
+        ("left out because", "samples"): report.unfit.most_common(),
+        ("rows do not hold", "samples"): report.lost.most_common(),
+    }
+    return [Section(head=head, rows=rows) for head, rows in tables.items() if rows]
+
+
+def check_sections(checked: Checked) -> list[Section]:
+    """A row for each template, for rows that are text one without; then what is wrong."""
+
+    def tools(shows: bool, knows: bool) -> str:
+        if shows:
+            return "tools, calls"
+        return "calls" if knows else "–"
+
+    rows = [
+        (
+            checked.format,
+            checked.rows,
+            one.template.name,
+            tools(one.template.shows_tools, one.template.knows_tools),
+            one.rendered if one.template.knows_tools else "no tools",
+            one.failed if one.template.knows_tools else "–",
+            one.first if one.template.knows_tools else "",
+        )
+        for one in checked.templates
+    ]
+    plain = (checked.format, checked.rows, "–", "–", "–", "–", "")
+    head = ("format", "rows", "template", "tools", "rendered", "failed", "first failure")
+    return [Section(head=head, rows=rows or [plain]), Section(note="\n".join(_faults(checked)))]
+
+
+def _faults(checked: Checked) -> Iterator[str]:
+    """What is wrong with the file itself, in words."""
+    if not checked.rows:
+        yield "The file has no rows."
+    if checked.wrong:
+        wrong = f"{checked.wrong:,} of {checked.rows:,} rows have another shape"
+        yield f"{wrong}. First, {checked.first}"
+    if checked.loaded:
+        yield f"Loading: {checked.loaded}."
+    if checked.templates and not checked.is_sound and not (checked.wrong or checked.loaded):
+        yield "No template that knows tools renders all rows."
+
+
+def sending(load: Load, seconds: float) -> str:
+    """How far a push is."""
+    if not load.files:
+        return f"comparing with the Hub, {seconds:.0f} s"
+    return (
+        f"sent {load.sent:,} of {len(load.files):,} files, "
+        f"{size(load.sent_bytes)} of {size(load.bytes)}, {seconds:.0f} s"
+    )
+
+
+def pushed_lines(version: Version, pushed: Pushed) -> Iterator[str]:
+    """What a push came to, ending with the line that loads it."""
+    kind = "private" if pushed.private else "public"
+    yield f"{version.label} is at {pushed.url} ({kind}), tag {pushed.number}."
+    commit = pushed.commit[:12]
+    if pushed.committed:
+        sent = f"{pushed.sent:,} were sent ({size(pushed.sent_bytes)})"
+        deleted = f"; {counted(pushed.deleted, 'file')} of another version deleted."
+        yield (
+            f"Commit {commit}: {counted(pushed.files, 'file')}, of which {sent}"
+            + (deleted if pushed.deleted else ".")
+        )
+    elif pushed.tagged:
+        yield f"The commit {commit} was there, and lacked the tag."
+    else:
+        yield f"It was there already, as commit {commit}: nothing was sent."
+    yield pushed.load_line

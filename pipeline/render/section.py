@@ -1,0 +1,145 @@
+"""What is shown, whoever shows it: subjects give `Section`s; terminal, Markdown and HTML draw them.
+
+Cells are data, whatever models or documents wrote into them: the renderers make them harmless.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+# Control characters can move the cursor or set colours; bidirectional ones can reorder a line.
+UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+# What is read as a number stands to the right of its column.
+FIGURE = re.compile(r"\d+|\$[\d.,]+|\d+ %")
+FIRST = 10  # of many lines, where a file has all of them
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar in parts, one after the other, each with its kind: what colour it has.
+
+    Kinds are `good`, `bad`, `rest`, `range`, a number from 0 to 7 for parts that are told apart by
+    a legend, and "" for a gap. `of`: what the whole width stands for. `marks`: fine lines across.
+    """
+
+    parts: tuple[tuple[str, float], ...]
+    of: float
+    marks: tuple[float, ...] = ()
+
+    @property
+    def lengths(self) -> list[tuple[str, float, float]]:
+        """Of each part its kind, where it begins and how long it is, in percent of the width."""
+        drawn, end = [], 0.0
+        for kind, amount in self.parts:
+            length = round(100 * amount / self.of, 2) if self.of else 0.0
+            drawn.append((kind, round(end, 2), length))
+            end += length
+        return drawn
+
+
+@dataclass(frozen=True)
+class Label:
+    """The name of a row, with something smaller beside it. `reason`: whose samples it opens."""
+
+    text: str
+    about: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.about}".rstrip()
+
+
+Cell: TypeAlias = str | int | Bar | Label
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table with its title, a note below it, and a list; any of them may be missing.
+
+    Without a `head` the rows have no line of names above them.
+    """
+
+    title: str = ""
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[Cell]] = ()
+    total: Sequence[Cell] = ()  # one row more, of sums
+    note: str = ""  # sentences, each on a line of its own
+    items: Sequence[str] = ()
+    legend: Sequence[tuple[str, str]] = ()  # kind of a bar's part, and its name
+
+    @property
+    def is_chart(self) -> bool:
+        return not self.head and any(isinstance(cell, Bar) for row in self.rows for cell in row)
+
+    def is_number(self, column: int) -> bool:
+        """Whether the cells of a column are figures, as its first one tells."""
+        return bool(self.rows) and bool(FIGURE.fullmatch(str(self.rows[0][column])))
+
+
+def safe(value: object) -> str:
+    """Text with what a terminal would obey written as `\\x1b`."""
+    return UNSAFE.sub(lambda match: ascii(match[0])[1:-1], str(value))
+
+
+def safe_json(value: Any) -> str:
+    """JSON as text that a terminal obeys nothing of, and that still is the same JSON."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def shown(cell: Cell) -> str:
+    """A cell as text; of a bar nothing, as the figure stands beside it."""
+    if isinstance(cell, Bar):
+        return ""
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+def dollars(value: float) -> str:
+    """US dollars: cents above one, three digits that say something below."""
+    digits = 2 if value >= 1 or value <= 0 else min(9, 2 - math.floor(math.log10(value)))
+    return f"${value:,.{digits}f}"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 file`, `1,200 files`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def size(count: int) -> str:
+    """A number of bytes: 512 B, 1.5 kB, 20.0 MB."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            break
+        value /= 1000
+    return f"{count} B" if unit == "B" else f"{value:,.1f} {unit}"
+
+
+def short(value: str, widest: int = 72) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(value[: 4 * widest].split())
+    return line if len(line) <= widest else line[: widest - 1] + "…"
+
+
+def first(counts: Mapping[str, int], most: int = FIRST) -> dict[str, int]:
+    """The first of many counts, and the sum of the others."""
+    rest = [*counts.values()][most:]
+    more = {f"… and {len(rest):,} more": sum(rest)} if rest else {}
+    return {**dict([*counts.items()][:most]), **more}
+
+
+def first_lines(lines: Sequence[str], where: str = "", most: int = FIRST) -> list[str]:
+    """The first of many lines, and how many more there are. `where`: which file has all."""
+    more = [f"… and {len(lines) - most:,} more{where}"] if len(lines) > most else []
+    return [*lines[:most], *more]
