@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from toolloom.pipeline.dataset.instructions import is_trained, planning_rows
 from toolloom.pipeline.store.files import to_text
-from toolloom.pipeline.store.tables import Config, Row
+from toolloom.pipeline.store.tables import Config, TableRow
 from toolloom.pipeline.store.version import PARTS
 from toolloom.schemas import (
     API_SEARCH,
@@ -40,7 +40,7 @@ Licence = Annotated[str, Field(description="SPDX identifier, where known.")]
 Whole = Annotated[str, Field(description="JSON: the whole record.")]
 
 
-class SftRow(Row):
+class SftRow(TableRow):
     """Accepted dialogues as trainers take them, in OpenAI's chat form, each with its own tools."""
 
     id: Id
@@ -63,7 +63,7 @@ class SftRow(Row):
         return (sft_row(record),)
 
 
-class SamplesRow(Row):
+class SamplesRow(TableRow):
     """The same dialogues with all that is known of them, to check or convert again."""
 
     id: Id
@@ -83,7 +83,7 @@ class SamplesRow(Row):
         return {key: parsed(row[key]) for key in PARTS}
 
 
-class InstructionsRow(Row):
+class InstructionsRow(TableRow):
     """What users may say at five granularities, each with the solution path that serves it."""
 
     origin = Instruction
@@ -117,7 +117,7 @@ class InstructionsRow(Row):
         return found
 
 
-class PlanningRow(Row):
+class PlanningRow(TableRow):
     """The instructions as trainers take them, for the tasks that come before any call."""
 
     origin = Instruction
@@ -140,7 +140,7 @@ class PlanningRow(Row):
         return is_trained(record, share) if isinstance(share, int | float) else None
 
 
-class RejectedRow(Row):
+class RejectedRow(TableRow):
     """What did not pass a stage, and why; the split `apis` holds what fell before any query."""
 
     origin = Rejected
@@ -163,7 +163,7 @@ class RejectedRow(Row):
         return {**row, **{key: parsed(row[key]) for key in REJECTED_PARTS}}
 
 
-class ApisRow(Row):
+class ApisRow(TableRow):
     """The APIs: those of the split `train` are seen in training, the others only in their test."""
 
     origin = Api

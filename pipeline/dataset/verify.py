@@ -36,7 +36,7 @@ from toolloom.pipeline.dataset.verify_files import (
 )
 from toolloom.pipeline.dataset.verify_instructions import Instructions, Solutions
 from toolloom.pipeline.dataset.verify_rows import (
-    Rows,
+    VersionRows,
     verify_apis,
     verify_rejected,
     verify_samples,
@@ -105,7 +105,7 @@ def verify(path: Path, progress: Progress | None = None) -> Report:
     )
 
 
-def _read(files: VersionFiles, told: Manifest, progress: Progress | None) -> Rows:
+def _read(files: VersionFiles, told: Manifest, progress: Progress | None) -> VersionRows:
     total = sum(table.rows for config in told.configs.values() for table in config.values())
     done = 0
 
@@ -115,7 +115,7 @@ def _read(files: VersionFiles, told: Manifest, progress: Progress | None) -> Row
         if progress and done % 64 == 0:
             progress(done, total)
 
-    rows = Rows(files, told, step)
+    rows = VersionRows(files, told, step)
     with Solutions(rows) as solutions:
         verify_apis(rows)
         for split in rows.splits(SAMPLES):
@@ -127,7 +127,7 @@ def _read(files: VersionFiles, told: Manifest, progress: Progress | None) -> Row
     return rows
 
 
-def _figures(rows: Rows) -> None:
+def _figures(rows: VersionRows) -> None:
     """The manifest's figures are those of the rows."""
     if not rows.whole:
         rows.files.findings.notes.append("Figures were not compared: not all tables could be read.")
@@ -149,7 +149,7 @@ def _figures(rows: Rows) -> None:
     _instructions(rows)
 
 
-def _expansion(rows: Rows) -> None:
+def _expansion(rows: VersionRows) -> None:
     """As many rows of templates are told of as there are."""
     found: Counter[str] = Counter()
     for name, each in (rows.manifest.expansion or {}).items():
@@ -163,7 +163,7 @@ def _expansion(rows: Rows) -> None:
         _compare(rows, f"expansion rows of {split}", found[split], counted)
 
 
-def _instructions(rows: Rows) -> None:
+def _instructions(rows: VersionRows) -> None:
     """What is told of instructions is what there is, by split and level; and so is the example."""
     told = rows.manifest.instructions or {}
     splits = told.get("splits")
@@ -178,7 +178,7 @@ def _instructions(rows: Rows) -> None:
     _compare(rows, "instructions.example", told.get("example"), shown)
 
 
-def _compare(rows: Rows, name: str, told: Any, counted: Any) -> None:
+def _compare(rows: VersionRows, name: str, told: Any, counted: Any) -> None:
     if told == counted:
         return
     if isinstance(told, dict) and isinstance(counted, dict):
@@ -245,7 +245,7 @@ def _is_of(told: Manifest, split: str) -> bool:
     return told.regenerated is None or split == told.regenerated
 
 
-def _makers(rows: Rows) -> None:
+def _makers(rows: VersionRows) -> None:
     """The agents, models and prompts that rows name are those of the runs."""
     listed = (run.get("agents") for run in rows.manifest.runs.values())
     agents = [a for each in listed if isinstance(each, list) for a in each if isinstance(a, dict)]

@@ -18,7 +18,7 @@ from toolloom.pipeline.dataset.verify_files import Kind
 from toolloom.pipeline.dataset.verify_rows import (
     UNFIT,
     Ids,
-    Rows,
+    VersionRows,
     differing_column,
     small,
     verify_table,
@@ -37,7 +37,7 @@ class Solutions:
     In memory are about 200 bytes of each.
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: VersionRows) -> None:
         self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  # closed by `with`
         self._wanted = {small(name) for name in _named(rows)}
         self._places: dict[int, tuple[str, int, int]] = {}
@@ -68,7 +68,7 @@ class Solutions:
         return found
 
 
-def _named(rows: Rows) -> Iterator[str]:
+def _named(rows: VersionRows) -> Iterator[str]:
     """The samples that instructions name."""
     for split in rows.splits(INSTRUCTIONS):
         for name in rows.files.readable(INSTRUCTIONS.name, split):
@@ -79,7 +79,7 @@ def _named(rows: Rows) -> Iterator[str]:
 class Instructions:
     """All splits' instructions; those of one sample stand together and are held together."""
 
-    def __init__(self, rows: Rows, solutions: Solutions) -> None:
+    def __init__(self, rows: VersionRows, solutions: Solutions) -> None:
         self._rows, self._solutions = rows, solutions
         self._ids, self._samples = Ids(), Ids()
         self._votes = _votes_of(rows.recipes())

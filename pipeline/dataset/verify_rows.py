@@ -79,7 +79,7 @@ def small(name: str) -> int:
 
 
 @dataclass
-class Rows:
+class VersionRows:
     """A version's rows as they are read, and what is known of those that were."""
 
     files: VersionFiles
@@ -146,7 +146,7 @@ class Follower:
     the runs' recipes do not want.
     """
 
-    def __init__(self, rows: Rows, config: Config, split: str) -> None:
+    def __init__(self, rows: VersionRows, config: Config, split: str) -> None:
         self._rows, self._config, self._split = rows, config, split
         self._base = base_of(config)
         self._name = _NAMES[config.row.origin]
@@ -214,7 +214,7 @@ class Follower:
 
 
 def verify_table(
-    rows: Rows,
+    rows: VersionRows,
     base: Config,
     split: str,
     read: Callable[[str, str, JsonObject], JsonObject | None],
@@ -240,7 +240,7 @@ def verify_table(
         each.finish()
 
 
-def verify_splits(rows: Rows) -> None:
+def verify_splits(rows: VersionRows) -> None:
     """What is made of records has no split that these have not."""
     for base in BASES:
         for config in configs_of(base.row.origin):
@@ -250,7 +250,7 @@ def verify_splits(rows: Rows) -> None:
                     rows.fault(Kind.TRAINING, MANIFEST, detail)
 
 
-def verify_apis(rows: Rows) -> None:
+def verify_apis(rows: VersionRows) -> None:
     """The APIs: valid records, each once, in their zones, counted right."""
     for split in rows.splits(APIS):
         for _, api in verify_table(rows, APIS, split, partial(_api, rows)):
@@ -265,7 +265,7 @@ def verify_apis(rows: Rows) -> None:
             rows.fault(Kind.FIGURE, MANIFEST, detail)
 
 
-def _api(rows: Rows, split: str, file: str, row: JsonObject) -> JsonObject | None:
+def _api(rows: VersionRows, split: str, file: str, row: JsonObject) -> JsonObject | None:
     try:
         raw = APIS.row.record_of(row)
         api = Api.model_validate(raw)
@@ -286,13 +286,13 @@ def _api(rows: Rows, split: str, file: str, row: JsonObject) -> JsonObject | Non
     return raw
 
 
-def verify_samples(rows: Rows, split: str) -> Iterator[JsonObject]:
+def verify_samples(rows: VersionRows, split: str) -> Iterator[JsonObject]:
     """A split's samples, and beside each the rows made of it."""
     for _, sample in verify_table(rows, SAMPLES, split, partial(_sample, rows)):
         yield sample
 
 
-def _sample(rows: Rows, split: str, file: str, row: JsonObject) -> JsonObject | None:
+def _sample(rows: VersionRows, split: str, file: str, row: JsonObject) -> JsonObject | None:
     """The record in a row, with all that is wrong in it told; None if it holds none."""
     name = row.get("id")
     try:
@@ -319,7 +319,7 @@ def _sample(rows: Rows, split: str, file: str, row: JsonObject) -> JsonObject | 
     return raw
 
 
-def _in_split(rows: Rows, split: str, file: str, raw: JsonObject) -> None:
+def _in_split(rows: VersionRows, split: str, file: str, raw: JsonObject) -> None:
     """The row is in the split of its calls, and shows nothing that is held out of it."""
     need = raw["dialogue"]["query"]
     if split not in tuple(Split):
@@ -346,7 +346,7 @@ def _in_split(rows: Rows, split: str, file: str, raw: JsonObject) -> None:
                 rows.fault(Kind.SPLIT, file, detail, need["id"])
 
 
-def _is_published(api: JsonObject, rows: Rows) -> bool:
+def _is_published(api: JsonObject, rows: VersionRows) -> bool:
     """Whether an API of a row, which was read before, is one of `apis`; nearly all are letter by
     letter, but for rows that another version of toolloom wrote."""
     try:
@@ -359,14 +359,14 @@ def _is_published(api: JsonObject, rows: Rows) -> bool:
     return canonical(found) in rows.api_values
 
 
-def verify_rejected(rows: Rows) -> None:
+def verify_rejected(rows: VersionRows) -> None:
     """What was rejected: valid records, in their splits."""
     for split in rows.splits(REJECTED):
         for _ in verify_table(rows, REJECTED, split, partial(_rejected, rows)):
             pass
 
 
-def _rejected(rows: Rows, split: str, file: str, row: JsonObject) -> JsonObject | None:
+def _rejected(rows: VersionRows, split: str, file: str, row: JsonObject) -> JsonObject | None:
     name = row.get("id")
     try:
         raw = REJECTED.row.record_of(row)

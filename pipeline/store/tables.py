@@ -42,7 +42,7 @@ _EXPONENT = re.compile(r"\de[+-]\d")
 ODD = ("NaN", "Infinity", "\\ud")
 
 
-class Row(BaseModel):
+class TableRow(BaseModel):
     """A row of a config: its fields are the columns, its docstring what the card says of them."""
 
     origin: ClassVar[type[Record]] = (
@@ -82,7 +82,7 @@ class Config:
     """A config of a version: a folder of tables, one for each split, with the columns of `row`."""
 
     name: str
-    row: type[Row]
+    row: type[TableRow]
 
     @cached_property
     def columns(self) -> dict[str, Column]:

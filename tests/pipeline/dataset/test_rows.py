@@ -21,7 +21,7 @@ from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.rows import CONFIGS, configs_of
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.dataset.verify_files import Kind
-from toolloom.pipeline.store.tables import Config, Row
+from toolloom.pipeline.store.tables import Config, TableRow
 from toolloom.schemas import Api, Instruction, JsonObject, Reason, Record, Rejected, Sample
 
 DOCS = Path(__file__).parents[3] / "docs" / "datasets.md"
@@ -57,7 +57,7 @@ def test_the_docs_have_every_column() -> None:
     assert block(DOCS.read_text(encoding="utf-8"), "columns") == columns_table()
 
 
-class TurnsRow(Row):
+class TurnsRow(TableRow):
     """What is said in accepted dialogues, message by message."""
 
     id: str = Field(description="Id of the dialogue, and the number of the message.")
