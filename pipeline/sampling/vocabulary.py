@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from faker import Faker
+if TYPE_CHECKING:
+    from faker import Faker
 
-Draw: TypeAlias = Callable[[Faker], Any]
+
+Draw: TypeAlias = Callable[["Faker"], Any]
 
 LOCALES = {
     "English": "en_US",
