@@ -15,7 +15,7 @@ from support.processes import TOOLLOOM
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline import runner
+from toolloom.pipeline import run as runner
 from toolloom.pipeline.pages.dialogue import rejected_view, spoken
 from toolloom.pipeline.render.section import safe
 from toolloom.pipeline.stage import Context, Stage

@@ -13,9 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
-from typing import Any
-
-from faker import Faker
+from typing import TYPE_CHECKING, Any
 
 from toolloom.pipeline.checks.keywords import (
     PLAIN_OBJECT,
@@ -40,6 +38,9 @@ from toolloom.pipeline.sampling.vocabulary import (
     endings,
 )
 from toolloom.schemas import JsonObject, canonical
+
+if TYPE_CHECKING:
+    from faker import Faker
 
 DEPTH = 4  # objects in objects; deeper ones are not drawn
 TRIES = 8  # draws until a value fits
@@ -72,6 +73,8 @@ class _Present:
 
 @cache
 def _faker(locale: str) -> Faker:
+    from faker import Faker
+
     return Faker(locale)
 
 

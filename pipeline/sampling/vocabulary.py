@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from faker import Faker
+if TYPE_CHECKING:
+    from faker import Faker
 
 from toolloom.pipeline.checks.text.words import name_words
 
-Draw: TypeAlias = Callable[[Faker], Any]
+Draw: TypeAlias = Callable[["Faker"], Any]
 
 LOCALES = {
     "English": "en_US",

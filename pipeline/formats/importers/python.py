@@ -8,9 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import griffe
+from typing import TYPE_CHECKING, Any
 
 from toolloom.pipeline.formats.importers.hints import Hints
 from toolloom.pipeline.formats.importers.intake import Intake, Seen, reference, words
@@ -18,6 +16,9 @@ from toolloom.pipeline.formats.importers.ledger import Ledger
 from toolloom.pipeline.formats.importers.pymodule import Function, Module, find_source, read_module
 from toolloom.schemas import Api
 from toolloom.schemas.base import JsonObject
+
+if TYPE_CHECKING:
+    import griffe
 
 CATEGORY = "Python"
 _SILENT: griffe.PerStyleOptions = {  # remarks on style are not ours
@@ -225,6 +226,8 @@ def _documented(kind: str) -> str:
 def _sections(written: str) -> list[griffe.DocstringSection]:
     if not written:
         return []
+    import griffe  # only where Python is imported: it would cost every start
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from faker import Faker
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolloom.pipeline.checks.keywords import first_type, fits
 from toolloom.pipeline.sampling.values import NoValue, draw_value
 from toolloom.pipeline.sampling.vocabulary import LOCALES
 from toolloom.schemas import JsonObject, canonical
+
+if TYPE_CHECKING:
+    from faker import Faker
 
 MOST_VALUES = 2_000
 DRAWN = 20  # values of a pool that is drawn, unless it says how many
@@ -230,4 +232,6 @@ def _distinct(values: Iterator[Any], count: int) -> tuple[Any, ...]:
 
 @cache
 def _faker(locale: str) -> Faker:
+    from faker import Faker
+
     return Faker(locale)
