@@ -112,6 +112,7 @@ def test_rows_of_two_expansions_differ(outputs: Path) -> None:
     assert len(set(calls)) == len(calls) == 160
 
 
+@pytest.mark.slow
 def test_one_run_makes_all_that_its_recipe_asks(server: Server, tmp_path: Path) -> None:
     """Samples, rows and instructions are in one version that holds; done again it asks nothing."""
     command = ("run", server.both, *LOCAL)

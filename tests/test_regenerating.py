@@ -89,6 +89,7 @@ def requests(outputs: Path, version: str) -> dict[str, int]:
     return {s["name"]: s["use"]["requests"] for s in manifest["runs"][run]["counts"]["stages"]}
 
 
+@pytest.mark.slow
 def test_only_the_split_is_paid_for(server: Server, outputs: Path) -> None:
     """No domain and no API is asked for again, all other splits keep their bytes; a plan that is
     carried out already costs nothing."""
@@ -132,6 +133,7 @@ def test_a_growth_killed_again_and_again_repeats_nothing(
     assert "All is as it was published, and all of it holds." in told
 
 
+@pytest.mark.slow
 def test_versions_and_what_differs_are_told(outputs: Path, tmp_path: Path) -> None:
     """Each version with its parent and its run; the rows of a split that were exchanged."""
     toolloom(*REGENERATE, outputs=outputs)

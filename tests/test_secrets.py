@@ -108,6 +108,7 @@ def test_a_run_keeps_and_prints_no_key(
     assert {*leaky.told} >= {"fails", "is refused", "says it", "is cut off"}
 
 
+@pytest.mark.slow
 def test_each_answer_is_logged_with_its_record_and_request(leaky: Leaky, tmp_path: Path) -> None:
     """At debug, what was asked for a record can be followed."""
     _, printed = run(tmp_path, KEY, *DEBUG)
@@ -126,6 +127,7 @@ def test_a_wrong_key_is_not_repeated(leaky: Leaky, tmp_path: Path) -> None:
     assert [path for path, text in kept(tmp_path / "outputs") if WRONG in text] == []
 
 
+@pytest.mark.slow
 def test_a_crash_shows_its_traceback_without_the_key(leaky: Leaky, tmp_path: Path) -> None:
     """What the endpoint said, which repeats the key, is part of the traceback."""
     command = [sys.executable, "-c", CRASH, "run", "leaky.yaml"]

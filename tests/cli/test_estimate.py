@@ -44,6 +44,7 @@ def test_a_forecast_is_printed_and_written(home: Path) -> None:
     assert "From a sample of 3 queries" in ran.stdout
 
 
+@pytest.mark.slow
 def test_without_prices_there_are_no_dollars(home: Path) -> None:
     """Nothing is guessed: tokens are counted."""
     assert "$" not in call().stdout
@@ -54,6 +55,7 @@ def test_without_prices_there_are_no_dollars(home: Path) -> None:
     assert "for each (API-Bank's agents: $0.1)" in priced.stdout
 
 
+@pytest.mark.slow
 def test_the_cache_can_be_elsewhere(home: Path) -> None:
     """`--cache` keeps the sample's answers where it says."""
     assert call("--cache", str(home / "answers.sqlite")).exit_code == 0

@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 
+import pytest
 from support.waiting import come_to_rest, wait_for
 
 from toolloom.llm import FakeServer
@@ -31,6 +32,7 @@ def start(server: FakeServer, cache) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command)
 
 
+@pytest.mark.slow
 def test_a_killed_run_asks_nothing_again(cache):
     """After kill -9 every response that was committed is used, and no other is missing."""
     with FakeServer(latency=0.05).serve_in_thread() as server:
