@@ -256,9 +256,7 @@ def sha256(path: Path) -> str:
 @cache
 def code_hash() -> str:
     """SHA-256 over the package's own files: code, prompts, catalogue."""
-    import toolloom
-
-    root, hashed = Path(toolloom.__path__[0]), hashlib.sha256()
+    root, hashed = Path(__file__).parents[2], hashlib.sha256()
     for room in ("__init__.py", "flows.py", *_ROOMS):
         for path in sorted((root / room).rglob("*") if (root / room).is_dir() else [root / room]):
             if path.suffix in {".py", ".j2", ".yaml"} and path.is_file():
