@@ -27,7 +27,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from toolloom.pipeline.formats.importers.documents import load
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.openapi import read
 from toolloom.schemas import ImportFailed
 
@@ -204,7 +204,7 @@ def as_yaml(document: Any) -> str:
 
 def attempt(file: Path) -> str:
     """What came of one input. Anything but legal APIs or ImportFailed is an exception."""
-    ledger = Ledger("root")
+    ledger = ImportLog("root")
     start, number, functions = time.perf_counter(), 0, set()
     try:
         for api in read(file, ledger):

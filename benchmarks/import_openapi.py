@@ -22,7 +22,7 @@ from pathlib import Path
 
 from jsonschema import Draft202012Validator
 
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.openapi import read
 from toolloom.schemas import Api, ImportFailed
 
@@ -40,7 +40,7 @@ def memory() -> float:
 
 def measure(source: Path) -> str:
     """One row of the table. Raises ImportFailed."""
-    ledger, before, number = Ledger(source.name), memory(), 0
+    ledger, before, number = ImportLog(source.name), memory(), 0
     with tempfile.TemporaryFile("w+", encoding="utf-8") as lines:
         start = time.perf_counter()
         for api in read(source, ledger):

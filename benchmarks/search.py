@@ -74,9 +74,9 @@ def _needed(sample: Sample) -> tuple[Api, ...]:
 def of_api_bank(path: Path) -> Task:
     """API-Bank's annotated searches. Raises ImportFailed."""
     from toolloom.pipeline.formats.importers import api_bank
-    from toolloom.pipeline.formats.importers.ledger import Ledger
+    from toolloom.pipeline.formats.importers.ledger import ImportLog
 
-    apis = _unique(api_bank.read(path, Ledger(str(path))))
+    apis = _unique(api_bank.read(path, ImportLog(str(path))))
     ids = {api.name: api.id for api in apis}
     pairs = api_bank.searches(path)
     meant = [Search(keywords, frozenset({ids.get(name, name)})) for keywords, name in pairs]

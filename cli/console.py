@@ -102,7 +102,7 @@ def complain(message: str, event: str = "error") -> None:
     tell(safe(SECRETS.hide(message)), event)
 
 
-class Level(StrEnum):
+class LevelOption(StrEnum):
     DEBUG = "debug"
     INFO = "info"
     WARNING = "warning"
@@ -165,7 +165,9 @@ def _traceback(record: logging.LogRecord) -> dict[str, str]:
     return {"traceback": logging.Formatter().formatException(record.exc_info)}
 
 
-def start_log(console: Console, level: Level | None, *, json_lines: bool, recipe: Recipe) -> None:
+def start_log(
+    console: Console, level: LevelOption | None, *, json_lines: bool, recipe: Recipe
+) -> None:
     """Send log records to standard error, until `close_log`.
 
     Without a level people see warnings, and programs what the run does.
@@ -174,7 +176,7 @@ def start_log(console: Console, level: Level | None, *, json_lines: bool, recipe
     handler = (
         LineHandler(as_json, _write_json) if json_lines else LineHandler(as_text, _on(console))
     )
-    chosen = level or (Level.INFO if json_lines else Level.WARNING)
+    chosen = level or (LevelOption.INFO if json_lines else LevelOption.WARNING)
     Outlet(handler, chosen, json_lines).open()
 
 
@@ -183,7 +185,7 @@ class Outlet:
 
     opened: ClassVar[Outlet | None] = None
 
-    def __init__(self, handler: LineHandler, level: Level, json_lines: bool) -> None:
+    def __init__(self, handler: LineHandler, level: LevelOption, json_lines: bool) -> None:
         root = logging.getLogger()
         self.json_lines = json_lines
         self._handler = handler
@@ -195,7 +197,7 @@ class Outlet:
         root = logging.getLogger()
         root.handlers[:] = [self._handler]
         # Of other libraries only warnings: some tell of every request at INFO.
-        root.setLevel(logging.DEBUG if self._level is Level.DEBUG else logging.WARNING)
+        root.setLevel(logging.DEBUG if self._level is LevelOption.DEBUG else logging.WARNING)
         LOG.setLevel(self._level.upper())
         logging.captureWarnings(self.json_lines)
         Outlet.opened = self

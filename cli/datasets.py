@@ -12,7 +12,7 @@ import typer
 
 from toolloom.cli.cache import CacheAt
 from toolloom.cli.console import FOUND, HERE, Outputs, console_on, say
-from toolloom.cli.run import Address, Engine, LogJson, LogLevel, Way, end, follow
+from toolloom.cli.run import Address, EngineOption, LogJson, LogLevel, WayToRun, end, follow
 from toolloom.pipeline.store.secrets import SECRETS
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ def regenerate(
     ] = False,
     outputs: Outputs = HERE,
     engine: Annotated[
-        Engine,
+        EngineOption,
         typer.Option(
             help="`prefect` records it in Prefect; `local` does without; or a cluster works on it."
         ),
-    ] = Engine.PREFECT,
+    ] = EngineOption.PREFECT,
     address: Address = None,
     cache: CacheAt = None,
     log_json: LogJson = False,
@@ -86,7 +86,7 @@ def regenerate(
         what = f"what was rejected of {split}" if only_rejected else split
         task = f"Growing {split} of {begun}" if keep else f"Making {what} of {begun} anew"
         asked = {"split": split, "only_rejected": only_rejected, "keep": keep}
-        way = Way(outputs, recipe, engine, address, cache, log_json, log_level)
+        way = WayToRun(outputs, recipe, engine, address, cache, log_json, log_level)
         made = follow("regenerate", planned, task, way, **asked)
     advice = f"Another --seed than {planned.seed} asks anew."
     if keep and seed is None:

@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from toolloom.cli.cache import CacheAt
 from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, known, say
-from toolloom.cli.run import Address, Engine, LogJson, LogLevel, Way, end, follow
+from toolloom.cli.run import Address, EngineOption, LogJson, LogLevel, WayToRun, end, follow
 
 if TYPE_CHECKING:
     from toolloom.pipeline.run import Made
@@ -53,7 +53,7 @@ Splits = Annotated[
     list[str] | None, typer.Option("--split", metavar="SPLIT", help="A split; may be repeated.")
 ]
 In = Annotated[
-    Engine,
+    EngineOption,
     typer.Option(
         help="`prefect` records it in Prefect; `local` does without; or a cluster works on it."
     ),
@@ -82,7 +82,7 @@ def expand(
     seed: Seed = None,
     recipe: RecipeAt = None,
     outputs: Outputs = HERE,
-    engine: In = Engine.PREFECT,
+    engine: In = EngineOption.PREFECT,
     address: Address = None,
     cache: CacheAt = None,
     log_json: LogJson = False,
@@ -113,7 +113,7 @@ def expand(
     with hold_version(outputs, dataset, cache):
         planned = _planned(dataset, outputs, version, seed, recipe, expand=plan)
         task = f"Adding {planned.expand.rows if planned.expand else 0:,} rows of templates"
-        way = Way(outputs, recipe, engine, address, cache, log_json, log_level)
+        way = WayToRun(outputs, recipe, engine, address, cache, log_json, log_level)
         made = _add("expand", planned, task, way)
     end(made, outputs, f" Another --seed than {planned.seed}, or more --templates, may add rows.")
 
@@ -139,7 +139,7 @@ def rewrite(
     seed: Seed = None,
     recipe: RecipeAt = None,
     outputs: Outputs = HERE,
-    engine: In = Engine.PREFECT,
+    engine: In = EngineOption.PREFECT,
     address: Address = None,
     cache: CacheAt = None,
     log_json: LogJson = False,
@@ -168,7 +168,7 @@ def rewrite(
     )
     with hold_version(outputs, dataset, cache):
         planned = _planned(dataset, outputs, version, seed, recipe, rewrite=plan)
-        way = Way(outputs, recipe, engine, address, cache, log_json, log_level)
+        way = WayToRun(outputs, recipe, engine, address, cache, log_json, log_level)
         made = _add("rewrite", planned, "Rewriting requests", way)
     end(made, outputs, " Requests that have instructions already are not rewritten.")
 
@@ -203,7 +203,7 @@ def _planned(
     return plan_extension(outputs, dataset, version=version, seed=seed, recipe=base, **plan)
 
 
-def _add(command: str, planned: Recipe, task: str, way: Way) -> Made:
+def _add(command: str, planned: Recipe, task: str, way: WayToRun) -> Made:
     plan = planned.expand or planned.rewrite
     assert planned.extend
     assert plan

@@ -14,17 +14,17 @@ import typer
 from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, complain, known, say, tell
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.formats.audit.audit import Report
+    from toolloom.pipeline.formats.audit.audit import AuditReport
 
 
-class Form(StrEnum):
+class TrainerForm(StrEnum):
     OBJECT = "object"
     STRING = "string"
 
 
-FORMS: dict[Form | None, Literal["object", "string"]] = {
-    Form.OBJECT: "object",
-    Form.STRING: "string",
+FORMS: dict[TrainerForm | None, Literal["object", "string"]] = {
+    TrainerForm.OBJECT: "object",
+    TrainerForm.STRING: "string",
 }
 
 
@@ -34,7 +34,7 @@ def export(
     ],
     format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help="The trainer's form.")],
     arguments: Annotated[
-        Form | None,
+        TrainerForm | None,
         typer.Option(help="Arguments of calls as objects or as text, where there is a choice."),
     ] = None,
     split: Annotated[
@@ -158,13 +158,13 @@ def audit(
     Example: `toolloom audit train.jsonl --format openai --flagged flagged.jsonl`
     """
     from toolloom.pipeline.formats.audit import audit as audits
-    from toolloom.pipeline.formats.audit.writing import Lines, write_report
+    from toolloom.pipeline.formats.audit.writing import JsonLinesFile, write_report
     from toolloom.pipeline.render.terminal import view
 
     known("--format", format, [*audits.FORMATS])
     report_path = Path(json_file) if json_file not in (None, "-") else None
     with ExitStack() as stack:
-        lines = stack.enter_context(Lines(flagged, file)) if flagged else None
+        lines = stack.enter_context(JsonLinesFile(flagged, file)) if flagged else None
         report = audits.audit(
             file, format, examples=n, flag=lines.write if lines else None, tell=_Watch(sys.stderr)
         )
@@ -185,7 +185,7 @@ class _Watch:
         self._file = file
         self._next = time.monotonic() + _EVERY
 
-    def __call__(self, report: Report) -> None:
+    def __call__(self, report: AuditReport) -> None:
         if report.rows % 50 or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _EVERY

@@ -18,7 +18,7 @@ from toolloom.cli.cache import CacheAt
 from toolloom.cli.console import (
     HERE,
     NOTHING_ACCEPTED,
-    Level,
+    LevelOption,
     Outputs,
     complain,
     console_on,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from toolloom.schemas import Recipe
 
 
-class Engine(StrEnum):
+class EngineOption(StrEnum):
     PREFECT = "prefect"
     LOCAL = "local"
     DASK = "dask"
@@ -59,7 +59,7 @@ LogJson = Annotated[
     typer.Option("--log-json", help="Progress and log as JSON, an object a line, on stderr."),
 ]
 LogLevel = Annotated[
-    Level | None,
+    LevelOption | None,
     typer.Option(help="Least of what is logged: `warning`, or `info` with --log-json."),
 ]
 
@@ -161,12 +161,12 @@ def run(
     outputs: Outputs = HERE,
     seed: Seed = None,
     engine: Annotated[
-        Engine,
+        EngineOption,
         typer.Option(
             help="`prefect` records the run in Prefect (10 s more to start), `local` does without, "
             "`dask` and `ray` have it worked on by a cluster."
         ),
-    ] = Engine.PREFECT,
+    ] = EngineOption.PREFECT,
     address: Address = None,
     cache: CacheAt = None,
     log_json: LogJson = False,
@@ -197,13 +197,13 @@ def run(
     end(made, outputs)
 
 
-def watched(recipe: Recipe, log_json: bool, log_level: Level | None) -> Watch:
+def watched(recipe: Recipe, log_json: bool, log_level: LevelOption | None) -> Watch:
     """The run's progress, with its log beside it."""
-    from toolloom.pipeline.pages.progress import Journal, Screen
+    from toolloom.pipeline.pages.progress import LogProgress, Screen
 
     console = console_on(sys.stderr)
     start_log(console, log_level, json_lines=log_json, recipe=recipe)
-    return Journal() if log_json else Screen(console)
+    return LogProgress() if log_json else Screen(console)
 
 
 def run_here(recipe: Recipe, outputs: Path, watch: Watch, cache: str | None) -> Made:
@@ -213,19 +213,19 @@ def run_here(recipe: Recipe, outputs: Path, watch: Watch, cache: str | None) -> 
 
 
 @dataclass(frozen=True)
-class Way:
+class WayToRun:
     """How a plan is to be carried out, as the options of a command say."""
 
     outputs: Path
     recipe: Path | None
-    engine: Engine
+    engine: EngineOption
     address: str | None
     cache: str | None
     log_json: bool
-    log_level: Level | None
+    log_level: LevelOption | None
 
 
-def follow(flow: str, planned: Recipe, task: str, way: Way, **asked: Any) -> Made:
+def follow(flow: str, planned: Recipe, task: str, way: WayToRun, **asked: Any) -> Made:
     """Carry out a plan that begins with a version: in this process, or in the flow of this name.
 
     `task`: what is done, as people say it. `asked`: parameters that this flow alone has.
@@ -255,16 +255,16 @@ def follow(flow: str, planned: Recipe, task: str, way: Way, **asked: Any) -> Mad
 
 
 def runs_here(
-    recipe: Recipe, outputs: Path, engine: Engine, address: str | None, cache: str | None
+    recipe: Recipe, outputs: Path, engine: EngineOption, address: str | None, cache: str | None
 ) -> bool:
     """Whether a run does without Prefect. Raises ToolloomError if it cannot be on a cluster, before
     anything is started."""
     from toolloom.schemas import ClusterError
 
-    if engine in (Engine.LOCAL, Engine.PREFECT):
+    if engine in (EngineOption.LOCAL, EngineOption.PREFECT):
         if address:
             raise ClusterError("--address is that of a cluster: it needs --engine dask or ray.")
-        return engine is Engine.LOCAL
+        return engine is EngineOption.LOCAL
     from toolloom.llm.cache import address as found
     from toolloom.pipeline.cluster import check
     from toolloom.pipeline.orchestration.machines import KINDS

@@ -153,7 +153,7 @@ def validate(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
 
 
 @dataclass
-class _Part:
+class _Wish:
     """One wish of the user and the words that state its values."""
 
     wish: str
@@ -203,20 +203,20 @@ class _Scene:
             for (name, _, text), seen in zip(calls, results, strict=False)
         ]
 
-    def parts(self) -> list[_Part]:
+    def parts(self) -> list[_Wish]:
         """The user's wishes; a turn without one adds to the wish before it."""
-        found: list[_Part] = []
+        found: list[_Wish] = []
         for turn, text in enumerate(t for who, t in self.said if who == "User"):
             starts = [*_WISH.finditer(text)]
             for wish, after in zip(starts, [*starts[1:], None], strict=False):
                 words = text[wish.end() : after.start() if after else None]
-                found.append(_Part(wish[1], words, turn))
+                found.append(_Wish(wish[1], words, turn))
             if not starts and found:
                 found[-1].text += f" {text}"
                 found[-1].turn = turn
         return found
 
-    def next_for(self, part: _Part) -> str | list[JsonObject]:
+    def next_for(self, part: _Wish) -> str | list[JsonObject]:
         """Calls that are due for a wish, or words that end the turn."""
         function = self._fitting(part)
         if function is None:
@@ -233,7 +233,7 @@ class _Scene:
             return f"I am sorry, that could not be done: {seen[-1].partition(': ')[2]}."
         return [{"name": name, "arguments": arguments}]
 
-    def _fitting(self, part: _Part) -> JsonObject | None:
+    def _fitting(self, part: _Wish) -> JsonObject | None:
         """The function whose description has nearly all words of the wish."""
         wanted = _words(part.wish)
         others = (f for f in self.functions.values() if f["name"] != "api_search")
@@ -242,7 +242,7 @@ class _Scene:
             return None
         return best
 
-    def _search(self, part: _Part) -> str | list[JsonObject]:
+    def _search(self, part: _Wish) -> str | list[JsonObject]:
         keywords = " ".join(w for w in part.wish.split() if w.lower() not in _STOP)
         arguments = {"keywords": keywords}
         done = any((c, g) == ("api_search", arguments) for c, g, _ in self.made)
@@ -250,7 +250,7 @@ class _Scene:
             return "I am sorry, I cannot help with that: none of the functions I have does it."
         return [{"name": "api_search", "arguments": arguments}]
 
-    def _arguments(self, function: JsonObject, part: _Part) -> JsonObject:
+    def _arguments(self, function: JsonObject, part: _Wish) -> JsonObject:
         """Values the user said for this wish, or else an earlier result gave."""
         found: JsonObject = {}
         for name, schema in function["parameters"]["properties"].items():

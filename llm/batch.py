@@ -14,15 +14,15 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
-from toolloom.llm.batch_book import GATHERED, Book, Row, Try, now
+from toolloom.llm.batch_book import GATHERED, BatchRow, BatchTable, Try, now
 from toolloom.llm.batch_gather import Gathering
-from toolloom.llm.batch_lines import Gone, Item
-from toolloom.llm.batch_office import Absent, NoBatches, Office, Pace, TooLarge, reasons
+from toolloom.llm.batch_lines import BatchRequest, Gone
+from toolloom.llm.batch_office import Absent, BatchApi, NoBatches, Pace, TooLarge, reasons
 from toolloom.llm.batch_purse import UNSENT, BatchPurse
 from toolloom.llm.batch_results import Commit, Results
 from toolloom.llm.cache import Cache
 from toolloom.llm.faults import Garbled, Trouble
-from toolloom.llm.lines import Lines
+from toolloom.llm.lines import Client
 from toolloom.llm.log import WORK, Work, note
 from toolloom.llm.wire import Reply, decode
 from toolloom.schemas import BudgetReached, Endpoint, EndpointError, JsonObject, Usage
@@ -41,7 +41,7 @@ class Batcher:
     def __init__(
         self,
         endpoint: Endpoint,
-        lines: Lines,
+        lines: Client,
         cache: Cache,
         commit: Commit,
         purse: BatchPurse,
@@ -57,10 +57,10 @@ class Batcher:
         self._purse = purse
         self._pace = pace
         self._on_retry = on_retry
-        self._book = Book(cache, lines.caller.address, endpoint.model)
-        self._office = Office(lines, self._book, pace)
+        self._book = BatchTable(cache, lines.caller.address, endpoint.model)
+        self._office = BatchApi(lines, self._book, pace)
         self._gathering = Gathering(pace.gather, self._leave)
-        self._items: dict[str, Item] = {}  # all that is waited for
+        self._items: dict[str, BatchRequest] = {}  # all that is waited for
         self._results = Results(cache, self._office, commit, purse, self._items, self._hand_out)
         self._answers = 0
         self._sent: dict[str, Try] = {}  # all that is in a batch
@@ -97,7 +97,7 @@ class Batcher:
                 return decode(known, cached=True)  # an earlier process's batch had it
             sent = self._sent.get(key)
             made = replace(first, number=sent.number) if sent else first
-            item = self._items[key] = Item.of(key, body, self._answers, made)
+            item = self._items[key] = BatchRequest.of(key, body, self._answers, made)
             if not sent:
                 await self._pay([item])
         return await asyncio.shield(item.answer)
@@ -115,7 +115,7 @@ class Batcher:
                     self._start(row, partial(self._office.go_on, row))
             self._taken_up = True
 
-    async def _pay(self, items: Iterable[Item]) -> None:
+    async def _pay(self, items: Iterable[BatchRequest]) -> None:
         """Let requests join the next batch, each as soon as the budget has room for a try."""
         for item in items:
             try:
@@ -125,18 +125,18 @@ class Batcher:
             else:
                 self._gathering.join(item)
 
-    def _leave(self, items: Sequence[Item]) -> None:
-        row = Row(uuid4().hex, GATHERED, "", now(), {item.key: item.made for item in items})
+    def _leave(self, items: Sequence[BatchRequest]) -> None:
+        row = BatchRow(uuid4().hex, GATHERED, "", now(), {item.key: item.made for item in items})
         self._start(row, partial(self._office.send, row, [item.line for item in items]))
 
-    def _start(self, row: Row, way: Way) -> None:
+    def _start(self, row: BatchRow, way: Way) -> None:
         self._sent.update(row.tries)
         context = contextvars.copy_context()
         context.run(WORK.set, Work(run=WORK.get().run))  # a batch is nobody's alone
         task = asyncio.get_running_loop().create_task(self._see_to(row, way), context=context)
         self._batches[row.name] = task
 
-    async def _see_to(self, row: Row, way: Way) -> None:
+    async def _see_to(self, row: BatchRow, way: Way) -> None:
         """Whatever goes wrong with a batch is told to those who wait for it."""
         try:
             await self._take(row, way)
@@ -153,7 +153,7 @@ class Batcher:
             del self._batches[row.name]
             self._refused_room.discard(row.name)
 
-    async def _take(self, row: Row, way: Way) -> None:
+    async def _take(self, row: BatchRow, way: Way) -> None:
         """Wait for a batch's end, and see to all that was in it."""
         try:
             batch = await way()
@@ -177,7 +177,7 @@ class Batcher:
         else:
             await self._end(row, await self._results.take(row, batch))
 
-    async def _failed(self, row: Row, batch: Batch) -> None:
+    async def _failed(self, row: BatchRow, batch: Batch) -> None:
         """Not begun at all: too much for now, which passes, or a reason to stop."""
         words, full = reasons(batch)
         words = self._office.caller.scrub(words)
@@ -203,7 +203,7 @@ class Batcher:
         else:
             self._again(row.tries)
 
-    async def _end(self, row: Row, failed: Mapping[str, Exception]) -> None:
+    async def _end(self, row: BatchRow, failed: Mapping[str, Exception]) -> None:
         """Forget a batch, book what its failed tries used, and see to them."""
         used: dict[str, Usage] = {}
         for key, error in failed.items():
@@ -242,7 +242,7 @@ class Batcher:
 
     def _again(self, keys: Iterable[str]) -> None:
         """Into the next batch with all that somebody waits for."""
-        items: list[Item] = []
+        items: list[BatchRequest] = []
         for key in keys:
             self._sent.pop(key, None)
             if item := self._items.get(key):

@@ -38,7 +38,7 @@ class Try:
 
 
 @dataclass(frozen=True)
-class Row:
+class BatchRow:
     """A batch as it was last written down, with the requests in it by their keys."""
 
     name: str
@@ -48,30 +48,30 @@ class Row:
     tries: Mapping[str, Try]
 
 
-class Book:
+class BatchTable:
     """The batches of one model at one endpoint."""
 
     def __init__(self, cache: Cache, endpoint: str, model: str) -> None:
         self._cache = cache
         self._owner = {"endpoint": endpoint, "model": model}
 
-    async def rows(self) -> list[Row]:
+    async def rows(self) -> list[BatchRow]:
         """All batches that were not settled, by this process or another."""
         columns = BATCHES.c
         mine = sa.select(columns.id, columns.state, columns.remote, columns.at).where(
             columns.endpoint == self._owner["endpoint"], columns.model == self._owner["model"]
         )
 
-        def read(connection: sa.Connection) -> list[Row]:
+        def read(connection: sa.Connection) -> list[BatchRow]:
             found = connection.execute(mine.order_by(columns.at)).all()
             return [
-                Row(name, state, remote or "", at, _tries(connection, name))
+                BatchRow(name, state, remote or "", at, _tries(connection, name))
                 for name, state, remote, at in found
             ]
 
         return await self._cache.within(read)
 
-    async def write(self, row: Row) -> None:
+    async def write(self, row: BatchRow) -> None:
         """Write a batch down, or how far it has come."""
 
         def write(connection: sa.Connection) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from toolloom.llm.batch_lines import Item
+from toolloom.llm.batch_lines import BatchRequest
 
 MOST_LINES = 50_000
 MOST_BYTES = 200_000_000
@@ -14,11 +14,11 @@ MOST_BYTES = 200_000_000
 class Gathering:
     """What is not in a batch yet."""
 
-    def __init__(self, seconds: float, leave: Callable[[Sequence[Item]], None]) -> None:
+    def __init__(self, seconds: float, leave: Callable[[Sequence[BatchRequest]], None]) -> None:
         """`leave` is called with the requests of one batch, `seconds` after the last one came."""
         self._seconds = seconds
         self._leave = leave
-        self._items: dict[str, Item] = {}
+        self._items: dict[str, BatchRequest] = {}
         self._bytes = 0
         self._most = 1
         self._timer: asyncio.TimerHandle | None = None
@@ -35,7 +35,7 @@ class Gathering:
         """Let no batch be larger from now on."""
         self._most = max(1, most)
 
-    def join(self, item: Item) -> None:
+    def join(self, item: BatchRequest) -> None:
         if self._bytes + len(item.line) > MOST_BYTES:
             self._go()
         self._items[item.key] = item

@@ -18,7 +18,7 @@ URL: Final = "/v1/chat/completions"
 
 
 @dataclass
-class Item:
+class BatchRequest:
     """A request that somebody waits for, with its line in a batch's file."""
 
     key: str
@@ -30,7 +30,7 @@ class Item:
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
     @classmethod
-    def of(cls, key: str, body: JsonObject, others: int, made: Try) -> Item:
+    def of(cls, key: str, body: JsonObject, others: int, made: Try) -> BatchRequest:
         request = {"custom_id": key, "method": "POST", "url": URL, "body": body}
         line = json.dumps(request).encode() + b"\n"
         return cls(key, line, "response_format" in body, others, made)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, TypeVar
 
-from toolloom.llm.batch_book import GATHERED, OPEN, UPLOADED, Book, Row, now
+from toolloom.llm.batch_book import GATHERED, OPEN, UPLOADED, BatchRow, BatchTable, now
 from toolloom.llm.batch_lines import URL
 from toolloom.llm.faults import Caller
-from toolloom.llm.lines import Lines
+from toolloom.llm.lines import Client
 from toolloom.llm.log import note
 from toolloom.schemas import EndpointError, RequestRefused
 
@@ -58,11 +58,11 @@ class TooLarge(Exception):
     """The endpoint does not take a file of this size."""
 
 
-class Office:
+class BatchApi:
     """Sees batches through, each step written down before the next. Made of calls that are tried
     again by the endpoint's policy; it raises what Lines.call raises."""
 
-    def __init__(self, lines: Lines, book: Book, pace: Pace) -> None:
+    def __init__(self, lines: Client, book: BatchTable, pace: Pace) -> None:
         self._lines = lines
         self._book = book
         self._pace = pace
@@ -71,7 +71,7 @@ class Office:
     def caller(self) -> Caller:
         return self._lines.caller
 
-    async def send(self, row: Row, lines: Iterable[bytes]) -> Batch:
+    async def send(self, row: BatchRow, lines: Iterable[bytes]) -> Batch:
         """Make a batch of lines and wait for its end.
 
         Raises NoBatches; TooLarge; Absent, if it vanishes.
@@ -92,7 +92,7 @@ class Office:
             raise EndpointError(f"No batch can be made: {error}") from error
         return await self._follow(row, batch.id)
 
-    async def go_on(self, row: Row) -> Batch | None:
+    async def go_on(self, row: BatchRow) -> Batch | None:
         """The end of what another process began; None if that came to nothing. Raises Absent."""
         remote: str | None = row.remote
         if row.state == UPLOADED:
@@ -102,7 +102,7 @@ class Office:
         note(logging.INFO, "batch", f"Going on with batch {remote}", batch=remote)
         return await self._follow(row, remote)
 
-    async def _find(self, row: Row) -> str | None:
+    async def _find(self, row: BatchRow) -> str | None:
         """The batch of a file, if it was made before the process died."""
         while True:
             try:
@@ -115,7 +115,7 @@ class Office:
                 return None
             await asyncio.sleep(self._pace.first_poll)
 
-    async def _follow(self, row: Row, remote: str) -> Batch:
+    async def _follow(self, row: BatchRow, remote: str) -> Batch:
         await self._book.write(replace(row, state=OPEN, remote=remote))
         return await self._wait(remote, len(row.tries))
 
@@ -129,7 +129,7 @@ class Office:
 
         return await self._call(act, TRANSFER_SECONDS)
 
-    async def _create(self, row: Row) -> Batch:
+    async def _create(self, row: BatchRow) -> Batch:
         """Make a batch of a file, once, also if the endpoint's answer is lost.
 
         When it was asked for is written down, as it may come to be a little later.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from toolloom.llm.batch_book import Try, unanswered
-from toolloom.llm.budget import Purse
+from toolloom.llm.budget import Spending
 from toolloom.llm.cache import Cache
 from toolloom.schemas import Price, Usage
 
@@ -19,7 +19,7 @@ class BatchPurse:
     under way as soon as somebody waits for those batches.
     """
 
-    def __init__(self, purse: Purse | None, prices: Mapping[str, Price]) -> None:
+    def __init__(self, purse: Spending | None, prices: Mapping[str, Price]) -> None:
         self._purse = purse
         self._prices = prices
         self._left: dict[str, Usage] = {}

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, TypeAlias
 
-from toolloom.llm.batch_book import Row, Try, chunks
-from toolloom.llm.batch_lines import BatchOutcome, Gone, Item, outcomes
-from toolloom.llm.batch_office import Office
+from toolloom.llm.batch_book import BatchRow, Try, chunks
+from toolloom.llm.batch_lines import BatchOutcome, BatchRequest, Gone, outcomes
+from toolloom.llm.batch_office import BatchApi
 from toolloom.llm.batch_purse import BatchPurse
 from toolloom.llm.cache import Cache
 from toolloom.llm.faults import Garbled
@@ -31,10 +31,10 @@ class Results:
     def __init__(
         self,
         cache: Cache,
-        office: Office,
+        office: BatchApi,
         commit: Commit,
         purse: BatchPurse,
-        items: Mapping[str, Item],
+        items: Mapping[str, BatchRequest],
         hand_out: Callable[[str, Reply], None],
     ) -> None:
         """`items`: all that is waited for; `hand_out` is called for each answer."""
@@ -45,7 +45,7 @@ class Results:
         self._items = items
         self._hand_out = hand_out
 
-    async def take(self, row: Row, batch: Batch) -> dict[str, Exception]:
+    async def take(self, row: BatchRow, batch: Batch) -> dict[str, Exception]:
         """Commit all successes of a batch that has ended; what failed, and why."""
         failed: dict[str, Exception] = {}
         taken: set[str] = set()
@@ -59,7 +59,7 @@ class Results:
         missing = Gone(f"batch {batch.id} is {batch.status} without its answer", "timeout")
         return {**failed, **{key: missing for key in row.tries if key not in taken}}
 
-    async def without(self, row: Row) -> dict[str, Exception]:
+    async def without(self, row: BatchRow) -> dict[str, Exception]:
         """Of a batch that has vanished, all that was not committed before."""
         known = await self._cache.read_all(list(row.tries))
         for key, body in known.items():

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from toolloom.schemas import Budget, BudgetReached, Usage
 
 
-class Purse:
+class Spending:
     """Holds back, for each try under way, the most it can use; then books what it did use.
 
     A request that does not fit waits for those under way, which mostly use less than was held

@@ -47,7 +47,7 @@ VARIABLE = "TOOLLOOM_CACHE"
 
 
 @dataclass(slots=True)
-class Job:
+class Transaction:
     """One transaction, and who waits for what comes of it."""
 
     work: Work
@@ -67,21 +67,21 @@ class Job:
 
 
 @dataclass(slots=True)
-class Gathered:
+class PendingReads:
     """What was asked for since the last turn, each with its waiter."""
 
     reads: list[tuple[Sequence[str], asyncio.Future[Any]]] = field(default_factory=list)
     writes: list[tuple[Sequence[Entry], asyncio.Future[Any]]] = field(default_factory=list)
     works: list[tuple[Work, asyncio.Future[Any]]] = field(default_factory=list)
 
-    def jobs(self) -> list[Job]:
-        made = [Job(work, [waiter]) for work, waiter in self.works]
+    def jobs(self) -> list[Transaction]:
+        made = [Transaction(work, [waiter]) for work, waiter in self.works]
         if self.writes:
             entries = [entry for some, _ in self.writes for entry in some]
-            made.append(Job(lambda c: write(c, entries), [w for _, w in self.writes]))
+            made.append(Transaction(lambda c: write(c, entries), [w for _, w in self.writes]))
         if self.reads:
             keys = [key for some, _ in self.reads for key in some]
-            made.append(Job(lambda c: read(c, keys), [w for _, w in self.reads]))
+            made.append(Transaction(lambda c: read(c, keys), [w for _, w in self.reads]))
         return made
 
 
@@ -98,7 +98,7 @@ class Cache:
         with self._storing():
             self._engine = connect(self.url, patience)
             self._connection = self._engine.connect()
-        self._gathered = Gathered()
+        self._gathered = PendingReads()
         self._at_work: asyncio.AbstractEventLoop | None = None  # with a turn to come
         self._late: asyncio.Task[None] | None = None
 
@@ -180,7 +180,7 @@ class Cache:
 
     def _turn(self) -> None:
         """Do all that was gathered: here if that goes at once, else in a task."""
-        jobs, self._gathered = self._gathered.jobs(), Gathered()
+        jobs, self._gathered = self._gathered.jobs(), PendingReads()
         if self._inline:
             jobs = _settle(self._try(jobs))
         if jobs:
@@ -188,7 +188,7 @@ class Cache:
         else:
             self._at_work = None
 
-    async def _persist(self, jobs: list[Job]) -> None:
+    async def _persist(self, jobs: list[Transaction]) -> None:
         """Do jobs off the event loop, or as soon as another process lets go of the database."""
         until, wait = time.monotonic() + self.patience, AGAIN_SECONDS
         if self._inline:
@@ -204,7 +204,7 @@ class Cache:
                 wait = min(2 * wait, LONGEST_WAIT)
         self._turn()
 
-    def _try(self, jobs: list[Job], last: bool = False) -> list[Job]:
+    def _try(self, jobs: list[Transaction], last: bool = False) -> list[Transaction]:
         """The jobs with what came of them; those that may succeed in a moment are not `done`."""
         for job in jobs:
             try:
@@ -241,7 +241,7 @@ class Cache:
             raise explain(self.url, error) from error
 
 
-def _settle(jobs: list[Job]) -> list[Job]:
+def _settle(jobs: list[Transaction]) -> list[Transaction]:
     """Wake who waits for a job that is done; the other jobs."""
     for job in jobs:
         if job.done:

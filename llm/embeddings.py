@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolloom.llm.cache import Entry
 from toolloom.llm.faults import Garbled, TooMuch
-from toolloom.llm.line import Parcel
-from toolloom.llm.lines import LinesOnDemand
+from toolloom.llm.line import OutgoingRequest
+from toolloom.llm.lines import ClientOnDemand
 from toolloom.llm.log import WORK, note
 from toolloom.llm.shared import Shared
 from toolloom.schemas import Endpoint, EndpointError, JsonObject, Usage, canonical
@@ -37,12 +37,12 @@ STORED = "<f4"  # float32, little-endian: the same bytes on every machine
 class Embedder:
     """One model's embeddings at one endpoint. Made by Gateway.embedder."""
 
-    def __init__(self, endpoint: Endpoint, shared: Shared, lines: LinesOnDemand) -> None:
+    def __init__(self, endpoint: Endpoint, shared: Shared, lines: ClientOnDemand) -> None:
         self.endpoint = endpoint
         self._shared = shared
         self._lines = lines
         self._name = public(endpoint.base_url)
-        self._turns = Turns()
+        self._turns = KeyLocks()
         self._warned = False
         self._size = LOCAL_BATCH if endpoint.local else BATCH
 
@@ -144,7 +144,7 @@ class Embedder:
         lines = await self._lines.open()
         self._shared.stats.asked += 1
         await lines.send(
-            Parcel(
+            OutgoingRequest(
                 content=content,
                 key=next(iter(wanted)),
                 guess=len(content) // 4,
@@ -195,7 +195,7 @@ class Embedder:
         return {key: unpack(body) for key, body in zip(vectors, stand, strict=True)}
 
 
-class Turns:
+class KeyLocks:
     """One lock for each key in use: of equal texts one is sent, the others wait for it."""
 
     def __init__(self) -> None:

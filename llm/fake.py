@@ -20,11 +20,11 @@ from typing import Any, Self, TextIO
 from aiohttp import web
 
 from toolloom.llm.fake_answers import (
-    Failure,
     Prefixes,
-    Said,
     Script,
     Scripted,
+    ScriptedFailure,
+    ScriptedReply,
     completion,
     embed,
     improvise,
@@ -38,11 +38,11 @@ from toolloom.schemas import JsonObject, canonical
 
 __all__ = [
     "Batching",
-    "Failure",
     "FakeServer",
-    "Said",
     "Script",
     "Scripted",
+    "ScriptedFailure",
+    "ScriptedReply",
     "embed",
     "improvise",
 ]
@@ -171,26 +171,28 @@ class FakeServer:
         counted = {name: getattr(self, name) for name in names}
         return {**counted, "failed": dict(self.failures), "cpu": time.process_time()}
 
-    async def reply(self, body: JsonObject, chat: bool = True) -> JsonObject | Failure:
+    async def reply(self, body: JsonObject, chat: bool = True) -> JsonObject | ScriptedFailure:
         """What the endpoint has to say to a body, counted nowhere."""
         if (refused := self._refused(body)) is not None:
             return refused
         said: Any = (self._script if chat else self._embeddings)(body)
         outcome: Any = await said if inspect.isawaitable(said) else said
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, ScriptedFailure):
             return outcome
         if not chat:
             return JsonObject(outcome)
-        if not isinstance(outcome, Said):
-            outcome = Said(outcome if isinstance(outcome, str) else canonical(outcome), "stop")
+        if not isinstance(outcome, ScriptedReply):
+            outcome = ScriptedReply(
+                outcome if isinstance(outcome, str) else canonical(outcome), "stop"
+            )
         cached = self._prefixes.cached(body) if self._prefixes else None
         return completion(body, outcome, key_of(body), cached)
 
-    def count_line(self, body: JsonObject, said: JsonObject | Failure) -> None:
+    def count_line(self, body: JsonObject, said: JsonObject | ScriptedFailure) -> None:
         """A line of a batch counts as a request."""
         self.received += 1
         self.bodies.append(body)
-        if isinstance(said, Failure):
+        if isinstance(said, ScriptedFailure):
             self.failures[said.name] += 1
         else:
             self._count(body)
@@ -234,7 +236,7 @@ class FakeServer:
         if wait:
             await asyncio.sleep(wait)
         outcome = failure or await self.reply(body, request.path.endswith("/chat/completions"))
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, ScriptedFailure):
             return await self._fail(outcome, request)
         self._limits.receive(outcome.get("usage", {}).get("completion_tokens", 0))
         response = web.Response(body=json.dumps(outcome).encode(), headers=self._limits.headers())
@@ -244,14 +246,14 @@ class FakeServer:
         self._count(body)
         return response
 
-    def denied(self, request: web.Request) -> Failure | None:
+    def denied(self, request: web.Request) -> ScriptedFailure | None:
         if self._key is None or request.headers.get("Authorization") == f"Bearer {self._key}":
             return None
         # Like several real servers, it repeats the key it does not like.
         shown = request.headers.get("Authorization", "").removeprefix("Bearer ")
         return refusal(401, f"Incorrect API key provided: {shown}.", "invalid_api_key")
 
-    def _refused(self, body: JsonObject) -> Failure | None:
+    def _refused(self, body: JsonObject) -> ScriptedFailure | None:
         model = str(body.get("model"))
         if self.models is not None and model not in self.models:
             return refusal(404, f"The model `{model}` does not exist.", "model_not_found")
@@ -260,7 +262,7 @@ class FakeServer:
             return None
         return refusal(400, f"response_format of type `{kind}` is not supported.", None)
 
-    async def _fail(self, failure: Failure, request: web.Request) -> web.Response:
+    async def _fail(self, failure: ScriptedFailure, request: web.Request) -> web.Response:
         self.failures[failure.name] += 1
         if failure.hang:
             await left(request)

@@ -14,7 +14,7 @@ from toolloom.schemas import JsonObject, canonical, digest
 
 
 @dataclass(frozen=True)
-class Failure:
+class ScriptedFailure:
     """An answer that is none. `body`: sent as it is, OpenAI's error JSON if not given."""
 
     status: int = 500
@@ -32,14 +32,14 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Said:
+class ScriptedReply:
     """A completion with another finish_reason than "stop"."""
 
     text: str
     finish_reason: str = "length"
 
 
-Scripted: TypeAlias = str | JsonObject | list[Any] | Said | Failure
+Scripted: TypeAlias = str | JsonObject | list[Any] | ScriptedReply | ScriptedFailure
 Script: TypeAlias = Callable[[JsonObject], Scripted | Awaitable[Scripted]]
 
 
@@ -84,7 +84,9 @@ def embed(body: JsonObject) -> JsonObject:
     }
 
 
-def completion(body: JsonObject, said: Said, key: str, cached: int | None = None) -> JsonObject:
+def completion(
+    body: JsonObject, said: ScriptedReply, key: str, cached: int | None = None
+) -> JsonObject:
     """A response body as OpenAI writes it. `cached`: tokens sent that are said to be cached."""
     sent, received = size(body), len(said.text) // 4 + 1
     usage: JsonObject = {

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 from aiohttp import BodyPartReader, web
 
-from toolloom.llm.fake_answers import Failure
+from toolloom.llm.fake_answers import ScriptedFailure
 from toolloom.schemas import JsonObject
 
 CHAT_URL = "/v1/chat/completions"
@@ -54,11 +54,11 @@ class Answering(Protocol):
     @property
     def models(self) -> tuple[str, ...] | None: ...
 
-    def denied(self, request: web.Request) -> Failure | None: ...
+    def denied(self, request: web.Request) -> ScriptedFailure | None: ...
 
-    async def reply(self, body: JsonObject, chat: bool = True) -> JsonObject | Failure: ...
+    async def reply(self, body: JsonObject, chat: bool = True) -> JsonObject | ScriptedFailure: ...
 
-    def count_line(self, body: JsonObject, said: JsonObject | Failure) -> None: ...
+    def count_line(self, body: JsonObject, said: JsonObject | ScriptedFailure) -> None: ...
 
 
 class Batches:
@@ -193,11 +193,11 @@ class Batches:
         """One line of a result file. Of a cancelled batch nothing more is answered."""
         if batch["status"] == "cancelling":
             return _outcome(line, None, "batch_cancelled", "This batch was cancelled.")
-        said: JsonObject | Failure = Failure()
+        said: JsonObject | ScriptedFailure = ScriptedFailure()
         if self._dice.random() >= self._plan.failure_rate:
             said = await self._server.reply(line["body"])
         self._server.count_line(line["body"], said)
-        if isinstance(said, Failure):
+        if isinstance(said, ScriptedFailure):
             return _outcome(line, (said.status, _body(said)))
         return _outcome(line, (200, said))
 
@@ -297,11 +297,11 @@ def _refused(status: int, message: str) -> web.Response:
     return web.json_response({"error": error}, status=status)
 
 
-def _failed(failure: Failure) -> web.Response:
+def _failed(failure: ScriptedFailure) -> web.Response:
     return web.json_response(_body(failure), status=failure.status)
 
 
-def _body(failure: Failure) -> Any:
+def _body(failure: ScriptedFailure) -> Any:
     """The error's body, as JSON if it is any."""
     try:
         return json.loads(failure.body or '{"error": {"message": "scripted failure"}}')

@@ -8,20 +8,20 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
-from toolloom.llm.fake_answers import Failure
+from toolloom.llm.fake_answers import ScriptedFailure
 
 PAGE = "<html><head><title>{0}</title></head><body><h1>{0}</h1></body></html>"
 HALF = (
     '{"id": "chatcmpl-cut", "object": "chat.completion", "choices": [{"index": 0, "message": {"ro'
 )
-FAILURES: Mapping[str, tuple[Failure, ...]] = {
-    "reset": (Failure(reset=True),),
-    "disconnect": (Failure(disconnect=True),),
-    "hang": (Failure(hang=True),),
-    "truncated": (Failure(200, body=HALF, kind="truncated"),),
+FAILURES: Mapping[str, tuple[ScriptedFailure, ...]] = {
+    "reset": (ScriptedFailure(reset=True),),
+    "disconnect": (ScriptedFailure(disconnect=True),),
+    "hang": (ScriptedFailure(hang=True),),
+    "truncated": (ScriptedFailure(200, body=HALF, kind="truncated"),),
     "html": (
-        Failure(200, body=PAGE.format("Please wait"), kind="html"),
-        Failure(502, body=PAGE.format("502 Bad Gateway"), kind="html"),
+        ScriptedFailure(200, body=PAGE.format("Please wait"), kind="html"),
+        ScriptedFailure(502, body=PAGE.format("502 Bad Gateway"), kind="html"),
     ),
 }
 
@@ -39,7 +39,7 @@ class Dice:
         if sum(failures.values()) > 1:
             raise ValueError("failures: the shares are more than 1 together")
 
-    def failure(self) -> Failure | None:
+    def failure(self) -> ScriptedFailure | None:
         """How the next request fails, if it does."""
         if not self._failures:
             return None
@@ -60,15 +60,15 @@ class Dice:
         return self._latency * math.exp(self._dice.gauss(-(self._spread**2) / 2, self._spread))
 
 
-def _named(name: str, retry_after: float) -> tuple[Failure, ...]:
+def _named(name: str, retry_after: float) -> tuple[ScriptedFailure, ...]:
     if name in FAILURES:
         return FAILURES[name]
     if not (name.isdecimal() and 400 <= int(name) <= 599):
         raise ValueError(f"failures: {name!r} is neither a status nor one of {', '.join(FAILURES)}")
-    return (Failure(int(name), retry_after=retry_after if name == "429" else None),)
+    return (ScriptedFailure(int(name), retry_after=retry_after if name == "429" else None),)
 
 
-class Window:
+class ScriptedWindow:
     """At most `limit` within any minute of requests or tokens, which is what `what` says."""
 
     def __init__(self, what: str, limit: int, minute: float) -> None:
@@ -119,19 +119,19 @@ class Limits:
         self, places: int | None, requests: int | None, tokens: int | None, minute: float
     ) -> None:
         self._free = math.inf if places is None else places
-        self._requests = Window("requests", requests, minute) if requests else None
-        self._tokens = Window("tokens", tokens, minute) if tokens else None
+        self._requests = ScriptedWindow("requests", requests, minute) if requests else None
+        self._tokens = ScriptedWindow("tokens", tokens, minute) if tokens else None
 
-    def refusal(self, tokens: int) -> Failure | None:
+    def refusal(self, tokens: int) -> ScriptedFailure | None:
         """The answer to one request too many. Any other is booked, until it will `leave`."""
         if self._free < 1:
-            return Failure(429)
+            return ScriptedFailure(429)
         wait = max(
             self._requests.wait(1) if self._requests else 0.0,
             self._tokens.wait(tokens) if self._tokens else 0.0,
         )
         if wait > 0:
-            return Failure(429, retry_after=round(wait + 0.0005, 3))
+            return ScriptedFailure(429, retry_after=round(wait + 0.0005, 3))
         self._free -= 1
         if self._requests:
             self._requests.take(1)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from toolloom.llm.fake_answers import Failure
+from toolloom.llm.fake_answers import ScriptedFailure
 from toolloom.schemas import JsonObject
 
 JSON = "application/json"
@@ -25,12 +25,12 @@ def key_of(body: JsonObject) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def refusal(status: int, message: str, code: str | None) -> Failure:
+def refusal(status: int, message: str, code: str | None) -> ScriptedFailure:
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
-    return Failure(status, body=json.dumps({"error": error}))
+    return ScriptedFailure(status, body=json.dumps({"error": error}))
 
 
-def respond(failure: Failure, limits: Mapping[str, str]) -> web.Response:
+def respond(failure: ScriptedFailure, limits: Mapping[str, str]) -> web.Response:
     """A failure as an HTTP response; without a body of its own it gets OpenAI's error."""
     wait = {} if failure.retry_after is None else {"Retry-After": str(failure.retry_after)}
     body = error_body(failure)
@@ -38,7 +38,7 @@ def respond(failure: Failure, limits: Mapping[str, str]) -> web.Response:
     return web.Response(status=failure.status, body=body.encode(), headers=headers)
 
 
-def error_body(failure: Failure) -> str:
+def error_body(failure: ScriptedFailure) -> str:
     if failure.body is not None:
         return failure.body
     code = "rate_limit_exceeded" if failure.status == 429 else None

@@ -11,13 +11,13 @@ from typing import Any, Self, TypeAlias
 
 from toolloom.llm.batch import Pace
 from toolloom.llm.batch_purse import BatchPurse
-from toolloom.llm.budget import Purse
+from toolloom.llm.budget import Spending
 from toolloom.llm.cache import Cache
 from toolloom.llm.embeddings import Embedder
 from toolloom.llm.faults import CHAT, EMBEDDINGS
-from toolloom.llm.lane import Lane
-from toolloom.llm.line import CONNECTIONS, Line, Way
-from toolloom.llm.lines import Lines, LinesOnDemand
+from toolloom.llm.lane import ConcurrencyLimit
+from toolloom.llm.line import CONNECTIONS, Connection, Route
+from toolloom.llm.lines import Client, ClientOnDemand
 from toolloom.llm.local import LocalServer
 from toolloom.llm.log import WORK
 from toolloom.llm.model import Model
@@ -44,7 +44,7 @@ class Gateway:
         budget: Budget | None = None,
         run: str = "",
         pace: Pace = Pace(),  # noqa: B008 - it is frozen
-        purse: Purse | None = None,
+        purse: Spending | None = None,
         pasts: Pasts | None = None,
     ) -> None:
         """`cache`: the path of a SQLite file, a SQLAlchemy URL, or an open cache.
@@ -60,7 +60,7 @@ class Gateway:
         self.purse = purse
         self._models: dict[Endpoint, Model] = {}
         self._embedders: dict[Endpoint, Embedder] = {}
-        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._lanes: dict[tuple[str, str], ConcurrencyLimit] = {}
         self._pasts = dict(pasts or {})
         self._quotas: dict[tuple[str, str, str], Quota] = {}
         self._local: dict[str, LocalServer] = {}  # by path: one server does not do both well
@@ -69,7 +69,7 @@ class Gateway:
     async def __aenter__(self) -> Self:
         if self._budget != Budget():
             shared = self._shared
-            self.purse = Purse(self._budget, await self.cache.spent(shared.run))
+            self.purse = Spending(self._budget, await self.cache.spent(shared.run))
             shared.batch_purse = BatchPurse(self.purse, shared.prices)
             await shared.batch_purse.begin(self.cache, shared.run)
         return self
@@ -142,28 +142,30 @@ class Gateway:
             way.lane.allow(at_once)
             way.quota.allow(endpoint.requests_per_minute, endpoint.tokens_per_minute)
 
-    def _lines(self, endpoint: Endpoint, path: str) -> LinesOnDemand:
+    def _lines(self, endpoint: Endpoint, path: str) -> ClientOnDemand:
         self.limit(endpoint)
-        return LinesOnDemand(partial(self._open, endpoint, path))
+        return ClientOnDemand(partial(self._open, endpoint, path))
 
-    async def _open(self, endpoint: Endpoint, path: str) -> Lines:
+    async def _open(self, endpoint: Endpoint, path: str) -> Client:
         address = await self._address(endpoint, path)
         lines = [
-            Line(endpoint, way, path, purse=self.purse, wire=self._shared.wire, lose=self._lose)
+            Connection(
+                endpoint, way, path, purse=self.purse, wire=self._shared.wire, lose=self._lose
+            )
             for way in self._ways(endpoint, address)
         ]
         cost = partial(self._shared.cost, endpoint)
-        return Lines(endpoint, lines, self.stats.retried, cost)
+        return Client(endpoint, lines, self.stats.retried, cost)
 
-    def _ways(self, endpoint: Endpoint, base_url: str) -> list[Way]:
+    def _ways(self, endpoint: Endpoint, base_url: str) -> list[Route]:
         """Where the endpoint can be asked: its own address, which is `base_url`, and replicas."""
         ways = []
         for address, key_env in endpoint.places:
-            lane = self._lanes.setdefault((address, key_env), Lane(public(address)))
+            lane = self._lanes.setdefault((address, key_env), ConcurrencyLimit(public(address)))
             known = (address, key_env, endpoint.model)
             quota = self._quotas.setdefault(known, Quota(self._pasts.get(known)))
             where = base_url if address == endpoint.base_url else address
-            ways.append(Way(where, key_env, lane, quota))
+            ways.append(Route(where, key_env, lane, quota))
         return ways
 
     async def _address(self, endpoint: Endpoint, path: str) -> str:

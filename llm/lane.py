@@ -16,7 +16,7 @@ SOME, MANY = 0.1, 0.25  # of the last answers
 LAST = 20
 
 
-class Lane:
+class ConcurrencyLimit:
     """A limit that narrows when the endpoint has too much to do and widens as it answers.
 
     Who enters waits for a place, and for the end of any pause the endpoint asked for. Places are

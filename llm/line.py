@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from toolloom.llm.budget import Purse
+from toolloom.llm.budget import Spending
 from toolloom.llm.faults import CHAT, Caller, Trouble, fault
-from toolloom.llm.lane import Lane
+from toolloom.llm.lane import ConcurrencyLimit
 from toolloom.llm.log import note
 from toolloom.llm.quota import Quota, Ticket
 from toolloom.schemas import Endpoint, EndpointDenied, JsonObject, RequestRefused, Usage
@@ -34,7 +34,7 @@ CONNECTIONS = 2048
 
 
 @dataclass(frozen=True)
-class Parcel:
+class OutgoingRequest:
     """A request as it is sent, and what its sender wants to know of it."""
 
     content: bytes
@@ -49,25 +49,25 @@ class Parcel:
 
 
 @dataclass(frozen=True)
-class Way:
+class Route:
     """How a line goes: the address that is asked, the variable of its key, and its limits."""
 
     base_url: str
     key_env: str
-    lane: Lane
+    lane: ConcurrencyLimit
     quota: Quota
 
 
-class Line:
+class Connection:
     """Sends to one path of an endpoint, once, and says what became of it."""
 
     def __init__(
         self,
         endpoint: Endpoint,
-        way: Way,
+        way: Route,
         path: str = CHAT,
         *,
-        purse: Purse | None = None,
+        purse: Spending | None = None,
         wire: set[asyncio.Task[Any] | None] | None = None,
         lose: Callable[[Usage], Awaitable[None]] | None = None,
     ) -> None:
@@ -109,7 +109,7 @@ class Line:
         resting = time.monotonic() < self._rests
         return resting, self._pending / self._lane.places + self._lane.closed
 
-    async def post(self, parcel: Parcel, tries: int) -> None:
+    async def post(self, parcel: OutgoingRequest, tries: int) -> None:
         """One try, the `tries`th, as soon as the budget and the limits let it go.
 
         Raises Trouble, what fault() makes of a refusal, and BudgetReached.
@@ -120,12 +120,12 @@ class Line:
         finally:
             self._pending -= 1
 
-    async def probe(self, parcel: Parcel) -> None:
+    async def probe(self, parcel: OutgoingRequest) -> None:
         """One try that waits for no limit but the budget, and tells the others nothing."""
         await self._pay(parcel, self._send(parcel, 1))
         await self._lose(parcel.bound)  # no response is kept
 
-    async def _pay(self, parcel: Parcel, sending: Coroutine[Any, Any, Usage]) -> None:
+    async def _pay(self, parcel: OutgoingRequest, sending: Coroutine[Any, Any, Usage]) -> None:
         """Send, within the budget, and book what that took.
 
         What a success takes is booked with its response; here it is what fails.
@@ -151,7 +151,7 @@ class Line:
             if self._purse:
                 self._purse.settle(parcel.bound, sent)
 
-    async def _limited(self, parcel: Parcel, tries: int) -> Usage:
+    async def _limited(self, parcel: OutgoingRequest, tries: int) -> Usage:
         ticket, sent = await self._quota.enter(parcel.guess, self._lane), Usage()
         began = time.monotonic()
         try:
@@ -169,7 +169,9 @@ class Line:
         note(logging.DEBUG, "answered", **facts, tokens=sent.tokens)
         return sent
 
-    async def _send(self, parcel: Parcel, tries: int, ticket: Ticket | None = None) -> Usage:
+    async def _send(
+        self, parcel: OutgoingRequest, tries: int, ticket: Ticket | None = None
+    ) -> Usage:
         """Send and hand the answer on; meanwhile the task is on the wire."""
         task = asyncio.current_task()
         self._wire.add(task)
@@ -192,7 +194,7 @@ class Line:
             self.failures += 1
             self._rests = time.monotonic() + min(LONGEST_REST, 0.25 * 2.0 ** min(self.failures, 10))
 
-    async def _fetch(self, parcel: Parcel) -> httpx2.Response:
+    async def _fetch(self, parcel: OutgoingRequest) -> httpx2.Response:
         """A success. Through the SDK's HTTP client: its `post` takes twice as long for the same."""
         response = await self._http.send(self._request(content=parcel.content))
         if response.status_code >= 400:

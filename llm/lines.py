@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import tenacity
 
 from toolloom.llm.faults import CHAT, Caller, Garbled, Trouble
-from toolloom.llm.line import Line, Parcel
+from toolloom.llm.line import Connection, OutgoingRequest
 from toolloom.llm.log import note
 from toolloom.schemas import (
     Endpoint,
@@ -41,19 +41,19 @@ OFFERED = 20  # names of models that an error lists
 class Tries:
     """How one request fares."""
 
-    line: Line
+    line: Connection
     seconds: float = 0.0  # of tries and the waits after them, without those for a place
     made: int = 0
     failed: int = 0  # without those the endpoint only wants to have later
 
 
-class Lines:
+class Client:
     """Sends a request on the line with most room, and again while that may help."""
 
     def __init__(
         self,
         endpoint: Endpoint,
-        lines: Sequence[Line],
+        lines: Sequence[Connection],
         on_retry: Callable[[], None],
         cost: Callable[[int, int], float],
     ) -> None:
@@ -68,7 +68,7 @@ class Lines:
         for line in self._lines:
             await line.close()
 
-    async def send(self, parcel: Parcel) -> None:
+    async def send(self, parcel: OutgoingRequest) -> None:
         """Send until `parcel.accept` takes the answer's body.
 
         Raises EndpointDown, EndpointDenied, ModelMissing, EndpointError, RequestRefused,
@@ -158,7 +158,7 @@ class Lines:
                 return True
         return False
 
-    async def _answers(self, line: Line) -> bool:
+    async def _answers(self, line: Connection) -> bool:
         """Whether a line answers the smallest request there is."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CANARY_SECONDS):
@@ -168,7 +168,7 @@ class Lines:
                         return True
         return False
 
-    async def _try(self, parcel: Parcel, tries: Tries) -> None:
+    async def _try(self, parcel: OutgoingRequest, tries: Tries) -> None:
         left = [line for line in self._lines if not line.out]
         if not left and self._ended:
             raise self._ended
@@ -179,7 +179,7 @@ class Lines:
         except EndpointError as error:
             self._without(tries.line, error)
 
-    def _without(self, line: Line, error: EndpointError) -> None:
+    def _without(self, line: Connection, error: EndpointError) -> None:
         """Go on without a line that cannot serve, while there is another."""
         line.out = True
         left = sum(not line.out for line in self._lines)
@@ -248,7 +248,7 @@ def _down(error: Trouble, tries: Tries) -> str:
     )
 
 
-def _canary(caller: Caller, cost: Callable[[int, int], float]) -> Parcel:
+def _canary(caller: Caller, cost: Callable[[int, int], float]) -> OutgoingRequest:
     hello: JsonObject = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1}
     body = hello if caller.path == CHAT else {"input": ["Hello"]}
     content = json.dumps({"model": caller.model, **body}).encode()
@@ -267,7 +267,7 @@ def _canary(caller: Caller, cost: Callable[[int, int], float]) -> Parcel:
             raise Garbled("no answer", raw) from error
         return bound
 
-    return Parcel(content, "canary", len(content), bound, accept)
+    return OutgoingRequest(content, "canary", len(content), bound, accept)
 
 
 def _odd(error: Trouble, tries: Tries) -> str:
@@ -284,15 +284,15 @@ def _offered(names: Sequence[str]) -> str:
     return f"It offers: {', '.join(names[:OFFERED])}{more}."
 
 
-class LinesOnDemand:
+class ClientOnDemand:
     """The lines to one path of an endpoint, opened when they are first needed."""
 
-    def __init__(self, start: Callable[[], Awaitable[Lines]]) -> None:
+    def __init__(self, start: Callable[[], Awaitable[Client]]) -> None:
         self._start = start
-        self._lines: Lines | None = None
+        self._lines: Client | None = None
         self._opening = asyncio.Lock()
 
-    async def open(self) -> Lines:
+    async def open(self) -> Client:
         if self._lines is None:
             async with self._opening:
                 self._lines = self._lines or await self._start()

@@ -13,8 +13,8 @@ from toolloom.llm.batch import Batcher, NoBatches
 from toolloom.llm.batch_book import Try
 from toolloom.llm.cache import Entry
 from toolloom.llm.faults import FormatRefused, Garbled
-from toolloom.llm.line import Parcel
-from toolloom.llm.lines import Lines, LinesOnDemand
+from toolloom.llm.line import OutgoingRequest
+from toolloom.llm.lines import Client, ClientOnDemand
 from toolloom.llm.local import guided
 from toolloom.llm.log import WORK, note
 from toolloom.llm.shared import Shared
@@ -31,7 +31,7 @@ TOKENS_IN_A_BYTE = 0.3  # of a request, at first; then as the endpoint counts
 class Model:
     """A model as agents ask it. Made by Gateway.model."""
 
-    def __init__(self, endpoint: Endpoint, shared: Shared, lines: LinesOnDemand) -> None:
+    def __init__(self, endpoint: Endpoint, shared: Shared, lines: ClientOnDemand) -> None:
         self.endpoint = endpoint
         self._shared = shared
         self._lines = lines
@@ -138,7 +138,7 @@ class Model:
         await lines.send(self._parcel(content, key, first, accept, "response_format" in body))
         return replies[0]
 
-    def _batches(self, lines: Lines) -> Batcher:
+    def _batches(self, lines: Client) -> Batcher:
         """Agents that ask the same model share its batches."""
         shared = self._shared
         if self._batcher is None:
@@ -157,9 +157,9 @@ class Model:
 
     def _parcel(
         self, content: bytes, key: str, made: Try, accept: Accept, formatted: bool
-    ) -> Parcel:
+    ) -> OutgoingRequest:
         cost = self._shared.cost(self.endpoint, made.sent, made.received)
-        return Parcel(
+        return OutgoingRequest(
             content=content,
             key=key,
             guess=int(made.sent * self._rate) + made.received,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
-from toolloom.llm.lane import Lane
+from toolloom.llm.lane import ConcurrencyLimit
 
 # A little over a minute: requests may reach the endpoint closer together than they left.
 WINDOW = 60.5
@@ -30,14 +30,14 @@ oldest first."""
 
 
 @dataclass
-class Share:
+class QuotaShare:
     """What one request takes of a window; corrected once it is known."""
 
     at: float
     amount: float
 
 
-class Window:
+class QuotaWindow:
     """At most `limit` within any `seconds`: every share is kept until it is that old."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Window:
         self.limit = limit
         self._seconds = seconds
         now = time.monotonic()
-        self._shares = deque(Share(now - ago, amount) for ago, amount in past)
+        self._shares = deque(QuotaShare(now - ago, amount) for ago, amount in past)
         self._used = sum(share.amount for share in self._shares)
 
     @property
@@ -71,13 +71,13 @@ class Window:
                 return share.at + self._seconds - now
         return self._shares[-1].at + self._seconds - now
 
-    def take(self, amount: float) -> Share:
-        share = Share(time.monotonic(), amount)
+    def take(self, amount: float) -> QuotaShare:
+        share = QuotaShare(time.monotonic(), amount)
         self._shares.append(share)
         self._used += amount
         return share
 
-    def correct(self, share: Share, amount: float) -> None:
+    def correct(self, share: QuotaShare, amount: float) -> None:
         """What it really was. Of a share that has left the window nothing is counted."""
         if share.at + self._seconds > time.monotonic():
             self._used += amount - share.amount
@@ -121,7 +121,7 @@ class Ticket:
 
     requests: float
     tokens: float
-    shares: dict[str, Share]
+    shares: dict[str, QuotaShare]
 
 
 class Quota:
@@ -130,7 +130,7 @@ class Quota:
     def __init__(self, past: Past | None = None) -> None:
         """`past`: what left elsewhere under the same limits."""
         self._past = past or {}
-        self._windows: dict[str, Window] = {}
+        self._windows: dict[str, QuotaWindow] = {}
         self._requests, self._tokens = Allowance(), Allowance()
         self._gate = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -140,14 +140,14 @@ class Quota:
         for name, limit in (("requests", requests), ("tokens", tokens)):
             known = self._windows.get(name)
             if limit is not None and (known is None or limit < known.limit):
-                self._windows[name] = Window(limit, past=self._past.get(name, ()))
+                self._windows[name] = QuotaWindow(limit, past=self._past.get(name, ()))
 
     @property
     def past(self) -> Past:
         """What left within the last minute, here and before."""
         return {name: window.past for name, window in self._windows.items()}
 
-    async def enter(self, tokens: float, lane: Lane) -> Ticket:
+    async def enter(self, tokens: float, lane: ConcurrencyLimit) -> Ticket:
         """Wait until a request of about so many tokens may leave, and for a place in the lane."""
         amounts = {"requests": 1.0, "tokens": tokens}
         async with self._gate:

@@ -27,14 +27,14 @@ from uuid import uuid4
 
 from toolloom.llm import Gateway
 from toolloom.llm.advisory import Hold
-from toolloom.llm.budget import Purse
+from toolloom.llm.budget import Spending
 from toolloom.llm.cache import Cache
 from toolloom.llm.database import POSTGRESQL, address_of
 from toolloom.llm.gateway import GRACE, Pasts
 from toolloom.llm.orders import begin_order, driver_name, end_orders, is_wanted
 from toolloom.llm.quota import WINDOW, Past
 from toolloom.llm.shared import Stats
-from toolloom.pipeline.shard import Part, work_on
+from toolloom.pipeline.shard import ShardPart, work_on
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.stage import check as check_stages
 from toolloom.schemas import (
@@ -122,7 +122,7 @@ class ShardResult:
     """What became of an order. No `part`: its worker died, it was begun before, or
     `short` found no room."""
 
-    part: Part | None = None
+    part: ShardPart | None = None
     stats: Stats = field(default_factory=Stats)
     used: Usage = NOTHING
     pasts: Pasts = field(default_factory=dict)
@@ -235,13 +235,13 @@ class Dispatcher:
 
     async def work(
         self, stage: Stage, shard: int, records: Sequence[Any], reads: type[Record] | None
-    ) -> Part:
+    ) -> ShardPart:
         """What becomes of a shard's records, or of their lines, which are of the type `reads`.
 
         Raises BudgetReached, ClusterError, and what else a worker raises.
         """
         if not records:
-            return Part(0, [], [], [])
+            return ShardPart(0, [], [], [])
         parts, losses, lost = self.slots, 0, ""
         while losses < LOSSES:
             slot = await self._free.get()
@@ -429,11 +429,11 @@ async def _work_shard(order: ShardJob) -> ShardResult:
             "its toolloom or its Python is not that of the run, and would make other bytes. "
             "Install the same version on every machine."
         )
-    purse = Purse(order.budget, NOTHING)
+    purse = Spending(order.budget, NOTHING)
     gateway = Gateway(
         order.cache, prices=order.recipe.prices, run=order.run, purse=purse, pasts=order.pasts
     )
-    part: Part | None = None
+    part: ShardPart | None = None
     async with gateway:
         if not await begin_order(gateway.cache, order.id, order.run, order.driver):
             await _check(gateway.cache, order)
@@ -444,7 +444,7 @@ async def _work_shard(order: ShardJob) -> ShardResult:
     return ShardResult(part, gateway.stats, purse.spent, gateway.pasts, short)
 
 
-async def _worked(order: ShardJob, gateway: Gateway) -> Part:
+async def _worked(order: ShardJob, gateway: Gateway) -> ShardPart:
     check_stages([order.stage], order.recipe)
     for endpoint in order.recipe.endpoints:  # some share an address, and so its limits
         gateway.limit(endpoint)

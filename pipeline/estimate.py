@@ -49,7 +49,7 @@ TOOLBENCH = "ToolBench"  # seeds of the rewriter that are no rows of the run
 OF_ROWS = ("Template", "Rejected", "Seed")  # what a stage that gathers makes of each row
 
 
-class Kind(NamedTuple):
+class NeedShape(NamedTuple):
     """What a record is like, as far as its cost goes: a need's ability and scenario, else `of`."""
 
     of: str = ""
@@ -61,7 +61,7 @@ class Kind(NamedTuple):
 class Took:
     """What one record of the sample took, and how many records were accepted of it."""
 
-    kind: Kind
+    kind: NeedShape
     accepted: int
     use: Usage
 
@@ -127,7 +127,7 @@ async def estimate(
     """
     chosen = planned(standard_stages() if stages is None else stages, recipe)
     took: dict[str, list[Took]] = {stage.name: [] for stage in chosen}
-    fed = {stage.name: Gathered() for stage in chosen}
+    fed = {stage.name: SampledRecords() for stage in chosen}
     small = _small(recipe, n)
     with tempfile.TemporaryDirectory(prefix="toolloom-estimate-") as name:
         try:
@@ -140,7 +140,7 @@ async def estimate(
             )
         except BudgetReached as error:
             raise BudgetReached(f"The sample alone is too much. {error}") from error
-        sample = Sample(took, _kept(RunFolder(Path(summary.path)), took), fed)
+        sample = StageSample(took, _kept(RunFolder(Path(summary.path)), took), fed)
     return forecast(recipe, chosen, sample, small.queries.count, summary)
 
 
@@ -159,7 +159,9 @@ def _small(recipe: Recipe, n: int) -> Recipe:
     )
 
 
-def _watched(stage: Stage, recipe: Recipe, took: list[Took], fed: Gathered, most: int) -> Stage:
+def _watched(
+    stage: Stage, recipe: Recipe, took: list[Took], fed: SampledRecords, most: int
+) -> Stage:
     """The stage with less to do, noting what it is fed and what each record takes.
 
     Of what stands beside the rows no more is made than `most`, besides what comes of the sample's
@@ -226,29 +228,29 @@ def _kept(folder: RunFolder, took: Mapping[str, Sequence[Took]]) -> dict[str, fl
     return {name: m.accepted / made[name] for name, m in marks.items() if m and made[name]}
 
 
-def kind_of(record: Any) -> Kind:
+def kind_of(record: Any) -> NeedShape:
     inner = record
     while inner is not None and not hasattr(inner, "ability"):
         inner = getattr(inner, "query", None) or getattr(inner, "dialogue", None)
     if inner is None:
         foreign = isinstance(record, Seed) and record.source == "toolbench"
-        return Kind(TOOLBENCH if foreign else type(record).__name__)
-    return Kind(ability=str(inner.ability), scenario=str(inner.scenario))
+        return NeedShape(TOOLBENCH if foreign else type(record).__name__)
+    return NeedShape(ability=str(inner.ability), scenario=str(inner.scenario))
 
 
 @dataclass
-class Gathered:
+class SampledRecords:
     """What a stage gathered in a sample: from so many rows and APIs, records of these kinds."""
 
     rows: int = 0
     apis: int = 0
-    kinds: Counter[Kind] = field(default_factory=Counter)
+    kinds: Counter[NeedShape] = field(default_factory=Counter)
 
     def others(self) -> int:
         """Records that come of no row."""
         return sum(number for kind, number in self.kinds.items() if kind.of not in OF_ROWS)
 
-    def whole(self, rows: float, apis: float) -> dict[Kind, float]:
+    def whole(self, rows: float, apis: float) -> dict[NeedShape, float]:
         """What it will gather from the rows and APIs of a whole run."""
         needs = sum(number for kind, number in self.kinds.items() if not kind.of)
         more = rows / self.rows if self.rows else 0.0
@@ -264,26 +266,26 @@ class Gathered:
 
 
 @dataclass(frozen=True)
-class Sample:
+class StageSample:
     """What the records of a sample took, by stage; what settling left of those accepted."""
 
     took: Mapping[str, Sequence[Took]]
     kept: Mapping[str, float]
-    gathered: Mapping[str, Gathered] = field(default_factory=dict)
+    gathered: Mapping[str, SampledRecords] = field(default_factory=dict)
 
-    def redrawn(self, rng: random.Random) -> Sample:
+    def redrawn(self, rng: random.Random) -> StageSample:
         """As many records, drawn from these with replacement; sources are all there anyway."""
         drawn: dict[str, list[Took]] = {}
         for name, took in self.took.items():
             given = [t for t in took if t.kind.of == ApiSource.__name__]
             others = [t for t in took if t.kind.of != ApiSource.__name__]
             drawn[name] = [*given, *rng.choices(others, k=len(others))] if others else given
-        return Sample(drawn, self.kept, self.gathered)
+        return StageSample(drawn, self.kept, self.gathered)
 
-    def like(self, stage: str, kind: Kind) -> Sequence[Took]:
+    def like(self, stage: str, kind: NeedShape) -> Sequence[Took]:
         """Records of the kind, if there are enough; else also those like it."""
         alike = [t for t in self.took[stage] if t.kind.of == kind.of]
-        near: tuple[Callable[[Kind], bool], ...] = (
+        near: tuple[Callable[[NeedShape], bool], ...] = (
             lambda k: k == kind,
             lambda k: k.scenario == kind.scenario,
             lambda k: k.ability == kind.ability,
@@ -324,13 +326,15 @@ def _use(sums: Mapping[str, float]) -> Usage:
     return Usage.model_validate({m: v if m == "cost" else round(v) for m, v in sums.items()})
 
 
-def flows(recipe: Recipe, stages: Sequence[Stage], sample: Sample) -> list[Flow]:
+def flows(recipe: Recipe, stages: Sequence[Stage], sample: StageSample) -> list[Flow]:
     """Send the whole run's records through the stages: what is accepted enters the next.
 
     Stages that sift let everything pass here, and templates get all the rows they are to have.
     """
     found: dict[str, Flow] = {}
-    rows: Mapping[Kind, float] = {}  # what the last stage that is not beside accepted, or draws
+    rows: Mapping[
+        NeedShape, float
+    ] = {}  # what the last stage that is not beside accepted, or draws
     before = 0.0
     for stage in stages:
         if stage.beside:
@@ -348,10 +352,10 @@ def flows(recipe: Recipe, stages: Sequence[Stage], sample: Sample) -> list[Flow]
 
 
 def _sent(
-    flow: Flow, entering: Mapping[Kind, float], stage: Stage, sample: Sample
-) -> Mapping[Kind, float]:
+    flow: Flow, entering: Mapping[NeedShape, float], stage: Stage, sample: StageSample
+) -> Mapping[NeedShape, float]:
     """Send records through a stage; what it accepts of each kind."""
-    going_on = defaultdict[Kind, float](float)
+    going_on = defaultdict[NeedShape, float](float)
     for kind, number in entering.items():
         like = sample.like(stage.name, kind)
         going_on[kind] += flow.add(number, like, sample.kept.get(stage.name, 1.0))
@@ -359,7 +363,7 @@ def _sent(
 
 
 def _beside(
-    stage: Stage, recipe: Recipe, sample: Sample, rows: float, found: Mapping[str, Flow]
+    stage: Stage, recipe: Recipe, sample: StageSample, rows: float, found: Mapping[str, Flow]
 ) -> Flow:
     """A stage whose records stand beside the rows."""
     if stage.sift:
@@ -367,24 +371,24 @@ def _beside(
         most = float(recipe.expand.rows) if recipe.expand and templates else 0.0
         return Flow(templates, most)
     flow, apis = Flow(), found["apis"].accepted if "apis" in found else 0.0
-    gathered = sample.gathered.get(stage.name, Gathered())
+    gathered = sample.gathered.get(stage.name, SampledRecords())
     _sent(flow, gathered.whole(rows, apis), stage, sample)
     return flow
 
 
-def _drawn(stage: Stage, recipe: Recipe, before: float) -> Mapping[Kind, float]:
+def _drawn(stage: Stage, recipe: Recipe, before: float) -> Mapping[NeedShape, float]:
     """What a stage draws in the whole run, when the one ahead of it accepted `before` records."""
     if stage.name == "queries":
-        return {Kind(ability=a, scenario=s): float(n) for (a, s), n in counted(recipe).items()}
+        return {NeedShape(ability=a, scenario=s): float(n) for (a, s), n in counted(recipe).items()}
     if stage.name == "apis":
-        sources = {Kind(ApiSource.__name__): float(len(recipe.apis.sources))}
-        return {**sources, Kind(Domain.__name__): before}
+        sources = {NeedShape(ApiSource.__name__): float(len(recipe.apis.sources))}
+        return {**sources, NeedShape(Domain.__name__): before}
     drawn = stage.feed(StageInput.none(recipe, stage.name)) if stage.feed else iter(())
     return {kind: float(n) for kind, n in Counter(map(kind_of, drawn)).items()}
 
 
 def forecast(
-    recipe: Recipe, stages: Sequence[Stage], sample: Sample, queries: int, summary: Summary
+    recipe: Recipe, stages: Sequence[Stage], sample: StageSample, queries: int, summary: Summary
 ) -> Forecast:
     """The whole run, and a range: what comes of the sample's records drawn anew, many times."""
     found = flows(recipe, stages, sample)
@@ -405,7 +409,7 @@ def forecast(
     )
 
 
-def _unseen(stages: Sequence[Stage], found: Sequence[Flow], sample: Sample) -> Iterator[str]:
+def _unseen(stages: Sequence[Stage], found: Sequence[Flow], sample: StageSample) -> Iterator[str]:
     """Stages without a record in the sample, unless they have none in the run either."""
     for stage, flow in zip(stages, found, strict=True):
         nothing = stage.sift or (stage.feed and not flow.entering)

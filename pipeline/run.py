@@ -37,7 +37,7 @@ from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.report import Summary, summarise
 from toolloom.pipeline.dataset.unfold import expanded
 from toolloom.pipeline.growth import begin
-from toolloom.pipeline.shard import Part, together, work_on
+from toolloom.pipeline.shard import ShardPart, together, work_on
 from toolloom.pipeline.stage import (
     Context,
     Sifted,
@@ -172,7 +172,7 @@ async def run(
                         return found[0]
 
                     send = partial(away, engine) if engine else None
-                    await Job(folder, context, chosen, run_shard, watch, send).run()
+                    await RunJob(folder, context, chosen, run_shard, watch, send).run()
                 stats = gateway.stats
     return summarise(
         folder,
@@ -365,7 +365,7 @@ def shards_in_flight(recipe: Recipe, stages: Iterable[Stage]) -> int:
 
 
 @dataclass(frozen=True)
-class Job:
+class RunJob:
     """One process's work on a run."""
 
     folder: RunFolder
@@ -516,7 +516,7 @@ class Job:
         mark = await self.run_shard(stage.name, index, work)
         self.progress.shard_done(stage.name, index, mark, entering, fresh=True)
 
-    async def _pass(self, stage: Stage, coming: Coming, leaving: Coming) -> Part:
+    async def _pass(self, stage: Stage, coming: Coming, leaving: Coming) -> ShardPart:
         """What becomes of the records that one place of the stage before accepted."""
         # Whoever gives up here must not cancel what the stage before will put there.
         records = list(await asyncio.shield(coming))

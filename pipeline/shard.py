@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Part:
+class ShardPart:
     """A shard or a part of one, as its lines: they take a fifth of the memory of records."""
 
     entered: int
@@ -26,7 +26,7 @@ class Part:
     uses: list[Usage]  # of each record: sums of costs differ by how they are grouped
 
     @classmethod
-    def of(cls, stage: Stage, outcomes: Sequence[Outcome]) -> Part:
+    def of(cls, stage: Stage, outcomes: Sequence[Outcome]) -> ShardPart:
         return cls(
             len(outcomes),
             [record_line(record) for outcome in outcomes for record in outcome.accepted],
@@ -45,7 +45,7 @@ async def work_on(
     context: Context,
     run: str,
     told: Callable[[str, Outcome], None],
-) -> Part:
+) -> ShardPart:
     """What becomes of records, all at once; `told` hears of each outcome as it comes."""
 
     async def one(record: Record) -> Outcome:
@@ -55,7 +55,7 @@ async def work_on(
         told(stage.name, outcome)
         return outcome
 
-    return Part.of(stage, await together(one(record) for record in records))
+    return ShardPart.of(stage, await together(one(record) for record in records))
 
 
 def _worker(stage: Stage) -> Callable[[Any, Context], Awaitable[Outcome]]:

@@ -13,7 +13,7 @@ from toolloom.pipeline.store.run import PlannedStage
 from toolloom.schemas import AgentName, Outcome, Recipe, Record, Rejected
 
 if TYPE_CHECKING:  # a run opens them; reading a stage must not load numpy
-    from toolloom.pipeline.apis.execution.session import Workshop
+    from toolloom.pipeline.apis.execution.session import Executions
     from toolloom.pipeline.apis.search import Finder
 
 __all__ = [
@@ -36,16 +36,16 @@ class Context:
     recipe: Recipe
     gateway: Gateway
     finder: Finder
-    workshop: Workshop
+    workshop: Executions
 
     @classmethod
     def of(cls, recipe: Recipe, gateway: Gateway) -> Context:
-        from toolloom.pipeline.apis.execution.session import Workshop
+        from toolloom.pipeline.apis.execution.session import Executions
         from toolloom.pipeline.apis.search import Finder
 
         plan = recipe.search
         embedder = gateway.embedder(plan.embeddings) if plan.embeddings else None
-        workshop = Workshop(recipe.apis.sources, gateway.cache, recipe.seed)
+        workshop = Executions(recipe.apis.sources, gateway.cache, recipe.seed)
         return cls(recipe, gateway, Finder(plan, embedder), workshop)
 
     def model(self, agent: AgentName) -> Model:

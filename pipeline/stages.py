@@ -18,7 +18,7 @@ from toolloom.pipeline.apis.catalogue import categories, category, public_apis
 from toolloom.pipeline.apis.execution.compression import compress
 from toolloom.pipeline.apis.execution.replay import replay
 from toolloom.pipeline.apis.pool.importing import NOT_WANTED, shown
-from toolloom.pipeline.apis.search import Index
+from toolloom.pipeline.apis.search import SearchIndex
 from toolloom.pipeline.apis.sources import ApiList, imported, listed, lists_among, mended_by
 from toolloom.pipeline.curation import balance, benchmarks, contamination, duplicates
 from toolloom.pipeline.sampling.chance import rng_for
@@ -102,13 +102,13 @@ def settle_domains(found: Sequence[Domain]) -> Outcome:
 
 
 @cache
-def _examples(lists: tuple[ApiList, ...]) -> tuple[tuple[PublicApi, ...], Index]:
+def _examples(lists: tuple[ApiList, ...]) -> tuple[tuple[PublicApi, ...], SearchIndex]:
     known = (*(a for a in public_apis() if a.operations), *listed(lists))
     texts = [
         f"{a.name} {a.category} {a.does} " + " ".join(f"{o.name} {o.does}" for o in a.operations)
         for a in known
     ]
-    return known, Index(texts)
+    return known, SearchIndex(texts)
 
 
 def examples_for(

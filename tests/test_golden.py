@@ -14,6 +14,7 @@ import difflib
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,17 +35,23 @@ def subject(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Pins:
+def made(built_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Pins:
     """What there is now."""
-    pins = everything(tmp_path_factory.mktemp("golden"))
+    folder = built_once("golden", lambda part: keep(part, tmp_path_factory.mktemp("golden")))
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def keep(folder: Path, home: Path) -> None:
+    """Make everything, and keep it in a folder that all workers read."""
+    pins = everything(home)
     if ASKED == "record":
         record(pins)
-    elif ASKED:
+    for root in (folder, *([Path(ASKED)] if ASKED not in ("", "record") else [])):
         for name, content in pins.items():
-            path = Path(ASKED, name)
+            path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-    return pins
 
 
 def record(pins: Pins) -> None:

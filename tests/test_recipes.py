@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.apis.execution.session import Workshop
+from toolloom.pipeline.apis.execution.session import Executions
 from toolloom.pipeline.apis.sources import imported
 from toolloom.schemas import Api, Failure, Recipe, load_recipe
 
@@ -34,7 +34,7 @@ async def calls(
     of: Recipe, known: dict[str, Api], *wanted: tuple[str, dict[str, Any]]
 ) -> list[Any]:
     """The executions of calls of one dialogue."""
-    workshop = Workshop(of.apis.sources, None, of.seed)
+    workshop = Executions(of.apis.sources, None, of.seed)
     async with workshop.session("q0") as session:
         return [await session.run(known[name], arguments) for name, arguments in wanted]
 

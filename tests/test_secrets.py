@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from toolloom.llm import FakeServer
-from toolloom.llm.fake import Failure, Said, Scripted, improvise
+from toolloom.llm.fake import Scripted, ScriptedFailure, ScriptedReply, improvise
 from toolloom.schemas import JsonObject, digest
 
 KEY = "sk-toolloom-0123456789abcdefghij"
@@ -48,10 +48,12 @@ class Leaky:
         self.told[kind] += 1
         error = json.dumps({"error": {"message": f"the key {KEY} is fine"}})
         if kind == "fails" and self.told[kind] % 2:
-            return Failure(500, body=error)
+            return ScriptedFailure(500, body=error)
         if kind == "is refused":
-            return Failure(400, body=error)
-        said = Said(f"Authorization: Bearer {KEY}", "length" if kind == "is cut off" else "stop")
+            return ScriptedFailure(400, body=error)
+        said = ScriptedReply(
+            f"Authorization: Bearer {KEY}", "length" if kind == "is cut off" else "stop"
+        )
         return said if kind in ("says it", "is cut off") else improvise(body)
 
 

@@ -48,7 +48,7 @@ def words(text: str) -> list[str]:
     return [_stem(w) for w in re.findall(r"[^\W_]+", parted.lower())]
 
 
-class Index:
+class SearchIndex:
     """A BM25 index over texts."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -101,7 +101,7 @@ class Finder:
         """Ranks by `embedder` if there is one, else by BM25."""
         self._plan = plan
         self._embedder = embedder
-        self._kept: OrderedDict[tuple[str, ...], Index | Meanings] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, ...], SearchIndex | Meanings] = OrderedDict()
 
     async def search(self, apis: Sequence[Api], keywords: str) -> list[JsonObject]:
         """Documentation of the APIs that fit `keywords` best, as API Search returns it.
@@ -115,20 +115,20 @@ class Finder:
         if not apis or not keywords.strip():
             return []
         index = await self._index(apis)
-        if isinstance(index, Index):
+        if isinstance(index, SearchIndex):
             return [apis[i] for i in index.top(keywords, k)]
         assert self._embedder
         (wanted,) = await self._embedder.embed([keywords[:EMBEDDED]])
         return [apis[i] for i in index.top(wanted, k)]
 
-    async def _index(self, apis: Sequence[Api]) -> Index | Meanings:
+    async def _index(self, apis: Sequence[Api]) -> SearchIndex | Meanings:
         """The index of these APIs, made once while it is in use."""
         key = tuple(api.id for api in apis)
         index = self._kept.pop(key, None)
         if index is None:
             texts = [api_text(api) for api in apis]
             if self._embedder is None:
-                index = Index(texts)
+                index = SearchIndex(texts)
             else:
                 index = Meanings(await self._embedder.embed([t[:EMBEDDED] for t in texts]))
         self._kept[key] = index  # the one used last stands last

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from toolloom.pipeline.apis.pool.importing import Item, read_source, shown
 from toolloom.pipeline.formats.importers import detect
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import (
     Api,
     ApiSource,
@@ -42,7 +42,7 @@ def imported(source: ApiSource) -> tuple[list[Item], ImportReport]:
 
 
 def _import(source: ApiSource) -> tuple[list[Item], ImportReport]:
-    ledger = Ledger(shown(source))
+    ledger = ImportLog(shown(source))
     found = list(read_source(source, ledger, POOLS))
     return found, ledger.report(imported=sum(isinstance(item, Api) for item in found))
 
@@ -69,7 +69,7 @@ def lists_among(sources: Iterable[ApiSource]) -> tuple[ApiList, ...]:
 def listed(lists: Iterable[ApiList]) -> Iterator[PublicApi]:
     """The public APIs of lists and pools: they ground the API agent. Raises ImportFailed."""
     for path, form in lists:
-        items = read_source(ApiSource(path=path, format=form), Ledger(path), POOLS)
+        items = read_source(ApiSource(path=path, format=form), ImportLog(path), POOLS)
         yield from (item for item in items if isinstance(item, PublicApi))
 
 

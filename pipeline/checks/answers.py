@@ -15,8 +15,8 @@ from toolloom.pipeline.checks.text.numbers import quantities
 from toolloom.pipeline.checks.text.phrases import is_code
 from toolloom.pipeline.checks.text.words import content, stem, words
 from toolloom.pipeline.checks.transcript import (
+    CallMade,
     Fault,
-    Made,
     asked,
     made,
     replies,
@@ -72,7 +72,7 @@ def told_results(dialogue: Dialogue) -> Iterator[Fault]:
             yield Fault(Reason.UNGROUNDED_ANSWER, place, fault)
 
 
-def _reply_after(dialogue: Dialogue, call: Made) -> tuple[int, str]:
+def _reply_after(dialogue: Dialogue, call: CallMade) -> tuple[int, str]:
     """The replies of the call's turn that come after its observation, as one text."""
     turn = [
         (place, text)
@@ -82,7 +82,7 @@ def _reply_after(dialogue: Dialogue, call: Made) -> tuple[int, str]:
     return (turn[-1][0], "\n".join(text for _, text in turn)) if turn else (0, "")
 
 
-def _untold(dialogue: Dialogue, call: Made, reply: str, place: int) -> str | None:
+def _untold(dialogue: Dialogue, call: CallMade, reply: str, place: int) -> str | None:
     """Why the reply does not tell what the call found out; None if it does."""
     english = dialogue.query.language == "English"
     if call.response in ([], {}, "") or _holds_empty_list(call.response):
@@ -112,7 +112,7 @@ def _told_apart(response: Any) -> Iterator[Any]:
             yield leaf
 
 
-def _status_untold(call: Made, reply: str) -> str | None:
+def _status_untold(call: CallMade, reply: str) -> str | None:
     """The same for a response that holds nothing but a status or ids, which may go untold."""
     if any(claimed(reply, s, frozenset()) == {s.holds} for s in stated(call.response)):
         return None
@@ -132,7 +132,7 @@ def _holds_empty_list(response: Any) -> bool:
     return bool(lists) and not any(lists) and not [v for v in rest if not is_status(v)]
 
 
-def _is_news(leaf: Any, call: Made, heard: str, dialogue: Dialogue) -> bool:
+def _is_news(leaf: Any, call: CallMade, heard: str, dialogue: Dialogue) -> bool:
     """A leaf that is neither empty nor a status, nor an echo of the call or of the user."""
     if leaf is None or leaf == "" or is_status(leaf):
         return False

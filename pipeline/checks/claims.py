@@ -46,28 +46,28 @@ _METRIC = frozenset(
 _RANGE = re.compile(r"\d{1,2} to \d{1,2}")
 
 
-class Claim(NamedTuple):
+class UnfoundedClaim(NamedTuple):
     """A claim in a reply that nothing bears out."""
 
     kind: str
     text: str
 
 
-def unfounded(reply: str, evidence: Evidence, names: bool = True) -> Iterator[Claim]:
+def unfounded(reply: str, evidence: Evidence, names: bool = True) -> Iterator[UnfoundedClaim]:
     """Claims in the reply that nothing said or observed bears out, in no special order."""
     text = _MARKUP.sub(lambda m: " " * len(m.group()), plain(reply))
     taken: list[tuple[int, int]] = []
     for kind, start, end, held in (*_literals(text, evidence), *_calendar(text, evidence)):
         taken.append((start, end))
         if not held:
-            yield Claim(kind, text[start:end])
+            yield UnfoundedClaim(kind, text[start:end])
     taken += [m.span() for m in _LISTED.finditer(text)]
     for quantity in quantities(text):
         inside = any(a <= quantity.start < b for a, b in taken)
         if quantity.stated and not inside and not number_held(quantity, text, evidence):
-            yield Claim("number", text[quantity.start : quantity.end])
+            yield UnfoundedClaim("number", text[quantity.start : quantity.end])
     if names:
-        yield from (Claim("name", name) for name in _names(text, evidence, taken))
+        yield from (UnfoundedClaim("name", name) for name in _names(text, evidence, taken))
 
 
 def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bool]]:

@@ -17,7 +17,7 @@ from toolloom.pipeline.checks.text.numbers import Quantity
 from toolloom.pipeline.checks.text.spans import ADDRESS, CODE
 from toolloom.pipeline.checks.text.times import spans_of_time, timed
 from toolloom.pipeline.checks.text.words import exact, fold, plain
-from toolloom.pipeline.checks.transcript import Made, observed_before
+from toolloom.pipeline.checks.transcript import CallMade, observed_before
 from toolloom.schemas import Dialogue
 
 NO_DATE = dt.datetime(2000, 1, 1)  # stands for a present that is not told
@@ -99,7 +99,7 @@ def apart(text: str) -> Iterator[Quantity]:
 class Used:
     """What all calls of a dialogue take up of what was said."""
 
-    def __init__(self, calls: list[Made]) -> None:
+    def __init__(self, calls: list[CallMade]) -> None:
         self.calls = calls
         self._unused: dict[str, list[Quantity]] = {}
         found = [leaf for call in calls for leaf in leaves(call.arguments)]
@@ -129,7 +129,7 @@ class Used:
             and not any(close(q.value, a + b) for a, b in self.pairs)
         ]
 
-    def elsewhere(self, number: Quantity, name: str, call: Made) -> bool:
+    def elsewhere(self, number: Quantity, name: str, call: CallMade) -> bool:
         """Does another argument of the call use a number, or the same optional one of another?"""
         optional = call.api is not None and name not in call.api.required
         return any(

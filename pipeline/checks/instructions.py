@@ -17,7 +17,7 @@ from toolloom.pipeline.checks.statements import begins, ending, sentences, situa
 from toolloom.pipeline.checks.tags import (
     GENERIC,
     NAMING,
-    Known,
+    KnownNames,
     hard_values,
     parts,
     places,
@@ -50,8 +50,8 @@ class LevelText:
     others: Texts
 
     @cached_property
-    def known(self) -> Known:
-        return Known.of(self.seed)
+    def known(self) -> KnownNames:
+        return KnownNames.of(self.seed)
 
     @cached_property
     def request(self) -> str:
@@ -349,7 +349,7 @@ def _capitals(text: str) -> Iterator[Word]:
             yield word
 
 
-def strangers(seed: Seed, level: Granularity, text: str, known: Known) -> list[str]:
+def strangers(seed: Seed, level: Granularity, text: str, known: KnownNames) -> list[str]:
     """What is written like an API or called one, and is none of those around the seed."""
     spots = [(m.start, m.end) for m in known.mentions(text)]
     found = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolloom.pipeline.checks.grounding import leaves, same
 from toolloom.pipeline.checks.pairing import Pairing, differences, fits, pair
-from toolloom.pipeline.checks.transcript import Fault, Made, asked, made, replies, shown
+from toolloom.pipeline.checks.transcript import CallMade, Fault, asked, made, replies, shown
 from toolloom.schemas import Dialogue, Reason, Scenario
 
 
@@ -38,7 +38,7 @@ def intended_calls(dialogue: Dialogue) -> Iterator[Fault]:
                 )
 
 
-def _spared(dialogue: Dialogue, call: Made) -> bool:
+def _spared(dialogue: Dialogue, call: CallMade) -> bool:
     """A call that was to fail for real and worked: `planned_faults` says so."""
     fault, due = dialogue.query.fault, dialogue.query.due
     real = fault is not None and fault.real and fault.call < len(due)
@@ -67,7 +67,7 @@ def dependent_calls(dialogue: Dialogue) -> Iterator[Fault]:
                     yield Fault(Reason.WRONG_ORDER, call.place, fault)
 
 
-def _off_reference(call: Made, name: str, before: Made, field: str) -> str | None:
+def _off_reference(call: CallMade, name: str, before: CallMade, field: str) -> str | None:
     """What is wrong with an argument that another call's result should give; None if nothing."""
     if before.back is None or before.back > call.place:
         return f"{call.name} needs {before.name}'s {field}, but comes before it"

@@ -22,7 +22,7 @@ from toolloom.pipeline.checks.text.numbers import Quantity, quantities
 from toolloom.pipeline.checks.text.phrases import said
 from toolloom.pipeline.checks.text.times import only_time, spans_of_time, timed, times
 from toolloom.pipeline.checks.text.words import STOP, exact, fold, spaced, stem, words
-from toolloom.pipeline.checks.transcript import Fault, Made, made, shown
+from toolloom.pipeline.checks.transcript import CallMade, Fault, made, shown
 from toolloom.schemas import Dialogue, JsonObject, Reason
 
 _STAMP = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?(?:Z|[+-][\d:]+)?")
@@ -72,7 +72,7 @@ def _leaves(value: Any, schema: Any, text: str) -> Iterator[tuple[Any, JsonObjec
 
 
 def _replaces(
-    leaf: Any, name: str, call: Made, schema: JsonObject, heard: Heard, used: Used
+    leaf: Any, name: str, call: CallMade, schema: JsonObject, heard: Heard, used: Used
 ) -> str | None:
     """What the user said that this value stands in place of; None where that is not certain."""
     if leaf is None or isinstance(leaf, bool) or fixed(leaf, schema) or _described(leaf, schema):
@@ -137,7 +137,7 @@ def _described(leaf: Any, schema: JsonObject) -> bool:
 
 
 def _number(
-    value: float, name: str, call: Made, schema: JsonObject, heard: Heard, used: Used
+    value: float, name: str, call: CallMade, schema: JsonObject, heard: Heard, used: Used
 ) -> str | None:
     """A number nobody said, though another was said that is not used, or stands by its name."""
     if _is_said(value, heard) or (_in_cents(schema) and _is_said(value / 100, heard)):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from toolloom.pipeline.checks.evidence import says_no
 from toolloom.pipeline.checks.pairing import fits
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
-from toolloom.pipeline.checks.transcript import Fault, Made, made, replies, shown
+from toolloom.pipeline.checks.transcript import CallMade, Fault, made, replies, shown
 from toolloom.schemas import Dialogue, Intention, PlannedFault, Reason
 
 
@@ -23,7 +23,7 @@ def fitting_observations(dialogue: Dialogue) -> Iterator[Fault]:
             yield Fault(Reason.ILLEGAL_SCHEMA, None, f"returns of {call.api.id}: {error}")
 
 
-def _cut(dialogue: Dialogue, call: Made) -> bool:
+def _cut(dialogue: Dialogue, call: CallMade) -> bool:
     """Of a response far over the token limit only the beginning of its text is left."""
     execution = dialogue.messages[call.back].execution if call.back is not None else None
     compressed = execution is not None and execution.whole_tokens is not None
@@ -51,7 +51,7 @@ def _faulty(dialogue: Dialogue, fault: PlannedFault | None) -> Intention | None:
 
 
 def _overcome(
-    dialogue: Dialogue, fault: PlannedFault, planned: Intention, hit: list[Made]
+    dialogue: Dialogue, fault: PlannedFault, planned: Intention, hit: list[CallMade]
 ) -> Iterator[Fault]:
     worked = [c for c in made(dialogue) if fits(planned, c) and not c.failed]
     if not hit:

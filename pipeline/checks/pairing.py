@@ -8,7 +8,7 @@ from typing import Any
 
 from toolloom.pipeline.checks.grounding import fixed, same
 from toolloom.pipeline.checks.text.aliases import forms
-from toolloom.pipeline.checks.transcript import Made, made, once, shown
+from toolloom.pipeline.checks.transcript import CallMade, made, once, shown
 from toolloom.schemas import Dialogue, Intention, Query
 
 
@@ -20,12 +20,12 @@ class Pairing:
     need its result.
     """
 
-    calls: dict[int, Made] = field(default_factory=dict)
-    spare: tuple[Made, ...] = ()
+    calls: dict[int, CallMade] = field(default_factory=dict)
+    spare: tuple[CallMade, ...] = ()
     blocked: frozenset[int] = frozenset()
 
 
-def differences(intention: Intention, call: Made) -> Iterator[str]:
+def differences(intention: Intention, call: CallMade) -> Iterator[str]:
     """What sets a call's arguments apart from the intent; references are checked for order."""
     known = call.api.properties if call.api else {}
     for name, value in intention.arguments.items():
@@ -47,7 +47,7 @@ def _same(given: Any, meant: Any) -> bool:
     return same(given, meant)
 
 
-def fits(intention: Intention, call: Made) -> bool:
+def fits(intention: Intention, call: CallMade) -> bool:
     """The call is the intended one, argument by argument."""
     right = call.api is not None and call.api.id == intention.api
     return right and not any(differences(intention, call))
@@ -71,7 +71,7 @@ def pair(dialogue: Dialogue) -> Pairing:
     undue = blocked(query)
     spare = [c for c in made(dialogue) if not c.is_search and not c.failed]
     open_ = [i for i in range(len(query.due)) if i not in undue]
-    pairs: dict[int, Made] = {}
+    pairs: dict[int, CallMade] = {}
     for exactly, in_turn in ((True, True), (True, False), (False, True), (False, False)):
         for index in [i for i in open_ if i not in pairs]:
             wanted = query.due[index]

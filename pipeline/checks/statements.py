@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from toolloom.pipeline.checks.tags import Known, hard_values
+from toolloom.pipeline.checks.tags import KnownNames, hard_values
 from toolloom.pipeline.checks.text.words import letters, plain, words
 from toolloom.schemas import Seed
 
@@ -159,7 +159,7 @@ def statements(seed: Seed) -> tuple[str, ...]:
     Each is one sentence or several, or as much of a beginning as names no API, tool or parameter
     value. What the user does or has comes before what he wants, and all of it before a part.
     """
-    known = Known.of(seed)
+    known = KnownNames.of(seed)
     cut = [_clean(seed, known, sentence) for sentence in sentences(seed.hybrid)]
     found = [(_lacking(span, first=n == 0), span) for n, span in enumerate(cut) if span]
     ranked = [span for _, span in sorted(found, key=lambda pair: pair[0])]
@@ -206,7 +206,7 @@ def situates(sentence: str) -> bool:
     return bool(_ABOUT_SELF.search(text))
 
 
-def _clean(seed: Seed, known: Known, sentence: str) -> str:
+def _clean(seed: Seed, known: KnownNames, sentence: str) -> str:
     """The longest beginning of a sentence that may be a statement, as a sentence; or nothing."""
     text = sentence[: 4 * _LONGEST]
     while link := _LINK.match(text):

@@ -146,7 +146,7 @@ def spoken_tags(seed: Seed, level: Granularity) -> tuple[str, ...]:
     return tuple(dict.fromkeys(spoken(tag, level) for tag in tags_of(seed, level)))
 
 
-class Part(NamedTuple):
+class NamePart(NamedTuple):
     """A word of a text, or of an identifier in it: its letters, its stem, and where it stands."""
 
     letters: str
@@ -156,11 +156,11 @@ class Part(NamedTuple):
 
 
 @lru_cache(maxsize=2048)
-def parts(text: str) -> tuple[Part, ...]:
+def parts(text: str) -> tuple[NamePart, ...]:
     """The words of a text; identifiers are taken apart, so that all ways to write a name agree."""
     found = (m for m in _PART.finditer(text) if not m["own"])
     folded = ((fold(m[0]), m) for m in found)
-    return tuple(Part(letters, _root(letters), *m.span()) for letters, m in folded)
+    return tuple(NamePart(letters, _root(letters), *m.span()) for letters, m in folded)
 
 
 def _root(letters: str) -> str:
@@ -197,7 +197,7 @@ def places(text: str, name: str) -> Iterator[tuple[int, int]]:
             yield part.start, end
 
 
-def _joined(letters: str, found: Sequence[Part]) -> int:
+def _joined(letters: str, found: Sequence[NamePart]) -> int:
     """Where the words whose letters are these end; 0 if the next words are others."""
     at = 0
     for part in found:
@@ -245,13 +245,13 @@ class Mention(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownNames:
     """The names around a seed, in each form: as people say them, as written, as called."""
 
     names: tuple[tuple[Granularity, str, str, bool], ...]  # kind, tag, form, whether on the path
 
     @classmethod
-    def of(cls, seed: Seed) -> Known:
+    def of(cls, seed: Seed) -> KnownNames:
         path = [(s.category, s.tool, s.api, s.function) for s in seed.steps]
         pool = [(a.category, a.tool, a.name, a.function) for a in seed.pool]
         found: dict[tuple[Granularity, str, str], bool] = {}

@@ -53,7 +53,7 @@ def once(view: Callable[[Dialogue], T]) -> Callable[[Dialogue], T]:
 
 
 @dataclass(frozen=True)
-class Made:
+class CallMade:
     """A call that was made, with what came of it.
 
     `turn` is the user turn that was under way, `place` the index of the message, `back` that of
@@ -131,7 +131,7 @@ def observations(dialogue: Dialogue) -> dict[int, Observation | None]:
 
 
 @once
-def made(dialogue: Dialogue) -> tuple[Made, ...]:
+def made(dialogue: Dialogue) -> tuple[CallMade, ...]:
     """Every call with readable arguments, in order."""
     known, results, seen = apis(dialogue), dialogue.results(), observations(dialogue)
     found = []
@@ -142,7 +142,7 @@ def made(dialogue: Dialogue) -> tuple[Made, ...]:
             api = API_SEARCH if name == API_SEARCH.function else known.get(name)
             result = None if back is None else seen[back]
             turn = asked(dialogue, place)
-            found.append(Made(place, turn, name, api, arguments, back, result))
+            found.append(CallMade(place, turn, name, api, arguments, back, result))
     return tuple(found)
 
 

@@ -30,7 +30,7 @@ def balance(given: StageInput) -> Iterator[Sifted]:
     """The stage `balanced`."""
     factors = given.recipe.curation.balance
     # Not in the order of the recipe, which decides nothing else.
-    table = Table(given, [dimension for dimension in Dimension if dimension in factors])
+    table = DimensionTable(given, [dimension for dimension in Dimension if dimension in factors])
     for place, dimension in enumerate(table.dimensions):
         table.cut(place, factors[dimension])
     for number, line in enumerate(given.rows):
@@ -40,7 +40,7 @@ def balance(given: StageInput) -> Iterator[Sifted]:
             yield line
 
 
-class Table:
+class DimensionTable:
     """Of each row the number of its value in each dimension, and a hash."""
 
     def __init__(self, given: StageInput, dimensions: list[Dimension]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.rows import rows
 from toolloom.schemas import FunctionCall, ImportFailed, JsonObject, Recipe, RecipeError
 
@@ -33,7 +33,7 @@ class Gold:
 
 
 @dataclass
-class Item:
+class BenchmarkRow:
     """What one row of a benchmark says."""
 
     place: str  # file and line, and the row's id if it has one
@@ -64,7 +64,7 @@ def files(named: str) -> list[Path]:
     return [path]
 
 
-def items(named: str, ledger: Ledger) -> Iterator[Item]:
+def items(named: str, ledger: ImportLog) -> Iterator[BenchmarkRow]:
     """The rows of a benchmark. What cannot be read is booked as skipped."""
     top = Path(named).expanduser()
     for path in files(named):
@@ -76,14 +76,14 @@ def items(named: str, ledger: Ledger) -> Iterator[Item]:
             ledger.skip(shown, str(error))
 
 
-def _scene(path: Path, shown: str) -> Iterator[Item]:
+def _scene(path: Path, shown: str) -> Iterator[BenchmarkRow]:
     for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), 1):
-        item = Item(f"{shown}:{number}")
+        item = BenchmarkRow(f"{shown}:{number}")
         _take_text(line, item)
         yield item
 
 
-def _file(path: Path, shown: str, ledger: Ledger) -> Iterator[Item]:
+def _file(path: Path, shown: str, ledger: ImportLog) -> Iterator[BenchmarkRow]:
     for place, row in rows(path, ledger):
         line = place.removeprefix(path.name)
         for number, entry in enumerate(row if isinstance(row, list) else [row], 1):
@@ -91,10 +91,10 @@ def _file(path: Path, shown: str, ledger: Ledger) -> Iterator[Item]:
             yield read(entry, f"{shown}{inside}")
 
 
-def read(row: Any, place: str = "") -> Item:
+def read(row: Any, place: str = "") -> BenchmarkRow:
     """What one row says, whatever its form."""
     named = row.get("id", row.get("query_id", "")) if isinstance(row, dict) else ""
-    item = Item(f"{place} {named}".strip() if isinstance(named, str | int) else place)
+    item = BenchmarkRow(f"{place} {named}".strip() if isinstance(named, str | int) else place)
     if isinstance(row, dict) and isinstance(row.get("question"), list) and "function" in row:
         _walk(row["question"], item)  # BFCL: not its function documents
     elif isinstance(row, dict) and isinstance(row.get("ground_truth"), list):
@@ -117,7 +117,7 @@ def _gold(name: Any, arguments: JsonObject, alternatives: bool = False) -> Itera
         yield Gold(name, arguments, alternatives)
 
 
-def _take_truth(truth: Iterable[Any], item: Item) -> None:
+def _take_truth(truth: Iterable[Any], item: BenchmarkRow) -> None:
     """BFCL's gold answers: calls with lists of right values, or call texts turn by turn."""
     for each in truth:
         if isinstance(each, dict):
@@ -132,7 +132,7 @@ def _take_truth(truth: Iterable[Any], item: Item) -> None:
             _take_text(each, item)
 
 
-def _take_call(text: str, item: Item) -> None:
+def _take_call(text: str, item: BenchmarkRow) -> None:
     try:
         called = parse(text)
     except (CallTextError, RecursionError):
@@ -147,7 +147,7 @@ def _of(call: FunctionCall) -> Iterator[Gold]:
         yield from _gold(call.name, call.arguments)
 
 
-def _take_text(text: str, item: Item) -> None:
+def _take_text(text: str, item: BenchmarkRow) -> None:
     """A text, with the calls that stand in lines of it."""
     text = text[:LARGEST_TEXT]
     item.texts.append(text)
@@ -156,7 +156,7 @@ def _take_text(text: str, item: Item) -> None:
             _take_call(line.strip(), item)
 
 
-def _walk(value: Any, item: Item) -> None:
+def _walk(value: Any, item: BenchmarkRow) -> None:
     """All texts in a value, and all calls, without recursion."""
     waiting = [value]
     while waiting:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from toolloom.llm.log import note
 from toolloom.pipeline.curation import benchmarks
-from toolloom.pipeline.curation.index import Index, Match
+from toolloom.pipeline.curation.index import BenchmarkIndex, Match
 from toolloom.pipeline.curation.rows import calls, reject, turns
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import to_line
 from toolloom.schemas import Finding, JsonObject, Reason, Recipe
@@ -46,9 +46,9 @@ def decontaminate(given: StageInput) -> Iterator[Sifted]:
         index.discard()
 
 
-def read_benchmarks(given: StageInput) -> Index:
+def read_benchmarks(given: StageInput) -> BenchmarkIndex:
     """All that the recipe's benchmarks say, to be discarded when it is done with."""
-    index = Index(given.scratch)
+    index = BenchmarkIndex(given.scratch)
     try:
         for named in given.recipe.curation.against:
             _add(named, index, given)
@@ -59,9 +59,9 @@ def read_benchmarks(given: StageInput) -> Index:
     return index
 
 
-def _add(named: str, index: Index, given: StageInput) -> None:
+def _add(named: str, index: BenchmarkIndex, given: StageInput) -> None:
     """Read a benchmark, and tell what could not be read of it."""
-    ledger, name = Ledger(named), Path(named).name or named
+    ledger, name = ImportLog(named), Path(named).name or named
     before = index.rows, index.texts, index.calls, index.unread
     for item in benchmarks.items(named, ledger):
         given.rows.check()
@@ -76,7 +76,7 @@ def _add(named: str, index: Index, given: StageInput) -> None:
     note(level, "benchmark", message, benchmark=name, rows=rows, lost=lost, unread=unread)
 
 
-def matches(row: JsonObject, index: Index) -> Iterator[Match]:
+def matches(row: JsonObject, index: BenchmarkIndex) -> Iterator[Match]:
     """What a row has in common with benchmarks: at most a text and a call."""
     for match in (index.text(turns(row)), index.call(calls(row))):
         if match:

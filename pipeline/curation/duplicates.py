@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from toolloom.pipeline.curation.lsh import BANDS, Buckets, bands, slots_in_band
 from toolloom.pipeline.curation.rows import call_signature, folded, instruction, query, reject
-from toolloom.pipeline.curation.shelf import Shelf
+from toolloom.pipeline.curation.shelf import SpillFile
 from toolloom.pipeline.curation.shingles import (
     Parts,
     call_parts,
@@ -37,7 +37,7 @@ KEPT, SAME_TEXT, LIKE_TEXT, SAME_CALLS, LIKE_CALLS = range(5)
 
 def deduplicate(given: StageInput) -> Iterator[Sifted]:
     """The stage `deduplicated`."""
-    book = Book(given)
+    book = ComparedRows(given)
     try:
         book.read()
         fates = judge(book, given)
@@ -50,7 +50,7 @@ def deduplicate(given: StageInput) -> Iterator[Sifted]:
         book.close()
 
 
-class Book:
+class ComparedRows:
     """All rows as far as they are compared: few bytes of each in memory, the rest on the disk."""
 
     def __init__(self, given: StageInput) -> None:
@@ -58,7 +58,7 @@ class Book:
         count = given.known.count + given.rows.count
         self.turns = np.zeros(count, np.uint8)
         self._texts, self._calls = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
-        self._shelf = Shelf(given.scratch)
+        self._shelf = SpillFile(given.scratch)
 
     def read(self) -> None:
         for _, row in self._given.known.objects():
@@ -136,7 +136,7 @@ class Fates:
         self.what[row], self.likeness[row], self.other[row] = what, likeness, other
 
 
-def judge(book: Book, given: StageInput) -> Fates:
+def judge(book: ComparedRows, given: StageInput) -> Fates:
     """Take all rows in turn. Rows that meet no other in any bucket stay without a look."""
     plan, fates = given.recipe.curation, Fates(len(book.turns))
     texts, calls = book.texts(), book.calls()
@@ -154,7 +154,7 @@ def judge(book: Book, given: StageInput) -> Fates:
     return fates
 
 
-def _by_text(row: int, book: Book, texts: Buckets, plan: CurationPlan) -> Fate | None:
+def _by_text(row: int, book: ComparedRows, texts: Buckets, plan: CurationPlan) -> Fate | None:
     """None if the row says what no other does."""
     best: Fate | None = None
     for other in texts.like(row):
@@ -164,7 +164,7 @@ def _by_text(row: int, book: Book, texts: Buckets, plan: CurationPlan) -> Fate |
     return best
 
 
-def _by_calls(row: int, book: Book, calls: Buckets, plan: CurationPlan) -> Fate | None:
+def _by_calls(row: int, book: ComparedRows, calls: Buckets, plan: CurationPlan) -> Fate | None:
     """None as long as few rows make calls like these."""
     alike: list[tuple[float, bool, int]] = []
     for other in calls.like(row, plan.same_calls):
@@ -178,7 +178,7 @@ def _by_calls(row: int, book: Book, calls: Buckets, plan: CurationPlan) -> Fate 
     return SAME_CALLS if all_equal else LIKE_CALLS, likeness, other
 
 
-def _told(row: int, fates: Fates, book: Book, given: StageInput) -> Finding:
+def _told(row: int, fates: Fates, book: ComparedRows, given: StageInput) -> Finding:
     what, other = int(fates.what[row]), int(fates.other[row])
     published = given.recipe.regenerate
     place = f" in {published.version}" if published and book.turns[other] == KNOWN else ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.curation.benchmarks import Gold, Item
+from toolloom.pipeline.curation.benchmarks import BenchmarkRow, Gold
 from toolloom.pipeline.curation.callforms import (
     ENOUGH,
     fits,
@@ -19,8 +19,8 @@ from toolloom.pipeline.curation.callforms import (
     says,
     written,
 )
-from toolloom.pipeline.curation.overlap import Table, runs, shared, whole, words
-from toolloom.pipeline.curation.shelf import Shelf
+from toolloom.pipeline.curation.overlap import HashTable, runs, shared, whole, words
+from toolloom.pipeline.curation.shelf import SpillFile
 from toolloom.pipeline.curation.shingles import hashed
 from toolloom.schemas import JsonObject
 
@@ -40,17 +40,17 @@ class Match:
     theirs: str
 
 
-class Index:
+class BenchmarkIndex:
     """Rows of benchmarks, looked up by runs of words, short texts and calls."""
 
     def __init__(self, scratch: Path) -> None:
-        self._shelf = Shelf(scratch)
-        self._runs, self._wholes, self._calls = Table(), Table(), Table()
+        self._shelf = SpillFile(scratch)
+        self._runs, self._wholes, self._calls = HashTable(), HashTable(), HashTable()
         self._open: dict[str, list[tuple[Gold, int]]] = defaultdict(list)  # with alternatives
         self._size: dict[int, int] = {}  # calls of rows with several
         self.rows = self.texts = self.calls = self.unread = 0
 
-    def add(self, benchmark: str, item: Item) -> None:
+    def add(self, benchmark: str, item: BenchmarkRow) -> None:
         self.rows += 1
         self.unread += item.unread
         for text in item.texts:
@@ -70,7 +70,7 @@ class Index:
         self._wholes.add([each for each in short if each is not None], number)
         self.texts += 1
 
-    def _add_calls(self, benchmark: str, item: Item) -> None:
+    def _add_calls(self, benchmark: str, item: BenchmarkRow) -> None:
         number = len(self._shelf)
         self._note(benchmark, item.place, "; ".join(map(_written, item.calls)))
         self.calls += len(item.calls)

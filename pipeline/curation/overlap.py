@@ -55,7 +55,7 @@ def whole(found: Sequence[str]) -> int | None:
     return None
 
 
-class Table:
+class HashTable:
     """Numbers by hash: twelve bytes for each, once it is closed."""
 
     def __init__(self) -> None:

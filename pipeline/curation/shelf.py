@@ -8,7 +8,7 @@ from array import array
 from pathlib import Path
 
 
-class Shelf:
+class SpillFile:
     """Bytes by number. Its file has no name, so that a killed process leaves nothing."""
 
     def __init__(self, folder: Path) -> None:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from pydantic import Field
 
-from toolloom.pipeline.apis.search import Index
-from toolloom.pipeline.checks.transcript import Made, made
+from toolloom.pipeline.apis.search import SearchIndex
+from toolloom.pipeline.checks.transcript import CallMade, made
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
     API_SEARCH,
@@ -81,7 +81,7 @@ class Complexity(Record):
     hardest: tuple[Hard, ...] = Field(default=(), description="The farthest combinations.")
 
 
-class Report(Record):
+class ComplexityReport(Record):
     """The figures of some splits of a version."""
 
     dataset: str
@@ -215,7 +215,7 @@ def complexity(
     *,
     demonstrations: bool = False,
     keep: int = HARDEST,
-) -> Report:
+) -> ComplexityReport:
     """The figures of one split, or of all splits, with another's samples as examples.
 
     With `demonstrations` the examples are a few of theirs in which every API occurs (section 4.2).
@@ -250,7 +250,7 @@ def complexity(
                 )
             )
     lacking = chosen.uncovered if chosen else ()
-    return Report(dataset=version.label, figures=tuple(figures), uncovered=lacking)
+    return ComplexityReport(dataset=version.label, figures=tuple(figures), uncovered=lacking)
 
 
 def calling(version: Version, split: str, needed: bool = True) -> tuple[Counter[Combination], int]:
@@ -364,7 +364,7 @@ def demonstration(sample: Sample) -> Demonstration | None:
     )
 
 
-def _api(call: Made) -> str:
+def _api(call: CallMade) -> str:
     return call.api.id if call.api else call.name
 
 
@@ -419,7 +419,7 @@ class Retriever:
 
     def __init__(self, demonstrations: Sequence[Demonstration]) -> None:
         self._all = tuple(demonstrations)
-        self._index = Index([one.goal for one in self._all]) if self._all else None
+        self._index = SearchIndex([one.goal for one in self._all]) if self._all else None
         self._kin: dict[tuple[str, str], list[int]] = defaultdict(list)
         for place, one in enumerate(self._all):
             for key in (("stem", stem(one.id)), ("calls", one.signature)):

@@ -16,7 +16,7 @@ from toolloom.schemas import JsonObject, StoreError
 SUMS = "SHA256SUMS"
 
 
-class Reader(io.BufferedReader):
+class FileReader(io.BufferedReader):
     """A file that knows how much of it was read."""
 
     done = 0
@@ -28,11 +28,11 @@ class Reader(io.BufferedReader):
 
 
 @dataclass(frozen=True)
-class File:
+class PushedFile:
     """A file of the version, which has the hash that the manifest says."""
 
     name: str  # its path in the version and in the repository
-    reader: Reader
+    reader: FileReader
     size: int
     sha256: str
 
@@ -48,9 +48,9 @@ class File:
 class Load:
     """What is under way, for whoever watches."""
 
-    files: list[File] = field(default_factory=list)
+    files: list[PushedFile] = field(default_factory=list)
 
-    def begin(self, files: list[File]) -> None:
+    def begin(self, files: list[PushedFile]) -> None:
         for file in files:
             file.reader.done = 0  # it was read for its hash
         self.files = files
@@ -68,7 +68,7 @@ class Load:
         return sum(file.size for file in self.files)
 
 
-def read_files(version: Version, opened: ExitStack) -> Iterator[File]:
+def read_files(version: Version, opened: ExitStack) -> Iterator[PushedFile]:
     """The version's files, open, each compared with its hash. Raises StoreError."""
     known = _hashes(version)
     there = {p.relative_to(version.path).as_posix(): p for p in _walk(version.path)}
@@ -78,7 +78,7 @@ def read_files(version: Version, opened: ExitStack) -> Iterator[File]:
         if name not in known:
             raise _damaged(version, name, "is no file of this version")
         try:
-            reader = opened.enter_context(Reader(io.FileIO(there[name])))
+            reader = opened.enter_context(FileReader(io.FileIO(there[name])))
             sha256 = hashlib.file_digest(reader, "sha256").hexdigest()
             size = reader.tell()
             reader.seek(0)
@@ -86,7 +86,7 @@ def read_files(version: Version, opened: ExitStack) -> Iterator[File]:
             raise explain(there[name], error, "read") from error
         if known[name] not in ("", sha256):
             raise _damaged(version, name, "has another SHA-256")
-        yield File(name, reader, size, sha256)
+        yield PushedFile(name, reader, size, sha256)
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from toolloom.pipeline.dataset.hub_errors import translated
-from toolloom.pipeline.dataset.parcel import File, Load, read_files
+from toolloom.pipeline.dataset.parcel import Load, PushedFile, read_files
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import PushError
 
@@ -86,7 +86,7 @@ class _Push:
     version: Version
     repo: str
     api: HfApi
-    files: list[File]
+    files: list[PushedFile]
     load: Load
 
     def run(self, public: bool) -> Pushed:
@@ -224,7 +224,7 @@ class _Push:
         )
 
 
-def _equal(file: File, there: RepoFile | None) -> bool:
+def _equal(file: PushedFile, there: RepoFile | None) -> bool:
     """Whether the repository's file has the same content."""
     if there is None or there.size != file.size:
         return False

@@ -94,7 +94,7 @@ def filled(value: Any, values: Mapping[str, Any]) -> Any:
     return value
 
 
-class Text:
+class TemplateText:
     """A text with slots, as pieces: constants, and for each slot the texts of its values."""
 
     def __init__(self, pieces: Iterable[Piece], table: Callable[[Slot], tuple[int, list[str]]]):
@@ -166,11 +166,11 @@ class TemplateRenderer:
             where = ".".join(map(str, fault["loc"]))
             raise TemplateMisfit(f"filled, it is no sample: {where}: {fault['msg']}") from error
 
-    def _text(self, value: Any, groups: Mapping[str, list[Piece]]) -> Text:
+    def _text(self, value: Any, groups: Mapping[str, list[Piece]]) -> TemplateText:
         return self._read(spread(pieces_of(to_text(value)), groups))
 
-    def _read(self, pieces: Iterable[Piece], dump: Callable[[Any], str] = to_text) -> Text:
-        return Text(pieces, lambda slot: self._table(slot, dump))
+    def _read(self, pieces: Iterable[Piece], dump: Callable[[Any], str] = to_text) -> TemplateText:
+        return TemplateText(pieces, lambda slot: self._table(slot, dump))
 
     def _table(self, slot: Slot, dump: Callable[[Any], str]) -> tuple[int, list[str]]:
         """The choice that fills a slot, and the texts of its rows."""
@@ -511,7 +511,7 @@ def _found(tables: list[tuple[int, list[bool]]], places: Indices) -> set[int]:
     }
 
 
-def _delicate(text: Text) -> tuple[bool, list[tuple[int, list[bool]]]]:
+def _delicate(text: TemplateText) -> tuple[bool, list[tuple[int, list[bool]]]]:
     """Whether every row has to be looked at; if not, for each slot which of its values have."""
     always = any(map(delicate, text.constants)) or any(map(_is_open, text.constants[1:-1]))
     beside = zip(text.slots, text.constants, text.constants[1:], strict=False)

@@ -26,9 +26,9 @@ from toolloom.pipeline.dataset.verify_files import (
     CARD,
     MANIFEST,
     SUMS,
-    Kind,
+    FaultKind,
     Manifest,
-    Report,
+    VerifyReport,
     VersionFiles,
     look,
     look_at_tables,
@@ -77,7 +77,7 @@ def _place_of(outputs: Path, name: str) -> Path:
     return find_version(outputs, name).path
 
 
-def verify(path: Path, progress: Progress | None = None) -> Report:
+def verify(path: Path, progress: Progress | None = None) -> VerifyReport:
     """Everything that can be known of a version from its folder. Raises StoreError."""
     started = time.monotonic()
     files = look(path)
@@ -90,7 +90,7 @@ def verify(path: Path, progress: Progress | None = None) -> Report:
         _makers(rows)
         _card(files)
         verify_lineage(files, told)
-    return Report(
+    return VerifyReport(
         path=str(path),
         version=f"{told.name}/{told.version}" if told else path.name,
         files=len(files.sizes),
@@ -98,7 +98,7 @@ def verify(path: Path, progress: Progress | None = None) -> Report:
         rows=rows.counts() if rows else {},
         inspected=rows.inspected if rows else 0,
         checks=sum(map(len, CHECKS)),
-        counts={kind: findings.counts[kind] for kind in Kind if findings.counts[kind]},
+        counts={kind: findings.counts[kind] for kind in FaultKind if findings.counts[kind]},
         faults=findings.kept,
         notes=tuple(findings.notes),
         seconds=time.monotonic() - started,
@@ -135,7 +135,7 @@ def _figures(rows: VersionRows) -> None:
     told, counted = rows.manifest, rows.figures
     for split in sorted({*told.splits, *counted.dialogues}):
         if split not in (*Split, BEFORE_QUERIES):
-            rows.fault(Kind.FIGURE, MANIFEST, f"there is no split {split}")
+            rows.fault(FaultKind.FIGURE, MANIFEST, f"there is no split {split}")
             continue
         figures = {k: v for k, v in told.splits.get(split, {}).items() if k != "runs"}
         found = counted.dialogues.get(split, RowCounts()).told()
@@ -154,7 +154,7 @@ def _expansion(rows: VersionRows) -> None:
     found: Counter[str] = Counter()
     for name, each in (rows.manifest.expansion or {}).items():
         if name not in rows.manifest.runs:
-            rows.fault(Kind.FIGURE, MANIFEST, f"expansion.{name} is not among the runs")
+            rows.fault(FaultKind.FIGURE, MANIFEST, f"expansion.{name} is not among the runs")
         counts = each.get("rows")
         if isinstance(counts, dict):
             found.update({k: n for k, n in counts.items() if isinstance(n, int)})
@@ -184,7 +184,7 @@ def _compare(rows: VersionRows, name: str, told: Any, counted: Any) -> None:
     if isinstance(told, dict) and isinstance(counted, dict):
         keys = [k for k in {**counted, **told} if counted.get(k) != told.get(k)] or ["order"]
         name, told, counted = f"{name}.{keys[0]}", told.get(keys[0]), counted.get(keys[0])
-    rows.fault(Kind.FIGURE, MANIFEST, f"{name} is {told}, the data have {counted}")
+    rows.fault(FaultKind.FIGURE, MANIFEST, f"{name} is {told}, the data have {counted}")
 
 
 def _runs(files: VersionFiles, told: Manifest) -> None:
@@ -192,14 +192,14 @@ def _runs(files: VersionFiles, told: Manifest) -> None:
     for split, figures in told.splits.items():
         names = figures.get("runs")
         if not isinstance(names, list) or not names or set(map(str, names)) - set(told.runs):
-            files.fault(Kind.FIGURE, MANIFEST, f"splits.{split}.runs are not among the runs")
+            files.fault(FaultKind.FIGURE, MANIFEST, f"splits.{split}.runs are not among the runs")
     if told.extended and told.extended.run not in told.runs:
-        files.fault(Kind.FIGURE, MANIFEST, "extended.run is not among the runs")
+        files.fault(FaultKind.FIGURE, MANIFEST, "extended.run is not among the runs")
     for name, run in told.runs.items():
         try:
             counts = Counts.model_validate(run.get("counts"))
         except ValueError:
-            files.fault(Kind.FIGURE, MANIFEST, f"runs.{name}.counts cannot be read")
+            files.fault(FaultKind.FIGURE, MANIFEST, f"runs.{name}.counts cannot be read")
             continue
         _run_figures(files, name, counts, told)
 
@@ -224,7 +224,7 @@ def _run_figures(files: VersionFiles, name: str, counts: Counts, told: Manifest)
         fewer = what == "rejected" and number < figures[what] and _fell_before(told, name)
         if number != figures[what] and not fewer:
             detail = f"run {name} made {figures[what]} {what}, its splits have {number}"
-            files.fault(Kind.FIGURE, MANIFEST, detail)
+            files.fault(FaultKind.FIGURE, MANIFEST, detail)
 
 
 def _fell_before(told: Manifest, name: str) -> bool:
@@ -255,7 +255,7 @@ def _makers(rows: VersionRows) -> None:
         if canonical(list(maker)) not in known:
             stage, agent, model, _ = maker
             detail = f"rows name {agent} of {stage} with the model {model!r}, and no run does"
-            rows.fault(Kind.FIGURE, MANIFEST, detail)
+            rows.fault(FaultKind.FIGURE, MANIFEST, detail)
 
 
 def _card(files: VersionFiles) -> None:
@@ -266,7 +266,7 @@ def _card(files: VersionFiles) -> None:
         made = card(files.raw).encode("utf-8", "replace")
     except _UNFIT as error:
         why = f"{type(error).__name__}: {str(error)[:200]}"
-        files.fault(Kind.FIGURE, MANIFEST, f"no card can be made of it ({why})")
+        files.fault(FaultKind.FIGURE, MANIFEST, f"no card can be made of it ({why})")
         return
     if hashlib.sha256(made).hexdigest() == files.hashes[CARD]:
         return
@@ -280,4 +280,6 @@ def _card(files: VersionFiles) -> None:
         ((n, found) for n, (line, found) in enumerate(lines, 1) if line != found), (0, b"")
     )
     line = told.decode("utf-8", "replace")[:200]
-    files.fault(Kind.FIGURE, CARD, f"line {place} is not what the manifest makes of it: {line}")
+    files.fault(
+        FaultKind.FIGURE, CARD, f"line {place} is not what the manifest makes of it: {line}"
+    )

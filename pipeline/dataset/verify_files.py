@@ -1,6 +1,7 @@
 """A version's files: every byte is in a hash, tables have the layout, the parent's rows are there.
 
-Also what a verification reports: `Kind`, `Fault` and `Report`. The rows are `verify_rows.py`'s.
+Also what a verification reports: `FaultKind`, `VersionFault` and `VerifyReport`. The rows are
+`verify_rows.py`'s.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _LINE = re.compile(rb"([0-9a-f]{64})  ([^\n]+)")
 _LARGEST = 64 * 2**20  # of a manifest, in bytes
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """What is wrong, in the order in which it is told."""
 
     FILE = "file"
@@ -49,27 +50,27 @@ class Kind(StrEnum):
 
 
 ABOUT = {
-    Kind.FILE: "files that are not what the version was published with",
-    Kind.TABLE: "tables that cannot be read, or are not in the layout",
-    Kind.RECORD: "rows that hold no valid record",
-    Kind.CHECK: "rows in which a certain check finds a fault",
-    Kind.TRAINING: "rows of `sft` or `planning` that are not made of their record",
-    Kind.SPLIT: "rows and APIs that are in the wrong split",
-    Kind.LINEAGE: "what does not follow from the parent version",
-    Kind.FIGURE: "figures that are not those of the data",
+    FaultKind.FILE: "files that are not what the version was published with",
+    FaultKind.TABLE: "tables that cannot be read, or are not in the layout",
+    FaultKind.RECORD: "rows that hold no valid record",
+    FaultKind.CHECK: "rows in which a certain check finds a fault",
+    FaultKind.TRAINING: "rows of `sft` or `planning` that are not made of their record",
+    FaultKind.SPLIT: "rows and APIs that are in the wrong split",
+    FaultKind.LINEAGE: "what does not follow from the parent version",
+    FaultKind.FIGURE: "figures that are not those of the data",
 }
 
 
-class Fault(Record):
+class VersionFault(Record):
     """One thing that is not as it must be."""
 
-    kind: Kind
+    kind: FaultKind
     file: str = Field(description="The file, as its path in the version.")
     row: str | None = Field(default=None, description="Id of the row, where it is one.")
     detail: str = Field(description="What is wrong.")
 
 
-class Report(Record):
+class VerifyReport(Record):
     """A verification."""
 
     path: str
@@ -79,8 +80,8 @@ class Report(Record):
     rows: dict[str, int] = Field(description="Rows that were read, by config.")
     inspected: int = Field(description="Dialogues that all certain checks went through.")
     checks: int = Field(description="Certain checks of a dialogue.")
-    counts: dict[Kind, int] = Field(description="Findings by kind.")
-    faults: tuple[Fault, ...] = Field(description=f"Findings, at most {MOST} of a kind.")
+    counts: dict[FaultKind, int] = Field(description="Findings by kind.")
+    faults: tuple[VersionFault, ...] = Field(description=f"Findings, at most {MOST} of a kind.")
     notes: tuple[str, ...] = Field(description="What could not be looked at.")
     seconds: float = Field(description="Wall time.")
 
@@ -155,12 +156,12 @@ class VersionFiles:
     sizes: dict[str, int] = field(default_factory=dict)
     raw: JsonObject = field(default_factory=dict)  # the manifest as it is in its file
     manifest: Manifest | None = None  # None: it is damaged
-    findings: Findings[Fault] = field(default_factory=lambda: Findings(Kind, MOST))
+    findings: Findings[VersionFault] = field(default_factory=lambda: Findings(FaultKind, MOST))
 
-    def fault(self, kind: Kind, file: str, detail: str, row: Any = None) -> None:
+    def fault(self, kind: FaultKind, file: str, detail: str, row: Any = None) -> None:
         """Tell what is wrong, in a file or in one of its rows."""
         name = None if row is None else str(row)[:200]
-        self.findings.add(Fault(kind=kind, file=file, row=name, detail=detail[:2000]))
+        self.findings.add(VersionFault(kind=kind, file=file, row=name, detail=detail[:2000]))
 
     def table(self, config: str, split: str) -> TableEntry | None:
         """What the manifest says of a table."""
@@ -176,7 +177,7 @@ class VersionFiles:
         try:
             yield from read_rows(self.root / name, stored=True)
         except StoreError as error:
-            self.fault(Kind.TABLE, name, f"cannot be read ({_first_line(error)})")
+            self.fault(FaultKind.TABLE, name, f"cannot be read ({_first_line(error)})")
 
 
 def look(root: Path) -> VersionFiles:
@@ -211,9 +212,9 @@ def _walk(files: VersionFiles) -> Iterator[tuple[str, Path]]:
             path = Path(folder) / name
             inside = path.relative_to(files.root).as_posix()
             if path.is_symlink():
-                files.fault(Kind.FILE, inside, "is a link; a version holds its files itself")
+                files.fault(FaultKind.FILE, inside, "is a link; a version holds its files itself")
             elif not path.is_file():
-                files.fault(Kind.FILE, inside, "is no regular file")
+                files.fault(FaultKind.FILE, inside, "is no regular file")
             else:
                 yield inside, path
 
@@ -235,14 +236,14 @@ def _read_manifest(files: VersionFiles, sound: bool) -> None:
         manifest = Manifest.model_validate(found)
         text = json.dumps(found, indent=2, ensure_ascii=False)
         if text.encode("utf-8", "replace") + b"\n" != raw:
-            files.fault(Kind.FILE, MANIFEST, "is not written as toolloom writes it")
+            files.fault(FaultKind.FILE, MANIFEST, "is not written as toolloom writes it")
         files.raw, files.manifest = found, manifest
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        files.fault(Kind.FILE, MANIFEST, f"is damaged ({where}: {first['msg']})")
+        files.fault(FaultKind.FILE, MANIFEST, f"is damaged ({where}: {first['msg']})")
     except (ValueError, RecursionError) as error:
-        files.fault(Kind.FILE, MANIFEST, f"is damaged ({_first_line(error)})")
+        files.fault(FaultKind.FILE, MANIFEST, f"is damaged ({_first_line(error)})")
 
 
 def _compare(files: VersionFiles, listed: dict[str, str]) -> None:
@@ -256,17 +257,17 @@ def _compare(files: VersionFiles, listed: dict[str, str]) -> None:
     else:
         known |= {name: (sha256, None) for name, sha256 in listed.items()}
     for name in sorted(known.keys() - files.hashes.keys()):
-        files.fault(Kind.FILE, name, "is missing")
+        files.fault(FaultKind.FILE, name, "is missing")
     for name in sorted(files.hashes.keys() - known.keys()):
-        files.fault(Kind.FILE, name, "is no part of the version")
+        files.fault(FaultKind.FILE, name, "is no part of the version")
     for name in sorted(known.keys() & files.hashes.keys()):
         wanted, size = known[name]
         if size not in (None, files.sizes[name]):
             detail = f"has {files.sizes[name]:,} bytes instead of {size:,}"
-            files.fault(Kind.FILE, name, detail)
+            files.fault(FaultKind.FILE, name, detail)
         elif wanted not in ("", files.hashes[name]):
             by = MANIFEST if files.manifest else SUMS
-            files.fault(Kind.FILE, name, f"its SHA-256 is not the one in {by}")
+            files.fault(FaultKind.FILE, name, f"its SHA-256 is not the one in {by}")
 
 
 def _compare_sums(files: VersionFiles, sums: bytes, listed: dict[str, str]) -> None:
@@ -282,13 +283,13 @@ def _compare_sums(files: VersionFiles, sums: bytes, listed: dict[str, str]) -> N
     for name in wrong:
         if name == MANIFEST and name in listed:
             detail = f"its SHA-256 is not the one in {SUMS}: one of these two files was edited"
-            files.fault(Kind.FILE, MANIFEST, detail)
+            files.fault(FaultKind.FILE, MANIFEST, detail)
         elif name in wanted:
-            files.fault(Kind.FILE, SUMS, f"does not hold the hash of {name}")
+            files.fault(FaultKind.FILE, SUMS, f"does not hold the hash of {name}")
         else:
-            files.fault(Kind.FILE, SUMS, f"names {name}, which is no part of the version")
+            files.fault(FaultKind.FILE, SUMS, f"names {name}, which is no part of the version")
     if not wrong:
-        files.fault(Kind.FILE, SUMS, "is not, byte for byte, the sums of these files in order")
+        files.fault(FaultKind.FILE, SUMS, "is not, byte for byte, the sums of these files in order")
 
 
 def look_at_tables(files: VersionFiles) -> None:
@@ -298,20 +299,22 @@ def look_at_tables(files: VersionFiles) -> None:
         return
     for config, splits in files.manifest.configs.items():
         if config not in known:
-            files.fault(Kind.TABLE, MANIFEST, f"there is no config {config}")
+            files.fault(FaultKind.TABLE, MANIFEST, f"there is no config {config}")
             continue
         for split, table in splits.items():
             count = len(table.files)
             names = [f"{config}/{split}-{n:05d}-of-{count:05d}.parquet" for n in range(count)]
             if list(table.files) != names:
-                files.fault(Kind.TABLE, MANIFEST, f"{config}/{split}: files not named in order")
+                files.fault(
+                    FaultKind.TABLE, MANIFEST, f"{config}/{split}: files not named in order"
+                )
             if table.rows != sum(file.rows for file in table.files.values()):
                 detail = f"{config}/{split}: its {table.rows:,} rows are not those of its files"
-                files.fault(Kind.FIGURE, MANIFEST, detail)
+                files.fault(FaultKind.FIGURE, MANIFEST, detail)
             for name in files.readable(config, split):
                 fault = _table_fault(files.root / name, known[config], table.files[name].rows)
                 if fault:
-                    files.fault(Kind.TABLE, name, fault)
+                    files.fault(FaultKind.TABLE, name, fault)
                     if fault.startswith("cannot"):
                         del files.hashes[name]  # the rows of it are not read
 
@@ -339,19 +342,19 @@ def verify_lineage(files: VersionFiles, told: Manifest) -> None:
     """The parent is the one recorded, and what was not made anew is as it was there."""
     number = numbered(Path(told.version))
     if number is None or told.layout != LAYOUT:
-        files.fault(Kind.LINEAGE, MANIFEST, f"{told.version} is no number of a version")
+        files.fault(FaultKind.LINEAGE, MANIFEST, f"{told.version} is no number of a version")
         return
     if told.parent is None:
         if told.regenerated or told.extended or number[1:] != (0, 0):
-            files.fault(Kind.LINEAGE, MANIFEST, f"{told.version} needs a parent, and has none")
+            files.fault(FaultKind.LINEAGE, MANIFEST, f"{told.version} needs a parent, and has none")
         return
     if told.regenerated and told.extended:
-        files.fault(Kind.LINEAGE, MANIFEST, "is a split made anew and an extension at once")
+        files.fault(FaultKind.LINEAGE, MANIFEST, "is a split made anew and an extension at once")
         return
     before = numbered(Path(told.parent.version))
     if before is None or before >= number:
         detail = f"{told.version} does not come after its parent {told.parent.version}"
-        files.fault(Kind.LINEAGE, MANIFEST, detail)
+        files.fault(FaultKind.LINEAGE, MANIFEST, detail)
         return
     path = files.root.parent / dotted(before) / MANIFEST
     if not path.is_file():
@@ -360,7 +363,7 @@ def verify_lineage(files: VersionFiles, told: Manifest) -> None:
     raw = path.read_bytes()
     if hashlib.sha256(raw).hexdigest() != told.parent.sha256:
         detail = f"the manifest of {told.parent.version} is not the one this version follows"
-        files.fault(Kind.LINEAGE, MANIFEST, detail)
+        files.fault(FaultKind.LINEAGE, MANIFEST, detail)
         return
     try:
         parent = json.loads(raw)
@@ -368,11 +371,11 @@ def verify_lineage(files: VersionFiles, told: Manifest) -> None:
         kept = dict(_kept(parent, told))
         grown = list(_grown(parent, told))
     except (ValueError, KeyError, TypeError, AttributeError):
-        files.fault(Kind.LINEAGE, MANIFEST, f"the manifest of {dotted(before)} is damaged")
+        files.fault(FaultKind.LINEAGE, MANIFEST, f"the manifest of {dotted(before)} is damaged")
         return
     if not _follows(before, number, kind):
         detail = f"{told.version} after {told.parent.version}, but the change is {kind}"
-        files.fault(Kind.LINEAGE, MANIFEST, detail)
+        files.fault(FaultKind.LINEAGE, MANIFEST, detail)
     _files_stay(files, kept, told)
     for config, split in grown:
         _rows_stay(files, told, parent, config, split)
@@ -413,7 +416,7 @@ def _files_stay(files: VersionFiles, kept: dict[str, str], told: Manifest) -> No
     for name, wanted in kept.items():
         if mine.get(name) != wanted:
             detail = f"is not the file of {told.parent.version}, but {what}"
-            files.fault(Kind.LINEAGE, name, detail)
+            files.fault(FaultKind.LINEAGE, name, detail)
 
 
 def _rows_stay(
@@ -429,7 +432,7 @@ def _rows_stay(
     if now != before["rows"] + added:
         more = now - before["rows"]
         detail = f"extended.rows.{config}.{split} is {added}, but it has {more} more"
-        files.fault(Kind.FIGURE, MANIFEST, detail)
+        files.fault(FaultKind.FIGURE, MANIFEST, detail)
     for name, file in before["files"].items():
         path = there / name
         if not path.is_file() or sha256(path) != file["sha256"]:
@@ -441,7 +444,7 @@ def _rows_stay(
         for row in read_rows(there / name, stored=True):
             if next(mine, None) != row:
                 detail = f"has no longer the rows of {told.parent.version} in their order"
-                files.fault(Kind.LINEAGE, next(iter(before["files"])), detail, row.get("id"))
+                files.fault(FaultKind.LINEAGE, next(iter(before["files"])), detail, row.get("id"))
                 return
 
 

@@ -14,7 +14,7 @@ from toolloom.pipeline.checks.tags import NAMING, spoken_tags
 from toolloom.pipeline.dataset.figures import TOOLBENCH
 from toolloom.pipeline.dataset.instructions import seed_of, seed_of_rows
 from toolloom.pipeline.dataset.rows import INSTRUCTIONS, SAMPLES, instruction_row, parsed
-from toolloom.pipeline.dataset.verify_files import Kind
+from toolloom.pipeline.dataset.verify_files import FaultKind
 from toolloom.pipeline.dataset.verify_rows import (
     UNFIT,
     Ids,
@@ -99,7 +99,7 @@ class Instructions:
             differing = differing_column(instruction_row(raw), row)
         except UNFIT as error:
             why = f"holds no instruction ({why_unfit(error)})"
-            fault(Kind.RECORD, detail=why, row=row.get("id"))
+            fault(FaultKind.RECORD, detail=why, row=row.get("id"))
             return None
         votes = " or ".join(map(str, sorted(self._votes)))
         wrong = {
@@ -112,11 +112,11 @@ class Instructions:
             f"has {len(each.ratings)} votes, not {votes}": len(each.ratings) not in self._votes,
         }
         for detail in (detail for detail, found in wrong.items() if found):
-            fault(Kind.RECORD, detail=detail, row=each.id)
+            fault(FaultKind.RECORD, detail=detail, row=each.id)
         if each.split != split:
-            fault(Kind.SPLIT, detail=f"is in {split}; it says {each.split}", row=each.id)
+            fault(FaultKind.SPLIT, detail=f"is in {split}; it says {each.split}", row=each.id)
         for finding in poor(each.ratings):
-            fault(Kind.CHECK, detail=f"{finding.reason}: {finding.detail}", row=each.id)
+            fault(FaultKind.CHECK, detail=f"{finding.reason}: {finding.detail}", row=each.id)
         return raw
 
     def _verify_group(self, split: str, name: str, group: list[tuple[str, JsonObject]]) -> None:
@@ -127,11 +127,11 @@ class Instructions:
             each = Instruction.model_validate(raw)
             if each.level in found:
                 detail = f"its sample has two of the level {each.level}"
-                self._rows.fault(Kind.RECORD, where, detail, each.id)
+                self._rows.fault(FaultKind.RECORD, where, detail, each.id)
             found[each.level] = each
         if self._samples.add(name):
             detail = "instructions of its sample stand apart from each other"
-            self._rows.fault(Kind.RECORD, file, detail, name)
+            self._rows.fault(FaultKind.RECORD, file, detail, name)
         if seed := self._seed(split, name, file, found):
             self._hold_against(seed, found, file)
 
@@ -146,14 +146,14 @@ class Instructions:
         if sample is None:
             if (SAMPLES.name, split) not in self._rows.broken:
                 detail = f"its sample is not in `samples` of {split}"
-                self._rows.fault(Kind.RECORD, file, detail, name)
+                self._rows.fault(FaultKind.RECORD, file, detail, name)
             return None
         try:
             seed = seed_of(sample, Split(split))
         except UNFIT:  # the sample's own fault, which is told
             return None
         if seed is None:
-            self._rows.fault(Kind.RECORD, file, "its sample calls nothing", name)
+            self._rows.fault(FaultKind.RECORD, file, "its sample calls nothing", name)
         return seed
 
     def _in_zone(self, split: str, name: str, file: str, each: Instruction) -> None:
@@ -163,10 +163,10 @@ class Instructions:
         held = next((z for z in (Split.TEST_CATEGORY, Split.TEST_TOOL) if z in zones), None)
         if held and held != split:
             detail = f"is in {split}; its tools belong into {held}"
-            self._rows.fault(Kind.SPLIT, file, detail, name)
+            self._rows.fault(FaultKind.SPLIT, file, detail, name)
         elif not held and split not in SEEN:
             detail = f"is in {split}; its tools are seen in training"
-            self._rows.fault(Kind.SPLIT, file, detail, name)
+            self._rows.fault(FaultKind.SPLIT, file, detail, name)
 
     def _hold_against(self, seed: Seed, found: dict[Granularity, Instruction], file: str) -> None:
         """Tags, path and names are those of the calls, and no certain check finds a fault."""
@@ -177,14 +177,16 @@ class Instructions:
             for name, one, other in zip(_PARTS, wanted, there, strict=True):
                 if one != other:
                     detail = f"`{name}` is not that of its sample"
-                    self._rows.fault(Kind.RECORD, file, detail, each.id)
+                    self._rows.fault(FaultKind.RECORD, file, detail, each.id)
             if each.path[-1:] != (FINISH,):
-                self._rows.fault(Kind.RECORD, file, f"`path` does not end in {FINISH}", each.id)
+                self._rows.fault(
+                    FaultKind.RECORD, file, f"`path` does not end in {FINISH}", each.id
+                )
         texts = {level: each.text for level, each in found.items()}
         for level, findings in inspect_levels(seed, {**_begun(seed, texts), **texts}).items():
             for finding in findings if level in found else ():
                 detail = f"{finding.reason}: {finding.detail}"
-                self._rows.fault(Kind.CHECK, file, detail, found[level].id)
+                self._rows.fault(FaultKind.CHECK, file, detail, found[level].id)
 
 
 _PARTS = ("tags", "path", "spoken", "source", "licence")

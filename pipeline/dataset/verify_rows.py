@@ -30,7 +30,7 @@ from toolloom.pipeline.dataset.rows import (
     rejected_row,
     samples_row,
 )
-from toolloom.pipeline.dataset.verify_files import MANIFEST, Kind, Manifest, VersionFiles
+from toolloom.pipeline.dataset.verify_files import MANIFEST, FaultKind, Manifest, VersionFiles
 from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.store.tables import Config
 from toolloom.pipeline.store.version import PARTS
@@ -171,7 +171,7 @@ class Follower:
         has = f"has {there} rows in `{self._config.name}` at its place, not {max(counts)}"
         if len(made) == 1:
             has = f"has no row in `{self._config.name}` at its place"
-        self._rows.fault(Kind.TRAINING, file, has, name)
+        self._rows.fault(FaultKind.TRAINING, file, has, name)
 
     def _is_there(self, row: JsonObject, may_lack: bool) -> bool:
         """Take the next row, if it is this one; one that cannot be stored need not be there."""
@@ -187,7 +187,7 @@ class Follower:
             made = self._config.encode(row)
             if made != there:
                 detail = _difference(made, there, self._name)
-                self._rows.fault(Kind.TRAINING, file, detail, row["id"])
+                self._rows.fault(FaultKind.TRAINING, file, detail, row["id"])
         return True
 
     def _is_stored(self, name: str, value: Any, stored: Any) -> bool:
@@ -210,7 +210,7 @@ class Follower:
         while (found := self._next()) and not lacking:
             self._waiting.popleft()
             detail = f"has no {self._name} in `{self._base.name}` at its place"
-            self._rows.fault(Kind.TRAINING, found[0], detail, found[1].get("id"))
+            self._rows.fault(FaultKind.TRAINING, found[0], detail, found[1].get("id"))
 
 
 def verify_table(
@@ -247,7 +247,7 @@ def verify_splits(rows: VersionRows) -> None:
             for split in rows.splits(config):
                 if split not in rows.splits(base):
                     detail = f"`{config.name}` has {split}, `{base.name}` has not"
-                    rows.fault(Kind.TRAINING, MANIFEST, detail)
+                    rows.fault(FaultKind.TRAINING, MANIFEST, detail)
 
 
 def verify_apis(rows: VersionRows) -> None:
@@ -262,7 +262,7 @@ def verify_apis(rows: VersionRows) -> None:
     for name, figure in (("count", rows.read.get(APIS.name, 0)), ("sources", found)):
         if told.get(name) != figure:
             detail = f"apis.{name} is {short(told.get(name))}, the data have {short(figure)}"
-            rows.fault(Kind.FIGURE, MANIFEST, detail)
+            rows.fault(FaultKind.FIGURE, MANIFEST, detail)
 
 
 def _api(rows: VersionRows, split: str, file: str, row: JsonObject) -> JsonObject | None:
@@ -271,18 +271,18 @@ def _api(rows: VersionRows, split: str, file: str, row: JsonObject) -> JsonObjec
         api = Api.model_validate(raw)
         differing = differing_column(api_row(raw), row)
     except UNFIT as error:
-        rows.fault(Kind.RECORD, file, f"holds no API ({why_unfit(error)})", row.get("id"))
+        rows.fault(FaultKind.RECORD, file, f"holds no API ({why_unfit(error)})", row.get("id"))
         return None
     if differing:
-        rows.fault(Kind.RECORD, file, f"`{differing}` is not that of its record", row["id"])
+        rows.fault(FaultKind.RECORD, file, f"`{differing}` is not that of its record", row["id"])
     if rows.apis.add(api.id):
-        rows.fault(Kind.RECORD, file, "its id is there twice", row["id"])
+        rows.fault(FaultKind.RECORD, file, "its id is there twice", row["id"])
     rows.api_texts.add(to_text({**raw, "provenance": []}))
     rows.api_values.add(canonical(api.bare().model_dump(mode="json")))
     place = zone(rows.plan, api.category, api.tool)
     if place.value != split:
         detail = f"is in {split}; its category and tool belong into {place}"
-        rows.fault(Kind.SPLIT, file, detail, row["id"])
+        rows.fault(FaultKind.SPLIT, file, detail, row["id"])
     return raw
 
 
@@ -303,17 +303,17 @@ def _sample(rows: VersionRows, split: str, file: str, row: JsonObject) -> JsonOb
         same = same and all(query[key] == row[key] for key in ("id", "ability", "scenario"))
         differing = None if same else differing_column(samples_row(raw), row)
     except UNFIT as error:
-        rows.fault(Kind.RECORD, file, f"holds no sample ({why_unfit(error)})", name)
+        rows.fault(FaultKind.RECORD, file, f"holds no sample ({why_unfit(error)})", name)
         return None
     if differing:
-        rows.fault(Kind.RECORD, file, f"`{differing}` is not that of its record", name)
+        rows.fault(FaultKind.RECORD, file, f"`{differing}` is not that of its record", name)
     if rows.ids.add(sample.id):
-        rows.fault(Kind.RECORD, file, "its id is there twice", name)
+        rows.fault(FaultKind.RECORD, file, "its id is there twice", name)
     if not sample.verdict.accepted:
-        rows.fault(Kind.RECORD, file, "its verdict is not to accept it", name)
+        rows.fault(FaultKind.RECORD, file, "its verdict is not to accept it", name)
     for fault in inspect(sample.dialogue):
         at = "" if fault.turn is None else f" (message {fault.turn})"
-        rows.fault(Kind.CHECK, file, f"{fault.reason}: {fault.detail}{at}", name)
+        rows.fault(FaultKind.CHECK, file, f"{fault.reason}: {fault.detail}{at}", name)
     rows.inspected += 1
     _in_split(rows, split, file, raw)
     return raw
@@ -327,23 +327,23 @@ def _in_split(rows: VersionRows, split: str, file: str, raw: JsonObject) -> None
     place = split_of(rows.plan, need)
     if place.value != split:
         detail = f"is in {split}; its APIs and calls belong into {place}"
-        rows.fault(Kind.SPLIT, file, detail, need["id"])
+        rows.fault(FaultKind.SPLIT, file, detail, need["id"])
     elif held_out := stray(rows.plan, need, place):
         detail = f"shows {held_out}, which is held out of {split}"
-        rows.fault(Kind.SPLIT, file, detail, need["id"])
+        rows.fault(FaultKind.SPLIT, file, detail, need["id"])
     if any(config == APIS.name for config, _ in rows.broken):
         return
     for api in shown(need):
         if api_id(api) not in rows.apis:
-            rows.fault(Kind.SPLIT, file, f"shows {api_id(api)}, not in `apis`", need["id"])
+            rows.fault(FaultKind.SPLIT, file, f"shows {api_id(api)}, not in `apis`", need["id"])
         elif not _is_published(api, rows):
             detail = f"shows {api_id(api)} otherwise than `apis` has it"
-            rows.fault(Kind.RECORD, file, detail, need["id"])
+            rows.fault(FaultKind.RECORD, file, detail, need["id"])
     if split == Split.TEST_TOOL:
         for api in needed(need):
             if api["category"] not in rows.seen_categories:
                 detail = f"needs {api_id(api)}, of whose category no tool is seen in training"
-                rows.fault(Kind.SPLIT, file, detail, need["id"])
+                rows.fault(FaultKind.SPLIT, file, detail, need["id"])
 
 
 def _is_published(api: JsonObject, rows: VersionRows) -> bool:
@@ -375,12 +375,12 @@ def _rejected(rows: VersionRows, split: str, file: str, row: JsonObject) -> Json
         differing = None if same else differing_column(rejected_row(raw), row)
         place = split_of_rejected(rows.plan, raw["record"])
     except UNFIT as error:
-        rows.fault(Kind.RECORD, file, f"holds no rejected record ({why_unfit(error)})", name)
+        rows.fault(FaultKind.RECORD, file, f"holds no rejected record ({why_unfit(error)})", name)
         return None
     if differing:
-        rows.fault(Kind.RECORD, file, f"`{differing}` is not that of its record", name)
+        rows.fault(FaultKind.RECORD, file, f"`{differing}` is not that of its record", name)
     if place != split:
-        rows.fault(Kind.SPLIT, file, f"is in {split}; it was drawn for {place}", name)
+        rows.fault(FaultKind.SPLIT, file, f"is in {split}; it was drawn for {place}", name)
     return raw
 
 

@@ -21,9 +21,9 @@ from toolloom.pipeline.checks.tags import values_of
 from toolloom.pipeline.checks.wording import odd_request
 from toolloom.pipeline.formats.audit import toolbench
 from toolloom.pipeline.formats.audit.reading import Reading
-from toolloom.pipeline.formats.audit.rows import Row, files, rows
+from toolloom.pipeline.formats.audit.rows import ForeignRow, files, rows
 from toolloom.pipeline.formats.importers import toolbench as documents
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import (
     Api,
     Dialogue,
@@ -46,7 +46,7 @@ _LOOKED_AT = 50  # rows of a path until a tree is found
 _UNSOLVED = (Reason.UNHELPFUL_ANSWER, Reason.FALSE_API_CALL_FORMAT, Reason.MALFORMED_DIALOGUE)
 
 
-class Unfit(Exception):
+class NotASeed(Exception):
     """A tree that is no seed."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
@@ -66,12 +66,12 @@ class Documents:
             if api.source.kind == "toolbench":
                 self._keep(api)
 
-    def take(self, row: Row) -> None:
+    def take(self, row: ForeignRow) -> None:
         """Learn from a row, if it is a query or a tool document."""
         value = row.value
         if not isinstance(value, dict) or not documents.fits(value):
             return
-        found = documents.read(Path(row.place), Ledger(row.place), document=value)
+        found = documents.read(Path(row.place), ImportLog(row.place), document=value)
         ids = tuple(self._keep(api) for api in found)
         if isinstance(value.get("query"), str):
             self._queries[_folded(value["query"])] = ids
@@ -131,7 +131,7 @@ def _path(path: str) -> Path:
     return Path(path).expanduser()
 
 
-def _is_tree(row: Row) -> bool:
+def _is_tree(row: ForeignRow) -> bool:
     return isinstance(row.value, dict) and isinstance(row.value.get("answer_generation"), dict)
 
 
@@ -161,7 +161,7 @@ def tree_seeds(
             if seed := _seed_or_reason(reading, known, plan, stage, taken):
                 yield seed
     for why in lost.values():
-        yield _rejected("", Unfit(Reason.NOT_IMPORTED, why), stage, taken)
+        yield _rejected("", NotASeed(Reason.NOT_IMPORTED, why), stage, taken)
 
 
 def _seed_or_reason(
@@ -175,9 +175,9 @@ def _seed_or_reason(
     try:
         seed = _seed(reading, known, plan, _name(hybrid or reading.place))
         if seed.id in taken:
-            raise Unfit(Reason.EXACT_DUPLICATE, "another tree solves the same query.")
-    except Unfit as why:
-        told = Unfit(why.reason, f"{reading.place}: {why.detail}")
+            raise NotASeed(Reason.EXACT_DUPLICATE, "another tree solves the same query.")
+    except NotASeed as why:
+        told = NotASeed(why.reason, f"{reading.place}: {why.detail}")
         return _rejected(hybrid, told, stage, taken)
     taken[seed.id] += 1
     return seed
@@ -187,7 +187,7 @@ def _name(told: str) -> str:
     return f"toolbench-{_folded(told)[:12]}"
 
 
-def _rejected(hybrid: str, why: Unfit, stage: str, taken: Counter[str]) -> Rejected:
+def _rejected(hybrid: str, why: NotASeed, stage: str, taken: Counter[str]) -> Rejected:
     """What is no seed. `taken`: how many have its name, or its name with a space, which is none."""
     name = _name(hybrid or why.detail)
     taken[f"{name} "] += 1
@@ -202,13 +202,13 @@ def _seed(reading: Reading, known: Documents, plan: SplitPlan, name: str) -> See
     tree = raw.get("answer_generation") if isinstance(raw, dict) else None
     if dialogue is None or not isinstance(tree, dict):
         told = next((f.detail for f in reading.faults), "")
-        raise Unfit(Reason.NOT_IMPORTED, f"no solution tree that can be read. {told}".strip())
+        raise NotASeed(Reason.NOT_IMPORTED, f"no solution tree that can be read. {told}".strip())
     hybrid = _request(dialogue)
     calls = _solution(reading, dialogue, tree)
     offered = [api.function for api in dialogue.query.pool]
     pool = known.pool(hybrid, [*offered, *(call.function.name for call in calls)])
     if lost := next((c.function.name for c in calls if c.function.name not in pool), None):
-        raise Unfit(
+        raise NotASeed(
             Reason.NOT_IMPORTED,
             f"no query and no tool document tells the category of `{lost}`. Add the file that "
             "lists it to `rewrite.seeds`.",
@@ -234,11 +234,11 @@ def _request(dialogue: Dialogue) -> str:
     """The query of a tree, if a user may have said it. Raises Unfit."""
     hybrid = dialogue.query.text.strip()
     if not 1 < len(hybrid) <= LONGEST:
-        raise Unfit(Reason.UNNATURAL_QUERY, f"its query has {len(hybrid):,} letters.")
+        raise NotASeed(Reason.UNNATURAL_QUERY, f"its query has {len(hybrid):,} letters.")
     if odd := odd_request(hybrid):
-        raise Unfit(Reason.UNNATURAL_QUERY, f"its query {odd}.")
+        raise NotASeed(Reason.UNNATURAL_QUERY, f"its query {odd}.")
     if control := next((c for c in hybrid if category(c) == "Cc" and c not in "\t\r\n"), None):
-        raise Unfit(Reason.UNNATURAL_QUERY, f"its query has the control character {control!a}.")
+        raise NotASeed(Reason.UNNATURAL_QUERY, f"its query has the control character {control!a}.")
     return hybrid
 
 
@@ -246,20 +246,22 @@ def _solution(reading: Reading, dialogue: Dialogue, tree: JsonObject) -> list[To
     """The calls of the path that ends in an answer, without those that failed. Raises Unfit."""
     calls = [call for _, call in dialogue.calls()]
     if not calls:
-        raise Unfit(Reason.NO_API_CALL, "its path calls no API.")
+        raise NotASeed(Reason.NO_API_CALL, "its path calls no API.")
     unsolved = next((f for f in reading.faults if f.reason in _UNSOLVED), None)
     if unsolved or not reading.has_reply or tree.get("valid_data") is False:
         reason = unsolved.reason if unsolved else Reason.UNHELPFUL_ANSWER
-        raise Unfit(reason, unsolved.detail if unsolved else "its path ends without an answer.")
+        raise NotASeed(reason, unsolved.detail if unsolved else "its path ends without an answer.")
     results = dialogue.results()
     made = [call for call in calls if call.id in results and came(results[call.id][1].content)]
     if not made:
-        raise Unfit(Reason.HAS_EXCEPTION, "every call of its path fails.")
+        raise NotASeed(Reason.HAS_EXCEPTION, "every call of its path fails.")
     offered = {api.function for api in dialogue.query.pool}
     if invented := next((c.function.name for c in made if c.function.name not in offered), None):
-        raise Unfit(Reason.API_HALLUCINATION, f"it calls `{invented}`, which it was not offered.")
+        raise NotASeed(
+            Reason.API_HALLUCINATION, f"it calls `{invented}`, which it was not offered."
+        )
     if any(not isinstance(call.function.arguments, dict) for call in made):
-        raise Unfit(Reason.FALSE_API_CALL_FORMAT, "arguments of its path are no object.")
+        raise NotASeed(Reason.FALSE_API_CALL_FORMAT, "arguments of its path are no object.")
     return made
 
 

@@ -85,7 +85,7 @@ NOT_BEGUN = "The process that was to start it was killed."
 AGAIN = "Its process was killed. It goes on where it stopped, and asks nothing again."
 
 
-class Claim(Record):
+class FlowClaim(Record):
     """A flow run that works, or was killed at work."""
 
     flow_run: str = Field(description="Its id on Prefect's server.")
@@ -152,7 +152,7 @@ class ScheduledRun:
         if self.unfinished and left is None:
             return skipped(f"No run of {self.recipe.name} was killed: there is nothing to finish.")
         again = left.run if left and left.flow_run == str(mine.id) else ""
-        claim = Claim(flow_run=str(mine.id), name=mine.name, run=again, attempt=mine.run_count)
+        claim = FlowClaim(flow_run=str(mine.id), name=mine.name, run=again, attempt=mine.run_count)
         with claimed(self.outputs, self.recipe.name, claim):
             planned = plan_growth(self.outputs, self.recipe, self.split)
             made = self._made_before(again, planned)
@@ -257,22 +257,22 @@ def _flow_run() -> FlowRun:
     return context.flow_run
 
 
-def read_claim(outputs: Path, dataset: str) -> Claim | None:
+def read_claim(outputs: Path, dataset: str) -> FlowClaim | None:
     """The claim on a dataset; None also for one that was half written when the power failed."""
     path = _path(outputs, dataset)
     try:
-        return next(read_records(path, Claim), None) if path.exists() else None
+        return next(read_records(path, FlowClaim), None) if path.exists() else None
     except StoreError:
         return None
 
 
-def write_claim(outputs: Path, dataset: str, claim: Claim) -> None:
+def write_claim(outputs: Path, dataset: str, claim: FlowClaim) -> None:
     """Whoever writes it holds the dataset's lock."""
     write_lines(_path(outputs, dataset), [record_line(claim)])
 
 
 @contextmanager
-def claimed(outputs: Path, dataset: str, claim: Claim) -> Iterator[None]:
+def claimed(outputs: Path, dataset: str, claim: FlowClaim) -> Iterator[None]:
     """Claim the dataset until the work ends, well or not; a kill leaves the claim."""
     write_claim(outputs, dataset, claim)
     try:
@@ -298,7 +298,7 @@ async def reschedule(client: PrefectClient, flow_run: UUID, message: str = AGAIN
     await client.set_flow_run_state(flow_run, AwaitingRetry(message=message), force=True)
 
 
-async def settle(client: PrefectClient, claim: Claim, mine: FlowRun) -> bool:
+async def settle(client: PrefectClient, claim: FlowClaim, mine: FlowRun) -> bool:
     """What becomes of the flow run that a claim names, if it was killed: whether it goes on.
 
     One of the same deployment is scheduled again, as whoever started this run will start it too;

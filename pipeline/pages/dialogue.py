@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from toolloom.pipeline.checks.pairing import differences, fits, pair
-from toolloom.pipeline.checks.transcript import Made, made
+from toolloom.pipeline.checks.transcript import CallMade, made
 from toolloom.pipeline.pages.plans import preview_sections
 from toolloom.pipeline.render.html import render
 from toolloom.pipeline.render.terminal import indented, messages_view, text, view
@@ -20,7 +20,7 @@ from toolloom.schemas.splits import api_id, need_of
 
 if TYPE_CHECKING:
     from toolloom.pipeline.dataset.diff import Example
-    from toolloom.pipeline.templates.written.preview import Preview
+    from toolloom.pipeline.templates.written.preview import TemplatePreview
 
 _SHORT = 200  # characters of JSON that are shown without being asked for
 
@@ -220,7 +220,7 @@ class _Intents:
         return str(self._functions.get(wanted, wanted))
 
 
-def _numbered(dialogue: Dialogue) -> Iterator[tuple[int, int, Made]]:
+def _numbered(dialogue: Dialogue) -> Iterator[tuple[int, int, CallMade]]:
     """Readable calls with the index of their message and their number in it."""
     readable = iter(made(dialogue))
     for index, message in enumerate(dialogue.messages):
@@ -229,7 +229,7 @@ def _numbered(dialogue: Dialogue) -> Iterator[tuple[int, int, Made]]:
                 yield index, nth, next(readable)
 
 
-def _meant(call: Made, due: tuple[Intention, ...]) -> int | None:
+def _meant(call: CallMade, due: tuple[Intention, ...]) -> int | None:
     """The intention that a call which failed was made for, if it says the same."""
     return next((i for i, wanted in enumerate(due) if call.failed and fits(wanted, call)), None)
 
@@ -378,7 +378,7 @@ def examples_view(examples: Iterable[Example]) -> Iterator[RenderableType]:
                 yield sample_view(Sample.model_validate(sample))
 
 
-def preview_view(preview: Preview) -> RenderableType:
+def preview_view(preview: TemplatePreview) -> RenderableType:
     """A template with its values, and its rows with what the certain checks say of them."""
     parts: list[RenderableType] = [view(preview_sections(preview))]
     for number, row in enumerate(preview.rows, 1):

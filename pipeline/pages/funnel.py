@@ -14,7 +14,7 @@ from toolloom.schemas import JsonObject, StoreError, Usage
 
 
 @dataclass
-class Step:
+class FunnelStep:
     """A stage of all runs together."""
 
     name: str
@@ -40,7 +40,7 @@ class Funnel:
     """The stages in order."""
 
     runs: int
-    steps: tuple[Step, ...]
+    steps: tuple[FunnelStep, ...]
     priced: bool
     unpriced: tuple[str, ...]
 
@@ -89,9 +89,9 @@ def _counts(run: JsonObject) -> Counts:
     return counts.model_copy(update={"stages": tuple(stages)})
 
 
-def _steps(runs: Iterable[Counts]) -> Iterable[Step]:
+def _steps(runs: Iterable[Counts]) -> Iterable[FunnelStep]:
     """Each stage once, in the order of the runs; what a run was given it did not do."""
-    steps: dict[str, Step] = {}
+    steps: dict[str, FunnelStep] = {}
     order: list[str] = []
     for run in runs:
         after = len(order)
@@ -100,6 +100,6 @@ def _steps(runs: Iterable[Counts]) -> Iterable[Step]:
                 order.insert(after, stage.name)
             after = order.index(stage.name)
             if not stage.given:
-                step = Step(stage.name, stage.agent, stage.beside)
+                step = FunnelStep(stage.name, stage.agent, stage.beside)
                 steps.setdefault(stage.name, step).add(stage)
     return [steps[name] for name in order if name in steps]

@@ -28,7 +28,7 @@ from toolloom.pipeline.pages.reading import readable
 from toolloom.pipeline.pages.rejections import (
     Neighbour,
     Neighbourhood,
-    RejectedRow,
+    RejectedSample,
     counts,
     frame,
     known_column,
@@ -253,12 +253,12 @@ class Viewer:
         self.inspection = inspection
         self.raw = False
         self.show_neighbours = True
-        self.rows: list[RejectedRow] = []
+        self.rows: list[RejectedSample] = []
         self.index = 0
         self.filter(**filters)
 
     @property
-    def row(self) -> RejectedRow | None:
+    def row(self) -> RejectedSample | None:
         """The record that is shown; None if no record fits."""
         return self.rows[self.index] if self.rows else None
 
@@ -273,7 +273,7 @@ class Viewer:
             known_column(column)
         marks, wanted = self.inspection.marks, text.casefold()
 
-        def fits(row: RejectedRow) -> bool:
+        def fits(row: RejectedSample) -> bool:
             own = marks.of(row).get(self.inspection.curator)
             state = {None: UNMARKED, True: AGREE, False: DISAGREE}[own.agrees if own else None]
             return (

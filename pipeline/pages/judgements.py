@@ -21,7 +21,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from toolloom.pipeline.pages.rejections import RejectedRow
+from toolloom.pipeline.pages.rejections import RejectedSample
 from toolloom.pipeline.store.files import explain, record_line
 from toolloom.pipeline.store.locks import hold
 from toolloom.pipeline.store.mirror import fetch, push
@@ -54,10 +54,10 @@ class Marks:
     by_record: Mapping[str, Mapping[str, Judgement]] = field(default_factory=dict)
     damaged: int = 0  # lines that cannot be read
 
-    def of(self, row: RejectedRow) -> Mapping[str, Judgement]:
+    def of(self, row: RejectedSample) -> Mapping[str, Judgement]:
         return self.by_record.get(row.key, {})
 
-    def verdict(self, row: RejectedRow) -> bool | None:
+    def verdict(self, row: RejectedSample) -> bool | None:
         """What most curators say; None if nobody says anything, or as many this as that."""
         votes = [mark.agrees for mark in self.of(row).values()]
         more = 2 * sum(map(bool, votes)) - len(votes)
@@ -97,7 +97,9 @@ class Judgements:
                 marks[mark.curator] = mark
         return Marks({key: marks for key, marks in found.items() if marks}, damaged)
 
-    def add(self, row: RejectedRow, agrees: bool | None, curator: str, note: str = "") -> Judgement:
+    def add(
+        self, row: RejectedSample, agrees: bool | None, curator: str, note: str = ""
+    ) -> Judgement:
         """Keep a mark; it is on the disk when this returns. Raises StoreError."""
         mark = Judgement(
             key=row.key,
@@ -195,10 +197,10 @@ def wilson(hits: int, of: int) -> tuple[float, float]:
 
 
 def precision(
-    rows: Iterable[RejectedRow], marks: Marks, column: str | None = None
+    rows: Iterable[RejectedSample], marks: Marks, column: str | None = None
 ) -> list[Precision]:
     """The precision by what is in a column, most rejected first; without one, over all."""
-    groups: dict[str, list[RejectedRow]] = {}
+    groups: dict[str, list[RejectedSample]] = {}
     for row in rows:
         for value in row.values(column) if column else ("all",):
             groups.setdefault(value, []).append(row)
@@ -206,7 +208,7 @@ def precision(
     return sorted(measured, key=lambda one: (-one.rejected, one.group))
 
 
-def _precision_of(group: str, rows: list[RejectedRow], marks: Marks) -> Precision:
+def _precision_of(group: str, rows: list[RejectedSample], marks: Marks) -> Precision:
     """Equal records are one judgement: they count once."""
     marked = {row.key: marks.verdict(row) for row in rows if marks.of(row)}
     judged = [agrees for agrees in marked.values() if agrees is not None]

@@ -18,7 +18,7 @@ from toolloom.schemas.template import CLOSE, OPEN
 
 if TYPE_CHECKING:
     from toolloom.pipeline.estimate import Forecast, Limit
-    from toolloom.pipeline.templates.written.preview import Preview
+    from toolloom.pipeline.templates.written.preview import TemplatePreview
     from toolloom.schemas import Choice, JsonObject, Rejected
 
 EXAMPLES = 3  # values shown of a template's choice
@@ -168,7 +168,7 @@ def _missing_keys(recipe: Recipe, asked: Iterable[AgentName]) -> Iterator[str]:
         yield f"Note: {name} is not set; endpoints that ask for a key will refuse."
 
 
-def preview_sections(preview: Preview) -> list[Section]:
+def preview_sections(preview: TemplatePreview) -> list[Section]:
     """A template with its values; its rows are dialogues."""
     template = preview.template
     title = f"{template.id} · {template.kind} · {counted(preview.possible, 'row')}"
@@ -207,7 +207,9 @@ def _choice(choice: Choice) -> tuple[str, int, str, str]:
     )
 
 
-def previews_in_words(previews: Sequence[Preview], total: int, refused: Iterable[Rejected]) -> str:
+def previews_in_words(
+    previews: Sequence[TemplatePreview], total: int, refused: Iterable[Rejected]
+) -> str:
     """The last lines: how many templates and rows, what fails, what cannot be mined."""
     rows = [row for preview in previews for row in preview.rows]
     good = sum(not row.findings for row in rows)

@@ -63,7 +63,7 @@ class Screen(Watch):
         return Group(table, text(in_words(self.facts()), "dim"))
 
 
-class Journal(Watch):
+class LogProgress(Watch):
     """For programs: everything as log records."""
 
     def say(self, event: str, message: str, **facts: Any) -> None:

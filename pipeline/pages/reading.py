@@ -36,7 +36,7 @@ Row: TypeAlias = tuple[str, JsonObject]
 """Its split, and a row of a config as it is stored."""
 
 
-class Draw(Generic[T]):
+class SampleDraw(Generic[T]):
     """So many items at random, with equal chances, in memory that does not grow.
 
     It keeps those whose ids have the lowest hashes: who comes first does not matter.
@@ -61,17 +61,17 @@ class Draw(Generic[T]):
         return [item for *_, item in sorted(self._kept, key=lambda e: e[:2], reverse=True)]
 
 
-class Spread(Generic[T]):
+class Histogram(Generic[T]):
     """So many items of each kind, spread over the sorts there are within the kind."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._draws: dict[str, dict[str, Draw[T]]] = {}
+        self._draws: dict[str, dict[str, SampleDraw[T]]] = {}
 
     def offer(self, kind: str, sort: str, name: str, item: T) -> None:
         draws = self._draws.setdefault(kind, {})
         if sort not in draws:
-            draws[sort] = Draw(self._size)
+            draws[sort] = SampleDraw(self._size)
         draws[sort].offer(name, item)
 
     def seen(self) -> dict[str, int]:
@@ -92,7 +92,7 @@ def _hashed(name: str) -> int:
 
 
 @dataclass
-class Seen:
+class ReadRows:
     """What there is in a version."""
 
     counted: dict[str, RowCounts] = field(default_factory=dict)  # by split
@@ -101,11 +101,13 @@ class Seen:
     fallen: Counter[tuple[str, str]] = field(default_factory=Counter)  # reason, stage
     apis: dict[str, str] = field(default_factory=dict)  # category by id
     levels: Counter[str] = field(default_factory=Counter)  # of instructions
-    requests: dict[str, Draw[str]] = field(default_factory=dict)
-    accepted: Spread[Row] = field(default_factory=lambda: Spread(SHOWN))  # by ability
-    templates: Draw[Row] = field(default_factory=lambda: Draw(SHOWN))
-    rejected: Spread[Row] = field(default_factory=lambda: Spread(SHOWN))  # by reason
-    instructed: Draw[list[Row]] = field(default_factory=lambda: Draw(SHOWN))  # by request
+    requests: dict[str, SampleDraw[str]] = field(default_factory=dict)
+    accepted: Histogram[Row] = field(default_factory=lambda: Histogram(SHOWN))  # by ability
+    templates: SampleDraw[Row] = field(default_factory=lambda: SampleDraw(SHOWN))
+    rejected: Histogram[Row] = field(default_factory=lambda: Histogram(SHOWN))  # by reason
+    instructed: SampleDraw[list[Row]] = field(
+        default_factory=lambda: SampleDraw(SHOWN)
+    )  # by request
 
     def of(self, split: str) -> RowCounts:
         return self.counted.setdefault(split, RowCounts())
@@ -118,15 +120,15 @@ class Seen:
         self.lengths.setdefault(what, Counter())[length] += 1
 
     def request(self, group: str, name: str, text: str) -> None:
-        self.requests.setdefault(group, Draw(DRAWN)).offer(name, text[:LETTERS])
+        self.requests.setdefault(group, SampleDraw(DRAWN)).offer(name, text[:LETTERS])
 
 
-def read(version: Version, tick: Callable[[], None] = lambda: None) -> Seen:
+def read(version: Version, tick: Callable[[], None] = lambda: None) -> ReadRows:
     """Read all rows, one at a time; `tick` is called for each.
 
     Raises StoreError for what is damaged, and if the manifest tells of other figures.
     """
-    seen = Seen()
+    seen = ReadRows()
     for config, take in _TAKEN:
         for split in version.splits(config.name):
             for row in version.rows(config.name, split):
@@ -150,7 +152,7 @@ def rows_of(version: Version) -> int:
         return sum(int(made["rows"]) for name in names for made in configs.get(name, {}).values())
 
 
-def _take_sample(seen: Seen, split: str, row: JsonObject) -> None:
+def _take_sample(seen: ReadRows, split: str, row: JsonObject) -> None:
     dialogue = json.loads(row["dialogue"])
     seen.of(split).add({"dialogue": dialogue})
     need, messages = dialogue["query"], dialogue["messages"]
@@ -174,7 +176,7 @@ def _bytes(message: JsonObject) -> int:
     return sum([len(text.encode("utf-8", "surrogatepass")) for text in texts])
 
 
-def _take_rejected(seen: Seen, split: str, row: JsonObject) -> None:
+def _take_rejected(seen: ReadRows, split: str, row: JsonObject) -> None:
     seen.of(split).reject(_text(row, "reason"))
     seen.fallen[row["reason"], row["stage"]] += 1
     seen.rejected.offer(row["reason"], row["stage"], row["id"], (split, row))
@@ -187,7 +189,7 @@ def _text(row: JsonObject, column: str) -> str:
     return str(row[column])
 
 
-def _take_api(seen: Seen, split: str, row: JsonObject) -> None:
+def _take_api(seen: ReadRows, split: str, row: JsonObject) -> None:
     seen.apis[row["id"]] = row["category"]
 
 
@@ -196,7 +198,7 @@ _TAKEN = ((SAMPLES, _take_sample), (REJECTED, _take_rejected), (APIS, _take_api)
 
 def _take_instructions(
     version: Version,
-    seen: Seen,
+    seen: ReadRows,
     split: str,
     name: str,
     levels: Iterable[JsonObject],
@@ -240,7 +242,7 @@ def _damage_named(version: Version, where: str) -> Iterator[None]:
         ) from error
 
 
-def _agree(version: Version, seen: Seen) -> None:
+def _agree(version: Version, seen: ReadRows) -> None:
     """Raises StoreError if the manifest tells of other figures than the rows have."""
     splits: dict[str, JsonObject] = version.told("splits")
     for split in (*splits, *seen.counted):

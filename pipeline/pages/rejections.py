@@ -52,7 +52,7 @@ TWINS = 95.0  # texts this like each other are rows of one template: one of them
 LOOKED_AT = 200  # of the best candidates, in search of ones that are no twins
 
 
-class RejectedRow(Record):
+class RejectedSample(Record):
     """A rejected record in a line. Its dialogue stays on the disk (`whole`)."""
 
     key: str = Field(description="Of id, stage and content: the same in each version that has it.")
@@ -82,7 +82,7 @@ class RejectedRow(Record):
         return tuple(visible(one) or NONE for one in names) or (NONE,)
 
 
-def rows_of(version: Version) -> list[RejectedRow]:
+def rows_of(version: Version) -> list[RejectedSample]:
     """All rejected records of a version.
 
     Raises StoreError if they are damaged, or not as many as the manifest tells.
@@ -136,16 +136,16 @@ def _row_at(path: Path, index: int) -> JsonObject:
     raise StoreError(f"{path}: is damaged (it has no row {index}).")
 
 
-def _row(version: Version, split: str, index: int, stored: JsonObject) -> RejectedRow:
+def _row(version: Version, split: str, index: int, stored: JsonObject) -> RejectedSample:
     with readable(version, stored):
         return _read(version, split, index, stored)
 
 
-def _read(version: Version, split: str, index: int, stored: JsonObject) -> RejectedRow:
+def _read(version: Version, split: str, index: int, stored: JsonObject) -> RejectedSample:
     record, findings = version.parsed(stored, "record"), version.parsed(stored, "findings")
     need, maker = need_of(record), _maker(version, stored, record)
     seen = {name: stored[name] for name in ("id", "stage", "agent", "reason", "detail")}
-    return RejectedRow(
+    return RejectedSample(
         key=digest([seen, findings, record], 16),
         version=version.number,
         split=split,
@@ -223,7 +223,7 @@ def known_column(column: str) -> str:
     return column
 
 
-def counts(rows: Iterable[RejectedRow], column: str) -> dict[str, int]:
+def counts(rows: Iterable[RejectedSample], column: str) -> dict[str, int]:
     """Records by what they have in a column, most first.
 
     A record of several categories or prompts counts for each of them, as in the manifest.
@@ -251,11 +251,11 @@ def over_versions(folder: Path, column: str = "reason") -> dict[str, dict[str, i
     return by_version
 
 
-def frame(rows: Iterable[RejectedRow]) -> pd.DataFrame:
+def frame(rows: Iterable[RejectedSample]) -> pd.DataFrame:
     """The rows as pandas knows them; several values of a record as one text."""
     import pandas as pd
 
-    def cells(row: RejectedRow) -> dict[str, Any]:
+    def cells(row: RejectedSample) -> dict[str, Any]:
         shown = {column: ", ".join(row.values(column)) for column in COLUMNS}
         said = {name: visible(getattr(row, name)) for name in ("detail", "text")}
         return {"id": visible(row.id), **shown, **said}
@@ -293,7 +293,7 @@ class Neighbourhood:
         self._version = version
         self._known: dict[str, list[Candidate]] = {}
 
-    def near(self, row: RejectedRow, count: int = 2) -> list[Neighbour]:
+    def near(self, row: RejectedSample, count: int = 2) -> list[Neighbour]:
         """The `count` nearest accepted dialogues; fewer where there are fewer."""
         from rapidfuzz import fuzz, utils
 

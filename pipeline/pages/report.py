@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolloom.pipeline.dataset.figures import LEVELS, added
-from toolloom.pipeline.pages.funnel import Funnel, Step, funnel
+from toolloom.pipeline.pages.funnel import Funnel, FunnelStep, funnel
 from toolloom.pipeline.pages.reading import (
     INSTRUCTED,
     SHOWN,
     TEMPLATES,
     WRITTEN,
-    Seen,
+    ReadRows,
     diversity,
     manifest_readable,
 )
@@ -61,7 +61,7 @@ class Chapter:
     blocks: Sequence[Block]
 
 
-def page(version: Version, seen: Seen) -> str:
+def page(version: Version, seen: ReadRows) -> str:
     """The HTML. Equal versions make equal pages: there is no time of day and no path in it.
 
     Raises StoreError for what is damaged.
@@ -96,7 +96,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{b64encode(digest).decode()}'"
 
 
-def figures(version: Version, seen: Seen) -> JsonObject:
+def figures(version: Version, seen: ReadRows) -> JsonObject:
     """What stands on top, and is no chart."""
     return {
         "cards": [*_cards(version, seen)],
@@ -106,7 +106,7 @@ def figures(version: Version, seen: Seen) -> JsonObject:
     }
 
 
-def chapters_of(version: Version, seen: Seen) -> Iterator[Chapter]:
+def chapters_of(version: Version, seen: ReadRows) -> Iterator[Chapter]:
     """All that is counted, in the order of the page. Raises StoreError for what is damaged."""
     stages = funnel(version)
     yield Chapter(
@@ -121,7 +121,7 @@ def chapters_of(version: Version, seen: Seen) -> Iterator[Chapter]:
     yield Chapter("cost", "Cost", "What it took", [_cost(stages, seen)])
 
 
-def _cards(version: Version, seen: Seen) -> Iterator[tuple[str, int, str]]:
+def _cards(version: Version, seen: ReadRows) -> Iterator[tuple[str, int, str]]:
     """Figures that are shown large: what, how many, and a remark."""
     whole = seen.all
     rejected = sum(seen.fallen.values())
@@ -189,7 +189,7 @@ def _splits(version: Version) -> Section:
     )
 
 
-def _funnel(stages: Funnel, seen: Seen) -> Iterator[Block]:
+def _funnel(stages: Funnel, seen: ReadRows) -> Iterator[Block]:
     """The stages that lead to dialogues, and those beside them."""
     runs = f", the {stages.runs:,} runs that made this version together" if stages.runs > 1 else ""
     beyond = stages.beyond(seen.all.rows, seen.levels.total(), seen.fallen.total())
@@ -217,7 +217,7 @@ def _funnel(stages: Funnel, seen: Seen) -> Iterator[Block]:
         )
 
 
-def _step(step: Step, most: int) -> tuple[Label, Bar, str]:
+def _step(step: FunnelStep, most: int) -> tuple[Label, Bar, str]:
     text = f"{step.accepted:,} accepted"
     if step.rejected:
         text += f", {step.rejected:,} rejected ({share(step.share)})"
@@ -225,7 +225,7 @@ def _step(step: Step, most: int) -> tuple[Label, Bar, str]:
     return Label(step.name, step.agent), Bar(parts, most), text
 
 
-def _reasons(seen: Seen) -> Block:
+def _reasons(seen: ReadRows) -> Block:
     """A reason opens its samples, if it is among those of which some are shown."""
     stages: dict[str, Counter[str]] = {}
     for (reason, stage), count in sorted(seen.fallen.items()):
@@ -249,7 +249,7 @@ def _reasons(seen: Seen) -> Block:
     return Block([Section("Rejected because", rows=rows)], about=about)
 
 
-def _charts(version: Version, seen: Seen) -> Iterator[Section]:
+def _charts(version: Version, seen: ReadRows) -> Iterator[Section]:
     splits = [split for split in version.told("splits").values() if split["rows"]]
     rows = sum(split["rows"] for split in splits)
     for name, title in TALLIES.items() if splits else ():
@@ -339,7 +339,7 @@ def _range(edge: int, width: int) -> str:
     return f"{edge:,}" if width == 1 else f"{edge:,}–{edge + width - 1:,}"
 
 
-def _diversity(seen: Seen) -> Iterator[Block]:
+def _diversity(seen: ReadRows) -> Iterator[Block]:
     """Of each group of requests the figures, and how near the nearest other ones are."""
     for group in (WRITTEN, TEMPLATES, INSTRUCTED):
         if not (draw := seen.requests.get(group)):
@@ -366,7 +366,7 @@ def _diversity(seen: Seen) -> Iterator[Block]:
         yield Block(sections, f"Requests: {group}", about, "halves")
 
 
-def _coverage(seen: Seen) -> Iterator[Block]:
+def _coverage(seen: ReadRows) -> Iterator[Block]:
     """APIs that accepted dialogues call, by category."""
     covered = seen.all.covered
     there, called = Counter(seen.apis.values()), Counter[str]()
@@ -396,7 +396,7 @@ def _coverage(seen: Seen) -> Iterator[Block]:
     yield Block([section], "Coverage", f"{about}.")
 
 
-def _cost(stages: Funnel, seen: Seen) -> Block:
+def _cost(stages: Funnel, seen: ReadRows) -> Block:
     """Requests, tokens and dollars by stage."""
     asked = [step for step in stages.steps if step.use.requests]
     if not asked:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from toolloom.pipeline.dataset.figures import LEVELS
 from toolloom.pipeline.pages.dialogue import dialogue_html
-from toolloom.pipeline.pages.reading import Row, Seen, readable
+from toolloom.pipeline.pages.reading import ReadRows, Row, readable
 from toolloom.pipeline.render.html import render
 from toolloom.pipeline.store.version import PARTS, Version
 from toolloom.schemas import JsonObject
@@ -31,7 +31,7 @@ class Shown:
     facets: dict[str, str] = field(default_factory=dict)
 
 
-def samples(version: Version, seen: Seen) -> Iterator[Shown]:
+def samples(version: Version, seen: ReadRows) -> Iterator[Shown]:
     """Of each ability, of rows of templates, of each reason, and of requests with instructions.
 
     Raises StoreError for a row that is damaged.
@@ -42,7 +42,7 @@ def samples(version: Version, seen: Seen) -> Iterator[Shown]:
     yield from map(_instructed, seen.instructed.items())
 
 
-def _drawn(seen: Seen) -> Iterator[tuple[Callable[[Row], Shown], Row]]:
+def _drawn(seen: ReadRows) -> Iterator[tuple[Callable[[Row], Shown], Row]]:
     for ability in sorted(seen.accepted.seen()):
         yield from ((_accepted, row) for row in seen.accepted.items(ability))
     for reason in [*seen.rejected.seen()][:REASONS]:

@@ -20,10 +20,10 @@ from toolloom.schemas import Split
 
 if TYPE_CHECKING:
     from toolloom.pipeline.dataset.complexity import Complexity
-    from toolloom.pipeline.dataset.complexity import Report as ComplexityReport
+    from toolloom.pipeline.dataset.complexity import ComplexityReport as ComplexityReport
     from toolloom.pipeline.dataset.diff import Diff
     from toolloom.pipeline.dataset.export.checking import Checked
-    from toolloom.pipeline.dataset.export.exporting import Report as ExportReport
+    from toolloom.pipeline.dataset.export.exporting import ExportReport as ExportReport
     from toolloom.pipeline.dataset.parcel import Load
     from toolloom.pipeline.dataset.push import Pushed
     from toolloom.pipeline.dataset.report import (
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
         Tally,
         TemplateCoverage,
     )
-    from toolloom.pipeline.dataset.verify_files import Fault
-    from toolloom.pipeline.dataset.verify_files import Report as VerifyReport
+    from toolloom.pipeline.dataset.verify_files import VerifyReport as VerifyReport
+    from toolloom.pipeline.dataset.verify_files import VersionFault
     from toolloom.pipeline.store.version import Version
     from toolloom.schemas import JsonObject, Usage
 
@@ -289,7 +289,7 @@ def verify_sections(report: VerifyReport) -> list[Section]:
     return [*sections, Section(note=words)]
 
 
-def _fault(fault: Fault) -> str:
+def _fault(fault: VersionFault) -> str:
     where = fault.file if fault.row is None else f"{fault.file}, {fault.row}"
     return " ".join(f"{where}: {fault.detail}".split())
 

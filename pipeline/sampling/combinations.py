@@ -21,7 +21,7 @@ TRIED = 24  # partners of one API, before the next API has its turn
 Combination: TypeAlias = tuple[list[Api], Link | None]
 
 
-class Turns:
+class ApiRotation:
     """What was drawn of a group so far, for one split."""
 
     def __init__(self, group: Group, rng: random.Random) -> None:

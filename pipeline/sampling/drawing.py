@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from toolloom.pipeline.sampling.chance import rng_for
-from toolloom.pipeline.sampling.combinations import Turns
+from toolloom.pipeline.sampling.combinations import ApiRotation
 from toolloom.pipeline.sampling.executed import executed_by
 from toolloom.pipeline.sampling.groups import Group
 from toolloom.pipeline.sampling.links import Link
-from toolloom.pipeline.sampling.needs import Calls, Draft, Kind, moment
+from toolloom.pipeline.sampling.needs import Calls, NeedBuilder, NeedKind, moment
 from toolloom.pipeline.sampling.values import NoValue
-from toolloom.pipeline.sampling.zones import Zones
+from toolloom.pipeline.sampling.zones import SplitPools
 from toolloom.schemas import Ability, Api, Level, Need, Recipe, Scenario, Split
 from toolloom.schemas.splits import SEEN, split_of
 
@@ -46,12 +46,12 @@ def draw_needs(recipe: Recipe, apis: Iterable[Api]) -> Iterator[Need]:
     the recipe, its split and number, and what was drawn for this split before it, in order.
     Raises ToolloomError if all that could be drawn is held out of training.
     """
-    zones = Zones(recipe, apis)
+    zones = SplitPools(recipe, apis)
     zones.check_seen()
     anew = recipe.regenerate
     for split, count in split_counts(recipe, lambda s: zones.group(s).serves()).items():
         if anew is None or split is anew.split:
-            yield from Draw(recipe, zones, split).needs(count)
+            yield from SplitDraw(recipe, zones, split).needs(count)
 
 
 def split_counts(recipe: Recipe, serves: Callable[[Split], bool]) -> dict[Split, int]:
@@ -63,13 +63,13 @@ def split_counts(recipe: Recipe, serves: Callable[[Split], bool]) -> dict[Split,
     return {s: n + given.get(s, 0) for s, n in counts.items() if s not in lost}
 
 
-class Draw:
+class SplitDraw:
     """The needs of one split, and what was drawn so far."""
 
-    def __init__(self, recipe: Recipe, zones: Zones, split: Split) -> None:
+    def __init__(self, recipe: Recipe, zones: SplitPools, split: Split) -> None:
         self._recipe, self._split = recipe, split
         self._group, self._offers = zones.group(split), zones.offers(split)
-        self._turns = Turns(self._group, self._rng("turns"))
+        self._turns = ApiRotation(self._group, self._rng("turns"))
         found = ((api.id, executed_by(recipe, api)) for api in self._group.apis)
         self._executed = {api_id: source for api_id, source in found if source}
 
@@ -77,7 +77,7 @@ class Draw:
         """`count` needs, or fewer if the APIs serve no more kinds in this split."""
         kinds = self._kinds(count)
         known = list(dict.fromkeys(kinds))
-        hopeless: set[Kind] = set()
+        hopeless: set[NeedKind] = set()
         for number, kind in enumerate(kinds):
             for each in _likest(kind, known):
                 if each in hopeless:
@@ -91,12 +91,12 @@ class Draw:
     def _rng(self, *parts: Any) -> random.Random:
         return rng_for(self._recipe.seed, "queries", self._split, *parts)
 
-    def _kinds(self, count: int) -> list[Kind]:
+    def _kinds(self, count: int) -> list[NeedKind]:
         """The kind of every query, in a shuffled order."""
         rng = self._rng("kinds")
         counts = counted(self._recipe, self._feasible, count, rng)
         single = Level.SINGLE_TOOL
-        kinds = [Kind(*pair, single) for pair, n in counts.items() for _ in range(n)]
+        kinds = [NeedKind(*pair, single) for pair, n in counts.items() for _ in range(n)]
         rng.shuffle(kinds)
         for scenarios in ((Scenario.PARALLEL, Scenario.MULTI_TURN), (Scenario.SEQUENTIAL,)):
             places = [i for i, kind in enumerate(kinds) if kind.scenario in scenarios]
@@ -118,11 +118,11 @@ class Draw:
             return any(group.count(level, scenario) for level in Level)
         return bool(group.apis)
 
-    def _need(self, number: int, kind: Kind) -> Need | None:
+    def _need(self, number: int, kind: NeedKind) -> Need | None:
         """One need, or None where no API can serve the kind in this split."""
         rng, languages = self._rng(number), self._recipe.languages
         language = languages[number % len(languages)]
-        draft = Draft(self._recipe, kind, rng, moment(rng), language, self._executed)
+        draft = NeedBuilder(self._recipe, kind, rng, moment(rng), language, self._executed)
         name = f"{self._split}-{self._recipe.seed}-{number:06d}"
         for api in self._turns.waiting():
             if not draft.suits(api):
@@ -135,7 +135,9 @@ class Draw:
                     return need
         return None
 
-    def _try(self, draft: Draft, name: str, apis: Sequence[Api], link: Link | None) -> Need | None:
+    def _try(
+        self, draft: NeedBuilder, name: str, apis: Sequence[Api], link: Link | None
+    ) -> Need | None:
         """A need of these APIs, drawn until its calls fall into the split; or None."""
         try:
             for _ in range(1 if self._split.unseen else TRIES):
@@ -170,7 +172,7 @@ def _levels(recipe: Recipe, group: Group, scenario: Scenario, count: int) -> lis
     return [level for level, n in parts.items() for _ in range(n)]
 
 
-def _likest(kind: Kind, kinds: Iterable[Kind]) -> list[Kind]:
+def _likest(kind: NeedKind, kinds: Iterable[NeedKind]) -> list[NeedKind]:
     """The kind, then those it gives way to, if no API can serve it: the most alike first."""
     return sorted(
         kinds,

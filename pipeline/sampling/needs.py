@@ -11,7 +11,7 @@ from typing import Any
 
 from toolloom.pipeline.checks.keywords import fits, kind_of
 from toolloom.pipeline.sampling.links import Link
-from toolloom.pipeline.sampling.offers import Offers
+from toolloom.pipeline.sampling.offers import Distractors
 from toolloom.pipeline.sampling.values import NoValue, draw_object, draw_value
 from toolloom.schemas import (
     Ability,
@@ -43,7 +43,7 @@ REAL = PlannedFault(call=0, error="", transient=False, real=True)
 
 
 @dataclass(frozen=True)
-class Kind:
+class NeedKind:
     """What is drawn for one query before any API is."""
 
     ability: Ability
@@ -93,11 +93,11 @@ def _without(parameters: JsonObject, name: str) -> JsonObject:
 
 
 @dataclass(frozen=True)
-class Draft:
+class NeedBuilder:
     """A need in the making: all that is settled before its APIs are."""
 
     recipe: Recipe
-    kind: Kind
+    kind: NeedKind
     rng: random.Random
     now: dt.datetime
     language: str
@@ -182,7 +182,7 @@ class Draft:
                 return value
         raise NoValue(name)
 
-    def need(self, id: str, offers: Offers, apis: Sequence[Api], calls: Calls) -> Need:
+    def need(self, id: str, offers: Distractors, apis: Sequence[Api], calls: Calls) -> Need:
         """The need, with the APIs it is shown with. Raises NoValue where there is none to show."""
         count, rng = self.recipe.queries.distractors, self.rng
         irrelevant = self.kind.scenario is Scenario.IRRELEVANCE

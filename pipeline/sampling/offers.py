@@ -21,7 +21,7 @@ def scattered(count: int, rng: random.Random) -> Iterator[int]:
         moved[place] = moved.get(left - 1, left - 1)
 
 
-class Offers:
+class Distractors:
     """The APIs that may be shown; those that are needed are among them."""
 
     def __init__(self, apis: Iterable[Api]) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.sampling.groups import Group, in_order
 from toolloom.pipeline.sampling.needs import servable
-from toolloom.pipeline.sampling.offers import Offers
+from toolloom.pipeline.sampling.offers import Distractors
 from toolloom.schemas import Api, Recipe, Split, ToolloomError
 from toolloom.schemas.splits import zone
 
 NAMED = 10  # categories in an error
 
 
-class Zones:
+class SplitPools:
     """A recipe's APIs, parted by what their splits may need and show.
 
     All splits of seen APIs share a group. Unseen tools are of categories that have a seen one,
@@ -31,7 +31,7 @@ class Zones:
         tools = [api for api in self._needed[Split.TEST_TOOL] if api.category in known]
         self._needed[Split.TEST_TOOL] = tools
         self._groups: dict[Split, Group] = {}
-        self._offers: dict[Split, Offers] = {}
+        self._offers: dict[Split, Distractors] = {}
 
     def group(self, split: Split) -> Group:
         """What needs of a split are drawn from."""
@@ -41,13 +41,13 @@ class Zones:
             self._groups[place] = Group(self._needed[place], rng, self._servable)
         return self._groups[place]
 
-    def offers(self, split: Split) -> Offers:
+    def offers(self, split: Split) -> Distractors:
         """What needs of a split may be shown with."""
         place = _place(split)
         if place not in self._offers:
             seen, tools = self._needed[Split.TRAIN], self._needed[Split.TEST_TOOL]
             shown = {Split.TRAIN: seen, Split.TEST_TOOL: [*seen, *tools]}
-            self._offers[place] = Offers(shown.get(place, self._all))
+            self._offers[place] = Distractors(shown.get(place, self._all))
         return self._offers[place]
 
     def check_seen(self) -> None:

@@ -76,7 +76,7 @@ def record_line(record: Record) -> bytes:
     return to_line(record.model_dump(mode="json"))
 
 
-class Lines:
+class WrittenLines:
     """Lines on their way into a file: their number and SHA-256."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -97,7 +97,7 @@ class Lines:
 def write_lines(path: Path, lines: Iterable[bytes]) -> tuple[int, str]:
     """Write lines to a file; their number and SHA-256."""
     with replacing(path) as file:
-        written = Lines(file)
+        written = WrittenLines(file)
         for line in lines:
             written.write(line)
     return written.count, written.sha256

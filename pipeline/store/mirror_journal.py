@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from toolloom.pipeline.store.remote import Seen
+from toolloom.pipeline.store.remote import RemoteFile
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Both:
     tag: str  # empty: not told yet, as stores do not when a file is given to them
     changed: int  # st_mtime_ns
 
-    def is_there(self, seen: Seen) -> bool:
+    def is_there(self, seen: RemoteFile) -> bool:
         return self.size == seen.size and self.tag in ("", seen.tag)
 
 

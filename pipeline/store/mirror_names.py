@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from toolloom.pipeline.store.remote import Seen
+from toolloom.pipeline.store.remote import RemoteFile
 
 VERSION = re.compile(r"(\d+\.\d+\.\d+)/.+")
 SHARD = re.compile(r"(.+)/shards/(\d+)\.(?:accepted\.jsonl|rejected\.jsonl|done)")
@@ -36,7 +36,7 @@ def is_manifest(name: str) -> bool:
     return bool(VERSION.fullmatch(name)) and is_marker(name)
 
 
-def whole(there: Mapping[str, Seen]) -> dict[str, Seen]:
+def whole(there: Mapping[str, RemoteFile]) -> dict[str, RemoteFile]:
     """Without the files whose marker is lacking."""
     return {n: seen for n, seen in there.items() if (marker_of(n) or n) in there}
 

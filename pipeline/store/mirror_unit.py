@@ -32,7 +32,7 @@ from toolloom.pipeline.store.mirror_names import (
     whole,
     with_files,
 )
-from toolloom.pipeline.store.remote import Remote, Seen, each
+from toolloom.pipeline.store.remote import Remote, RemoteFile, each
 from toolloom.schemas import StoreError
 
 JOURNAL, LOCK, ASIDE = ".store.jsonl", ".store.lock", ".gone"
@@ -65,7 +65,7 @@ class Unit:
             self._journal.read(shorten=role is Role.HOLDER or not self.held)
             yield
 
-    def files(self, inner: str = "") -> dict[str, Seen]:
+    def files(self, inner: str = "") -> dict[str, RemoteFile]:
         """What the store has in this folder, or in a folder in it, or of a file in it."""
         below = f"{self.name}/{inner}".rstrip("/")
         start = f"{inner}/" if inner else ""
@@ -74,7 +74,7 @@ class Unit:
             return {inner: one}
         return found
 
-    def looked(self) -> dict[str, Seen]:
+    def looked(self) -> dict[str, RemoteFile]:
         """What of `files` is to be seen at once; asks as little as it can. Within `alone`."""
         names = self._remote.names(self.name)
         found = {name: seen for name, seen in names.items() if seen and self.is_seen_at_once(name)}
@@ -92,10 +92,10 @@ class Unit:
         # `latest` is a link, which each machine makes itself.
         return is_manifest(name) or ("/" not in name and name != "latest")
 
-    def _manifest(self, name: str) -> tuple[str, Seen | None]:
+    def _manifest(self, name: str) -> tuple[str, RemoteFile | None]:
         """One that is known is not asked for again: versions do not change."""
         if (both := self._journal[name]) and (self.path / name).exists():
-            return name, Seen(both.size, both.tag)
+            return name, RemoteFile(both.size, both.tag)
         return name, self._remote.seen(f"{self.name}/{name}")
 
     def inner_names(self, inner: str) -> list[str]:
@@ -108,7 +108,7 @@ class Unit:
         return is_held(self.path / FOLDER)
 
     def update(
-        self, there: Mapping[str, Seen], within: Callable[[str], bool], role: Role, tell: Tell
+        self, there: Mapping[str, RemoteFile], within: Callable[[str], bool], role: Role, tell: Tell
     ) -> None:
         """Make both sides alike, as far as names are `within`; `there`: what the store has."""
         there = {name: seen for name, seen in whole(there).items() if within(name)}
@@ -129,7 +129,7 @@ class Unit:
             self.give(gives)
 
     def _compare(
-        self, there: Mapping[str, Seen], here: Mapping[str, os.stat_result], known: set[str]
+        self, there: Mapping[str, RemoteFile], here: Mapping[str, os.stat_result], known: set[str]
     ) -> tuple[list[str], list[str], list[str]]:
         """What to take from the store, what to give to it, and what is gone from it."""
         takes: list[str] = []
@@ -151,7 +151,7 @@ class Unit:
                 self._journal.note(name, Both(seen.size, seen.tag, changed))
         return takes, gives, gone
 
-    def _drop_other_versions(self, there: Mapping[str, Seen]) -> None:
+    def _drop_other_versions(self, there: Mapping[str, RemoteFile]) -> None:
         """Remove versions whose number has gone to another in the store meanwhile."""
         for name, seen in there.items():
             both = self._journal[name]
@@ -190,7 +190,7 @@ class Unit:
             tag = seen.tag if (seen := self._remote.seen(f"{self.name}/{name}")) else ""
         self._journal.note(name, Both(stat.st_size, tag, stat.st_mtime_ns))
 
-    def _take(self, files: Mapping[str, Seen], tell: Tell) -> None:
+    def _take(self, files: Mapping[str, RemoteFile], tell: Tell) -> None:
         """Bring files from the store; markers go before their files change, and come last."""
         progress = Fetched(f"{self._remote.url}/{self.name}", files.values(), tell)
         markers = [name for name in files if is_marker(name)]
@@ -204,7 +204,7 @@ class Unit:
         each(take, [name for name in files if not is_marker(name)])
         each(take, markers)
 
-    def _take_one(self, name: str, seen: Seen) -> None:
+    def _take_one(self, name: str, seen: RemoteFile) -> None:
         path = self.path / name
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
@@ -271,7 +271,7 @@ def _files(root: Path) -> Iterator[tuple[str, os.stat_result]]:
 class Fetched:
     """Tells how far a fetch has come, if it takes long."""
 
-    def __init__(self, where: str, files: Iterable[Seen], tell: Tell) -> None:
+    def __init__(self, where: str, files: Iterable[RemoteFile], tell: Tell) -> None:
         sizes = [seen.size for seen in files]
         self._where, self._tell = where, tell
         self._files, self._bytes = len(sizes), sum(sizes)

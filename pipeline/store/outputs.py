@@ -29,7 +29,7 @@ from toolloom.schemas import StoreError
 if TYPE_CHECKING:
     from toolloom.pipeline.store.mirror_pushing import Pushes
     from toolloom.pipeline.store.mirror_unit import Unit
-    from toolloom.pipeline.store.remote import Remote, Seen
+    from toolloom.pipeline.store.remote import Remote, RemoteFile
 
 VARIABLE = "TOOLLOOM_MIRROR"
 NAME = ".mirror.json"
@@ -150,7 +150,7 @@ class Mirror:
             point(unit.path)
 
     def _update(
-        self, unit: Unit, listed: Callable[[], dict[str, Seen]], within: Callable[[str], bool]
+        self, unit: Unit, listed: Callable[[], dict[str, RemoteFile]], within: Callable[[str], bool]
     ) -> None:
         from toolloom.pipeline.store.mirror_unit import Role
 

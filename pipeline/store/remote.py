@@ -35,7 +35,7 @@ SECRET = re.compile(r"secret|token|password|passphrase|credential|key|sas", re.I
 
 
 @dataclass(frozen=True)
-class Seen:
+class RemoteFile:
     """A file in the store, as a listing tells of it."""
 
     size: int
@@ -43,7 +43,7 @@ class Seen:
     time: float = 0.0
 
     @classmethod
-    def of(cls, info: dict[str, Any]) -> Seen:
+    def of(cls, info: dict[str, Any]) -> RemoteFile:
         """Stores name the same things differently."""
         tag = next((info[name] for name in TAGS + AGES if info.get(name)), "")
         time = next((info[name] for name in TIMES if info.get(name)), 0.0)
@@ -109,7 +109,7 @@ class Remote:
         except BaseException as error:  # noqa: BLE001 – it is raised where it is waited for
             failed.append(error)
 
-    def names(self, folder: str) -> dict[str, Seen | None]:
+    def names(self, folder: str) -> dict[str, RemoteFile | None]:
         """What is in a folder, by its own name: files, and folders as None."""
         fs, root = self._opened
         place = f"{root}/{folder}"
@@ -122,7 +122,7 @@ class Remote:
             raise self._told(error, "listed", folder) from error
         return dict(_below(place, ((info["name"], info) for info in listed)))
 
-    def files(self, folder: str) -> dict[str, Seen]:
+    def files(self, folder: str) -> dict[str, RemoteFile]:
         """All files below a folder, by their paths in it."""
         fs, root = self._opened
         place = f"{root}/{folder}"
@@ -136,7 +136,7 @@ class Remote:
         found = _below(place, listed.items())
         return {name: seen for name, seen in found if seen is not None}
 
-    def seen(self, name: str) -> Seen | None:
+    def seen(self, name: str) -> RemoteFile | None:
         """A file, or None if there is none of this name."""
         fs, root = self._opened
         try:
@@ -146,7 +146,7 @@ class Remote:
             return None
         except Exception as error:
             raise self._told(error, "read", name) from error
-        return Seen.of(info) if info.get("type") == "file" else None
+        return RemoteFile.of(info) if info.get("type") == "file" else None
 
     def take(self, name: str, path: Path) -> None:
         """Copy a file from the store to the disk."""
@@ -237,13 +237,15 @@ def each(work: Callable[[T], V], items: Iterable[T]) -> list[V]:
             raise
 
 
-def _below(place: str, listed: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Seen | None]]:
+def _below(
+    place: str, listed: Iterable[tuple[str, Any]]
+) -> Iterator[tuple[str, RemoteFile | None]]:
     """Names in a folder, as far as they stay in it: whoever may write there may be hostile."""
     for full, info in listed:
         name = full.rstrip("/").removeprefix("/")
         start = place.removeprefix("/") + "/"
         if name.startswith(start) and _harmless(name.removeprefix(start)):
-            yield name.removeprefix(start), Seen.of(info) if info["type"] == "file" else None
+            yield name.removeprefix(start), RemoteFile.of(info) if info["type"] == "file" else None
 
 
 def _harmless(name: str) -> bool:

@@ -20,8 +20,8 @@ from pydantic import Field
 
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import (
-    Lines,
     Rows,
+    WrittenLines,
     read_lines,
     read_objects,
     read_records,
@@ -139,7 +139,7 @@ class StageFolder:
         """Write what became of each row into the stage's files, and mark it."""
         good, bad = self.path / "accepted.jsonl", self.path / "rejected.jsonl"
         with replacing(good) as kept, replacing(bad) as fallen:
-            accepted, rejected = Lines(kept), Lines(fallen)
+            accepted, rejected = WrittenLines(kept), WrittenLines(fallen)
             for each in outcomes:
                 if isinstance(each, bytes):
                     accepted.write(each)

@@ -17,7 +17,7 @@ from toolloom.pipeline.checks.text.phrases import is_code
 from toolloom.pipeline.checks.text.words import STOP, words
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates.interference import Marked, Matrix, interfering
-from toolloom.pipeline.templates.marks import PARTS_OF_A_DAY, Marks, apart, marks_of
+from toolloom.pipeline.templates.marks import PARTS_OF_A_DAY, ValueMarks, apart, marks_of
 from toolloom.pipeline.templates.surroundings import constants, flags, neighbours, scaled_slots
 from toolloom.schemas import Choice
 
@@ -62,7 +62,7 @@ class Composition:
         self._passed: set[Mixture] = set()
         self._failed: set[Mixture] = set()
 
-    def _join(self, mould: TemplateRenderer, marks: list[list[Marks]]) -> None:
+    def _join(self, mould: TemplateRenderer, marks: list[list[ValueMarks]]) -> None:
         """Values interfere that stand side by side, as far as they may be read as one."""
         owner = {s: n for n, choice in enumerate(mould.template.choices) for s in choice.slots}
         numeric = [np.array([_is_numeric(m) for m in each], np.bool_) for each in marks]
@@ -174,7 +174,7 @@ class Composition:
             self.proven[choice][place] = True
 
 
-def _touched(each: Sequence[Marks], around: Marked) -> list[frozenset[int]]:
+def _touched(each: Sequence[ValueMarks], around: Marked) -> list[frozenset[int]]:
     """For each value the constants that it could bear out by what not all of the values have."""
     found = interfering(Marked(list(apart(each))), around)
     return [frozenset(np.flatnonzero(row).tolist()) for row in found]
@@ -198,7 +198,7 @@ def _kind(leaf: Any) -> tuple[object, ...]:
     return leaf.casefold() if bare else "", is_code(leaf), says_no(leaf)
 
 
-def _is_numeric(marks: Marks) -> bool:
+def _is_numeric(marks: ValueMarks) -> bool:
     calendar = ("day:", "month:", "weekday:", "time:")
     return bool(marks.numbers or marks.dated or marks.marks & PARTS_OF_A_DAY) or any(
         mark.startswith(calendar) for mark in marks.marks

@@ -22,7 +22,7 @@ _TIMES = 4  # that the same words and calls are drawn with other observations, a
 _MOST = 2**62  # rows beyond which each choice is drawn by itself
 
 
-class Order:
+class RowOrder:
     """All rows of a template in an order of chance, in no memory: a permutation of their numbers.
 
     A Feistel network over the next power of four, walked until it comes back among the numbers
@@ -72,7 +72,7 @@ def mark(calls: str, words: str) -> int:
     return hashed(f"{calls}\0{words}")
 
 
-class Places:
+class RowSplits:
     """Which split a row of a template is in."""
 
     def __init__(self, mould: TemplateRenderer, plan: SplitPlan) -> None:
@@ -96,7 +96,7 @@ class Places:
         ]
 
 
-class Drawn(NamedTuple):
+class DrawnRow(NamedTuple):
     """A row, its place in the order, its split, and what it calls and says."""
 
     row: Row
@@ -105,16 +105,20 @@ class Drawn(NamedTuple):
     mark: int
 
 
-class Draw:
+class RowDraw:
     """The rows of a template in an order of chance, as far as they are in the wanted splits."""
 
     def __init__(
-        self, mould: TemplateRenderer, places: Places, splits: Iterable[Split], rng: random.Random
+        self,
+        mould: TemplateRenderer,
+        places: RowSplits,
+        splits: Iterable[Split],
+        rng: random.Random,
     ) -> None:
         self._mould, self._places, self._splits = mould, places, frozenset(splits)
         sizes = [len(choice.rows) for choice in mould.template.choices]
         self._told = sorted(mould.told)
-        self._order = Order([sizes[choice] for choice in self._told], rng)
+        self._order = RowOrder([sizes[choice] for choice in self._told], rng)
         # What stands in observations alone makes no row of its own: it comes as it may.
         seen = [choice for choice in range(len(sizes)) if choice not in mould.told]
         self._seen = [(c, np.uint64(rng.getrandbits(64)), np.uint64(sizes[c])) for c in seen]
@@ -124,7 +128,7 @@ class Draw:
 
     def rows(
         self, start: int, count: int, over: Callable[[Table], Mask] | None = None
-    ) -> Iterator[Drawn]:
+    ) -> Iterator[DrawnRow]:
         """Those from a place in the order on. The sample of a mined template is none of them.
 
         `over`: tells which rows are passed over before anything is made of them.
@@ -142,7 +146,7 @@ class Draw:
         for place, row, made, words in drawn:
             split = fixed or self._places.of(made)
             if split in self._splits and not (self._original and self._is_first(row)):
-                yield Drawn(row, place, split, mark(made, words))
+                yield DrawnRow(row, place, split, mark(made, words))
 
     def _is_first(self, row: Row) -> bool:
         """Whether it says and calls what the sample does."""

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from toolloom.pipeline.curation.contamination import finding, matches, read_benchmarks
-from toolloom.pipeline.curation.index import Index
+from toolloom.pipeline.curation.index import BenchmarkIndex
 from toolloom.pipeline.dataset.unfold import TemplateMisfit, TemplateRenderer
 from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.templates.composition import Row
-from toolloom.pipeline.templates.drawing import Draw, Drawn, Places, even
-from toolloom.pipeline.templates.held import Held
+from toolloom.pipeline.templates.drawing import DrawnRow, RowDraw, RowSplits, even
+from toolloom.pipeline.templates.held import HeldApart
 from toolloom.pipeline.templates.rejects import misfit, rejected
 from toolloom.pipeline.templates.verdicts import Checker
 from toolloom.schemas import (
@@ -84,7 +84,7 @@ class _Run:
         self._given, self._plan = given, plan
         self._templates = given.earlier("templates")
         self._entries: list[_Entry] = []
-        self._held = Held(given, plan.apart)
+        self._held = HeldApart(given, plan.apart)
         self.wanted = plan.rows
         against = given.recipe.curation.against
         self._index = read_benchmarks(given) if against else None
@@ -121,8 +121,8 @@ class _Run:
                     yield self._held_out(mould, entry.splits)
                 entry.splits = single
             rng = rng_for(self._given.recipe.seed, self._given.stage, template.id, entry.first)
-            places = Places(mould, self._given.recipe.splits)
-            entry.most = Draw(mould, places, entry.splits, rng).count
+            places = RowSplits(mould, self._given.recipe.splits)
+            entry.most = RowDraw(mould, places, entry.splits, rng).count
             entry.distinct = mould.distinct - (template.kind == "mined")
             entry.done = not entry.splits
 
@@ -131,7 +131,7 @@ class _Run:
         wanted = self._plan.splits
         if template.split:
             wanted = (template.split,) if template.split in wanted else ()
-        return Places(mould, self._given.recipe.splits).among(wanted, mould.query)
+        return RowSplits(mould, self._given.recipe.splits).among(wanted, mould.query)
 
     def _held_out(self, mould: TemplateRenderer, splits: Iterable[Split]) -> Rejected:
         template = mould.template
@@ -163,13 +163,13 @@ class _Maker:
         self._given, self._mould, self._entry, self._share = given, mould, entry, share
         number, spare = entry.first + entry.made, (entry.left - share) // _SPARED
         self._checker = Checker(mould, given.stage, seed, share, spare, number)
-        places = Places(mould, given.recipe.splits)
+        places = RowSplits(mould, given.recipe.splits)
         rng = rng_for(seed, given.stage, mould.template.id, entry.first)
-        self._draw = Draw(mould, places, entry.splits, rng)
+        self._draw = RowDraw(mould, places, entry.splits, rng)
         self._made: dict[Split, _Made] = {}
         self._contaminated = 0
 
-    def work(self, held: Held, index: Index | None) -> Iterator[Sifted]:
+    def work(self, held: HeldApart, index: BenchmarkIndex | None) -> Iterator[Sifted]:
         entry, draws, whole = self._entry, 0, False
         while (need := self._share - self._count) > 0 and not entry.done:
             self._given.rows.check()
@@ -197,7 +197,9 @@ class _Maker:
     def _count(self) -> int:
         return sum(len(made.rows) for made in self._made.values())
 
-    def _take(self, drawn: Iterable[Drawn], held: Held, index: Index | None, end: int) -> None:
+    def _take(
+        self, drawn: Iterable[DrawnRow], held: HeldApart, index: BenchmarkIndex | None, end: int
+    ) -> None:
         """Take what is accepted, until there are enough; the next draw goes on after that."""
         fresh = []
         for each in drawn:
@@ -220,7 +222,7 @@ class _Maker:
                 held.marks.discard(each.mark)  # it may be said again, with other results
         self._entry.at = end
 
-    def _is_contaminated(self, row: Row, index: Index | None) -> bool:
+    def _is_contaminated(self, row: Row, index: BenchmarkIndex | None) -> bool:
         """Whether a benchmark holds a row too. Such a row falls, also where samples are flagged:
         there are others."""
         if index is None:

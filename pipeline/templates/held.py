@@ -15,7 +15,7 @@ from toolloom.schemas.splits import api_id, shown, signature, split_of, tool_of
 _NUMBERED = re.compile(r"(.+)-x(\d+)")
 
 
-class Held:
+class HeldApart:
     """Rows of a dataset, eight bytes of each."""
 
     def __init__(self, given: StageInput, apart: bool) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
 
-from toolloom.pipeline.templates.marks import Marks
+from toolloom.pipeline.templates.marks import ValueMarks
 
 Matrix = NDArray[np.bool_]
 _SLIP = 93  # of 100: as alike as a word and its misspelling, as in `checks.phrases`
@@ -22,7 +22,7 @@ _FACTORS = np.array(
 class Marked:
     """The marks of the values of a choice, by mark."""
 
-    def __init__(self, each: Sequence[Marks], scaled: bool = False) -> None:
+    def __init__(self, each: Sequence[ValueMarks], scaled: bool = False) -> None:
         """`scaled`: units stand after the numbers."""
         self.count = len(each)
         self.marks = _places(marks.marks for marks in each)

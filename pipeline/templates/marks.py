@@ -72,7 +72,7 @@ for _number, _group in enumerate(GROUPS):
         _FORMS.setdefault(letters(_form) or _form, set()).add(f"alias:{_number}")
 
 
-class Marks(NamedTuple):
+class ValueMarks(NamedTuple):
     """Two values can be matched by a check only if a mark of one is in `marks` or `open` of the
     other, or their numbers or long words are near each other."""
 
@@ -85,8 +85,8 @@ class Marks(NamedTuple):
     prose: bool
     unruly: bool  # changes how what stands beside it is read
 
-    def __or__(self, other: Marks) -> Marks:
-        return Marks(
+    def __or__(self, other: ValueMarks) -> ValueMarks:
+        return ValueMarks(
             self.marks | other.marks,
             self.open | other.open,
             tuple({*self.numbers, *other.numbers}),
@@ -98,10 +98,10 @@ class Marks(NamedTuple):
         )
 
 
-_NOTHING = Marks(frozenset(), frozenset(), (), (), (), scaled=False, prose=False, unruly=False)
+_NOTHING = ValueMarks(frozenset(), frozenset(), (), (), (), scaled=False, prose=False, unruly=False)
 
 
-def apart(each: Sequence[Marks]) -> Iterator[Marks]:
+def apart(each: Sequence[ValueMarks]) -> Iterator[ValueMarks]:
     """The marks of each value without those that all of them have."""
     words = frozenset[str].intersection(*(m.marks for m in each))
     begun = frozenset[str].intersection(*(m.open for m in each))
@@ -118,7 +118,7 @@ def apart(each: Sequence[Marks]) -> Iterator[Marks]:
         )
 
 
-def marks_of(values: Iterable[Any], now: dt.datetime, flags: frozenset[str]) -> Marks:
+def marks_of(values: Iterable[Any], now: dt.datetime, flags: frozenset[str]) -> ValueMarks:
     """The marks of values that are chosen together. `flags`: the marks of a yes or no."""
     found = _NOTHING
     for value in values:
@@ -140,7 +140,7 @@ def _lists(value: Any) -> Iterator[list[Any]]:
             stack += part.values()
 
 
-def _of_leaf(leaf: Any, now: dt.datetime, flags: frozenset[str]) -> Marks:
+def _of_leaf(leaf: Any, now: dt.datetime, flags: frozenset[str]) -> ValueMarks:
     if isinstance(leaf, str):
         return _of_text(leaf, now)
     if isinstance(leaf, bool):
@@ -158,7 +158,7 @@ def _float(number: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _of_text(text: str, now: dt.datetime) -> Marks:
+def _of_text(text: str, now: dt.datetime) -> ValueMarks:
     calendar, opened = frozenset(_calendar(text, now)), frozenset(_months(text, now))
     if _is_moment(text, now):
         return _NOTHING._replace(
@@ -172,7 +172,7 @@ def _of_text(text: str, now: dt.datetime) -> Marks:
     marks |= {c[i : i + 2] for c in _NO_SPACES.findall(fold(text)) for i in range(len(c))}
     begun = {w.folded[:n] for w in meant for n in range(3, len(w.folded))}
     begun |= {f"capital:{w.folded[:1]}" for w in found if w.capital}
-    return Marks(
+    return ValueMarks(
         calendar | marks,
         opened | begun | frozenset(_initials(text)),
         tuple({*_said(text), *_lengths(text)}),

@@ -9,12 +9,12 @@ from toolloom.agents.ask import Answer, BadAnswer, Job, NoUsableAnswer
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.sampling.executed import executed_by
-from toolloom.pipeline.sampling.needs import Draft, Kind, moment
-from toolloom.pipeline.sampling.offers import Offers
+from toolloom.pipeline.sampling.needs import NeedBuilder, NeedKind, moment
+from toolloom.pipeline.sampling.offers import Distractors
 from toolloom.pipeline.sampling.values import NoValue
-from toolloom.pipeline.sampling.zones import Zones
+from toolloom.pipeline.sampling.zones import SplitPools
 from toolloom.pipeline.stage import Context, StageInput
-from toolloom.pipeline.templates.mining.known import Known
+from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.mining import STAGE, mine
 from toolloom.pipeline.templates.written.build import play
 from toolloom.pipeline.templates.written.files import Given, load_templates
@@ -65,7 +65,7 @@ def _called(made: Template | Rejected) -> set[str]:
 
 
 def _mined(given: StageInput, plan: ExpansionPlan) -> Iterator[Template | Rejected]:
-    known: dict[Split, Known] = {split: Known() for split in plan.splits}
+    known: dict[Split, SeenValues] = {split: SeenValues() for split in plan.splits}
     for split, sample in _samples(given, plan):
         known[split].add(sample)
     for split, sample in _samples(given, plan):
@@ -91,7 +91,7 @@ def _asked(
     recipe: Recipe, plan: ExpansionPlan, apis: Sequence[Api], called: set[str]
 ) -> Iterator[Need | Rejected]:
     """A need for each API that may be called in a wanted split and that no template calls."""
-    zones = Zones(recipe, apis)
+    zones = SplitPools(recipe, apis)
     for api in sorted(apis, key=lambda a: a.id):
         place = zone(recipe.splits, api.category, api.tool)
         wanted = set(plan.splits) & ({place} if place.unseen else set(SEEN))
@@ -99,17 +99,19 @@ def _asked(
             yield _need(recipe, api, wanted, zones.offers(place))
 
 
-def _need(recipe: Recipe, api: Api, wanted: Iterable[Split], offers: Offers) -> Need | Rejected:
+def _need(
+    recipe: Recipe, api: Api, wanted: Iterable[Split], offers: Distractors
+) -> Need | Rejected:
     """A need of one call whose values fall into a wanted split; or why there is none."""
     name = f"asked-{recipe.seed}-{digest(api.id, 10)}"
     if executed_by(recipe, api):
         why = "it really runs here: other values would need an execution, which no template has"
         return _undrawn(name, api, Reason.EXECUTED_RESULT, why)
     rng = rng_for(recipe.seed, STAGE, api.id)
-    kind = Kind(Ability.CALL, Scenario.SINGLE, Level.SINGLE_TOOL)
+    kind = NeedKind(Ability.CALL, Scenario.SINGLE, Level.SINGLE_TOOL)
     drawable = False
     for _ in range(_TRIES):
-        draft = Draft(recipe, kind, rng, moment(rng), recipe.languages[0], {})
+        draft = NeedBuilder(recipe, kind, rng, moment(rng), recipe.languages[0], {})
         try:
             need = draft.need(name, offers, [api], draft.calls([api], None))
         except NoValue:
@@ -157,7 +159,7 @@ def _worded(need: Need, answer: Answer[str], job: Job, recipe: Recipe) -> Templa
     found = inspect(Dialogue.model_validate(sample["dialogue"]))
     if found:
         return job.reject(sample, found, answer.costs)
-    made = mine(sample, Known(), split_of_need(recipe.splits, need), "asked")
+    made = mine(sample, SeenValues(), split_of_need(recipe.splits, need), "asked")
     if isinstance(made, Rejected):
         return job.reject(sample, made.findings, answer.costs)
     return made.model_copy(update={"provenance": own})

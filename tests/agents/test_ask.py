@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, NoUsableAnswer, ask
-from toolloom.llm.fake import Failure, Said
+from toolloom.llm.fake import ScriptedFailure, ScriptedReply
 from toolloom.prompts import Prompt, source_hash
 from toolloom.schemas import EndpointDown, JsonObject, Reason, Usage
 
@@ -111,7 +111,7 @@ async def test_repairs_are_recorded(working: Any) -> None:
 
 async def test_answers_that_were_cut_off_are_not_repaired(working: Any) -> None:
     """Half an answer would be half a value: it is a misfit that names the token limit."""
-    async with working([Said('{"city": "Ro'), Said('{"city": "Ro')]) as (job, _):
+    async with working([ScriptedReply('{"city": "Ro'), ScriptedReply('{"city": "Ro')]) as (job, _):
         with pytest.raises(NoUsableAnswer, match="cut off after 7 tokens"):
             await ask(job.model, PROMPT, keep, seed=1, schema=CITY, max_tokens=7)
 
@@ -125,7 +125,7 @@ async def test_endpoints_that_ignore_the_format_still_serve(working: Any) -> Non
 
 async def test_refused_requests_are_unusable(working: Any) -> None:
     """A refusal rejects the record, with the endpoint's words as the raw response."""
-    async with working([Failure(400, body="too long")]) as (job, _):
+    async with working([ScriptedFailure(400, body="too long")]) as (job, _):
         with pytest.raises(NoUsableAnswer, match="too long") as unusable:
             await ask(job.model, PROMPT, keep, seed=1)
     assert (unusable.value.reason, unusable.value.costs.raw) == (

@@ -9,7 +9,7 @@ from support.rewriting_seed import GOOD, SEED, STATEMENT, checked_by, level_of, 
 
 from toolloom.agents import rewriter
 from toolloom.agents.ask import BadAnswer
-from toolloom.llm.fake_answers import Failure, Said
+from toolloom.llm.fake_answers import ScriptedFailure, ScriptedReply
 from toolloom.pipeline.shard import use_of
 from toolloom.schemas import FINISH, EndpointDown, Granularity, Reason, Seed, Split
 
@@ -133,7 +133,7 @@ async def test_levels_that_say_the_same_do_not_both_stand(working: Any) -> None:
 
 async def test_a_refused_answer_is_not_asked_for_again(working: Any) -> None:
     """A content filter's word is final for its level."""
-    refused = Said("", "content_filter")
+    refused = ScriptedReply("", "content_filter")
     async with working(says(api=refused), "rewriter") as (job, server):
         outcome = await rewriter.run(SEED, job, None, 0)
     assert (lost(outcome), server.received) == ({"api": Reason.REQUEST_REFUSED}, 4)
@@ -150,7 +150,7 @@ async def test_garbage_rejects_and_never_raises(working: Any, garbage: str) -> N
 
 async def test_an_endpoint_that_is_down_stops_the_run(working: Any) -> None:
     """No level is rejected for what is not its fault."""
-    async with working(lambda body: Failure(500), "rewriter") as (job, _):
+    async with working(lambda body: ScriptedFailure(500), "rewriter") as (job, _):
         with pytest.raises(EndpointDown):
             await rewriter.run(SEED, job, None, 0)
 

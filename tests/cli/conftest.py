@@ -9,7 +9,7 @@ import pytest
 from support.api_pools import api
 
 from toolloom.pipeline.apis.pool.folder import open_pool
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 
 TOOLS = [
     {
@@ -37,5 +37,5 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
     apis = [api("tides"), api("winds"), api("old_tides", deprecated=True, tool="Almanac")]
-    open_pool(Path("outputs"), "sea").add(apis, Ledger("sea.json"))
+    open_pool(Path("outputs"), "sea").add(apis, ImportLog("sea.json"))
     return tmp_path

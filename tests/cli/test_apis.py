@@ -15,7 +15,7 @@ from support.api_pools import HOSTILE, api, call, pool
 from toolloom.llm import FakeServer
 from toolloom.pipeline.apis.pool.counts import type_of
 from toolloom.pipeline.apis.pool.folder import open_pool
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Source
 
 
@@ -95,13 +95,13 @@ def test_stats_count_what_is_there(home: Path) -> None:
 def test_stats_sum_up_what_is_too_long_to_list(home: Path) -> None:
     """The first ten of each table, and how many APIs the others have."""
     apis = [api(f"a{n}", tool=f"t{n}") for n in range(14)]
-    open_pool(Path("outputs"), "many").add(apis, Ledger("many"))
+    open_pool(Path("outputs"), "many").add(apis, ImportLog("many"))
     assert re.search(r"… and 4 more +4\n", call("stats", "many").stdout)
 
 
 def test_stats_of_an_empty_pool(home: Path) -> None:
     """Nothing is divided by nothing."""
-    open_pool(Path("outputs"), "empty").add([], Ledger("nothing"))
+    open_pool(Path("outputs"), "empty").add([], ImportLog("nothing"))
     assert "0 APIs of 0 tools" in call("stats", "empty").stdout
 
 
@@ -126,7 +126,7 @@ def test_a_dry_run_writes_nothing(home: Path) -> None:
 def test_a_filter_that_keeps_nothing_is_exit_code_1(home: Path) -> None:
     """The pool is there to be looked at."""
     call("filter", "sea", "--into", "none", "--rule", "no_description")
-    open_pool(Path("outputs"), "bad").add([api("x", description="")], Ledger("x"))
+    open_pool(Path("outputs"), "bad").add([api("x", description="")], ImportLog("x"))
     assert call("filter", "bad", "--into", "good").exit_code == 1
     assert list(pool("good").apis()) == []
 
@@ -161,7 +161,7 @@ def test_text_of_documents_cannot_command_the_terminal(home: Path) -> None:
         collections=(HOSTILE,),
         source=Source(kind="openai", reference=HOSTILE, operation=HOSTILE, licence=HOSTILE),
     )
-    ledger = Ledger(HOSTILE)
+    ledger = ImportLog(HOSTILE)
     ledger.version = HOSTILE
     ledger.cut("an API", HOSTILE, "bytes", 3)
     ledger.unresolved(HOSTILE, HOSTILE, "remote")
@@ -203,7 +203,7 @@ def test_each_help_page_shows_what_to_type(command: str) -> None:
 def test_a_closed_pipe_is_no_error(home: Path) -> None:
     """`toolloom apis list sea | head -1` ends quietly."""
     apis = [api(f"a{n}", description="x" * 70) for n in range(3000)]
-    open_pool(Path("outputs"), "many").add(apis, Ledger("many"))
+    open_pool(Path("outputs"), "many").add(apis, ImportLog("many"))
     code = "from toolloom.cli import main; main()"
     command = [sys.executable, "-c", code, "apis", "list", "many", "-n", "3000"]
     with subprocess.Popen(command, stdout=-1, stderr=-1, cwd=home) as process:

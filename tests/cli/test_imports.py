@@ -13,7 +13,7 @@ from support.api_pools import HOSTILE, api, call, pool
 
 from toolloom.pipeline.apis.pool.folder import open_pool
 from toolloom.pipeline.apis.pool.importing import sections, server
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.render.terminal import view
 from toolloom.schemas import Source
 
@@ -113,7 +113,7 @@ def test_a_source_that_fails_keeps_none_back(home: Path) -> None:
 
 def test_nothing_imported_is_exit_code_1(home: Path) -> None:
     """A source without a single API is no mistake, and no success."""
-    open_pool(Path("outputs"), "empty").add([], Ledger("nothing"))
+    open_pool(Path("outputs"), "empty").add([], ImportLog("nothing"))
     assert call("import", "empty", "--into", "mine").exit_code == 1
 
 
@@ -161,9 +161,9 @@ def test_examples_are_not_counted_as_apis(home: Path) -> None:
 def test_long_lists_are_cut_and_say_where_the_rest_is(home: Path) -> None:
     """Ten lines of a kind are shown; the file has all."""
     apis = [api(f"a{n}", source=Source(kind="openai", reference="two.json")) for n in range(13)]
-    open_pool(Path("outputs"), "two").add(apis, Ledger("two.json"))
+    open_pool(Path("outputs"), "two").add(apis, ImportLog("two.json"))
     mine = [api(f"a{n}", tool="Elsewhere") for n in range(13)]
-    open_pool(Path("outputs"), "mine").add(mine, Ledger("sea.json"))
+    open_pool(Path("outputs"), "mine").add(mine, ImportLog("sea.json"))
     ran = call("import", "two", "--into", "mine")
     assert "Sea/Harbour/a9: a9 is now a9_2 (taken)" in ran.stdout
     assert "a10_2" not in ran.stdout
@@ -173,7 +173,7 @@ def test_long_lists_are_cut_and_say_where_the_rest_is(home: Path) -> None:
 
 def test_the_report_shows_losses_as_data() -> None:
     """Also those lines that only an importer books."""
-    ledger = Ledger(HOSTILE)
+    ledger = ImportLog(HOSTILE)
     ledger.version = HOSTILE
     ledger.cut("an API", HOSTILE, "bytes", 3)
     ledger.unresolved(HOSTILE, HOSTILE, "remote")
@@ -188,7 +188,7 @@ def test_the_report_shows_losses_as_data() -> None:
 
 def test_the_table_of_imports_keeps_its_numbers_on_a_narrow_terminal() -> None:
     """Heads of numbers are whole; columns that hold nothing are left out."""
-    ledger = Ledger("/a/folder/with/a/name/of/some/length", "openapi")
+    ledger = ImportLog("/a/folder/with/a/name/of/some/length", "openapi")
     ledger.skip("a", "b")
     report = ledger.report(imported=1_234_567, replaced=2, seconds=1)
     console = Console(width=80, record=True, file=io.StringIO())

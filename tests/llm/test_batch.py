@@ -13,7 +13,7 @@ from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.batch import Pace
 from toolloom.llm.batch_lines import outcomes
 from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES
-from toolloom.llm.fake import Failure
+from toolloom.llm.fake import ScriptedFailure
 from toolloom.llm.fake_batches import Batching
 from toolloom.schemas import EndpointDown, EndpointError, Price, RequestRefused
 
@@ -74,7 +74,11 @@ async def test_only_what_failed_is_tried_again(cache, batched, plain):
 
     def fails_twice(body):
         seen[text := body["messages"][-1]["content"]] += 1
-        return Failure(503) if text in ("question 1", "question 3") and seen[text] < 3 else "yes"
+        return (
+            ScriptedFailure(503)
+            if text in ("question 1", "question 3") and seen[text] < 3
+            else "yes"
+        )
 
     async with FakeServer(fails_twice) as server, opened(cache, batched(server, tries=3)) as model:
         await ask_all(model, plain, 5)
@@ -88,7 +92,7 @@ async def test_a_request_that_always_fails_harms_no_other(cache, batched, plain)
     """A request that fails all its tries is refused, while the endpoint answers others."""
 
     def one_fails(body):
-        return Failure(500) if body["messages"][-1]["content"] == "question 0" else "yes"
+        return ScriptedFailure(500) if body["messages"][-1]["content"] == "question 0" else "yes"
 
     async with FakeServer(one_fails) as server, opened(cache, batched(server)) as model:
         replies = await asyncio.gather(
@@ -139,7 +143,7 @@ async def test_a_refusal_is_told_to_who_asked(cache, batched, plain):
 
     def refuses_one(body):
         if body["messages"][-1]["content"] == "question 1":
-            return Failure(400, body='{"error": {"message": "this is too rude"}}')
+            return ScriptedFailure(400, body='{"error": {"message": "this is too rude"}}')
         return "yes"
 
     async with FakeServer(refuses_one) as server, opened(cache, batched(server)) as model:
@@ -159,7 +163,7 @@ async def test_a_key_in_results_is_struck_out(cache, batched, plain, monkeypatch
 
     def tells(body):
         if body["messages"][-1]["content"] == "question 0":
-            return Failure(400, body=json.dumps({"error": {"message": f"bad key {key}"}}))
+            return ScriptedFailure(400, body=json.dumps({"error": {"message": f"bad key {key}"}}))
         return f"your key is {key}"
 
     async with FakeServer(tells, key=key) as server, opened(cache, batched(server)) as model:

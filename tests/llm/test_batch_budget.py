@@ -12,7 +12,7 @@ from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.cache import BATCHES, RESPONSES
-from toolloom.llm.fake import Failure
+from toolloom.llm.fake import ScriptedFailure
 from toolloom.llm.fake_batches import Batching
 from toolloom.schemas import Budget, BudgetReached, EndpointDown
 
@@ -34,7 +34,7 @@ def fails_often(times):
 
     def script(body):
         seen[text := body["messages"][-1]["content"]] += 1
-        return Failure(500) if seen[text] <= times else "yes"
+        return ScriptedFailure(500) if seen[text] <= times else "yes"
 
     return script
 
@@ -123,7 +123,7 @@ async def test_a_vanished_batch_may_have_been_paid(cache, batched, plain):
 async def test_tokens_that_are_not_told_count_in_batches_too(cache, batched, plain):
     """Without `usage` in a batch's answers the budget counts the most they can have used."""
     body = json.dumps({"choices": [{"message": {"content": "yes"}}]})
-    async with FakeServer(lambda _: Failure(200, body=body)) as server:
+    async with FakeServer(lambda _: ScriptedFailure(200, body=body)) as server:
         options = {"budget": Budget(max_tokens=1000), "run": "a"}
         for _ in range(2):
             async with opened(cache, batched(server), **options) as model:

@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.budget import Purse
-from toolloom.llm.fake import Failure
+from toolloom.llm.budget import Spending
+from toolloom.llm.fake import ScriptedFailure
 from toolloom.schemas import Budget, BudgetReached, EndpointDown, Price, RequestRefused, Usage
 
 PRICES = {"fake": Price(prompt=1000.0, completion=2000.0)}
@@ -57,7 +57,7 @@ async def test_the_budget_is_for_all_starts_of_a_run(cache, at, plain):
         assert server.received == 9
 
 
-@pytest.mark.parametrize("failure", [Failure(400), Failure(200, body="<html>")])
+@pytest.mark.parametrize("failure", [ScriptedFailure(400), ScriptedFailure(200, body="<html>")])
 async def test_failed_tries_count_after_a_restart(cache, at, plain, failure):
     """Requests without an answer are a run's too, when it goes on."""
     async with FakeServer(lambda body: failure) as server:
@@ -72,7 +72,7 @@ async def test_failed_tries_count_after_a_restart(cache, at, plain, failure):
 
 async def test_failed_tries_are_requests_too(cache, at, plain):
     """Each try counts, and one that was refused gives its tokens back."""
-    async with FakeServer(lambda body: Failure(500)) as server:
+    async with FakeServer(lambda body: ScriptedFailure(500)) as server:
         async with Gateway(cache, budget=Budget(max_requests=3, max_tokens=400)) as gateway:
             with pytest.raises(BudgetReached, match="3 requests of max_requests 3"):
                 await gateway.model(at(server, tries=9)).complete(plain())
@@ -90,14 +90,14 @@ async def test_what_nobody_knows_counts_as_all_it_could_be(cache, at, plain):
 
 async def test_large_limits_are_told_in_full():
     """A limit of millions is told as the recipe has it."""
-    purse = Purse(Budget(max_tokens=1_234_567), Usage(prompt_tokens=1_234_560))
+    purse = Spending(Budget(max_tokens=1_234_567), Usage(prompt_tokens=1_234_560))
     with pytest.raises(BudgetReached, match="1,234,560 tokens of max_tokens 1,234,567,"):
         await purse.hold(Usage(requests=1, prompt_tokens=8))
 
 
 async def test_what_is_allotted_elsewhere_is_held_back():
     """A part of what is free, and all that is left once nothing is under way."""
-    purse = Purse(Budget(max_requests=10, max_tokens=1000), Usage(requests=2))
+    purse = Spending(Budget(max_requests=10, max_tokens=1000), Usage(requests=2))
     part = await purse.allot(4)
     assert (part.requests, part.tokens) == (2, 250)
     waits = asyncio.create_task(

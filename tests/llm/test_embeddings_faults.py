@@ -10,7 +10,7 @@ import pytest
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.embeddings import BATCH, decode
-from toolloom.llm.fake import Failure, embed
+from toolloom.llm.fake import ScriptedFailure, embed
 from toolloom.llm.faults import Garbled
 from toolloom.schemas import (
     EndpointDenied,
@@ -25,7 +25,7 @@ TEXTS = ["rent a boat", "sell a car", "a boat to rent"]  # two of them are alike
 
 async def test_passing_failures_are_tried_again(gateway, at):
     """A rate limit is waited for and tried again in the one place that retries."""
-    script = iter([Failure(429, retry_after=0.2), Failure(503), None])
+    script = iter([ScriptedFailure(429, retry_after=0.2), ScriptedFailure(503), None])
     async with FakeServer(embeddings=lambda body: next(script) or embed(body)) as server:
         began = time.monotonic()
         rows = await gateway.embedder(at(server, tries=3)).embed(TEXTS)
@@ -63,9 +63,9 @@ async def test_a_dead_endpoint_stops_the_run(gateway, at):
 @pytest.mark.parametrize(
     ("failure", "words"),
     [
-        (Failure(501, body="This server does not support embeddings"), "embedding model"),
-        (Failure(400, body="The model does not support Embeddings API"), "embedding model"),
-        (Failure(404, body="Not Found"), "has no /embeddings"),
+        (ScriptedFailure(501, body="This server does not support embeddings"), "embedding model"),
+        (ScriptedFailure(400, body="The model does not support Embeddings API"), "embedding model"),
+        (ScriptedFailure(404, body="Not Found"), "has no /embeddings"),
     ],
 )
 async def test_endpoints_without_embeddings_stop_the_run(gateway, at, failure, words):
@@ -78,7 +78,7 @@ async def test_endpoints_without_embeddings_stop_the_run(gateway, at, failure, w
 
 async def test_too_many_texts_are_halved(gateway, at):
     """An endpoint that takes fewer texts gets fewer, and every text is embedded."""
-    refusal = Failure(422, body="batch size 64 > maximum allowed batch size 16")
+    refusal = ScriptedFailure(422, body="batch size 64 > maximum allowed batch size 16")
     texts = [f"text {number}" for number in range(64)]
     async with FakeServer(
         embeddings=lambda body: refusal if len(body["input"]) > 16 else embed(body)
@@ -89,7 +89,7 @@ async def test_too_many_texts_are_halved(gateway, at):
 
 async def test_a_text_too_long_is_embedded_by_its_beginning(gateway, at):
     """A text the endpoint calls too long is cut by halves; its neighbours stay whole."""
-    refusal = Failure(500, body="input (3001 tokens) is too large to process")
+    refusal = ScriptedFailure(500, body="input (3001 tokens) is too large to process")
 
     def script(body):
         return refusal if any(len(text) > 600 for text in body["input"]) else embed(body)
@@ -105,7 +105,7 @@ async def test_a_text_too_long_is_embedded_by_its_beginning(gateway, at):
 
 async def test_an_endpoint_that_takes_no_size_refuses(gateway, at):
     """Halving comes to an end: what is refused at every size is refused."""
-    refusal = Failure(413, body="no")
+    refusal = ScriptedFailure(413, body="no")
     async with FakeServer(embeddings=lambda body: refusal) as server:
         with pytest.raises(RequestRefused, match="refuses texts of this size"):
             await gateway.embedder(at(server)).embed(["boat " * 200])
@@ -118,7 +118,7 @@ async def test_a_refused_text_loses_no_answer_under_way(cache, at):
 
     async def script(body):
         if "bad" in body["input"]:
-            return Failure(400, body="no")
+            return ScriptedFailure(400, body="no")
         await asyncio.sleep(0.3)
         return embed(body)
 
@@ -134,7 +134,7 @@ async def test_a_refused_text_loses_no_answer_under_way(cache, at):
 async def test_after_a_refusal_nothing_more_is_sent(gateway, at):
     """Texts that wait for a place when another is refused are not sent."""
     texts = [f"text {n}" for n in range(9 * BATCH)]
-    refusal = Failure(400, body="no")
+    refusal = ScriptedFailure(400, body="no")
     async with FakeServer(embeddings=lambda body: refusal) as server:
         with pytest.raises(RequestRefused):
             await gateway.embedder(at(server, concurrency=1)).embed(texts)
@@ -189,7 +189,7 @@ def test_what_is_no_embeddings_is_told(garbage):
 async def test_garbage_is_never_cached(gateway, at):
     """A 200 without embeddings is tried again, then refused with its body, and asked anew."""
     garbage = body_of([1.0])
-    async with FakeServer(embeddings=lambda body: Failure(200, body=garbage)) as server:
+    async with FakeServer(embeddings=lambda body: ScriptedFailure(200, body=garbage)) as server:
         for received in (3, 6):  # two tries, and one to see whether it answers anything
             with pytest.raises(RequestRefused, match="1 embeddings for 3 texts") as refused:
                 await gateway.embedder(at(server)).embed(TEXTS)

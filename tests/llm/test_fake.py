@@ -20,7 +20,7 @@ from support.waiting import come_to_rest, until
 
 from toolloom.agents.ask import ask
 from toolloom.llm import FakeServer
-from toolloom.llm.fake import Failure
+from toolloom.llm.fake import ScriptedFailure
 from toolloom.llm.fake_limits import Dice, duration
 
 
@@ -93,7 +93,7 @@ def test_embeddings_are_hashed_words():
 
 def test_failures_come_as_scripted():
     """A failure has its status, its Retry-After and its body, and counts as no answer."""
-    script = FakeServer(lambda body: Failure(503, retry_after=7, body="busy"))
+    script = FakeServer(lambda body: ScriptedFailure(503, retry_after=7, body="busy"))
     with script.serve_in_thread() as server, pytest.raises(urllib.request.HTTPError) as failed:
         post(server)
     with failed.value as error:

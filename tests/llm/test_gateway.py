@@ -6,7 +6,7 @@ import json
 import pytest
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.fake import Failure, improvise
+from toolloom.llm.fake import ScriptedFailure, improvise
 from toolloom.schemas import Budget, EndpointDenied, Price, RequestRefused
 
 PRICES = {"fake": Price(prompt=1.0, completion=2.0)}
@@ -89,7 +89,7 @@ async def test_modes_are_found_once(cache, at, plain, city, modes, probes):
 async def test_a_refused_schema_is_no_refused_mode(gateway, at, plain, city):
     """A complaint about this schema alone refuses the record and leaves the mode open."""
     said = '{"error": {"message": "Invalid schema for response_format \'answer\'"}}'
-    script = iter([Failure(400, body=said), '{"city": "Rome"}'])
+    script = iter([ScriptedFailure(400, body=said), '{"city": "Rome"}'])
     async with FakeServer(lambda body: next(script)) as server:
         model = gateway.model(at(server))
         with pytest.raises(RequestRefused) as refused:
@@ -119,7 +119,7 @@ async def test_tokens_that_are_not_told_count_as_all_they_can_be(
 ):
     """An endpoint without `usage` keeps to the budget, over restarts too; replies still say 0."""
     raw = json.dumps({"choices": [{"message": {"content": "hi"}}], "usage": usage})
-    async with FakeServer(lambda _: Failure(200, body=raw)) as server:
+    async with FakeServer(lambda _: ScriptedFailure(200, body=raw)) as server:
         for _ in range(2):
             async with Gateway(cache, prices=PRICES, budget=budget, run="a") as gateway:
                 model = gateway.model(at(server))
@@ -143,7 +143,7 @@ async def test_keys_show_nowhere(cache, at, plain, monkeypatch):
     """A key is in no error and in no file, even if the server repeats it."""
     key = "sk-very-secret-0123456789"
     monkeypatch.setenv("SOME_KEY", key)
-    echoes = iter([f"your key is {key}", Failure(400, body=f"bad request of {key}")])
+    echoes = iter([f"your key is {key}", ScriptedFailure(400, body=f"bad request of {key}")])
     async with Gateway(cache) as gateway:
         async with FakeServer(lambda body: next(echoes)) as server:
             model = gateway.model(at(server, key_env="SOME_KEY"))

@@ -3,10 +3,10 @@ from __future__ import annotations
 import asyncio
 import time
 
-from toolloom.llm.lane import Lane
+from toolloom.llm.lane import ConcurrencyLimit
 
 
-async def most_at_once(lane: Lane, count: int) -> int:
+async def most_at_once(lane: ConcurrencyLimit, count: int) -> int:
     """Drive through a lane and see how many were in it at once."""
     inside = most = 0
 
@@ -27,14 +27,14 @@ async def most_at_once(lane: Lane, count: int) -> int:
 
 async def test_the_limit_holds():
     """No more than the limit are in a lane at once, and all get through."""
-    lane = Lane()
+    lane = ConcurrencyLimit()
     lane.allow(3)
     assert await most_at_once(lane, 20) == 3
 
 
 async def test_refusals_narrow_and_answers_widen():
     """After a burst of refusals fewer go at once; answers bring the limit back, and no further."""
-    lane = Lane()
+    lane = ConcurrencyLimit()
     lane.allow(8)
     sent = time.monotonic()
     for _ in range(5):
@@ -48,7 +48,7 @@ async def test_refusals_narrow_and_answers_widen():
 
 async def test_a_refusal_among_many_answers_stops_nobody_else():
     """Where one request in many is refused, it waits alone."""
-    lane = Lane()
+    lane = ConcurrencyLimit()
     lane.allow(8)
     for _ in range(20):
         lane.answered()
@@ -58,7 +58,7 @@ async def test_a_refusal_among_many_answers_stops_nobody_else():
 
 async def test_cancelled_waiters_leave_no_gap():
     """A place that falls to a cancelled waiter goes to the next one."""
-    lane = Lane()
+    lane = ConcurrencyLimit()
     lane.allow(1)
     await lane.enter()
     waiters = [asyncio.create_task(most_at_once(lane, 1)) for _ in range(3)]

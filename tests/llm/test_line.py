@@ -7,7 +7,7 @@ import pytest
 from support.waiting import until
 
 from toolloom.llm import FakeServer
-from toolloom.llm.fake import Failure
+from toolloom.llm.fake import ScriptedFailure
 from toolloom.schemas import (
     EndpointDenied,
     EndpointDown,
@@ -18,7 +18,14 @@ from toolloom.schemas import (
 
 
 @pytest.mark.parametrize(
-    "failure", [Failure(500), Failure(503), Failure(429), Failure(408), Failure(disconnect=True)]
+    "failure",
+    [
+        ScriptedFailure(500),
+        ScriptedFailure(503),
+        ScriptedFailure(429),
+        ScriptedFailure(408),
+        ScriptedFailure(disconnect=True),
+    ],
 )
 async def test_passing_failures_are_tried_again(gateway, at, plain, failure):
     """A failure that may pass is tried again, and the answer counts as any other."""
@@ -32,7 +39,7 @@ async def test_passing_failures_are_tried_again(gateway, at, plain, failure):
 @pytest.mark.parametrize("status", [400, 413, 422])
 async def test_refused_requests_are_not_tried_again(gateway, at, plain, status):
     """A refusal concerns this request: it is raised at once, with the endpoint's own words."""
-    async with FakeServer(lambda body: Failure(status, body="too long")) as server:
+    async with FakeServer(lambda body: ScriptedFailure(status, body="too long")) as server:
         with pytest.raises(RequestRefused, match="too long") as refused:
             await gateway.model(at(server)).complete(plain())
         assert server.received == 1
@@ -41,7 +48,7 @@ async def test_refused_requests_are_not_tried_again(gateway, at, plain, status):
 
 async def test_retry_after_is_honoured(gateway, at, plain):
     """A request waits as long as the endpoint says, and no shorter."""
-    script = iter([Failure(429, retry_after=1), "Hello"])
+    script = iter([ScriptedFailure(429, retry_after=1), "Hello"])
     async with FakeServer(lambda body: next(script)) as server:
         began = time.monotonic()
         await gateway.model(at(server)).complete(plain())
@@ -50,7 +57,7 @@ async def test_retry_after_is_honoured(gateway, at, plain):
 
 async def test_a_rate_limit_holds_the_others_back(gateway, at, plain):
     """When many get a 429 with Retry-After, nothing is sent to that address until it is over."""
-    async with FakeServer(lambda body: Failure(429, retry_after=60)) as server:
+    async with FakeServer(lambda body: ScriptedFailure(429, retry_after=60)) as server:
         model = gateway.model(at(server))
         asked = [asyncio.create_task(model.complete(plain(seed=n))) for n in range(5)]
         await until(lambda: any(lane.closed for lane in gateway._lanes.values()))
@@ -71,7 +78,7 @@ async def test_a_key_that_is_not_accepted_stops_the_run(gateway, at, plain):
 
 async def test_used_up_quota_is_no_rate_limit(gateway, at, plain):
     """A 429 for lack of money does not pass by waiting."""
-    broke = Failure(429, body='{"error": {"message": "Pay", "code": "insufficient_quota"}}')
+    broke = ScriptedFailure(429, body='{"error": {"message": "Pay", "code": "insufficient_quota"}}')
     async with FakeServer(lambda body: broke) as server:
         with pytest.raises(EndpointDenied, match="credit"):
             await gateway.model(at(server)).complete(plain())
@@ -115,7 +122,7 @@ async def test_slow_answers_are_given_up(gateway, at, plain):
 async def test_garbage_is_no_answer(gateway, at, plain, garbage):
     """A 200 that is no completion is tried again, never cached, and where nothing else comes the
     run stops: no record is lost to an address that is none."""
-    async with FakeServer(lambda body: Failure(200, body=garbage)) as server:
+    async with FakeServer(lambda body: ScriptedFailure(200, body=garbage)) as server:
         model = gateway.model(at(server))
         for _ in range(2):
             before = server.received
@@ -128,7 +135,7 @@ async def test_garbage_for_one_request_is_its_own(gateway, at, plain):
     """Where others are answered, a request that gets only garbage is refused, with its body."""
 
     def script(body):
-        return Failure(200, body="<html>") if body.get("seed") == 7 else "Hello"
+        return ScriptedFailure(200, body="<html>") if body.get("seed") == 7 else "Hello"
 
     async with FakeServer(script) as server:
         with pytest.raises(RequestRefused, match="fails on this request") as refused:

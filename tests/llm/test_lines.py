@@ -10,7 +10,7 @@ import pytest
 from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.fake import Failure
+from toolloom.llm.fake import ScriptedFailure
 from toolloom.schemas import EndpointDenied, EndpointDown, RequestRefused
 
 SIX = ("429", "500", "reset", "truncated", "hang", "html")
@@ -49,7 +49,7 @@ async def test_a_replica_that_cannot_serve_is_left_out(gateway, at, plain, caplo
     assert "does not accept the key" in caplog.text
 
 
-@pytest.mark.parametrize("failure", [None, Failure(500)])
+@pytest.mark.parametrize("failure", [None, ScriptedFailure(500)])
 @pytest.mark.parametrize("order", [1, -1])
 async def test_a_dead_replica_costs_no_record(gateway, at, plain, failure, order):
     """Of two addresses one is dead or answers errors alone: the other does all the work, soon."""
@@ -83,7 +83,7 @@ async def test_the_last_replica_stops_the_run(gateway, at, plain):
 
 async def test_the_policy_is_the_recipes(gateway, at, plain):
     """Only failures that the recipe names are tried again; another one ends the run at once."""
-    async with FakeServer(lambda body: Failure(503)) as server:
+    async with FakeServer(lambda body: ScriptedFailure(503)) as server:
         policy = {"tries": 5, "errors": [429, "timeout"]}
         with pytest.raises(EndpointDown, match=r"`retry\.errors`"):
             await gateway.model(at(server, retry=policy)).complete(plain())
@@ -92,7 +92,7 @@ async def test_the_policy_is_the_recipes(gateway, at, plain):
 
 async def test_a_status_may_be_added_to_the_policy(gateway, at, plain):
     """What usually ends a run may be called a passing failure, as of a proxy that restarts."""
-    script = iter([Failure(404), Failure(404), "Hello"])
+    script = iter([ScriptedFailure(404), ScriptedFailure(404), "Hello"])
     async with FakeServer(lambda body: next(script)) as server:
         policy = {"errors": [404], "first_wait": 0.01}
         reply = await gateway.model(at(server, retry=policy)).complete(plain())
@@ -101,7 +101,7 @@ async def test_a_status_may_be_added_to_the_policy(gateway, at, plain):
 
 async def test_patience_ends(gateway, at, plain):
     """However many tries are left, after `patience` seconds a request is given up."""
-    async with FakeServer(lambda body: Failure(500)) as server:
+    async with FakeServer(lambda body: ScriptedFailure(500)) as server:
         policy = {"tries": 100, "patience": 0.6, "first_wait": 0.1, "longest_wait": 0.1}
         began = time.monotonic()
         with pytest.raises(EndpointDown):
@@ -112,7 +112,7 @@ async def test_patience_ends(gateway, at, plain):
 
 async def test_patience_is_for_tries_not_for_the_queue(gateway, at, plain, monkeypatch):
     """A request that had to wait long for its place has all its tries left."""
-    failures, now = iter([Failure(500)]), [0.0]
+    failures, now = iter([ScriptedFailure(500)]), [0.0]
     monkeypatch.setattr("toolloom.llm.line.time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def script(body):
@@ -131,7 +131,7 @@ async def test_a_busy_endpoint_is_not_called_dead(gateway, at, plain):
     """Whether an endpoint serves others is found out without waiting behind all others."""
 
     def script(body):
-        return Failure(500) if body.get("seed") == 0 else "Hello"
+        return ScriptedFailure(500) if body.get("seed") == 0 else "Hello"
 
     async with FakeServer(script, latency=0.05) as server:
         model = gateway.model(at(server, concurrency=2, tries=2))
@@ -142,7 +142,7 @@ async def test_a_busy_endpoint_is_not_called_dead(gateway, at, plain):
 
 async def test_being_told_to_wait_is_no_failed_try(gateway, at, plain):
     """Requests that are refused for their number come later, however often."""
-    script = iter([*[Failure(429, retry_after=0.01)] * 6, "Hello"])
+    script = iter([*[ScriptedFailure(429, retry_after=0.01)] * 6, "Hello"])
     async with FakeServer(lambda body: next(script)) as server:
         assert (await gateway.model(at(server, tries=2)).complete(plain())).text == "Hello"
 
@@ -157,7 +157,7 @@ async def test_being_told_to_wait_is_no_failed_try(gateway, at, plain):
 @pytest.mark.parametrize("status", [400, 403, 500])
 async def test_what_no_try_helps_fails_at_once(gateway, at, plain, body, words, status):
     """A prompt that is too long or filtered is refused with words that help, after one try."""
-    async with FakeServer(lambda request: Failure(status, body=body)) as server:
+    async with FakeServer(lambda request: ScriptedFailure(status, body=body)) as server:
         with pytest.raises(RequestRefused, match=words):
             await gateway.model(at(server, tries=5)).complete(plain())
         assert server.received == 1
@@ -183,7 +183,7 @@ async def test_a_request_that_always_fails_is_refused_alone(gateway, at, plain, 
     it is all that is left of it."""
 
     def script(body):
-        return Failure(500) if body.get("seed") == 13 else "Hello"
+        return ScriptedFailure(500) if body.get("seed") == 13 else "Hello"
 
     async with FakeServer(script) as server:
         model = gateway.model(at(server, tries=3))

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.llm import FakeServer
-from toolloom.llm.fake import Failure
-from toolloom.llm.lane import Lane
-from toolloom.llm.quota import WINDOW, Quota, Window, duration
+from toolloom.llm.fake import ScriptedFailure
+from toolloom.llm.lane import ConcurrencyLimit
+from toolloom.llm.quota import WINDOW, Quota, QuotaWindow, duration
 from toolloom.schemas import RequestRefused
 
 
-def wide() -> Lane:
-    lane = Lane()
+def wide() -> ConcurrencyLimit:
+    lane = ConcurrencyLimit()
     lane.allow(1000)
     return lane
 
@@ -24,7 +24,7 @@ def wide() -> Lane:
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.integers(40, 100))
 def test_no_window_holds_more_than_its_limit(amounts, limit):
     """Whatever is asked for, what one window lets leave at once is within the limit."""
-    window = Window(limit)
+    window = QuotaWindow(limit)
     taken = 0
     for amount in amounts:
         if window.wait(amount) == 0:
@@ -35,7 +35,7 @@ def test_no_window_holds_more_than_its_limit(amounts, limit):
 
 def test_what_was_not_used_is_given_back():
     """A share that turns out smaller makes room, a larger one takes it."""
-    window = Window(100)
+    window = QuotaWindow(100)
     share = window.take(100)
     assert window.wait(10) > 0
     window.correct(share, 20)
@@ -46,7 +46,7 @@ def test_what_was_not_used_is_given_back():
 
 def test_more_than_all_goes_alone():
     """A request larger than the limit waits for an empty window, not for ever."""
-    window = Window(10)
+    window = QuotaWindow(10)
     assert window.wait(500) == 0
     window.take(500)
     assert 0 < window.wait(1) <= 61
@@ -56,7 +56,7 @@ async def test_requests_keep_to_their_window():
     """In any window as many leave as are allowed, and the next ones when those are old enough."""
     left = []
 
-    class Watched(Window):
+    class Watched(QuotaWindow):
         def take(self, amount):
             share = super().take(amount)
             left.append(share.at)
@@ -139,7 +139,7 @@ async def test_tokens_that_were_not_used_are_soon_for_others(gateway, at, plain)
 async def test_requests_too_large_for_the_account_fail_at_once(gateway, at, plain):
     """A 429 that no waiting helps is told as such."""
     body = '{"error": {"message": "Request too large for fake: Limit 30000, Requested 35000."}}'
-    async with FakeServer(lambda request: Failure(429, body=body)) as server:
+    async with FakeServer(lambda request: ScriptedFailure(429, body=body)) as server:
         with pytest.raises(RequestRefused, match="within a minute"):
             await gateway.model(at(server)).complete(plain())
         assert server.received == 1
@@ -157,10 +157,10 @@ async def test_a_real_limit_is_kept_without_a_refusal(gateway, at, plain):
 
 def test_a_window_begins_with_what_left_elsewhere():
     """What another process sent under the same limit counts, until it is as old."""
-    before = Window(3)
+    before = QuotaWindow(3)
     before.take(2.0)
-    after = Window(3, past=before.past)
+    after = QuotaWindow(3, past=before.past)
     assert after.wait(1.0) == 0.0
     after.take(1.0)
     assert 59 < after.wait(1.0) <= WINDOW
-    assert Window(3, past=((WINDOW + 1, 3.0),)).wait(1.0) == 0.0
+    assert QuotaWindow(3, past=((WINDOW + 1, 3.0),)).wait(1.0) == 0.0

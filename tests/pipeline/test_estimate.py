@@ -12,9 +12,9 @@ from support import toys
 from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.report import Counts, Summary
 from toolloom.pipeline.estimate import (
-    Gathered,
-    Kind,
-    Sample,
+    NeedShape,
+    SampledRecords,
+    StageSample,
     Took,
     estimate,
     flows,
@@ -47,7 +47,7 @@ def recipe(server: FakeServer | None = None, **changes: Any) -> Recipe:
     return parse_recipe({**fields, **changes}, "a test")
 
 
-def took(kind: Kind, requests: int, accepted: int = 1, times: int = 4) -> list[Took]:
+def took(kind: NeedShape, requests: int, accepted: int = 1, times: int = 4) -> list[Took]:
     use = Usage(requests=requests, prompt_tokens=100 * requests, cost=requests / 100)
     return [Took(kind, accepted, use)] * times
 
@@ -57,7 +57,7 @@ def foretold(recipe: Recipe, stages: list[Stage], sample: Mapping[str, list[Took
         stages=(), abilities={}, scenarios={}, categories={}, apis=0, several_turns=0, use=Usage()
     )
     summary = Summary(run="r", path="p", counts=empty)
-    return forecast(recipe, stages, Sample(sample, {}), 8, summary)
+    return forecast(recipe, stages, StageSample(sample, {}), 8, summary)
 
 
 async def test_a_forecast_is_near_what_the_run_takes(tmp_path: Path) -> None:
@@ -120,19 +120,19 @@ async def test_a_sample_keeps_to_the_budget(tmp_path: Path) -> None:
 def test_kinds_are_weighted_as_the_recipe_draws_them() -> None:
     """Not as the sample happened to have them."""
     queries = {"count": 40, "abilities": {"call": 1}, "scenarios": {"single": 1, "parallel": 3}}
-    single, parallel = Kind("", "call", "single"), Kind("", "call", "parallel")
+    single, parallel = NeedShape("", "call", "single"), NeedShape("", "call", "parallel")
     sample = {"queries": took(single, 1) + took(parallel, 5)}
-    (flow,) = flows(recipe(queries=queries), [QUERIES], Sample(sample, {}))
+    (flow,) = flows(recipe(queries=queries), [QUERIES], StageSample(sample, {}))
     assert (flow.entering, flow.use.requests) == (40, 10 * 1 + 30 * 5)
 
 
 def test_a_kind_that_is_rare_goes_by_those_like_it() -> None:
     """By its scenario in other abilities, if the sample has enough of that."""
     queries = {"count": 10, "abilities": {"call": 1}, "scenarios": {"single": 1}}
-    rare = took(Kind("", "call", "single"), 9, times=1)
-    like = took(Kind("", "retrieve_call", "single"), 3, times=5)
-    other = took(Kind("", "call", "parallel"), 50)
-    sample = Sample({"queries": rare + like + other}, {})
+    rare = took(NeedShape("", "call", "single"), 9, times=1)
+    like = took(NeedShape("", "retrieve_call", "single"), 3, times=5)
+    other = took(NeedShape("", "call", "parallel"), 50)
+    sample = StageSample({"queries": rare + like + other}, {})
     (flow,) = flows(recipe(queries=queries), [QUERIES], sample)
     assert flow.use.requests == 10 * (9 + 5 * 3) / 6
 
@@ -140,9 +140,9 @@ def test_a_kind_that_is_rare_goes_by_those_like_it() -> None:
 def test_what_a_stage_rejects_does_not_enter_the_next() -> None:
     """The share that the sample's stage accepted carries on; what settling takes is taken."""
     queries = {"count": 40, "abilities": {"call": 1}, "scenarios": {"single": 1}}
-    kind = Kind("", "call", "single")
+    kind = NeedShape("", "call", "single")
     half = took(kind, 1) + took(kind, 1, accepted=0)
-    sample = Sample({"queries": half, "dialogues": took(kind, 10)}, {"queries": 0.5})
+    sample = StageSample({"queries": half, "dialogues": took(kind, 10)}, {"queries": 0.5})
     asked, played = flows(recipe(queries=queries), [QUERIES, DIALOGUES], sample)
     assert (asked.accepted, played.entering, played.use.requests) == (10, 10, 100)
 
@@ -152,11 +152,12 @@ def test_sources_are_counted_as_they_are() -> None:
     plan = {"sources": [{"path": "a.yaml"}, {"path": "b.yaml"}], "domains": 30, "per_domain": 2}
     domains, apis = STAGES[:2]
     sample = {
-        "domains": took(Kind(Brief.__name__), 1, times=3),
-        "apis": took(Kind(ApiSource.__name__), 0, 50, 2) + took(Kind(Domain.__name__), 2, 2, 3),
+        "domains": took(NeedShape(Brief.__name__), 1, times=3),
+        "apis": took(NeedShape(ApiSource.__name__), 0, 50, 2)
+        + took(NeedShape(Domain.__name__), 2, 2, 3),
     }
     chosen = recipe(apis=plan)
-    named, designed = flows(chosen, [domains, apis], Sample(sample, {}))
+    named, designed = flows(chosen, [domains, apis], StageSample(sample, {}))
     assert designed.entering == 2 + named.accepted
     assert designed.accepted == 100 + 2 * named.accepted
     assert designed.use.requests == 2 * named.accepted
@@ -165,7 +166,7 @@ def test_sources_are_counted_as_they_are() -> None:
 def test_the_range_is_as_wide_as_the_sample_differs() -> None:
     """Equal records leave no doubt; different ones do."""
     queries = {"count": 40, "abilities": {"call": 1}, "scenarios": {"single": 1}}
-    kind = Kind("", "call", "single")
+    kind = NeedShape("", "call", "single")
     sure = foretold(recipe(queries=queries), [QUERIES], {"queries": took(kind, 2)})
     unsure = foretold(
         recipe(queries=queries), [QUERIES], {"queries": took(kind, 1) + took(kind, 3)}
@@ -186,7 +187,7 @@ def test_the_range_is_as_wide_as_the_sample_differs() -> None:
 def test_a_forecast_says_whether_the_budget_suffices(limit: int, words: str) -> None:
     """By the range, not by the expected number alone."""
     queries = {"count": 40, "abilities": {"call": 1}, "scenarios": {"single": 1}}
-    kind = Kind("", "call", "single")
+    kind = NeedShape("", "call", "single")
     chosen = recipe(queries=queries, budget={"max_requests": limit})
     made = foretold(chosen, [QUERIES], {"queries": took(kind, 1) + took(kind, 3)})
     assert words in shown(view(forecast_sections(made)))
@@ -195,7 +196,7 @@ def test_a_forecast_says_whether_the_budget_suffices(limit: int, words: str) -> 
 def test_a_stage_that_the_sample_did_not_reach_is_told() -> None:
     """Its share cannot be known, so the numbers are too low."""
     queries = {"count": 40, "abilities": {"call": 1}, "scenarios": {"single": 1}}
-    sample = {"queries": took(Kind("", "call", "single"), 1, accepted=0), "dialogues": []}
+    sample = {"queries": took(NeedShape("", "call", "single"), 1, accepted=0), "dialogues": []}
     made = foretold(recipe(queries=queries), [QUERIES, DIALOGUES], sample)
     assert made.unseen == ("dialogues",)
     assert "No record of the sample reached dialogues" in shown(view(forecast_sections(made)))
@@ -204,10 +205,10 @@ def test_a_stage_that_the_sample_did_not_reach_is_told() -> None:
 def test_a_record_is_of_the_kind_of_its_need() -> None:
     """Whatever it is wrapped in; what has none goes by its class."""
     query = toys.query()
-    need = Kind("", query.ability, query.scenario)
+    need = NeedShape("", query.ability, query.scenario)
     sample = toys.sample(query)
     assert [kind_of(r) for r in (query, sample.dialogue, sample)] == [need] * 3
-    assert kind_of(Domain(category="c", name="n")) == Kind("Domain")
+    assert kind_of(Domain(category="c", name="n")) == NeedShape("Domain")
 
 
 def shown(view: Any) -> str:
@@ -219,13 +220,15 @@ def shown(view: Any) -> str:
 
 def test_what_is_gathered_grows_with_what_it_comes_of() -> None:
     """Templates and seeds with the rows; needs with the APIs that are left; trees not at all."""
-    need = Kind(ability="call", scenario="single")
-    kinds = Counter({Kind("Template"): 6, Kind("Seed"): 3, need: 8, Kind("ToolBench"): 50})
-    whole = Gathered(rows=6, apis=16, kinds=kinds).whole(rows=60, apis=160)
-    assert (whole[Kind("Template")], whole[Kind("Seed")]) == (60, 30)
-    assert whole[Kind("ToolBench")] == 50
+    need = NeedShape(ability="call", scenario="single")
+    kinds = Counter(
+        {NeedShape("Template"): 6, NeedShape("Seed"): 3, need: 8, NeedShape("ToolBench"): 50}
+    )
+    whole = SampledRecords(rows=6, apis=16, kinds=kinds).whole(rows=60, apis=160)
+    assert (whole[NeedShape("Template")], whole[NeedShape("Seed")]) == (60, 30)
+    assert whole[NeedShape("ToolBench")] == 50
     assert whole[need] == pytest.approx(80)  # as many rows for each API as in the sample
-    more = Gathered(rows=6, apis=16, kinds=kinds).whole(rows=120, apis=160)
+    more = SampledRecords(rows=6, apis=16, kinds=kinds).whole(rows=120, apis=160)
     assert more[need] == pytest.approx(40)
-    none = Gathered(rows=0, apis=16, kinds=Counter({need: 16})).whole(rows=0, apis=160)
+    none = SampledRecords(rows=0, apis=16, kinds=Counter({need: 16})).whole(rows=0, apis=160)
     assert none[need] == 160

@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.openapi import read
 from toolloom.schemas import Api, ImportReport
 
@@ -23,7 +23,7 @@ def spec(paths: Any, **more: Any) -> dict[str, Any]:
 def imported(file: Path, document: Any, category: str = "") -> tuple[list[Api], ImportReport]:
     """What comes of a description. Every operation must be accounted for, every schema legal."""
     file.write_text(document if isinstance(document, str) else json.dumps(document))
-    ledger = Ledger(file.name)
+    ledger = ImportLog(file.name)
     start = time.perf_counter()
     apis = list(read(file, ledger, category=category))
     assert time.perf_counter() - start < 20

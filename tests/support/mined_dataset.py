@@ -12,7 +12,7 @@ from typing import Any
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
-from toolloom.pipeline.templates.mining.known import Known
+from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.schemas import (
     Ability,
@@ -126,7 +126,7 @@ FAULT = PlannedFault(call=0, error="503 Service Unavailable: try again", transie
 
 def template(row: JsonObject, *others: JsonObject) -> Template:
     """The template of a sample, with the values of others of its split."""
-    known = Known()
+    known = SeenValues()
     for other in (row, *others):
         known.add(other)
     made = mine(row, known)
@@ -136,7 +136,7 @@ def template(row: JsonObject, *others: JsonObject) -> Template:
 
 def kept(row: JsonObject) -> list[Finding]:
     """What mining says of the values that stay as they are."""
-    known = Known()
+    known = SeenValues()
     known.add(row)
     made = mine(row, known)
     return list(made.findings if isinstance(made, Rejected) else made.refused)

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from toolloom.llm.fake import FakeServer
-from toolloom.pipeline.dataset.verify_files import Kind, Report
+from toolloom.pipeline.dataset.verify_files import FaultKind, VerifyReport
 from toolloom.pipeline.growth import plan_regeneration
 from toolloom.pipeline.run import make_dataset
 from toolloom.schemas import parse_recipe
@@ -32,5 +32,5 @@ def play(outputs: Path) -> None:
         asyncio.run(make_dataset(again, outputs=outputs))
 
 
-def only(report: Report) -> set[Kind]:
+def only(report: VerifyReport) -> set[FaultKind]:
     return set(report.counts)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from toolloom.pipeline.dataset.card import card
 from toolloom.pipeline.dataset.rows import CONFIGS
-from toolloom.pipeline.dataset.verify_files import Fault, Kind, Report
+from toolloom.pipeline.dataset.verify_files import FaultKind, VerifyReport, VersionFault
 from toolloom.pipeline.store.tables import VersionWriter
 
 Row = dict[str, Any]
@@ -73,5 +73,5 @@ def with_query(row: Row, change: Callable[[Row], None]) -> Row:
     return {**row, "dialogue": text}
 
 
-def found(report: Report, kind: Kind) -> list[Fault]:
+def found(report: VerifyReport, kind: FaultKind) -> list[VersionFault]:
     return [fault for fault in report.faults if fault.kind is kind]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolloom.pipeline.apis.execution.mcp import Server, Tool
-from toolloom.pipeline.formats.importers.intake import Intake, line
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.apis.execution.mcp import McpTool, Server
+from toolloom.pipeline.formats.importers.intake import ApiBuilder, line
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Api, ImportFailed, ToolloomError
 
 CATEGORY = "MCP"
 
 
-async def read_server(server: Server, ledger: Ledger, *, category: str = "") -> list[Api]:
+async def read_server(server: Server, ledger: ImportLog, *, category: str = "") -> list[Api]:
     """Its tools as APIs. Starts the server, calls nothing. Raises ImportFailed."""
     ledger.format = "mcp"
     try:
@@ -23,14 +23,16 @@ async def read_server(server: Server, ledger: Ledger, *, category: str = "") -> 
         raise ImportFailed(str(error)) from error
     for note in listing.notes:
         ledger.note(note)
-    intake = Intake(ledger, "mcp", server.reference)
+    intake = ApiBuilder(ledger, "mcp", server.reference)
     names: set[str] = set()
     found = [a for t in listing.tools for a in _read(t, intake, names, server.name, category)]
     intake.close()
     return found
 
 
-def _read(tool: Tool, intake: Intake, names: set[str], server: str, category: str) -> Iterator[Api]:
+def _read(
+    tool: McpTool, intake: ApiBuilder, names: set[str], server: str, category: str
+) -> Iterator[Api]:
     if tool.name in names:  # a call by this name reaches only one of them
         return intake.refuse(tool.name, "The server lists another tool of this name before it.")
     if line(tool.name) != tool.name:

@@ -59,7 +59,7 @@ for _name in ("mcp", "httpx2"):  # they tell of addresses and of every server's 
 
 
 @dataclass(frozen=True)
-class Tool:
+class McpTool:
     """A tool as its server describes it: nothing here has been checked."""
 
     name: str
@@ -73,7 +73,7 @@ class Tool:
 class Listing:
     """All tools of a server, and what is to be said about the list."""
 
-    tools: tuple[Tool, ...]
+    tools: tuple[McpTool, ...]
     notes: tuple[str, ...]
 
 
@@ -105,24 +105,24 @@ class Server:
         return max(START, self.time_limit)
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[Connection]:
+    async def session(self) -> AsyncIterator[McpSession]:
         """A fresh process in a fresh folder, or a new session at an address.
 
         Raises ToolloomError if the server cannot be used.
         """
         async with AsyncExitStack() as stack:
             if is_address(self.command):
-                made = Connection(self)
+                made = McpSession(self)
                 await self._enter(stack, made, lambda: streamable_http_client(self.command))
             else:
                 folder = stack.enter_context(process.working_folder())
                 child = await self._start(folder)
-                made = Connection(self, child, folder)
+                made = McpSession(self, child, folder)
                 stack.push_async_callback(made.stop)
                 await self._enter(stack, made, lambda: _streams(child))
             yield made
 
-    async def _enter(self, stack: AsyncExitStack, made: Connection, transport: Transport) -> None:
+    async def _enter(self, stack: AsyncExitStack, made: McpSession, transport: Transport) -> None:
         """Begin to talk."""
         talk = kept_open(
             lambda: Client(transport(), cache=None), seconds=self.start_limit, grace=GRACE
@@ -141,7 +141,7 @@ class Server:
         return await process.started(argv, environment, folder, name=self.name)
 
 
-class Connection:
+class McpSession:
     """A session with a server. Not for several calls at once."""
 
     def __init__(
@@ -161,7 +161,7 @@ class Connection:
 
     async def list_tools(self) -> Listing:
         """All pages of the list. Raises ToolloomError."""
-        tools: list[Tool] = []
+        tools: list[McpTool] = []
         seen: set[str | None] = {None}
         cursor: str | None = None
         while True:
@@ -297,8 +297,8 @@ def _read(found: CallToolResult) -> Result:
     return read_tool_result(blocks, found.structured_content, found.is_error)
 
 
-def _tool(found: Any) -> Tool:
-    return Tool(
+def _tool(found: Any) -> McpTool:
+    return McpTool(
         found.name,
         found.title or "",
         found.description or "",

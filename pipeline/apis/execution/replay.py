@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolloom.pipeline.apis.execution.executor import Executed
-from toolloom.pipeline.apis.execution.session import Workshop
+from toolloom.pipeline.apis.execution.session import Executions
 from toolloom.schemas import (
     Api,
     Dialogue,
@@ -20,7 +20,7 @@ from toolloom.schemas import (
 SHOWN = 160  # characters of a result in a finding
 
 
-async def replay(dialogue: Dialogue, workshop: Workshop) -> tuple[Finding, ...]:
+async def replay(dialogue: Dialogue, workshop: Executions) -> tuple[Finding, ...]:
     """A finding for each executed call whose result differs this time, and should not.
 
     A call that the clock or chance decides is made again too, as later ones may depend on it.

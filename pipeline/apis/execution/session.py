@@ -23,7 +23,7 @@ from toolloom.llm.log import WORK
 from toolloom.pipeline.apis.execution.executor import Executed
 from toolloom.pipeline.apis.execution.naming import operation
 from toolloom.pipeline.apis.execution.results import Result, failed
-from toolloom.pipeline.apis.execution.sources import Place, find_place
+from toolloom.pipeline.apis.execution.sources import ExecutionSource, find_place
 from toolloom.schemas import (
     Api,
     ApiSource,
@@ -44,14 +44,14 @@ AT_ONCE = 4  # sessions with a process
 REPLAYS = 2  # tries to bring about a state again
 
 
-class Workshop:
+class Executions:
     """Everything a run may execute. One for a run."""
 
     def __init__(self, sources: Sequence[ApiSource], cache: Cache | None, seed: int) -> None:
         self.sources = tuple(s for s in sources if s.execute)
         self.cache = cache
         self.seed = seed
-        self._places: dict[tuple[Source, str, str], Place | None] = {}
+        self._places: dict[tuple[Source, str, str], ExecutionSource | None] = {}
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
             WeakKeyDictionary()
         )
@@ -60,7 +60,7 @@ class Workshop:
         """Whether the recipe names it for execution. Raises ToolloomError if it cannot run."""
         return self.place(api) is not None
 
-    def place(self, api: Api) -> Place | None:
+    def place(self, api: Api) -> ExecutionSource | None:
         """Where an API is executed."""
         known = (api.source, api.name, api.function)
         if known not in self._places:
@@ -78,10 +78,10 @@ class Workshop:
 
 
 @dataclass(frozen=True)
-class Call:
+class ExecutedCall:
     """A call of a sample that was made, and what came of it."""
 
-    place: Place
+    place: ExecutionSource
     operation: str
     arguments: JsonObject
     executed: Executed
@@ -92,7 +92,7 @@ class Call:
 
 
 @dataclass
-class Engine:
+class RunningServer:
     """A running server or worker."""
 
     connection: Any
@@ -104,11 +104,11 @@ class Engine:
 class Session:
     """The calls of one sample, in order, from a state that is fresh when it begins."""
 
-    workshop: Workshop
+    workshop: Executions
     sample: str
     attempt: str
-    _calls: list[Call] = field(default_factory=list)
-    _engines: dict[str, Engine] = field(default_factory=dict)
+    _calls: list[ExecutedCall] = field(default_factory=list)
+    _engines: dict[str, RunningServer] = field(default_factory=dict)
     _slots: AsyncExitStack = field(default_factory=AsyncExitStack)
     _holds: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -136,10 +136,10 @@ class Session:
             raise ToolloomError(f"{api.id} may not be executed: no source's `execute` names it.")
         async with self._turn:
             executed = await self._answer(place, operation(api), arguments)
-            self._calls.append(Call(place, operation(api), arguments, executed))
+            self._calls.append(ExecutedCall(place, operation(api), arguments, executed))
             return executed
 
-    async def _answer(self, place: Place, name: str, arguments: JsonObject) -> Executed:
+    async def _answer(self, place: ExecutionSource, name: str, arguments: JsonObject) -> Executed:
         cache = self.workshop.cache
         key = self._key(place, name, arguments)
         body = await cache.read(key) if cache else None
@@ -153,7 +153,7 @@ class Session:
                 body = await cache.write(_entry(key, body))
         return _read(body)
 
-    def _key(self, place: Place, name: str, arguments: JsonObject) -> str:
+    def _key(self, place: ExecutionSource, name: str, arguments: JsonObject) -> str:
         """SHA-256 of everything that decides an observation."""
         decides = {
             "what": "execution",
@@ -165,7 +165,7 @@ class Session:
         }
         return _hash(decides)
 
-    async def _engine(self, place: Place, name: str) -> Engine | None:
+    async def _engine(self, place: ExecutionSource, name: str) -> RunningServer | None:
         """A running engine in the state that the sample's calls have brought about.
 
         None where that state cannot be brought about again: one dialogue must not end a run.
@@ -183,13 +183,13 @@ class Session:
             await self._close(place.fingerprint)
         return None
 
-    async def _open(self, place: Place, allowed: frozenset[str]) -> Engine:
+    async def _open(self, place: ExecutionSource, allowed: frozenset[str]) -> RunningServer:
         if not self._holds:
             await self._slots.enter_async_context(self.workshop.slot())
             self._holds = True
         stack = AsyncExitStack()
         connection = await stack.enter_async_context(place.opened(allowed).session())
-        engine = Engine(connection, stack, allowed)
+        engine = RunningServer(connection, stack, allowed)
         self._engines[place.fingerprint] = engine
         return engine
 
@@ -198,7 +198,7 @@ class Session:
             await engine.stack.aclose()
 
 
-async def _run_again(engine: Engine, calls: Sequence[Call]) -> bool:
+async def _run_again(engine: RunningServer, calls: Sequence[ExecutedCall]) -> bool:
     """Make earlier calls again for what they change. Whether the process is still there."""
     for call in calls:
         result = await engine.connection.call(call.operation, call.arguments)
@@ -211,7 +211,7 @@ def _ended(executed: Executed) -> bool:
     return Result(executed.observation, executed.execution.failure).ended
 
 
-def _written(result: Result, place: Place) -> str:
+def _written(result: Result, place: ExecutionSource) -> str:
     whole = _hash(result.observation.model_dump(mode="json"))
     execution = Execution(kind="executed", by=place.by, failure=result.failure, digest=whole)
     return canonical(

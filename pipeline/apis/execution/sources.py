@@ -21,7 +21,7 @@ from toolloom.schemas import Api, ApiSource, ToolloomError, digest
 
 
 @dataclass(frozen=True)
-class Place:
+class ExecutionSource:
     """A source, or one file of it, where calls are executed."""
 
     source: ApiSource
@@ -80,12 +80,12 @@ class Place:
         )
 
 
-def find_place(api: Api, sources: Iterable[ApiSource]) -> Place | None:
+def find_place(api: Api, sources: Iterable[ApiSource]) -> ExecutionSource | None:
     """The first source that executes an API, if one does. Raises ToolloomError."""
     return next((place for source in sources if (place := place_of(api, source))), None)
 
 
-def place_of(api: Api, source: ApiSource) -> Place | None:
+def place_of(api: Api, source: ApiSource) -> ExecutionSource | None:
     """Where a source executes an API; None if it does not, or may not.
 
     Raises ToolloomError if it may, and there is no telling where.
@@ -94,20 +94,20 @@ def place_of(api: Api, source: ApiSource) -> Place | None:
         return None
     if api.source.kind == "mcp" and source.mcp:
         known = server_reference(source.mcp, source.name)
-        return Place(source, known) if api.source.reference == known else None
+        return ExecutionSource(source, known) if api.source.reference == known else None
     if api.source.kind == "python" and source.path and source.format in ("auto", "python"):
         return _python_place(api.source.reference, source)
     return None
 
 
-def _python_place(wanted: str, source: ApiSource) -> Place | None:
+def _python_place(wanted: str, source: ApiSource) -> ExecutionSource | None:
     path = Path(source.path)
     if path.is_dir():
         file = _in_folder(path, wanted)
-        return Place(source, wanted, file) if file else None
+        return ExecutionSource(source, wanted, file) if file else None
     if reference(path) != wanted:
         return None
-    return Place(source, wanted, path if path.is_file() else find_source(source.path))
+    return ExecutionSource(source, wanted, path if path.is_file() else find_source(source.path))
 
 
 def _in_folder(folder: Path, wanted: str) -> Path | None:

@@ -14,7 +14,7 @@ from toolloom.pipeline.render.section import FIRST, Section, first, safe_json, s
 from toolloom.schemas import Api, Record
 
 
-class Spread(Record):
+class MedianAndMost(Record):
     """The middle and the most of something."""
 
     median: float = 0
@@ -39,8 +39,8 @@ class PoolCounts(Record):
     categories: dict[str, int]
     tools: dict[str, int] = Field(description="APIs by `category/tool`, most first.")
     collections: dict[str, int]
-    parameters: Spread = Field(description="Parameters of an API.")
-    descriptions: Spread = Field(description="Characters of an API's description.")
+    parameters: MedianAndMost = Field(description="Parameters of an API.")
+    descriptions: MedianAndMost = Field(description="Characters of an API's description.")
     returns: int = Field(description="APIs that say what they return.")
     deprecated: int
     sources: tuple[SourceCount, ...]
@@ -49,7 +49,7 @@ class PoolCounts(Record):
 
 def count_pool(pool: PoolFolder) -> PoolCounts:
     """Read a pool once, an API at a time."""
-    seen = _Seen()
+    seen = _SeenApis()
     for api in pool.apis():
         seen.add(api)
     return PoolCounts(
@@ -71,7 +71,7 @@ def count_pool(pool: PoolFolder) -> PoolCounts:
     )
 
 
-class _Seen:
+class _SeenApis:
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
         self.categories: Counter[str] = Counter()
@@ -96,8 +96,8 @@ class _Seen:
         self.deprecated += api.deprecated
 
 
-def _spread(numbers: list[int]) -> Spread:
-    return Spread(median=median(numbers), most=max(numbers)) if numbers else Spread()
+def _spread(numbers: list[int]) -> MedianAndMost:
+    return MedianAndMost(median=median(numbers), most=max(numbers)) if numbers else MedianAndMost()
 
 
 def sections(counts: PoolCounts) -> list[Section]:

@@ -25,7 +25,7 @@ from typing import BinaryIO, TypeVar
 from pydantic import ValidationError
 
 from toolloom.pipeline.apis.pool.merging import Merge
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.store.files import explain, read_lines, record_line, replacing
 from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.mirror import shown
@@ -74,7 +74,7 @@ class PoolFolder:
         """Hold the pool for this process. Raises StoreError if another one does."""
         return hold_folder(self.path, BUSY)
 
-    def add(self, items: Iterable[Api | PublicApi], ledger: Ledger) -> ImportReport:
+    def add(self, items: Iterable[Api | PublicApi], ledger: ImportLog) -> ImportReport:
         """Add what an importer reads; it books in `ledger`, which knows no names of the pool.
 
         Whatever `items` or the disk raises, the pool stays as it was.

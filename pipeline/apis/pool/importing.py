@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from toolloom.pipeline.apis.execution.naming import named, server_name
 from toolloom.pipeline.apis.pool.folder import PoolFolder, find_pool
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.render.section import Section, first_lines, short
 from toolloom.schemas import (
     Api,
@@ -69,7 +69,7 @@ def import_into(
 
 
 def _import(pool: PoolFolder, source: ApiSource, outputs: Path, watch: Watch) -> Outcome:
-    ledger = Ledger(shown(source))
+    ledger = ImportLog(shown(source))
     watch(ledger.source, 0)
     try:
         return pool.add(_watched(read_source(source, ledger, outputs), ledger, watch), ledger)
@@ -79,7 +79,7 @@ def _import(pool: PoolFolder, source: ApiSource, outputs: Path, watch: Watch) ->
         return Failed(ledger.source, f"It cannot be read ({error.strerror or error}).")
 
 
-def _watched(items: Iterable[Item], ledger: Ledger, watch: Watch) -> Iterator[Item]:
+def _watched(items: Iterable[Item], ledger: ImportLog, watch: Watch) -> Iterator[Item]:
     for number, item in enumerate(items, 1):
         watch(ledger.source, number)
         yield item
@@ -87,7 +87,7 @@ def _watched(items: Iterable[Item], ledger: Ledger, watch: Watch) -> Iterator[It
         ledger.bytes = path.stat().st_size
 
 
-def read_source(source: ApiSource, ledger: Ledger, outputs: Path) -> Iterator[Item]:
+def read_source(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[Item]:
     """What a source describes, whatever it is, as the recipe takes it.
 
     Raises ImportFailed, also for a name in the recipe that the source does not have: what is
@@ -119,7 +119,7 @@ def _known(field: str, given: Iterable[str], names: set[str]) -> None:
             raise ImportFailed(f"`{field}` names {name}, which is not there.{hint}")
 
 
-def _described(source: ApiSource, ledger: Ledger, outputs: Path) -> Iterator[Item]:
+def _described(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[Item]:
     if source.mcp:
         yield from _read_server(source, ledger)
     elif source.format == "pool" or (source.format == "auto" and _is_pool(source.path, outputs)):
@@ -165,7 +165,7 @@ def _is_pool(path: str, outputs: Path) -> bool:
         return False
 
 
-def read_pool(name: str, ledger: Ledger, outputs: Path, *, category: str = "") -> Iterator[Item]:
+def read_pool(name: str, ledger: ImportLog, outputs: Path, *, category: str = "") -> Iterator[Item]:
     """The APIs and examples of another pool. They keep their sources. Raises ImportFailed."""
     ledger.format = "pool"
     try:
@@ -181,7 +181,7 @@ def read_pool(name: str, ledger: Ledger, outputs: Path, *, category: str = "") -
         raise ImportFailed(str(error)) from error
 
 
-def _read_server(source: ApiSource, ledger: Ledger) -> Iterator[Item]:
+def _read_server(source: ApiSource, ledger: ImportLog) -> Iterator[Item]:
     from toolloom.pipeline.apis.execution import listing
     from toolloom.pipeline.apis.execution.mcp import Server
 

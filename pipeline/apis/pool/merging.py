@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias
 
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Api
 from toolloom.schemas.api import Renamed
 
@@ -38,7 +38,7 @@ class Merge:
         for place, api in enumerate(pool):
             origin = origins.setdefault(_origin(api), _origin(api))
             self._known[api.id] = _Known(place, api.function, origin)
-        self._names = Ledger("", taken=(known.function for known in self._known.values()))
+        self._names = ImportLog("", taken=(known.function for known in self._known.values()))
         self._size = self._before = len(self._known)
         self._tried: dict[tuple[str, Origin], int] = {}
         self._moved: dict[str, Renamed] = {}
@@ -94,7 +94,7 @@ class Merge:
                 yield line.model_copy(update={"new": last.new})
         yield from moved.values()
 
-    def close(self, ledger: Ledger) -> None:
+    def close(self, ledger: ImportLog) -> None:
         """Note what is worth knowing of the import as a whole."""
         for text in self._notes:
             ledger.note(text)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolloom.pipeline.apis.pool.folder import PoolFolder, together
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.render.section import Section
 from toolloom.pipeline.store.files import record_line, to_text
 from toolloom.schemas import Api, Record, StoreError
@@ -197,7 +197,7 @@ def filter_pool(pool: PoolFolder, names: Sequence[str], into: PoolFolder) -> Fil
 
 
 def _write(pool: PoolFolder, names: Sequence[str], into: PoolFolder) -> Filtered:
-    made, ledger = Filtered(), Ledger(pool.name, "pool")
+    made, ledger = Filtered(), ImportLog(pool.name, "pool")
     files = ("apis.jsonl", "dropped.jsonl", "examples.jsonl", "imports.jsonl")
     with together(*(into.path / name for name in files)) as (apis, dropped, examples, imports):
         for api, broken in judge(pool.apis(), names):

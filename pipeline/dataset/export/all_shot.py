@@ -12,7 +12,14 @@ from typing import NamedTuple
 
 from toolloom.pipeline.dataset.complexity import stem
 from toolloom.pipeline.dataset.export.goals import action_text, document, goal_lines, served
-from toolloom.pipeline.formats.export.base import Arguments, Exported, Place, Rows, Source, Unfit
+from toolloom.pipeline.formats.export.base import (
+    Arguments,
+    Exported,
+    ExportPlace,
+    ExportSource,
+    NotRepresentable,
+    Rows,
+)
 from toolloom.pipeline.store.files import to_text
 from toolloom.schemas import Api, JsonObject, Sample
 
@@ -22,7 +29,7 @@ OPEN, OF_CATEGORY = 256, 16  # sequences that wait for goals: in all, and of one
 HEAD = "API functions:\n"
 
 
-class Document(NamedTuple):
+class ApiDocument(NamedTuple):
     """What a sequence tells of an API."""
 
     function: str
@@ -38,7 +45,7 @@ class Goal:
     category: str
     text: str
     actions: str
-    documents: dict[str, Document]  # by id of the API
+    documents: dict[str, ApiDocument]  # by id of the API
     outside: str  # id of the API that would serve it, if none is given
     size: int  # bytes of text and actions
 
@@ -48,7 +55,7 @@ class Sequence:
 
     def __init__(self) -> None:
         self._goals: list[Goal] = []
-        self._documents: dict[str, Document] = {}
+        self._documents: dict[str, ApiDocument] = {}
         self._functions = set[str]()
         self._outside = set[str]()
         self._stems = set[str]()
@@ -117,19 +124,19 @@ def _goal(sample: Sample) -> tuple[Goal, tuple[str, ...]]:
         size=_size(text) + _size(actions),
     )
     if not Sequence().fits(goal):
-        raise Unfit(f"longer than a sequence of {LONGEST:,} tokens")
+        raise NotRepresentable(f"longer than a sequence of {LONGEST:,} tokens")
     return goal, found.lost
 
 
-def _document(api: Api) -> Document:
+def _document(api: Api) -> ApiDocument:
     text = document(api)
-    return Document(api.function, text, _size(text) + 1)
+    return ApiDocument(api.function, text, _size(text) + 1)
 
 
 class AllShots:
     """Puts goals of one category into one sequence, each goal into one."""
 
-    def __init__(self, source: Source | None = None, shots: int = 0) -> None:
+    def __init__(self, source: ExportSource | None = None, shots: int = 0) -> None:
         """Needs neither of what a weaver is given."""
         self._open: OrderedDict[str, list[Sequence]] = OrderedDict()
         self._count = 0
@@ -180,7 +187,7 @@ def _best(among: list[Sequence], goal: Goal) -> Sequence | None:
     return alone[0] if alone else None
 
 
-def all_shot_notes(place: Place) -> dict[str, str]:
+def all_shot_notes(place: ExportPlace) -> dict[str, str]:
     """The lines of Axolotl's configuration."""
     lines = [f"sequence_len: {LONGEST}", "sample_packing: false", "train_on_inputs: false"]
     lines.append("datasets:")

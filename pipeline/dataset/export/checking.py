@@ -100,7 +100,7 @@ def _read(value: Any) -> Any:
 
 
 SHAPES: dict[str, tuple[Shaped, ...]] = {
-    "trl": (Shaped(shapes.TrlRow, _messages), Shaped(shapes.SftRow, _messages)),
+    "trl": (Shaped(shapes.TrlRow, _messages), Shaped(shapes.ChatShape, _messages)),
     "trl-dpo": (Shaped(shapes.PairRow, _pairs),),
     "llamafactory": (Shaped(text_shapes.FactoryRow),),
     "axolotl": (Shaped(shapes.AxolotlRow, _axolotl),),

@@ -12,12 +12,12 @@ from toolloom.pipeline.dataset.export.files import Opened
 from toolloom.pipeline.formats.export.base import (
     Arguments,
     Exported,
-    File,
+    ExportFile,
+    ExportPlace,
+    ExportSource,
     Format,
-    Place,
-    Source,
-    Unfit,
-    Weaver,
+    NotRepresentable,
+    StatefulFormat,
 )
 from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.store.tables import reads_back
@@ -29,11 +29,11 @@ ROUNDED = "numbers that `datasets` would not give back as they are"
 
 
 @dataclass
-class Report:
+class ExportReport:
     """What an export wrote, and what it could not."""
 
     format: Format
-    place: Place
+    place: ExportPlace
     samples: int = 0
     held: int = 0  # samples in at least one row
     files: dict[Path, int] = field(default_factory=dict)  # rows of each
@@ -78,7 +78,7 @@ def choose_shots(format_: Format, wanted: int | None) -> int:
     )
 
 
-def choose_splits(source: Source, wanted: str | None) -> list[str]:
+def choose_splits(source: ExportSource, wanted: str | None) -> list[str]:
     """The splits to write. Raises NothingFound for one that has no samples, or if none has."""
     known = source.splits("samples")
     if not known:
@@ -97,13 +97,13 @@ def choose_splits(source: Source, wanted: str | None) -> list[str]:
 
 
 def export(
-    source: Source,
+    source: ExportSource,
     format_: Format,
     into: Path,
     arguments: Arguments | None = None,
     split: str | None = None,
     shots: int | None = None,
-) -> Report:
+) -> ExportReport:
     """Write it to a folder, or to one file. Raises ToolloomError; then nothing is changed."""
     form, shown = choose_arguments(format_, arguments), choose_shots(format_, shots)
     splits = choose_splits(source, split)
@@ -111,7 +111,7 @@ def export(
     single = into.suffix in SUFFIXES
     folder = (into.parent if single else into).resolve()
     _check_place(into, folder)
-    report = Report(format_, Place(source.name, (), str(folder)))
+    report = ExportReport(format_, ExportPlace(source.name, (), str(folder)))
     weaver = format_.weaver(source, shown) if format_.weaver else None
     with Opened(folder) as opened:
         for each in splits:
@@ -171,26 +171,26 @@ def _paths(format_: Format, into: Path, splits: Sequence[str]) -> dict[tuple[str
 
 
 def _made(
-    format_: Format, sample: Sample, form: Arguments, weaver: Weaver | None = None
+    format_: Format, sample: Sample, form: Arguments, weaver: StatefulFormat | None = None
 ) -> Exported:
     """The rows of a sample; what would not come back as it went in makes none."""
     try:
         made = (weaver or format_).rows(sample, form)
-    except Unfit as why:
+    except NotRepresentable as why:
         return Exported(unfit=str(why))
     if all(_comes_back(format_.files[part], row) for part, row in made.rows):
         return made
     return Exported(unfit=ROUNDED)
 
 
-def _comes_back(file: File, row: JsonObject) -> bool:
+def _comes_back(file: ExportFile, row: JsonObject) -> bool:
     """Whether `datasets` reads the JSON columns of Parquet exactly."""
     names = [name for name, column in file.columns.items() if column == "objects"]
     texts = [to_text(value) for name in names for value in row[name]]
     return reads_back(texts)
 
 
-def _count(report: Report, made: Exported) -> None:
+def _count(report: ExportReport, made: Exported) -> None:
     report.samples += 1
     if made.rows or made.waits:
         report.held += 1

@@ -10,7 +10,13 @@ from collections.abc import Sequence
 
 from toolloom.pipeline.dataset.complexity import Demonstration, Retriever, repository
 from toolloom.pipeline.dataset.export.goals import Served, action_text, document, goal_lines, served
-from toolloom.pipeline.formats.export.base import Arguments, Exported, Rows, Source, Unfit
+from toolloom.pipeline.formats.export.base import (
+    Arguments,
+    Exported,
+    ExportSource,
+    NotRepresentable,
+    Rows,
+)
 from toolloom.prompts import render
 from toolloom.schemas import ExportError, JsonObject, Sample, Split
 
@@ -27,7 +33,7 @@ def few_shot(sample: Sample, form: Arguments) -> Exported:
 class FewShots:
     """Shows each goal the demonstrations most like it."""
 
-    def __init__(self, source: Source, shots: int = SHOTS) -> None:
+    def __init__(self, source: ExportSource, shots: int = SHOTS) -> None:
         """Reads `train` once. Raises ExportError if it has no samples."""
         self._shots = shots
         if shots and Split.TRAIN not in source.splits("samples"):
@@ -73,5 +79,5 @@ def _is_shown(one: Demonstration) -> bool:
     """Whether it can be written so that it is read back."""
     try:
         return bool(_text(one))
-    except Unfit:
+    except NotRepresentable:
         return False

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
 
-from toolloom.pipeline.formats.export.base import Column, File
+from toolloom.pipeline.formats.export.base import Column, ExportFile
 from toolloom.pipeline.store.files import replacing, to_line, to_text
 from toolloom.pipeline.store.locks import LOCK, hold
 from toolloom.schemas import JsonObject, StoreError
@@ -29,7 +29,7 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
 
-class Lines:
+class ExportLines:
     """JSON, a row a line."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -56,7 +56,7 @@ class Array:
         self._file.write(b"\n]\n" if self._before == b",\n" else b"[]\n")
 
 
-class Table:
+class ExportTable:
     """Parquet, in groups of rows."""
 
     def __init__(self, file: BinaryIO, columns: dict[str, Column]) -> None:
@@ -150,7 +150,7 @@ class Opened(AbstractContextManager["Opened"]):
         self._files: list[BinaryIO] = []
         self.rows: dict[Path, int] = {}
 
-    def write(self, path: Path, file: File, row: JsonObject) -> None:
+    def write(self, path: Path, file: ExportFile, row: JsonObject) -> None:
         if path not in self._sinks:
             self._sinks[path] = _sink(self._open(path), file)
             self._stack.callback(self._close, path)
@@ -193,7 +193,7 @@ class Opened(AbstractContextManager["Opened"]):
         return None
 
 
-def _sink(file: BinaryIO, about: File) -> Sink:
+def _sink(file: BinaryIO, about: ExportFile) -> Sink:
     if about.kind == "parquet":
-        return Table(file, about.columns)
-    return Array(file) if about.kind == "json" else Lines(file)
+        return ExportTable(file, about.columns)
+    return Array(file) if about.kind == "json" else ExportLines(file)

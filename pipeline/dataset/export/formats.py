@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolloom.pipeline.dataset.export.all_shot import LONGEST, AllShots, all_shot, all_shot_notes
 from toolloom.pipeline.dataset.export.few_shot import SHOTS, FewShots, few_shot
 from toolloom.pipeline.formats.export.api_bank import api_bank
-from toolloom.pipeline.formats.export.base import File, Format
+from toolloom.pipeline.formats.export.base import ExportFile, Format
 from toolloom.pipeline.formats.export.chat import axolotl, axolotl_notes, openai, trl, verl
 from toolloom.pipeline.formats.export.hermes import hermes
 from toolloom.pipeline.formats.export.llamafactory import dataset_info, llamafactory
@@ -22,7 +22,11 @@ FORMATS: tuple[Format, ...] = (
         "trl",
         "TRL's SFTTrainer: `messages` and `tools`",
         trl,
-        {"sft": File("{split}.parquet", "parquet", {"messages": "objects", "tools": "objects"})},
+        {
+            "sft": ExportFile(
+                "{split}.parquet", "parquet", {"messages": "objects", "tools": "objects"}
+            )
+        },
         ("object", "string"),
         hint="SFTTrainer(train_dataset="
         'load_dataset("parquet", data_files="{folder}/{split}.parquet", split="train"))',
@@ -32,7 +36,7 @@ FORMATS: tuple[Format, ...] = (
         "TRL's DPOTrainer: turns with and without a planted defect",
         trl_dpo,
         {
-            "pairs": File(
+            "pairs": ExportFile(
                 "{split}.parquet",
                 "parquet",
                 {
@@ -49,7 +53,7 @@ FORMATS: tuple[Format, ...] = (
         "llamafactory",
         "LLaMA-Factory's sharegpt form, with its `dataset_info.json`",
         llamafactory,
-        {"sft": File("{split}.jsonl", "jsonl")},
+        {"sft": ExportFile("{split}.jsonl", "jsonl")},
         ("object",),
         why=_IN_TEXT,
         notes=dataset_info,
@@ -59,7 +63,7 @@ FORMATS: tuple[Format, ...] = (
         "axolotl",
         "Axolotl's chat_template type, with the lines of its configuration",
         axolotl,
-        {"sft": File("{split}.jsonl", "jsonl")},
+        {"sft": ExportFile("{split}.jsonl", "jsonl")},
         ("string", "object"),
         notes=axolotl_notes,
         hint="The lines of {folder}/axolotl.yaml go into Axolotl's configuration.",
@@ -69,10 +73,10 @@ FORMATS: tuple[Format, ...] = (
         "verl: `sft` for its multi-turn SFT, `rl` with a rule's ground truth",
         verl,
         {
-            "sft": File(
+            "sft": ExportFile(
                 "sft/{split}.parquet", "parquet", {"messages": "calling turns", "tools": "tools"}
             ),
-            "rl": File(
+            "rl": ExportFile(
                 "rl/{split}.parquet",
                 "parquet",
                 {
@@ -92,7 +96,7 @@ FORMATS: tuple[Format, ...] = (
         "openai",
         "OpenAI's fine-tuning: `messages`, `tools`, `parallel_tool_calls`",
         openai,
-        {"sft": File("{split}.jsonl", "jsonl")},
+        {"sft": ExportFile("{split}.jsonl", "jsonl")},
         ("string",),
         why="OpenAI takes arguments as text only",
         hint='client.files.create(file=open("{folder}/{split}.jsonl", "rb"), purpose="fine-tune")',
@@ -101,7 +105,7 @@ FORMATS: tuple[Format, ...] = (
         "hermes",
         "NousResearch's Hermes: JSON between `<tool_call>` tags",
         hermes,
-        {"sft": File("{split}.jsonl", "jsonl")},
+        {"sft": ExportFile("{split}.jsonl", "jsonl")},
         ("object",),
         why=_IN_TEXT,
         hint='load_dataset("json", data_files="{folder}/{split}.jsonl", split="train")',
@@ -110,7 +114,7 @@ FORMATS: tuple[Format, ...] = (
         "xlam",
         "Salesforce's xLAM-60k: a query and its calls",
         xlam,
-        {"sft": File("{split}.json", "json")},
+        {"sft": ExportFile("{split}.json", "json")},
         ("object",),
         why=_IN_TEXT,
         hint='load_dataset("json", data_files="{folder}/{split}.json", split="train")',
@@ -120,9 +124,11 @@ FORMATS: tuple[Format, ...] = (
         "Berkeley's function calling leaderboard, version 4: questions and possible answers",
         bfcl,
         {
-            **{name: File(f"{{split}}/BFCL_v4_{name}.json", "jsonl") for name in _BFCL},
+            **{name: ExportFile(f"{{split}}/BFCL_v4_{name}.json", "jsonl") for name in _BFCL},
             **{
-                f"{name} answers": File(f"{{split}}/possible_answer/BFCL_v4_{name}.json", "jsonl")
+                f"{name} answers": ExportFile(
+                    f"{{split}}/possible_answer/BFCL_v4_{name}.json", "jsonl"
+                )
                 for name in _BFCL[:-1]
             },
         },
@@ -134,7 +140,7 @@ FORMATS: tuple[Format, ...] = (
         "api-bank",
         "API-Bank's training rows (Lynx): `API-Request: [Name(key='value')]`",
         api_bank,
-        {"sft": File("{split}.json", "json")},
+        {"sft": ExportFile("{split}.json", "json")},
         ("object",),
         why="the format writes calls as text of its own",
         hint='json.load(open("{folder}/{split}.json"))',
@@ -143,7 +149,7 @@ FORMATS: tuple[Format, ...] = (
         "toolllama",
         "ToolLLaMA's conversations: Thought, Action, Action Input",
         toolllama,
-        {"sft": File("{split}.json", "json")},
+        {"sft": ExportFile("{split}.json", "json")},
         ("object",),
         why=_IN_TEXT,
         hint="--data_path {folder}/{split}.json --conv_template tool-llama-single-round",
@@ -152,7 +158,7 @@ FORMATS: tuple[Format, ...] = (
         "few-shot",
         "prompts with the demonstrations most like a goal, answered by calls alone",
         few_shot,
-        {"sft": File("{split}.jsonl", "jsonl")},
+        {"sft": ExportFile("{split}.jsonl", "jsonl")},
         ("object",),
         why=_CALLS,
         hint="SFTTrainer(train_dataset="
@@ -164,7 +170,7 @@ FORMATS: tuple[Format, ...] = (
         "all-shot",
         f"goals of a category in sequences of {LONGEST:,} tokens, with a loss on every call",
         all_shot,
-        {"sft": File("{split}.jsonl", "jsonl")},
+        {"sft": ExportFile("{split}.jsonl", "jsonl")},
         ("object",),
         why=_CALLS,
         notes=all_shot_notes,

@@ -8,14 +8,14 @@ from typing import TypeAlias
 from pydantic import Field, model_validator
 
 from toolloom.pipeline.dataset.export.all_shot import HEAD
-from toolloom.pipeline.dataset.export.goals import ACTIONS, Lines, read_documents, read_lines
-from toolloom.pipeline.formats.export.shapes import Message, Shape
+from toolloom.pipeline.dataset.export.goals import ACTIONS, GoalLines, read_documents, read_lines
+from toolloom.pipeline.formats.export.shapes import Message, RowShape
 
 _Functions: TypeAlias = Mapping[str, frozenset[str] | None]
 """Names, and the arguments of each where no others may be given."""
 
 
-def _known(found: list[Lines], functions: _Functions | None = None) -> None:
+def _known(found: list[GoalLines], functions: _Functions | None = None) -> None:
     """All calls are there, and go to functions and arguments that are described.
 
     Raises ValueError.
@@ -31,7 +31,7 @@ def _known(found: list[Lines], functions: _Functions | None = None) -> None:
                 raise ValueError(f"{call.name!r} has no argument {odd[0]!r}")
 
 
-class FewShotRow(Shape):
+class FewShotRow(RowShape):
     id: str
     messages: list[Message] = Field(min_length=3, max_length=3)
     demonstrations: list[str]
@@ -51,7 +51,7 @@ class FewShotRow(Shape):
         return self
 
     @staticmethod
-    def _system(text: str) -> tuple[_Functions, list[Lines]]:
+    def _system(text: str) -> tuple[_Functions, list[GoalLines]]:
         """The functions that are described, and the demonstrations."""
         _, head, body = f"{text}\n".partition(f"\n{HEAD}")
         if not head:
@@ -60,12 +60,12 @@ class FewShotRow(Shape):
         return read_documents([line for line in documents.split("\n") if line]), read_lines(shown)
 
 
-class Segment(Shape):
+class Segment(RowShape):
     label: bool
     text: str = Field(min_length=1)
 
 
-class AllShotRow(Shape):
+class AllShotRow(RowShape):
     ids: list[str] = Field(min_length=1)
     apis: list[str]
     segments: list[Segment] = Field(min_length=2)

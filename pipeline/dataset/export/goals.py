@@ -19,7 +19,13 @@ from typing import Any
 
 from toolloom.agents.query import moment
 from toolloom.pipeline.checks.text.call_text import parse, write
-from toolloom.pipeline.formats.export.base import Unfit, arguments, envelope, spaced, spoken
+from toolloom.pipeline.formats.export.base import (
+    NotRepresentable,
+    arguments,
+    envelope,
+    spaced,
+    spoken,
+)
 from toolloom.schemas import API_SEARCH, Api, FunctionCall, Message, Sample, Scenario
 
 NOW, GOAL, ACTIONS = "Now: ", "Goal: ", "Actions:"
@@ -38,7 +44,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Lines:
+class GoalLines:
     """What was read from text."""
 
     goal: str
@@ -52,15 +58,15 @@ def served(sample: Sample) -> Served:
     """
     query, said = sample.dialogue.query, spoken(sample.dialogue.messages)
     if any(i.references for i in query.due if i.turn == 0):
-        raise Unfit("calls need the results of others")
+        raise NotRepresentable("calls need the results of others")
     ends = [place for place, m in enumerate(said) if m.role == "user" and place]
     first = said[: ends[0]] if ends else said
     calls = _calls(first)
     if not calls and query.scenario is not Scenario.IRRELEVANCE:
-        raise Unfit("the assistant asks before it calls")
+        raise NotRepresentable("the assistant asks before it calls")
     found = _found(first, query.pool) if query.ability.searches else query.pool
     if {call.name for call in calls} - {api.function for api in found}:
-        raise Unfit("an API is called that is not among those given")
+        raise NotRepresentable("an API is called that is not among those given")
     lost: tuple[str, ...] = ("the search for APIs",) if query.ability.searches else ()
     lost += ("observations", "answers") if calls else ("answers",)
     lost += ("the user's later turns",) if ends else ()
@@ -100,9 +106,9 @@ def document(api: Api) -> str:
 def goal_lines(text: str, now: dt.datetime) -> str:
     """A goal, up to where its calls begin. Raises Unfit for text that looks like further lines."""
     if not text.strip():
-        raise Unfit("the user says nothing")
+        raise NotRepresentable("the user says nothing")
     if _MARK.search(text):
-        raise Unfit("words look like the beginning of another goal")
+        raise NotRepresentable("words look like the beginning of another goal")
     return f"{NOW}{moment(now)}\n{GOAL}{text}\n{ACTIONS}"
 
 
@@ -114,12 +120,12 @@ def action_text(calls: Sequence[FunctionCall]) -> str:
             return text
     except (ValueError, RecursionError):  # numbers too long to write, values too deep
         pass
-    raise Unfit("calls that this syntax cannot hold")
+    raise NotRepresentable("calls that this syntax cannot hold")
 
 
-def read_lines(text: str) -> list[Lines]:
+def read_lines(text: str) -> list[GoalLines]:
     """The goals and calls in a text. Raises ValueError that says which line is wrong."""
-    found: list[Lines] = []
+    found: list[GoalLines] = []
     goal: list[str] | None = None
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith(NOW) and goal is None:
@@ -127,7 +133,9 @@ def read_lines(text: str) -> list[Lines]:
         if line.startswith(GOAL) and goal is None:
             goal = [line.removeprefix(GOAL)]
         elif line.startswith(ACTIONS) and goal is not None:
-            found.append(Lines("\n".join(goal), _read_calls(line.removeprefix(ACTIONS), number)))
+            found.append(
+                GoalLines("\n".join(goal), _read_calls(line.removeprefix(ACTIONS), number))
+            )
             goal = None
         elif goal is not None and not line.startswith((NOW, GOAL)):
             goal.append(line)

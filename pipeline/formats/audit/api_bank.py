@@ -21,7 +21,7 @@ from toolloom.pipeline.formats.audit.bank_dialogue import (
     name_of,
 )
 from toolloom.pipeline.formats.audit.reading import Reading, refused
-from toolloom.pipeline.formats.audit.rows import Row, files, rows
+from toolloom.pipeline.formats.audit.rows import ForeignRow, files, rows
 from toolloom.pipeline.formats.audit.values import excess
 from toolloom.pipeline.formats.importers.bank_rows import SEARCH
 from toolloom.pipeline.formats.importers.intake import text
@@ -58,11 +58,11 @@ def _descriptions(found: list[Path]) -> dict[str, JsonObject]:
 
 def _file(file: Path, known: dict[str, JsonObject]) -> Iterator[Reading]:
     """Turns, each on a line, are one dialogue; anything else is a row of its own."""
-    turns, faulty = list[Row](), None
+    turns, faulty = list[ForeignRow](), None
     for row in rows(file):
         value = row.value if isinstance(row.value, dict) else {}
         if why := excess(value):
-            row, value = Row(row.place, fault=why), {}
+            row, value = ForeignRow(row.place, fault=why), {}
         if "role" in value and len(turns) < _MOST:
             turns.append(row)
         elif "input" in value or "instruction" in value:
@@ -73,12 +73,12 @@ def _file(file: Path, known: dict[str, JsonObject]) -> Iterator[Reading]:
             yield refused(row, row.fault or "neither a turn of a dialogue nor a training row")
     if turns and faulty:
         why = f"{faulty.place}: {faulty.fault or 'no turn of a dialogue'}"
-        yield refused(Row(file.name, [t.value for t in turns]), why)
+        yield refused(ForeignRow(file.name, [t.value for t in turns]), why)
     elif turns:
         yield BankDialogue(file.name, known).read([turn.value for turn in turns])
 
 
-def _training(row: Row, value: JsonObject, known: dict[str, JsonObject]) -> Reading:
+def _training(row: ForeignRow, value: JsonObject, known: dict[str, JsonObject]) -> Reading:
     """A row of the released training data: the dialogue so far as text, and what is to follow."""
     asked = f"{text(value.get('instruction'))}\n{text(value.get('input'))}"
     output = text(value.get("output")) or text(value.get("expected_output"))

@@ -51,7 +51,7 @@ class Audited:
 
 
 @dataclass
-class Tally:
+class ReasonTally:
     """One reason: how many findings and rows, and the first few."""
 
     findings: int = 0
@@ -61,7 +61,7 @@ class Tally:
 
 
 @dataclass
-class Report:
+class AuditReport:
     """What an audit found."""
 
     source: str
@@ -70,7 +70,7 @@ class Report:
     dialogues: int = 0
     calls: int = 0
     flagged: int = 0
-    reasons: dict[str, Tally] = field(default_factory=dict)
+    reasons: dict[str, ReasonTally] = field(default_factory=dict)
     checks: Counter[str] = field(default_factory=Counter)
     unmapped: Counter[str] = field(default_factory=Counter)
 
@@ -85,7 +85,7 @@ class Report:
         self.unmapped.update(set(row.reading.unmapped))
         self.flagged += bool(row.findings)
         for reason in dict.fromkeys(f.reason.value for f in row.findings):
-            self.reasons.setdefault(reason, Tally()).rows += 1
+            self.reasons.setdefault(reason, ReasonTally()).rows += 1
         for found in row.findings:
             tally = self.reasons[found.reason.value]
             tally.findings += 1
@@ -107,7 +107,7 @@ class Report:
         }
 
 
-def _told(tally: Tally) -> JsonObject:
+def _told(tally: ReasonTally) -> JsonObject:
     return {
         "findings": tally.findings,
         "rows": tally.rows,
@@ -163,13 +163,13 @@ def audit(
     *,
     examples: int = 3,
     flag: Callable[[JsonObject], None] | None = None,
-    tell: Callable[[Report], None] | None = None,
-) -> Report:
+    tell: Callable[[AuditReport], None] | None = None,
+) -> AuditReport:
     """Audit a file in one pass. `flag` takes each flagged row, `tell` the report after each row.
 
     Raises NothingFound, StoreError.
     """
-    report = Report(path.name, format)
+    report = AuditReport(path.name, format)
     for row in audited(path, format):
         ran = [c.__name__ for group in expected(row.reading) for c in group]
         report.take(row, ran, examples)
@@ -188,7 +188,7 @@ def dumped(value: Any, indent: int | None = None) -> str:
         return dumped({**value, "row": None})
 
 
-def sections(report: Report) -> list[Section]:
+def sections(report: AuditReport) -> list[Section]:
     """Counts, findings by reason with examples, what was not read, which checks ran."""
     shown = [Section(note=_head(report))]
     if report.reasons:
@@ -211,7 +211,7 @@ def sections(report: Report) -> list[Section]:
     return [*shown, Section(note=words)]
 
 
-def _head(report: Report) -> str:
+def _head(report: AuditReport) -> str:
     share = 100 * report.flagged / report.rows if report.rows else 0
     number = f"{report.flagged:,} of the rows ({share:.1f} %)" if report.flagged else "No row"
     faulty = f"{number} {'have findings' if report.flagged > 1 else 'has a finding'}"

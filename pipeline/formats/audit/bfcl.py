@@ -23,7 +23,7 @@ from toolloom.pipeline.formats.audit.reading import (
     fault,
     refused,
 )
-from toolloom.pipeline.formats.audit.rows import Row, files, rows
+from toolloom.pipeline.formats.audit.rows import ForeignRow, files, rows
 from toolloom.pipeline.formats.audit.values import excess
 from toolloom.schemas import Api, Finding, JsonObject, Reason
 
@@ -44,21 +44,23 @@ def read(path: Path) -> Iterator[Reading]:
     for file in files(path):
         if file.parent.name == _GOLD:
             if path == file:
-                yield refused(Row(file.name), f"this is the file of gold answers; {_which(file)}")
+                yield refused(
+                    ForeignRow(file.name), f"this is the file of gold answers; {_which(file)}"
+                )
             continue
         gold = _answers(file)
         for row in rows(file):
             yield _row(row, gold)
         if gold:
             left = f"{len(gold)} gold answers have no question: {', '.join(list(gold)[:3])}"
-            yield refused(Row(f"{_GOLD}/{file.name}"), left)
+            yield refused(ForeignRow(f"{_GOLD}/{file.name}"), left)
 
 
 def _which(file: Path) -> str:
     return f"name {file.parent.parent.name or '..'}/{file.name}, the file of questions"
 
 
-def _answers(questions: Path) -> dict[str, Row] | None:
+def _answers(questions: Path) -> dict[str, ForeignRow] | None:
     """The gold answers by id, or None where there is no such file."""
     beside = [
         questions.parent / _GOLD / questions.name,
@@ -75,7 +77,7 @@ def _answers(questions: Path) -> dict[str, Row] | None:
     return found
 
 
-def _row(row: Row, gold: dict[str, Row] | None) -> Reading:
+def _row(row: ForeignRow, gold: dict[str, ForeignRow] | None) -> Reading:
     value = row.value
     if row.fault:
         return refused(row)
@@ -92,7 +94,9 @@ def _row(row: Row, gold: dict[str, Row] | None) -> Reading:
     return _question(row, value, answer, gold is not None)
 
 
-def _question(row: Row, value: JsonObject, answer: Row | None, expected: bool) -> Reading:
+def _question(
+    row: ForeignRow, value: JsonObject, answer: ForeignRow | None, expected: bool
+) -> Reading:
     tools, unmapped = Toolbox("bfcl"), [f"field `{k}`" for k in value if k not in _KNOWN]
     faults: list[Finding] = []
     listed = value["function"]
@@ -108,7 +112,7 @@ def _question(row: Row, value: JsonObject, answer: Row | None, expected: bool) -
         return refused(row, "its `question` is no list of messages, or one of several turns")
     raw = value
     if answer is None and "ground_truth" in value:
-        answer = Row(row.place, value)
+        answer = ForeignRow(row.place, value)
     if answer is not None:
         faults += _gold(answer, tools, script)
         held = answer.value if isinstance(answer.value, dict) else {}
@@ -156,7 +160,7 @@ def _plain_types(schema: Any) -> Any:
     }
 
 
-def _gold(answer: Row, tools: Toolbox, script: Script) -> Iterator[Finding]:
+def _gold(answer: ForeignRow, tools: Toolbox, script: Script) -> Iterator[Finding]:
     """Adds the gold calls to the script; what is wrong with the answer itself."""
     value = answer.value if isinstance(answer.value, dict) else {}
     truth = None if excess(value) else value.get("ground_truth")

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.formats.audit.conversation import Call, Conversation, identity, readings
+from toolloom.pipeline.formats.audit.conversation import Conversation, RowCall, identity, readings
 from toolloom.pipeline.formats.audit.reading import Reading, refused
-from toolloom.pipeline.formats.audit.rows import Row
+from toolloom.pipeline.formats.audit.rows import ForeignRow
 from toolloom.pipeline.formats.audit.values import opened, turns
 from toolloom.pipeline.formats.importers.intake import line
 from toolloom.schemas import JsonObject, Reason
@@ -36,7 +36,7 @@ def openai(path: Path) -> Iterator[Reading]:
     return readings(path, _openai)
 
 
-def _trl(value: JsonObject, row: Row) -> Reading:
+def _trl(value: JsonObject, row: ForeignRow) -> Reading:
     said = _columns(value)
     if isinstance(said, str):
         return refused(row, said)
@@ -72,7 +72,7 @@ def _columns(value: JsonObject) -> list[JsonObject] | str:
     return "it has neither `messages` nor `prompt` with `completion` or `chosen`"
 
 
-def _openai(value: JsonObject, row: Row) -> Reading:
+def _openai(value: JsonObject, row: ForeignRow) -> Reading:
     given, preferred = value.get("input"), value.get("preferred_output")
     if isinstance(given, dict) and isinstance(preferred, list):  # preference fine-tuning
         asked = given.get("messages")
@@ -129,7 +129,7 @@ def _converse(taken: Conversation, said: list[JsonObject], strict: bool) -> None
 
 
 def _assistant(taken: Conversation, turn: JsonObject, strict: bool) -> None:
-    made: list[Call] = []
+    made: list[RowCall] = []
     wrong: list[tuple[Reason, str]] = []
     listed = opened(turn.get("tool_calls"))[0]
     for entry in listed if isinstance(listed, list) else [] if listed is None else [listed]:
@@ -148,7 +148,7 @@ def _assistant(taken: Conversation, turn: JsonObject, strict: bool) -> None:
         taken.fault(reason, why)
 
 
-def _call(entry: Any, strict: bool) -> tuple[Call | None, str]:
+def _call(entry: Any, strict: bool) -> tuple[RowCall | None, str]:
     """A call, and what is wrong with its form."""
     inner = entry.get("function", entry) if isinstance(entry, dict) else None
     if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
@@ -159,7 +159,7 @@ def _call(entry: Any, strict: bool) -> tuple[Call | None, str]:
         why = f"arguments of {line(inner['name'])} are no text, but OpenAI takes JSON text only"
     if not strict and isinstance(asked, dict):
         asked = _without_null(asked)
-    return Call(inner["name"], asked, given if isinstance(given, str) else ""), why
+    return RowCall(inner["name"], asked, given if isinstance(given, str) else ""), why
 
 
 def _without_null(value: Any) -> Any:

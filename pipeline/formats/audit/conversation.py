@@ -21,13 +21,13 @@ from toolloom.pipeline.formats.audit.reading import (
     fault,
     refused,
 )
-from toolloom.pipeline.formats.audit.rows import Row, rows
+from toolloom.pipeline.formats.audit.rows import ForeignRow, rows
 from toolloom.pipeline.formats.audit.values import excess, joined, opened, present, tagged
 from toolloom.pipeline.formats.importers.intake import line, text
 from toolloom.schemas import API_SEARCH, Ability, Finding, JsonObject, Reason, Scenario
 from toolloom.schemas.api import SourceKind
 
-Take: TypeAlias = Callable[[JsonObject, Row], Reading]
+Take: TypeAlias = Callable[[JsonObject, ForeignRow], Reading]
 
 MOST_TOOLS = 1_000
 MOST_CALLS = 1_000
@@ -38,7 +38,7 @@ _SHARED = 1_000_000  # letters of a result that is given to several calls, all t
 _THOUGHTS = ("think", "scratch_pad")
 
 
-class Call(NamedTuple):
+class RowCall(NamedTuple):
     """A call as a row has it."""
 
     name: Any
@@ -59,7 +59,7 @@ def readings(path: Path, take: Take) -> Iterator[Reading]:
             yield take(row.value, row)
 
 
-def identity(value: JsonObject, row: Row) -> str:
+def identity(value: JsonObject, row: ForeignRow) -> str:
     """What the row calls itself, or its place."""
     return line(value.get("id")) or row.place
 
@@ -67,7 +67,7 @@ def identity(value: JsonObject, row: Row) -> str:
 class Conversation:
     """Turns on their way into a dialogue, with what has no place there and what is wrong."""
 
-    def __init__(self, kind: SourceKind, row: Row) -> None:
+    def __init__(self, kind: SourceKind, row: ForeignRow) -> None:
         self.tools = Toolbox(kind)
         self.faults: list[Finding] = []
         self._row = row
@@ -156,7 +156,7 @@ class Conversation:
         self._script.user(self._words(content))
         self._open, self._last = {}, "user"
 
-    def assistant(self, content: Any, calls: Iterable[Call] = ()) -> None:
+    def assistant(self, content: Any, calls: Iterable[RowCall] = ()) -> None:
         """Words, calls, or both."""
         words = self._words(content)
         for tag in _THOUGHTS:
@@ -175,7 +175,7 @@ class Conversation:
         self._open = {i: name for i, (name, _) in zip(ids, asked, strict=True)}
         self._last = "calls" if made else "words"
 
-    def _ids(self, made: list[Call]) -> list[str]:
+    def _ids(self, made: list[RowCall]) -> list[str]:
         """The row's own ids, so that one that is used twice is found; else a number."""
         ids = []
         for call in made:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.checks.transcript import shown
-from toolloom.pipeline.formats.audit.conversation import Call, Conversation, identity, readings
+from toolloom.pipeline.formats.audit.conversation import Conversation, RowCall, identity, readings
 from toolloom.pipeline.formats.audit.reading import Reading, refused
-from toolloom.pipeline.formats.audit.rows import Row
+from toolloom.pipeline.formats.audit.rows import ForeignRow
 from toolloom.pipeline.formats.audit.sharegpt import calls, conversation, speaker
 from toolloom.pipeline.formats.audit.values import opened, tagged
 from toolloom.schemas import JsonObject, Reason
@@ -27,7 +27,7 @@ def read(path: Path) -> Iterator[Reading]:
     return readings(path, _row)
 
 
-def _row(value: JsonObject, row: Row) -> Reading:
+def _row(value: JsonObject, row: ForeignRow) -> Reading:
     said = conversation(value)
     if isinstance(said, str):
         return refused(row, said)
@@ -98,7 +98,7 @@ def _assistant(taken: Conversation, said: Any) -> None:
         taken.assistant(said)
         return
     words, blocks = tagged(said, "tool_call")
-    made: list[Call] = []
+    made: list[RowCall] = []
     wrong = ["a <tool_call> without an end"] if "<tool_call>" in words else []
     for block in blocks:
         found = calls(taken, block.strip())

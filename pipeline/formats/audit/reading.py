@@ -16,10 +16,10 @@ from typing import Any
 from toolloom.pipeline.checks.heard import NO_DATE
 from toolloom.pipeline.checks.plain import oddity
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
-from toolloom.pipeline.formats.audit.rows import Row
-from toolloom.pipeline.formats.importers.dialect import Budget, arguments, plain
+from toolloom.pipeline.formats.audit.rows import ForeignRow
+from toolloom.pipeline.formats.importers.dialect import SchemaBudget, arguments, plain
 from toolloom.pipeline.formats.importers.intake import line, text
-from toolloom.pipeline.formats.importers.ledger import Ledger, legal
+from toolloom.pipeline.formats.importers.ledger import ImportLog, legal
 from toolloom.schemas import (
     API_SEARCH,
     Ability,
@@ -37,7 +37,9 @@ from toolloom.schemas import (
 )
 from toolloom.schemas.api import SourceKind
 
-_ROOMY = Budget(bytes=400_000, depth=10)  # an audit judges by the whole schema, not by a short one
+_ROOMY = SchemaBudget(
+    bytes=400_000, depth=10
+)  # an audit judges by the whole schema, not by a short one
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def fault(reason: Reason, detail: str, turn: int | None = None) -> Finding:
     return Finding(check="reading", reason=reason, turn=turn, detail=detail)
 
 
-def refused(row: Row, why: str = "", unmapped: Iterable[str] = ()) -> Reading:
+def refused(row: ForeignRow, why: str = "", unmapped: Iterable[str] = ()) -> Reading:
     """A row that is no dialogue: unreadable, or without what its format asks for."""
     finding = fault(Reason.MALFORMED_DIALOGUE, why or row.fault)
     raw = row.raw if row.fault else row.value
@@ -126,7 +128,7 @@ class Toolbox:
 def _api(kind: SourceKind, called: str, function: str, key: str) -> tuple[Api, tuple[str, ...]]:
     """The record of a description, and what its schemas lost. Cached: rows share their tools."""
     description, parameters, returns = json.loads(key)
-    ledger = Ledger(called)
+    ledger = ImportLog(called)
     lost = []
     if parameters is not None and not isinstance(parameters, dict):
         lost.append("tools: parameters that are no object")

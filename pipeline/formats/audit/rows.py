@@ -22,7 +22,7 @@ _SHOWN = 200  # letters that are kept of a row that cannot be read
 
 
 @dataclass(frozen=True)
-class Row:
+class ForeignRow:
     """One row as it stands in its file. `fault`: why it has no value; `raw` is how it begins."""
 
     place: str
@@ -43,13 +43,13 @@ def files(path: Path, endings: tuple[str, ...] = ENDINGS) -> list[Path]:
     return found
 
 
-def rows(path: Path) -> Iterator[Row]:
+def rows(path: Path) -> Iterator[ForeignRow]:
     """Every row of a file or of the files of a folder. Raises StoreError."""
     for file in files(path):
         yield from _rows(file)
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _rows(path: Path) -> Iterator[ForeignRow]:
     try:
         if path.suffix.lower() == ".parquet":
             yield from _parquet(path)
@@ -78,26 +78,26 @@ def _refuse_binary(path: Path) -> None:
         raise StoreError(f"{path} is no text, so it is neither JSON nor JSON lines. {hint}")
 
 
-def _lines(file: IO[bytes], name: str) -> Iterator[Row]:
+def _lines(file: IO[bytes], name: str) -> Iterator[ForeignRow]:
     number = 0
     while line := file.readline(LONGEST_LINE):
         number += 1
         place = f"{name}, row {number}"
         if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
             begins = line[:_SHOWN].decode("utf-8", "replace")
-            yield Row(place, fault=f"the line has over {LONGEST_LINE:,} bytes", raw=begins)
+            yield ForeignRow(place, fault=f"the line has over {LONGEST_LINE:,} bytes", raw=begins)
             while line and not line.endswith(b"\n"):
                 line = file.readline(LONGEST_LINE)
         elif line.strip():
             yield _line(line, place)
 
 
-def _line(line: bytes, place: str) -> Row:
+def _line(line: bytes, place: str) -> ForeignRow:
     try:
-        return Row(place, json.loads(line))
+        return ForeignRow(place, json.loads(line))
     except (ValueError, RecursionError) as error:
         begins = line[:_SHOWN].decode("utf-8", "replace").rstrip("\n")
-        return Row(place, fault=f"no JSON: {_why(error)}", raw=begins)
+        return ForeignRow(place, fault=f"no JSON: {_why(error)}", raw=begins)
 
 
 def _why(error: Exception) -> str:
@@ -106,7 +106,7 @@ def _why(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else "not UTF-8"
 
 
-def _values(file: IO[str], name: str) -> Iterator[Row]:
+def _values(file: IO[str], name: str) -> Iterator[ForeignRow]:
     """The items of one JSON list, or JSON values one after the other, read in pieces."""
     decoder = json.JSONDecoder()
     text, at, number = file.read(_CHUNK).lstrip(), 0, 0
@@ -119,7 +119,7 @@ def _values(file: IO[str], name: str) -> Iterator[Row]:
             continue
         if at >= len(text) or text[at] == "]":
             if listed and at >= len(text):
-                yield Row(f"{name}, row {number + 1}", fault="no JSON: the list has no end")
+                yield ForeignRow(f"{name}, row {number + 1}", fault="no JSON: the list has no end")
             return
         try:
             value, end = decoder.raw_decode(text, at)
@@ -136,9 +136,9 @@ def _values(file: IO[str], name: str) -> Iterator[Row]:
         number += 1
         if end == at:
             where = f"no JSON: {fault} of the file's rest, which is left unread"
-            yield Row(f"{name}, row {number}", fault=where, raw=text[at : at + _SHOWN])
+            yield ForeignRow(f"{name}, row {number}", fault=where, raw=text[at : at + _SHOWN])
             return
-        yield Row(f"{name}, row {number}", value)
+        yield ForeignRow(f"{name}, row {number}", value)
         at = end
 
 
@@ -149,7 +149,7 @@ def _gap(text: str, at: int) -> int:
     return at
 
 
-def _parquet(path: Path) -> Iterator[Row]:
+def _parquet(path: Path) -> Iterator[ForeignRow]:
     import pyarrow.parquet as pq
     from pyarrow import ArrowException
 
@@ -159,7 +159,7 @@ def _parquet(path: Path) -> Iterator[Row]:
             for batch in file.iter_batches(batch_size=_BATCH):
                 for value in batch.to_pylist():
                     number += 1
-                    yield Row(f"{path.name}, row {number}", value)
+                    yield ForeignRow(f"{path.name}, row {number}", value)
     except (ArrowException, ValueError) as error:
         why = str(error).splitlines()[0][:200]
         raise StoreError(

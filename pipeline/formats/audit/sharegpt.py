@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.formats.audit.conversation import Call, Conversation, identity, readings
+from toolloom.pipeline.formats.audit.conversation import Conversation, RowCall, identity, readings
 from toolloom.pipeline.formats.audit.reading import Reading, refused
-from toolloom.pipeline.formats.audit.rows import Row
+from toolloom.pipeline.formats.audit.rows import ForeignRow
 from toolloom.pipeline.formats.audit.values import opened, tagged, turns
 from toolloom.pipeline.formats.importers.intake import line
 from toolloom.schemas import JsonObject, Reason
@@ -36,7 +36,7 @@ def read(path: Path) -> Iterator[Reading]:
     return readings(path, _row)
 
 
-def _row(value: JsonObject, row: Row) -> Reading:
+def _row(value: JsonObject, row: ForeignRow) -> Reading:
     said = conversation(value)
     if isinstance(said, str):
         return refused(row, said)
@@ -108,7 +108,7 @@ def _calls(taken: Conversation, said: Any) -> None:
         taken.note(f"calls: text that {how}")
 
 
-def calls(taken: Conversation, said: Any) -> list[Call]:
+def calls(taken: Conversation, said: Any) -> list[RowCall]:
     """The calls of a JSON object or list with a name and arguments each; none if one has none."""
     value = taken.mended(said)[0]
     found = []
@@ -121,5 +121,5 @@ def calls(taken: Conversation, said: Any) -> list[Call]:
             return []
         given = entry.get("id")
         asked = inner.get("arguments", inner.get("parameters"))
-        found.append(Call(inner["name"], asked, given if isinstance(given, str) else ""))
+        found.append(RowCall(inner["name"], asked, given if isinstance(given, str) else ""))
     return found

@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.formats.audit.conversation import Call, Conversation, identity, readings
+from toolloom.pipeline.formats.audit.conversation import Conversation, RowCall, identity, readings
 from toolloom.pipeline.formats.audit.reading import Reading, refused
-from toolloom.pipeline.formats.audit.rows import Row
+from toolloom.pipeline.formats.audit.rows import ForeignRow
 from toolloom.pipeline.formats.audit.sharegpt import speaker
 from toolloom.pipeline.formats.audit.values import MOST_TURNS, opened, turns
 from toolloom.pipeline.formats.importers import toolbench as importer
 from toolloom.pipeline.formats.importers.intake import line, text
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import JsonObject, Reason, Scenario
 
 FINISH = "Finish"
@@ -49,13 +49,13 @@ def read_trees(path: Path) -> Iterator[Reading]:
     return readings(path, _only_tree)
 
 
-def _only_tree(value: JsonObject, row: Row) -> Reading:
+def _only_tree(value: JsonObject, row: ForeignRow) -> Reading:
     if isinstance(value.get("answer_generation"), dict):
         return _tree(value, row)
     return refused(row, "it has no `answer_generation`")
 
 
-def _row(value: JsonObject, row: Row) -> Reading:
+def _row(value: JsonObject, row: ForeignRow) -> Reading:
     if isinstance(value.get("answer_generation"), dict):
         return _tree(value, row)
     if "conversations" in value:
@@ -68,7 +68,7 @@ def _row(value: JsonObject, row: Row) -> Reading:
 # Solution trees
 
 
-def _tree(value: JsonObject, row: Row) -> Reading:
+def _tree(value: JsonObject, row: ForeignRow) -> Reading:
     answer = value["answer_generation"]
     taken = Conversation("toolbench", row)
     _offer(taken, answer.get("function"))
@@ -121,7 +121,7 @@ def _user(taken: Conversation, content: Any) -> None:
 def _call(taken: Conversation, name: Any, given: Any) -> None:
     """A call, or the end."""
     if name != FINISH:
-        taken.assistant("", [Call(name, given)])
+        taken.assistant("", [RowCall(name, given)])
         return
     ending = taken.mended(given)[0]
     ending = ending if isinstance(ending, dict) else {}
@@ -207,7 +207,7 @@ def _nodes(taken: Conversation, nodes: list[JsonObject]) -> None:
 # ToolLLaMA's conversations
 
 
-def _conversations(value: JsonObject, row: Row) -> Reading:
+def _conversations(value: JsonObject, row: ForeignRow) -> Reading:
     said = turns(value["conversations"])
     if isinstance(said, str):
         return refused(row, f"its `conversations`: {said}")
@@ -288,10 +288,10 @@ def _parameters(schema: JsonObject) -> JsonObject:
     return {**schema, "properties": made}
 
 
-def _instruction(value: JsonObject, row: Row) -> Reading:
+def _instruction(value: JsonObject, row: ForeignRow) -> Reading:
     taken = Conversation("toolbench", row)
     taken.fields(value, _INSTRUCTION)
-    ledger = Ledger(row.place)
+    ledger = ImportLog(row.place)
     for api in importer.read(Path(row.place), ledger, document=value):
         taken.tool(api.function, api.description, api.parameters, api.returns)
     report = ledger.report(imported=0)

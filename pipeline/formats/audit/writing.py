@@ -7,11 +7,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from toolloom.pipeline.formats.audit.audit import Report, dumped
+from toolloom.pipeline.formats.audit.audit import AuditReport, dumped
 from toolloom.schemas import JsonObject, StoreError
 
 
-class Lines:
+class JsonLinesFile:
     """A file of JSON lines that is there when all is written, and not before."""
 
     def __init__(self, path: Path, source: Path) -> None:
@@ -21,7 +21,7 @@ class Lines:
         self._part = path.with_name(f".{path.name}.part")
         self._file: IO[str] | None = None
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> JsonLinesFile:
         try:
             self._file = self._part.open("w", encoding="utf-8", errors="surrogateescape")
         except OSError as error:
@@ -52,7 +52,7 @@ class Lines:
             raise _unwritable(self._path, failed) from failed
 
 
-def write_report(path: Path, report: Report, source: Path) -> None:
+def write_report(path: Path, report: AuditReport, source: Path) -> None:
     """The report as JSON. Raises StoreError."""
     _apart(path, source)
     try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from toolloom.pipeline.formats.audit.conversation import Conversation, identity, readings
 from toolloom.pipeline.formats.audit.reading import Reading, refused
-from toolloom.pipeline.formats.audit.rows import Row
+from toolloom.pipeline.formats.audit.rows import ForeignRow
 from toolloom.pipeline.formats.audit.sharegpt import calls
 from toolloom.pipeline.formats.audit.values import opened
 from toolloom.pipeline.formats.importers.hints import Hints
@@ -31,7 +31,7 @@ def read(path: Path) -> Iterator[Reading]:
     return readings(path, _row)
 
 
-def _row(value: JsonObject, row: Row) -> Reading:
+def _row(value: JsonObject, row: ForeignRow) -> Reading:
     asked, answers = value.get("query"), opened(value.get("answers"))[0]
     if not isinstance(asked, str) or not asked.strip():
         return refused(row, "it has no `query`")

@@ -13,7 +13,7 @@ from toolloom.pipeline.checks.text.call_text import write
 from toolloom.pipeline.formats.export.base import (
     Arguments,
     Exported,
-    Unfit,
+    NotRepresentable,
     arguments,
     envelope,
     given,
@@ -45,7 +45,7 @@ _REPLY = "Write the assistant's next reply in this dialogue.\nExpected output:\n
 def api_bank(sample: Sample, form: Arguments) -> Exported:
     said = spoken(sample.dialogue.messages)
     if any(_SPEAKER.search(message.content or "") for message in said if message.role != "tool"):
-        raise Unfit("words look like another speaker's line")
+        raise NotRepresentable("words look like another speaker's line")
     described = [spaced(_described(api)) for api in given(sample)]
     lines: list[str] = []
     rows: list[tuple[str, JsonObject]] = []
@@ -118,7 +118,7 @@ def _lines(message: Message, later: Sequence[Message]) -> list[str]:
     lines = []
     for call in message.tool_calls:
         if call.id not in results:
-            raise Unfit("a call has no result")
+            raise NotRepresentable("a call has no result")
         request = write([FunctionCall(name=call.function.name, arguments=arguments(call))])
         seen = envelope(results[call.id])
         shown = spaced({"error": seen.error} if seen.error else seen.response)

@@ -41,7 +41,7 @@ class Exported:
 
 
 @dataclass(frozen=True)
-class File:
+class ExportFile:
     """A file of a format. `path` holds `{split}`."""
 
     path: str
@@ -50,7 +50,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Place:
+class ExportPlace:
     """Where an export lies: what notes to a trainer name."""
 
     dataset: str
@@ -58,7 +58,7 @@ class Place:
     folder: str
 
 
-class Source(Protocol):
+class ExportSource(Protocol):
     """What is exported: a version of a dataset."""
 
     @property
@@ -69,7 +69,7 @@ class Source(Protocol):
     def samples(self, split: str | None = None) -> Iterable[Sample]: ...
 
 
-class Weaver(Protocol):
+class StatefulFormat(Protocol):
     """Makes the rows of an export in which what a sample becomes depends on others."""
 
     def rows(self, sample: Sample, form: Arguments) -> Exported:
@@ -86,17 +86,19 @@ class Format:
     name: str
     about: str
     rows: Callable[[Sample, Arguments], Exported]
-    files: dict[str, File]
+    files: dict[str, ExportFile]
     arguments: tuple[Arguments, ...]  # what arguments of calls can be; the first is the default
     why: str = ""  # if there is no choice of arguments
-    notes: Callable[[Place], dict[str, str]] = lambda place: {}  # further files by name
+    notes: Callable[[ExportPlace], dict[str, str]] = lambda place: {}  # further files by name
     hint: str = ""  # how to point the trainer at it; holds {folder}, {dataset}, {split}
     # Where samples depend on others; `rows` then makes those of a sample that stands alone.
-    weaver: Callable[[Source, int], Weaver] | None = None  # given how many demonstrations to show
+    weaver: Callable[[ExportSource, int], StatefulFormat] | None = (
+        None  # given how many demonstrations to show
+    )
     shots: int | None = None  # demonstrations shown unless told otherwise, if it shows any
 
 
-class Unfit(Exception):
+class NotRepresentable(Exception):
     """A sample that a format cannot hold; the text says why, in few words."""
 
 
@@ -113,7 +115,7 @@ def tools(sample: Sample) -> list[JsonObject]:
 def arguments(call: ToolCall) -> JsonObject:
     """The arguments of a call as an object. Raises Unfit for text that was never read."""
     if isinstance(call.function.arguments, str):
-        raise Unfit("a call's arguments are unread text")
+        raise NotRepresentable("a call's arguments are unread text")
     return call.function.arguments
 
 
@@ -133,7 +135,7 @@ def envelope(message: Message) -> Observation:
     try:
         return message.observation()
     except ValueError as error:
-        raise Unfit("an observation is not in the envelope") from error
+        raise NotRepresentable("an observation is not in the envelope") from error
 
 
 def turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
@@ -170,7 +172,7 @@ def spoken(messages: Sequence[Message]) -> list[Message]:
     """All messages but the system turn. Raises Unfit if there is none."""
     rest = [m for m in messages if m.role != "system"]
     if not rest or rest[0].role != "user":
-        raise Unfit("the user does not begin")
+        raise NotRepresentable("the user does not begin")
     return rest
 
 

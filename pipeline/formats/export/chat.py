@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from toolloom.pipeline.formats.export.base import (
     Arguments,
     Exported,
-    Place,
+    ExportPlace,
     arguments,
     calls,
     number_of,
@@ -65,7 +65,7 @@ def axolotl(sample: Sample, form: Arguments) -> Exported:
     return Exported((("sft", row),))
 
 
-def axolotl_notes(place: Place) -> dict[str, str]:
+def axolotl_notes(place: ExportPlace) -> dict[str, str]:
     """The lines of Axolotl's configuration."""
     lines = ["datasets:"]
     for split in place.splits:

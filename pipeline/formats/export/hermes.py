@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolloom.pipeline.formats.export.base import (
     Arguments,
     Exported,
-    Unfit,
+    NotRepresentable,
     calls,
     envelope,
     given,
@@ -41,7 +41,7 @@ def closed(value: object) -> str:
 def call_text(message: Message) -> str:
     """A turn's calls, each between tags, after its words. Raises Unfit."""
     if "<tool_call>" in (message.content or ""):
-        raise Unfit("words look like a call")
+        raise NotRepresentable("words look like a call")
     made = [f"<tool_call>\n{closed(call)}\n</tool_call>" for call in calls(message)]
     return "\n".join([message.content, *made] if message.content else made)
 

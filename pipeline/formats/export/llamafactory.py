@@ -7,7 +7,7 @@ import json
 from toolloom.pipeline.formats.export.base import (
     Arguments,
     Exported,
-    Place,
+    ExportPlace,
     called,
     given,
     spaced,
@@ -44,7 +44,7 @@ def _turn(group: list[Message]) -> JsonObject:
     return {"from": "human" if first.role == "user" else "gpt", "value": first.content or ""}
 
 
-def dataset_info(place: Place) -> dict[str, str]:
+def dataset_info(place: ExportPlace) -> dict[str, str]:
     """The entries for LLaMA-Factory's `dataset_info.json`, one for each split."""
     entries = {
         f"{place.dataset}_{split}": {

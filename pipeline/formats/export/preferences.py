@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.formats.export.base import Arguments, Exported, Unfit, tools
+from toolloom.pipeline.formats.export.base import Arguments, Exported, NotRepresentable, tools
 from toolloom.pipeline.formats.export.chat import chat
 from toolloom.pipeline.formats.export.defects import Defect, Turn, drawn
 from toolloom.schemas import Dialogue, Message, Sample
@@ -36,7 +36,7 @@ def trl_dpo(sample: Sample, form: Arguments) -> Exported:
         rows.append(("pairs", row))
     if not rows:
         why = "no planted defect is found by the checks" if calling else "nothing is called"
-        raise Unfit(why)
+        raise NotRepresentable(why)
     lost = ["what follows the turn that is compared"]
     if len(rows) < len(calling):
         lost.append("turns in which no planted defect is found by the checks")

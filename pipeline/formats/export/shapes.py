@@ -16,7 +16,7 @@ from toolloom.schemas import JsonObject
 NAME = r"^[a-zA-Z0-9_-]{1,64}$"
 
 
-class Shape(BaseModel):
+class RowShape(BaseModel):
     """A row, or a part of one: unknown keys are errors, and nothing is converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -38,7 +38,7 @@ def listed(text: str, what: str) -> list[Any]:
     return found
 
 
-class Called(Shape):
+class Called(RowShape):
     name: str = Field(min_length=1)
     arguments: JsonObject | str
 
@@ -51,24 +51,24 @@ class Called(Shape):
         return self
 
 
-class Call(Shape):
+class CallShape(RowShape):
     type: Literal["function"]
     function: Called
     id: str | None = None
 
 
-class CallWithId(Call):
+class CallWithId(CallShape):
     id: str
 
 
-class Function(Shape):
+class Function(RowShape):
     name: str = Field(min_length=1)
     description: str = ""
     parameters: JsonObject
     strict: bool | None = None
 
 
-class Tool(Shape):
+class ToolShape(RowShape):
     type: Literal["function"]
     function: Function
 
@@ -77,7 +77,7 @@ class LegalFunction(Function):
     name: str = Field(pattern=NAME)
 
 
-class LegalTool(Tool):
+class LegalTool(ToolShape):
     function: LegalFunction
 
 
@@ -93,19 +93,19 @@ class TextFunction(Function):
         return self
 
 
-class TextTool(Tool):
+class TextTool(ToolShape):
     function: TextFunction
 
 
-class Said(Shape):
+class SaidShape(RowShape):
     role: Literal["system", "user", "developer"]
     content: str
 
 
-class Answered(Shape):
+class Answered(RowShape):
     role: Literal["assistant"]
     content: str | None = None
-    tool_calls: list[Call] | None = None
+    tool_calls: list[CallShape] | None = None
 
     @model_validator(mode="after")
     def _says_or_calls(self) -> Answered:
@@ -114,14 +114,14 @@ class Answered(Shape):
         return self
 
 
-class Observed(Shape):
+class Observed(RowShape):
     role: Literal["tool"]
     content: str
     tool_call_id: str | None = None
     name: str | None = None
 
 
-Message = Annotated[Said | Answered | Observed, Field(discriminator="role")]
+Message = Annotated[SaidShape | Answered | Observed, Field(discriminator="role")]
 
 
 class OpenAiAnswered(Answered):
@@ -135,13 +135,13 @@ class OpenAiAnswered(Answered):
         return self
 
 
-class OpenAiObserved(Shape):
+class OpenAiObserved(RowShape):
     role: Literal["tool"]
     content: str
     tool_call_id: str
 
 
-OpenAiMessage = Annotated[Said | OpenAiAnswered | OpenAiObserved, Field(discriminator="role")]
+OpenAiMessage = Annotated[SaidShape | OpenAiAnswered | OpenAiObserved, Field(discriminator="role")]
 
 
 def in_order(messages: list[Any]) -> None:
@@ -162,16 +162,16 @@ def in_order(messages: list[Any]) -> None:
         open_calls = [call.id or "" for call in calls]
 
 
-Tools = list[Tool] | str  # TRL parses a text
+Tools = list[ToolShape] | str  # TRL parses a text
 
 
 def reads(tools: Tools) -> None:
     """Tools that are text are a list of tools. Raises ValueError."""
     for tool in listed(tools, "tools") if isinstance(tools, str) else ():
-        Tool.model_validate(tool)
+        ToolShape.model_validate(tool)
 
 
-class TrlRow(Shape):
+class TrlRow(RowShape):
     messages: list[Message] = Field(min_length=1)
     tools: Tools = []
 
@@ -182,7 +182,7 @@ class TrlRow(Shape):
         return self
 
 
-class SftRow(TrlRow):
+class ChatShape(TrlRow):
     """A row of a version's own config `sft`, which TRL takes as well."""
 
     id: str
@@ -192,9 +192,9 @@ class SftRow(TrlRow):
     flags: list[str]
 
 
-class AxolotlRow(Shape):
+class AxolotlRow(RowShape):
     messages: list[Message] = Field(min_length=1)
-    tools: list[Tool | TextTool] = []
+    tools: list[ToolShape | TextTool] = []
 
     @model_validator(mode="after")
     def _pairs(self) -> AxolotlRow:
@@ -202,7 +202,7 @@ class AxolotlRow(Shape):
         return self
 
 
-class PairRow(Shape):
+class PairRow(RowShape):
     prompt: list[Message] = Field(min_length=1)
     chosen: list[Message] = Field(min_length=1)
     rejected: list[Message] = Field(min_length=1)
@@ -219,7 +219,7 @@ class PairRow(Shape):
         return self
 
 
-class VerlRow(Shape):
+class VerlRow(RowShape):
     messages: list[Message] = Field(min_length=1)
     tools: list[TextTool]
 
@@ -229,17 +229,17 @@ class VerlRow(Shape):
         return self
 
 
-class Reward(Shape):
+class Reward(RowShape):
     style: Literal["rule", "model"]
     ground_truth: str
 
 
-class Prompted(Shape):
+class Prompted(RowShape):
     role: Literal["system", "user", "assistant", "tool"]
     content: str
 
 
-class VerlRlRow(Shape):
+class VerlRlRow(RowShape):
     data_source: str = Field(min_length=1)
     prompt: list[Prompted] = Field(min_length=1)
     ability: str
@@ -247,7 +247,7 @@ class VerlRlRow(Shape):
     extra_info: JsonObject
 
 
-class OpenAiRow(Shape):
+class OpenAiRow(RowShape):
     messages: list[OpenAiMessage] = Field(min_length=1)
     tools: list[LegalTool] = Field(default=[], max_length=128)
     parallel_tool_calls: bool | None = None

@@ -8,7 +8,7 @@ from toolloom.pipeline.formats.export.api_bank import kind_of
 from toolloom.pipeline.formats.export.base import (
     Arguments,
     Exported,
-    Unfit,
+    NotRepresentable,
     calls,
     given,
     number_of,
@@ -32,14 +32,14 @@ def first_calls(sample: Sample) -> tuple[Message, list[Message]]:
     """
     query, said = sample.dialogue.query, spoken(sample.dialogue.messages)
     if query.ability.searches:
-        raise Unfit("APIs are searched for before they are called")
+        raise NotRepresentable("APIs are searched for before they are called")
     ends = [place for place, m in enumerate(said) if m.role == "user" and place]
     first = said[: ends[0]] if ends else said
     rounds = [m for m in first if m.tool_calls]
     if not rounds and query.scenario is not Scenario.IRRELEVANCE:
-        raise Unfit("the assistant asks before it calls")
+        raise NotRepresentable("the assistant asks before it calls")
     if len(rounds) > 1 and query.scenario is not Scenario.ERROR_RECOVERY:
-        raise Unfit("calls need the results of others")
+        raise NotRepresentable("calls need the results of others")
     return said[0], rounds[:1]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
-from toolloom.pipeline.formats.export.shapes import Called, Function, Shape, listed, parsed
+from toolloom.pipeline.formats.export.shapes import Called, Function, RowShape, listed, parsed
 from toolloom.schemas import JsonObject
 
 _TAGGED = re.compile(r"<tool_call>\n?(.*?)\n?</tool_call>", re.DOTALL)
@@ -25,7 +25,7 @@ def _called(value: Any) -> Called:
         raise ValueError(f"no call with name and arguments: {error.errors()[0]['msg']}") from error
 
 
-class HermesTurn(Shape):
+class HermesTurn(RowShape):
     from_: Literal["system", "human", "gpt", "tool"] = Field(alias="from")
     value: str
 
@@ -42,7 +42,7 @@ class HermesTurn(Shape):
         return self
 
 
-class HermesRow(Shape):
+class HermesRow(RowShape):
     id: str
     conversations: list[HermesTurn] = Field(min_length=1)
     tools: str = ""
@@ -54,7 +54,7 @@ class HermesRow(Shape):
         return self
 
 
-class FactoryTurn(Shape):
+class FactoryTurn(RowShape):
     from_: Literal["human", "gpt", "observation", "function_call"] = Field(alias="from")
     value: str
 
@@ -68,7 +68,7 @@ class FactoryTurn(Shape):
         return self
 
 
-class FactoryRow(Shape):
+class FactoryRow(RowShape):
     """LLaMA-Factory drops a row whose turns do not alternate, and says so only in its log."""
 
     conversations: list[FactoryTurn] = Field(min_length=2)
@@ -88,7 +88,7 @@ class FactoryRow(Shape):
         return self
 
 
-class XlamRow(Shape):
+class XlamRow(RowShape):
     id: int
     query: str = Field(min_length=1)
     tools: str
@@ -103,24 +103,24 @@ class XlamRow(Shape):
         return self
 
 
-class FlatParameter(Shape):
+class FlatParameter(RowShape):
     description: str
     type: str = Field(min_length=1)
     default: Any = None
 
 
-class FlatFunction(Shape):
+class FlatFunction(RowShape):
     name: str
     description: str
     parameters: dict[str, FlatParameter]
 
 
-class BfclSaid(Shape):
+class BfclSaid(RowShape):
     role: Literal["system", "user", "assistant"]
     content: str
 
 
-class BfclFunction(Shape):
+class BfclFunction(RowShape):
     name: str
     description: str
     parameters: JsonObject
@@ -139,13 +139,13 @@ class BfclFunction(Shape):
         return self
 
 
-class BfclRow(Shape):
+class BfclRow(RowShape):
     id: str = Field(pattern=r"^[a-z_]+_\d+$")
     question: list[list[BfclSaid]] = Field(min_length=1)
     function: list[BfclFunction] = Field(min_length=1)
 
 
-class BfclAnswers(Shape):
+class BfclAnswers(RowShape):
     id: str = Field(pattern=r"^[a-z_]+_\d+$")
     ground_truth: list[dict[str, dict[str, list[Any]]]] = Field(min_length=1)
 
@@ -156,7 +156,7 @@ class BfclAnswers(Shape):
         return self
 
 
-class BankRow(Shape):
+class BankRow(RowShape):
     instruction: str = Field(min_length=1)
     input: str
     output: str
@@ -175,7 +175,7 @@ class BankRow(Shape):
         return self
 
 
-class LlamaTurn(Shape):
+class LlamaTurn(RowShape):
     from_: Literal["system", "user", "assistant", "function"] = Field(alias="from")
     value: str
 
@@ -190,7 +190,7 @@ class LlamaTurn(Shape):
         return self
 
 
-class LlamaRow(Shape):
+class LlamaRow(RowShape):
     id: str = Field(min_length=1)
     conversations: list[LlamaTurn] = Field(min_length=3)
 

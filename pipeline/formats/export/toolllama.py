@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from toolloom.pipeline.formats.export.base import (
     Arguments,
     Exported,
-    Unfit,
+    NotRepresentable,
     arguments,
     envelope,
     given,
@@ -64,7 +64,7 @@ def _first_task(said: Sequence[Message]) -> tuple[list[Message], bool]:
         return list(said), False
     first = list(said[: ends[0]])
     if not any(m.tool_calls for m in first):
-        raise Unfit("the assistant asks before it calls")
+        raise NotRepresentable("the assistant asks before it calls")
     return first, True
 
 
@@ -88,7 +88,7 @@ def _steps(messages: Sequence[Message]) -> Iterator[JsonObject]:
         for call in message.tool_calls:
             yield _action(call)
             if call.id not in results:
-                raise Unfit("a call has no result")
+                raise NotRepresentable("a call has no result")
             yield {"from": "function", "value": _result(results[call.id])}
         if message.role == "assistant" and not message.tool_calls:
             ending = {"return_type": "give_answer", "final_answer": message.content or ""}

@@ -15,14 +15,14 @@ from typing import Any
 
 from toolloom.pipeline.formats.importers.bank_rows import (
     SEARCH,
-    Call,
+    BankCall,
     Described,
     evidence,
     is_bank_row,
 )
 from toolloom.pipeline.formats.importers.inference import schema_of
-from toolloom.pipeline.formats.importers.intake import UNSORTED, Intake, line, reference, text
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.intake import UNSORTED, ApiBuilder, line, reference, text
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.rows import UNREAD
 from toolloom.schemas import Api
 from toolloom.schemas.base import JsonObject
@@ -61,7 +61,7 @@ def fits_text(content: str) -> bool:
 
 
 def read(
-    source: Path, ledger: Ledger, *, category: str = "", document: Any = UNREAD
+    source: Path, ledger: ImportLog, *, category: str = "", document: Any = UNREAD
 ) -> Iterator[Api]:
     """The APIs of a file, or of all files of a folder taken together."""
     bank = Bank()
@@ -81,17 +81,17 @@ class Bank:
     """What several files say of the same APIs."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownApi] = {}
 
-    def take(self, path: Path, ledger: Ledger, document: Any = UNREAD) -> None:
+    def take(self, path: Path, ledger: ImportLog, document: Any = UNREAD) -> None:
         """Add what a file says. `document`: its content, if it was loaded before."""
         for fact in evidence(path, ledger, document):
-            self._known.setdefault(fact.name, _Known()).add(fact)
+            self._known.setdefault(fact.name, _KnownApi()).add(fact)
 
-    def apis(self, ledger: Ledger, named: str, category: str = "") -> Iterator[Api]:
+    def apis(self, ledger: ImportLog, named: str, category: str = "") -> Iterator[Api]:
         """The APIs put together. `named`: what their source is called."""
         ledger.format = "api-bank"
-        intake = Intake(ledger, "api-bank", named)
+        intake = ApiBuilder(ledger, "api-bank", named)
         for name, known in self._known.items():
             if name == SEARCH:
                 intake.refuse(name, "It is API-Bank's API Search; toolloom has its own.")
@@ -108,7 +108,7 @@ class Bank:
             ledger.note(f"{named}: {calls} calls of {len(self._known)} APIs were looked at.")
 
 
-class _Known:
+class _KnownApi:
     """What a source says of one API."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class _Known:
         self._given: dict[str, int] = {}
         self._outputs: list[Any] = []
 
-    def add(self, fact: Described | Call) -> None:
+    def add(self, fact: Described | BankCall) -> None:
         if isinstance(fact, Described):
             if self._described is None:  # descriptions of one name agree, but for their wording
                 self._described, self.description = fact, fact.description
@@ -192,7 +192,7 @@ def searches(path: Path) -> list[tuple[str, str]]:
     """
     pairs: list[tuple[str, str]] = []
     for file in _files(path):
-        calls = [f for f in evidence(file, Ledger(file.name)) if isinstance(f, Call)]
+        calls = [f for f in evidence(file, ImportLog(file.name)) if isinstance(f, BankCall)]
         starts = [number for number, call in enumerate(calls) if call.name == SEARCH]
         for start, end in zip(starts, [*starts[1:], len(calls)][: len(starts)], strict=True):
             pair = (line(calls[start].arguments.get("keywords")), _meant(calls[start:end]))
@@ -201,7 +201,7 @@ def searches(path: Path) -> list[tuple[str, str]]:
     return pairs
 
 
-def _meant(calls: list[Call]) -> str:
+def _meant(calls: list[BankCall]) -> str:
     """The API a search was for. `calls`: the search and the calls up to the next one."""
     output = calls[0].output
     entries = output if isinstance(output, list) else [output]

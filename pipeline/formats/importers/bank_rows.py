@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
 from toolloom.pipeline.formats.importers.intake import line, text
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.rows import UNREAD, rows
 from toolloom.schemas import ImportFailed
 from toolloom.schemas.base import JsonObject
@@ -34,7 +34,7 @@ class Described:
 
 
 @dataclass(frozen=True)
-class Call:
+class BankCall:
     """A call of an API, and what it answered if it did."""
 
     name: str
@@ -43,7 +43,7 @@ class Call:
     answered: bool = False
 
 
-Fact: TypeAlias = Described | Call
+Fact: TypeAlias = Described | BankCall
 
 
 def is_bank_row(row: Any) -> bool:
@@ -58,7 +58,7 @@ def is_bank_row(row: Any) -> bool:
     return "input" in row and ("API descriptions" in asked or "API-Request" in asked)
 
 
-def evidence(path: Path, ledger: Ledger, document: Any = UNREAD) -> Iterator[Fact]:
+def evidence(path: Path, ledger: ImportLog, document: Any = UNREAD) -> Iterator[Fact]:
     """All that one file says. What cannot be read of it is booked as skipped."""
     if path.suffix.lower() == ".txt":
         yield from _scene(path, ledger)
@@ -103,7 +103,7 @@ def _turn(row: dict[str, Any]) -> Iterator[Fact]:
         return
     answered = "output" in result and not result.get("exception")
     arguments = given if isinstance(given, dict) else {}
-    yield Call(name, arguments, result.get("output"), answered)
+    yield BankCall(name, arguments, result.get("output"), answered)
     if name == SEARCH:
         yield from _found(result.get("output"))
 
@@ -124,7 +124,7 @@ def _running(one: str) -> Iterator[Fact]:
         asked, output = _split(one)
         calls = _parsed(asked)
         for call in calls:
-            yield Call(call.name, call.arguments, output)
+            yield BankCall(call.name, call.arguments, output)
             if call.name == SEARCH:
                 yield from _found(output)
 
@@ -142,7 +142,7 @@ def _split(one: str) -> tuple[str, Any]:
     return asked, read[0].arguments.get("it") if read else None
 
 
-def _scene(path: Path, ledger: Ledger) -> Iterator[Call]:
+def _scene(path: Path, ledger: ImportLog) -> Iterator[BankCall]:
     try:
         if path.stat().st_size > _LARGEST_SCENE:
             raise ImportFailed(f"{path.name} is too large for a scene. Name the file that is one.")
@@ -162,12 +162,12 @@ def _scene(path: Path, ledger: Ledger) -> Iterator[Call]:
             ledger.skip(f"{path.name}: {one[:80]}", "It cannot be read as a call.")
 
 
-def _parsed(written: str) -> list[Call]:
+def _parsed(written: str) -> list[BankCall]:
     if not _CALLED.match(written):
         return []
     try:
         return [
-            Call(call.name, call.arguments)
+            BankCall(call.name, call.arguments)
             for call in parse(written)
             if isinstance(call.arguments, dict)
         ]

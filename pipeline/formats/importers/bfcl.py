@@ -12,13 +12,13 @@ from typing import Any
 
 from toolloom.pipeline.formats.importers.intake import (
     UNSORTED,
-    Intake,
+    ApiBuilder,
     Seen,
     line,
     reference,
     words,
 )
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.rows import UNREAD, rows
 from toolloom.schemas import Api
 
@@ -44,7 +44,7 @@ def _is_function(row: dict[str, Any]) -> bool:
 
 def read(
     source: Path,
-    ledger: Ledger,
+    ledger: ImportLog,
     *,
     category: str = "",
     document: Any = UNREAD,
@@ -52,14 +52,14 @@ def read(
 ) -> Iterator[Api]:
     """The APIs of a file. `document`: its content, if it was loaded before."""
     ledger.format = "bfcl"
-    intake = Intake(ledger, "bfcl", reference(source), seen)
+    intake = ApiBuilder(ledger, "bfcl", reference(source), seen)
     for place, row in rows(source, ledger, document):
         for entry in row if isinstance(row, list) else [row]:
             yield from _row(entry, place, intake, words(source.stem), category)
     intake.close()
 
 
-def _row(row: Any, place: str, intake: Intake, tool: str, category: str) -> Iterator[Api]:
+def _row(row: Any, place: str, intake: ApiBuilder, tool: str, category: str) -> Iterator[Api]:
     if not isinstance(row, dict):
         return intake.refuse(place, "It is neither a function nor a question.")
     if "function" not in row and "parameters" not in row:
@@ -77,7 +77,7 @@ def _label(row: dict[str, Any], place: str) -> str:
     return f"{place} {line(row.get('id'))}".strip()
 
 
-def _api(function: Any, place: str, intake: Intake, tool: str, category: str) -> Iterator[Api]:
+def _api(function: Any, place: str, intake: ApiBuilder, tool: str, category: str) -> Iterator[Api]:
     if not isinstance(function, dict):
         return intake.refuse(place, "Its function is no object.")
     called = line(function.get("name"))

@@ -21,7 +21,7 @@ from toolloom.pipeline.formats.importers import (
 )
 from toolloom.pipeline.formats.importers.documents import LARGEST, load
 from toolloom.pipeline.formats.importers.intake import Seen, reference
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.rows import UNREAD, in_lines, rows
 from toolloom.schemas import Api, ImportFailed
 from toolloom.schemas.api import PublicApi
@@ -50,7 +50,7 @@ _MOST_FILES = 20_000
 
 
 @dataclass(frozen=True)
-class Format:
+class DetectedFormat:
     """What a source is."""
 
     name: Name
@@ -58,24 +58,24 @@ class Format:
     document: Any = field(default=UNREAD, repr=False, compare=False)  # if telling it read it all
 
 
-def detect(source: str) -> Format:
+def detect(source: str) -> DetectedFormat:
     """The format of a file, a folder or a module. Raises ImportFailed where nothing fits."""
     path = Path(source)
     if path.is_dir():
-        return Format("folder")
+        return DetectedFormat("folder")
     if path.exists():
         if not path.is_file():  # a pipe or a device may never end
             raise ImportFailed(f"{source} is neither a file nor a folder. Name one.")
         found = _file(path)
-        if isinstance(found, Format):
+        if isinstance(found, DetectedFormat):
             return found
         raise ImportFailed(f"{source} holds no APIs that can be read: {found} {_known()}")
     if _DOTTED.fullmatch(source) and path.suffix not in _KNOWN:
-        return Format("python")
+        return DetectedFormat("python")
     raise ImportFailed(f"There is no {source}. Name a file or folder that exists, or a module.")
 
 
-def asked(source: str, name: str) -> Format:
+def asked(source: str, name: str) -> DetectedFormat:
     """The format a user asked for, if the source can be that. Raises ImportFailed."""
     if name == "auto":
         return detect(source)
@@ -86,7 +86,7 @@ def asked(source: str, name: str) -> Format:
     if wanted == seen.name:
         return seen
     if seen.name == "folder":
-        return Format("folder", only=wanted)
+        return DetectedFormat("folder", only=wanted)
     raise ImportFailed(
         f"{source} is not {_TOLD[wanted]}: it looks like {_TOLD[seen.name]}. "
         f"Leave the format out, or give `{seen.name}`."
@@ -94,7 +94,7 @@ def asked(source: str, name: str) -> Format:
 
 
 def read(
-    source: str, form: Format | str, ledger: Ledger, *, category: str = ""
+    source: str, form: DetectedFormat | str, ledger: ImportLog, *, category: str = ""
 ) -> Iterator[Api | PublicApi]:
     """What a source holds. `form`: what it is, or the name a user gives it, such as `auto`."""
     path = Path(source)
@@ -105,7 +105,7 @@ def read(
 
 
 def _read(
-    path: Path, form: Format, ledger: Ledger, category: str, seen: Seen | None = None
+    path: Path, form: DetectedFormat, ledger: ImportLog, category: str, seen: Seen | None = None
 ) -> Iterator[Api | PublicApi]:
     document = form.document
     match form.name:
@@ -127,17 +127,17 @@ def _read(
             return _mixed(path, ledger, category, form.only)
 
 
-def _file(path: Path) -> Format | str:
+def _file(path: Path) -> DetectedFormat | str:
     """The format of one file, by its ending and then by what it holds; else what it is."""
     ending = path.suffix.lower()
     if ending == ".py":
-        return Format("python")
+        return DetectedFormat("python")
     if ending in _TEXTS:
         return _text(path)
     if in_lines(path):
         return _rows(path)
     if _says_openapi(path):
-        return Format("openapi")
+        return DetectedFormat("openapi")
     document = load(path)
     return _fitting(document, document)
 
@@ -154,18 +154,18 @@ def _says_openapi(path: Path) -> bool:
     return not content[:200].lstrip().startswith(b"[") and bool(_OPENAPI.search(content))
 
 
-def _text(path: Path) -> Format | str:
+def _text(path: Path) -> DetectedFormat | str:
     content = public_apis.content(path)
     if api_bank.fits_text(content):
-        return Format("api-bank")
+        return DetectedFormat("api-bank")
     if public_apis.fits_text(content):
-        return Format("public-apis")
+        return DetectedFormat("public-apis")
     return "It is a text without a table of APIs or calls of a scene."
 
 
-def _rows(path: Path) -> Format | str:
+def _rows(path: Path) -> DetectedFormat | str:
     """The format of a file with a JSON value a line, told from the first that is not empty."""
-    ledger, row = Ledger(path.name), None
+    ledger, row = ImportLog(path.name), None
     for number, (_, row) in enumerate(rows(path, ledger)):
         if row or number > 20:
             break
@@ -174,13 +174,13 @@ def _rows(path: Path) -> Format | str:
     return _fitting(row, UNREAD)
 
 
-def _fitting(seen: Any, document: Any) -> Format | str:
+def _fitting(seen: Any, document: Any) -> DetectedFormat | str:
     """The first format that a document, or the first of several rows, fits."""
     if openapi.is_openapi(seen):
-        return Format("openapi")
+        return DetectedFormat("openapi")
     for name, fits in _FITS:
         if fits(seen):
-            return Format(name, document=document)
+            return DetectedFormat(name, document=document)
     return f"It is {_sight(seen)}."
 
 
@@ -209,7 +209,7 @@ def _known() -> str:
     return "Known are " + "; ".join(f"{name}: {what}" for name, what in _TOLD.items()) + "."
 
 
-def _files(folder: Path, ledger: Ledger) -> list[Path]:
+def _files(folder: Path, ledger: ImportLog) -> list[Path]:
     """The files in it that may hold APIs, of any depth. What cannot be reached is booked."""
 
     def locked(error: OSError) -> None:
@@ -246,7 +246,7 @@ def _leads_into(root: Path, link: Path) -> bool:
 
 
 def _mixed(
-    folder: Path, ledger: Ledger, category: str, only: Name | None
+    folder: Path, ledger: ImportLog, category: str, only: Name | None
 ) -> Iterator[Api | PublicApi]:
     """Each file by its own format; API-Bank's files together, as they tell of the same APIs."""
     files = _files(folder, ledger)
@@ -285,7 +285,7 @@ def _mixed(
     ledger.version = ", ".join(sorted(versions))
 
 
-def _none(folder: Path, ledger: Ledger) -> str:
+def _none(folder: Path, ledger: ImportLog) -> str:
     """Why a folder is refused, with what its first files are."""
     report = ledger.report(imported=0)
     first = "".join(f" {one.what}: {one.why}" for one in report.skipped[:3])
@@ -293,7 +293,7 @@ def _none(folder: Path, ledger: Ledger) -> str:
     return f"No file in {folder} holds APIs.{first}{notes} {_known()}"
 
 
-def _skip(ledger: Ledger, named: Path, why: str) -> None:
+def _skip(ledger: ImportLog, named: Path, why: str) -> None:
     ledger.read += 1
     ledger.skip(named.as_posix(), why)
 

@@ -10,29 +10,29 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.reading import (
     PARAMETERS,
     RETURNS,
-    Budget,
     OverBudget,
-    Reader,
+    SchemaBudget,
+    SchemaReader,
     Scoped,
 )
 from toolloom.pipeline.formats.importers.references import Resolve, Resolver
 from toolloom.schemas import JsonObject, canonical
 
-__all__ = ["PARAMETERS", "RETURNS", "Budget", "Scoped", "arguments", "opened", "plain"]
+__all__ = ["PARAMETERS", "RETURNS", "SchemaBudget", "Scoped", "arguments", "opened", "plain"]
 
 
 def plain(
     schema: Any,
     *,
-    ledger: Ledger,
+    ledger: ImportLog,
     api: str,
     place: str,
     resolve: Resolve | None = None,
-    budget: Budget = PARAMETERS,
+    budget: SchemaBudget = PARAMETERS,
 ) -> JsonObject:
     """A valid schema of 2020-12 within the budget. Without `resolve`, `#/…` is the schema itself.
 
@@ -41,7 +41,7 @@ def plain(
     if not isinstance(schema, Scoped):
         schema = Scoped(schema, resolve or Resolver(None, schema, ledger).root)
     for depth, text, examples in _attempts(budget.depth):
-        attempt = Reader(ledger, place, replace(budget, depth=depth), text, examples)
+        attempt = SchemaReader(ledger, place, replace(budget, depth=depth), text, examples)
         try:
             found = attempt.read(schema, place, 0, 0)
         except OverBudget:
@@ -49,7 +49,7 @@ def plain(
         if len(canonical(found).encode()) <= budget.bytes:
             attempt.book(api, depth < budget.depth)
             return found
-    attempt = Reader(ledger, place, replace(budget, depth=1), 80, False)
+    attempt = SchemaReader(ledger, place, replace(budget, depth=1), 80, False)
     found = attempt.squeeze(schema)
     attempt.book(api, True)
     return found
@@ -58,10 +58,10 @@ def plain(
 def arguments(
     schema: Any,
     *,
-    ledger: Ledger,
+    ledger: ImportLog,
     api: str,
     resolve: Resolve | None = None,
-    budget: Budget = PARAMETERS,
+    budget: SchemaBudget = PARAMETERS,
 ) -> JsonObject:
     """`plain` for the arguments of a function: always an object that names its properties.
 
@@ -91,10 +91,10 @@ def arguments(
     return whole
 
 
-def opened(schema: Scoped, ledger: Ledger) -> dict[str, Any]:
+def opened(schema: Scoped, ledger: ImportLog) -> dict[str, Any]:
     """The keywords of a schema, references and `allOf` merged; the schemas in it are Scoped."""
     try:
-        return Reader(ledger, "", PARAMETERS, 0, False).settle(schema, "body")
+        return SchemaReader(ledger, "", PARAMETERS, 0, False).settle(schema, "body")
     except OverBudget:
         return {}
 

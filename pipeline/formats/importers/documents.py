@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.prose import legible
 from toolloom.schemas import ImportFailed
 
@@ -38,7 +38,7 @@ _MARKS = (
 )
 
 
-def load(path: Path, ledger: Ledger | None = None) -> Any:
+def load(path: Path, ledger: ImportLog | None = None) -> Any:
     """The value of a JSON or YAML file. Dates and `yes` stay text, all keys are text.
 
     Aliases of YAML share one object, and may refer to what holds them. Raises ImportFailed.
@@ -56,7 +56,7 @@ def load(path: Path, ledger: Ledger | None = None) -> Any:
     return value
 
 
-def _note(repeated: list[str], path: Path, ledger: Ledger) -> None:
+def _note(repeated: list[str], path: Path, ledger: ImportLog) -> None:
     for key in map(legible, repeated[:_TOLD]):
         ledger.note(f"{path.name}: the key {key} stands twice in one object; the last one counts.")
     if len(repeated) > _TOLD:
@@ -153,7 +153,7 @@ class _Merge:
 def _built(events: Iterable[Any], path: Path, repeated: list[str]) -> Any:
     """The first document of a stream of events, without recursion."""
     anchors: dict[str, Any] = {}
-    stack: list[_Open] = []
+    stack: list[_OpenNode] = []
     for event in events:
         if isinstance(event, yaml.ScalarEvent):
             value = _scalar(event)
@@ -165,7 +165,7 @@ def _built(events: Iterable[Any], path: Path, repeated: list[str]) -> Any:
             if len(stack) >= DEEPEST:
                 raise RecursionError
             mapping = isinstance(event, yaml.MappingStartEvent)
-            stack.append(_Open({} if mapping else [], _line(event)))
+            stack.append(_OpenNode({} if mapping else [], _line(event)))
             if event.anchor:
                 anchors[event.anchor] = stack[-1].value
             continue
@@ -183,7 +183,7 @@ def _built(events: Iterable[Any], path: Path, repeated: list[str]) -> Any:
     return None
 
 
-class _Open:
+class _OpenNode:
     """A mapping or sequence whose end has not come."""
 
     _NO_KEY: Any = object()

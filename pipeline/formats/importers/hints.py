@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolloom.pipeline.formats.importers.shapes import (
+    ClassShape,
     Member,
-    Shape,
     choices,
     enumerated,
     literal,
@@ -68,7 +68,7 @@ class Hints:
 
     def __init__(
         self,
-        shapes: Mapping[str, Shape],
+        shapes: Mapping[str, ClassShape],
         aliases: Mapping[str, str],
         imported: Mapping[str, str],
         unknown: Callable[[str], None],
@@ -236,7 +236,7 @@ class Hints:
             required += [key] if needed else []
         return {"type": "object", "properties": properties, "required": required}
 
-    def _fields(self, shape: Shape, depth: int) -> dict[str, Member] | None:
+    def _fields(self, shape: ClassShape, depth: int) -> dict[str, Member] | None:
         """Its own fields after those of its bases in this file; none of a class without shape."""
         found: dict[str, Member] = {}
         shaped = shape.is_record
@@ -248,7 +248,7 @@ class Hints:
         found |= {k: m for k, m in shape.members.items() if m.annotation}
         return found if shaped else None
 
-    def _field(self, member: Member, shape: Shape, depth: int) -> tuple[JsonObject, bool]:
+    def _field(self, member: Member, shape: ClassShape, depth: int) -> tuple[JsonObject, bool]:
         made = self.schema(member.annotation, depth + 1)
         needed = shape.total and "NotRequired" not in member.annotation
         if member.value is None:

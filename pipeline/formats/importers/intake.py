@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.formats.importers.dialect import RETURNS, arguments, plain
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.prose import legible, sentence, shortened
 from toolloom.schemas import Api, Source
 from toolloom.schemas.api import SourceKind
@@ -25,11 +25,11 @@ UNSORTED = "Imported"  # category of what its source files under none
 Seen: TypeAlias = dict[str, set[bytes]]  # hashes of the descriptions read under an id
 
 
-class Intake:
+class ApiBuilder:
     """One source's way into the pool: counts what is found and keeps its ids unique."""
 
     def __init__(
-        self, ledger: Ledger, kind: SourceKind, reference: str = "", seen: Seen | None = None
+        self, ledger: ImportLog, kind: SourceKind, reference: str = "", seen: Seen | None = None
     ) -> None:
         """`seen`: what the files read before this one held, where several are one source."""
         self.ledger = ledger

@@ -14,7 +14,7 @@ Obstacle: TypeAlias = Literal["remote", "missing", "outside", "unreadable"]
 LONGEST = 64  # characters of a function name, for OpenAI
 
 
-class Ledger:
+class ImportLog:
     """What an importer reports while it works. One for each source."""
 
     def __init__(self, source: str, form: str = "", taken: Iterable[str] = ()) -> None:

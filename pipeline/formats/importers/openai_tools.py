@@ -13,13 +13,13 @@ from typing import Any
 
 from toolloom.pipeline.formats.importers.intake import (
     UNSORTED,
-    Intake,
+    ApiBuilder,
     Seen,
     line,
     reference,
     words,
 )
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.rows import UNREAD, rows
 from toolloom.schemas import Api
 
@@ -35,7 +35,7 @@ def fits(document: Any) -> bool:
 
 def read(
     source: Path,
-    ledger: Ledger,
+    ledger: ImportLog,
     *,
     category: str = "",
     document: Any = UNREAD,
@@ -43,7 +43,7 @@ def read(
 ) -> Iterator[Api]:
     """The APIs of a file. `document`: its content, if it was loaded before."""
     ledger.format = "openai"
-    intake = Intake(ledger, "openai", reference(source), seen)
+    intake = ApiBuilder(ledger, "openai", reference(source), seen)
     for place, row in rows(source, ledger, document):
         found = False
         for where, entry in _entries(row, place):
@@ -81,7 +81,7 @@ def _is_tool(entry: Any) -> bool:
     return isinstance(entry.get("name"), str) and (described or entry.get("type") == "function")
 
 
-def _api(entry: Any, where: str, intake: Intake, tool: str, category: str) -> Iterator[Api]:
+def _api(entry: Any, where: str, intake: ApiBuilder, tool: str, category: str) -> Iterator[Api]:
     if not _is_tool(entry):
         kind = line(entry.get("type")) if isinstance(entry, dict) else type(entry).__name__
         return intake.refuse(where, f"It is no function tool but `{kind or 'something else'}`.")

@@ -11,9 +11,9 @@ from toolloom.pipeline.formats.importers.dialect import RETURNS, Scoped, argumen
 from toolloom.pipeline.formats.importers.documents import documents, load
 from toolloom.pipeline.formats.importers.inference import schema_of
 from toolloom.pipeline.formats.importers.intake import reference
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.openapi_request import (
-    Operation,
+    OpenApiOperation,
     Remarks,
     is_json,
     preferred,
@@ -45,7 +45,7 @@ def _version(given: Any) -> str:
     return str(given)[:20] if isinstance(given, str | int | float) else ""
 
 
-def read(source: Path, ledger: Ledger, *, category: str = "") -> Iterator[Api]:
+def read(source: Path, ledger: ImportLog, *, category: str = "") -> Iterator[Api]:
     """The APIs of a description, one for each operation that can be read.
 
     Raises ImportFailed for a source that is none. Nothing is fetched from other machines.
@@ -89,7 +89,9 @@ def _begins(file: Path) -> bool:
 class _Description:
     """One description: what all its operations share, and the names given out in it."""
 
-    def __init__(self, file: Path, document: dict[str, Any], ledger: Ledger, category: str) -> None:
+    def __init__(
+        self, file: Path, document: dict[str, Any], ledger: ImportLog, category: str
+    ) -> None:
         info = document.get("info")
         self._info: dict[str, Any] = info if isinstance(info, dict) else {}
         self._document = document
@@ -135,7 +137,7 @@ class _Description:
 
     # Finding operations
 
-    def _operations(self) -> Iterator[Operation]:
+    def _operations(self) -> Iterator[OpenApiOperation]:
         paths, resolve = settled(self._document.get("paths"), self._resolve, "paths")
         if paths is not None and not isinstance(paths, dict):
             self._ledger.note("`paths` is no object, so there are no operations in it.")
@@ -149,7 +151,7 @@ class _Description:
             beside = given if item is not given else {}
             yield from self._methods(path, {**item, **beside}, inner)
 
-    def _methods(self, path: str, item: dict[str, Any], resolve: Any) -> Iterator[Operation]:
+    def _methods(self, path: str, item: dict[str, Any], resolve: Any) -> Iterator[OpenApiOperation]:
         shared = item.get("parameters")
         given = {key.lower(): value for key, value in item.items() if isinstance(key, str)}
         more = item.get("additionalOperations")  # OpenAPI 3.2
@@ -159,13 +161,13 @@ class _Description:
                 continue
             own, inner = settled(found, resolve, f"{method.upper()} {path}")
             if isinstance(own, dict):
-                yield Operation(method, path, own, shared, inner, resolve, self._swagger)
+                yield OpenApiOperation(method, path, own, shared, inner, resolve, self._swagger)
             else:
                 self._refuse(f"{method.upper()} {path}", "It is no object with a description.")
 
     # One operation
 
-    def _api(self, operation: Operation, licence: str) -> Api:
+    def _api(self, operation: OpenApiOperation, licence: str) -> Api:
         own, ledger = operation.own, self._ledger
         name, wanted = self._name(operation)
         api = f"{self._category}/{self._tool}/{name}"
@@ -190,7 +192,7 @@ class _Description:
             ),
         )
 
-    def _name(self, operation: Operation) -> tuple[str, str]:
+    def _name(self, operation: OpenApiOperation) -> tuple[str, str]:
         """Its name and the function name to try: from the operationId if it has one of its own."""
         given = operation.own.get("operationId")
         name = " ".join(legible(given).split()) if isinstance(given, str) else ""
@@ -219,13 +221,13 @@ class _Description:
             self._ledger.cut(api, "description", "text", len(text) - len(short))
         return short
 
-    def _returns(self, operation: Operation, api: str) -> JsonObject | None:
+    def _returns(self, operation: OpenApiOperation, api: str) -> JsonObject | None:
         for schema in self._answers(operation):
             found = plain(schema, ledger=self._ledger, api=api, place="returns", budget=RETURNS)
             return found or None
         return None
 
-    def _answers(self, operation: Operation) -> Iterator[Scoped]:
+    def _answers(self, operation: OpenApiOperation) -> Iterator[Scoped]:
         """Schemas of the JSON that success brings, the likeliest first."""
         responses, resolve = settled(
             operation.own.get("responses"), operation.resolve, operation.called

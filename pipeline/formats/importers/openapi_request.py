@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from toolloom.pipeline.formats.importers.dialect import Scoped, opened
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.prose import legible
 from toolloom.pipeline.formats.importers.references import Resolve, settled
 from toolloom.schemas import JsonObject
@@ -22,7 +22,7 @@ _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _IN_PATH = re.compile(r"\{([^{}/?]{1,100})\}")
 
 
-class Operation(NamedTuple):
+class OpenApiOperation(NamedTuple):
     """One method of one path."""
 
     method: str
@@ -47,7 +47,7 @@ class Remarks:
     def add(self, what: str, where: str) -> None:
         self._found[what].append(legible(where[:200]))
 
-    def book(self, ledger: Ledger) -> None:
+    def book(self, ledger: ImportLog) -> None:
         for what, places in self._found.items():
             more = f" and {len(places) - _TOLD} more" if len(places) > _TOLD else ""
             ledger.note(f"{what}: {'; '.join(places[:_TOLD])}{more}.")
@@ -78,7 +78,7 @@ class _Arguments:
             self.required.append(free)
 
 
-def request(operation: Operation, ledger: Ledger, remarks: Remarks) -> JsonObject:
+def request(operation: OpenApiOperation, ledger: ImportLog, remarks: Remarks) -> JsonObject:
     """An object schema whose properties are Scoped: path, query, header, then the body's."""
     arguments = _Arguments(operation.called, remarks)
     body: tuple[Scoped, str, bool] | None = None
@@ -102,7 +102,7 @@ def request(operation: Operation, ledger: Ledger, remarks: Remarks) -> JsonObjec
 _WHERE = {"formData": "form", "querystring": "query"}
 
 
-def _parameters(operation: Operation) -> Iterator[tuple[dict[str, Any], Resolve]]:
+def _parameters(operation: OpenApiOperation) -> Iterator[tuple[dict[str, Any], Resolve]]:
     """The operation's own parameters replace those of its path with the same name and place."""
     chosen: dict[tuple[Any, ...], tuple[dict[str, Any], Resolve]] = {}
     given = (
@@ -121,7 +121,7 @@ def _parameters(operation: Operation) -> Iterator[tuple[dict[str, Any], Resolve]
     yield from chosen.values()
 
 
-def _is_in_path(found: dict[str, Any], operation: Operation) -> bool:
+def _is_in_path(found: dict[str, Any], operation: OpenApiOperation) -> bool:
     return f"{{{_word(found.get('name'))}}}" in operation.path
 
 
@@ -130,7 +130,9 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _is_argument(found: dict[str, Any], where: str, operation: Operation, remarks: Remarks) -> bool:
+def _is_argument(
+    found: dict[str, Any], where: str, operation: OpenApiOperation, remarks: Remarks
+) -> bool:
     name = found.get("name")
     if not isinstance(name, str) or not name:
         remarks.add("Parameters without a name are left out", operation.called)
@@ -169,7 +171,7 @@ def _schema(found: dict[str, Any], resolve: Resolve, swagger: bool) -> dict[str,
     return schema
 
 
-def _undescribed(operation: Operation, arguments: _Arguments, remarks: Remarks) -> None:
+def _undescribed(operation: OpenApiOperation, arguments: _Arguments, remarks: Remarks) -> None:
     """A path that cannot be built without a value nobody described."""
     for name in _IN_PATH.findall(operation.path[:2_000]):
         if name not in arguments.properties:
@@ -181,7 +183,7 @@ def _undescribed(operation: Operation, arguments: _Arguments, remarks: Remarks) 
             arguments.add(name, text, "path", True)
 
 
-def _request_body(operation: Operation) -> tuple[Scoped, str, bool] | None:
+def _request_body(operation: OpenApiOperation) -> tuple[Scoped, str, bool] | None:
     """Schema, description and whether it is needed. Most sources that say nothing need it."""
     found, resolve = settled(operation.own.get("requestBody"), operation.resolve, operation.called)
     if not isinstance(found, dict):
@@ -210,7 +212,9 @@ def is_json(media: str) -> bool:
     return len(media) < 200 and (media == "*/*" or _JSON.fullmatch(media) is not None)
 
 
-def _spread(body: Scoped, text: str, required: bool, arguments: _Arguments, ledger: Ledger) -> bool:
+def _spread(
+    body: Scoped, text: str, required: bool, arguments: _Arguments, ledger: ImportLog
+) -> bool:
     """The properties of an object become arguments, any other body is `body`.
 
     Returns whether nothing else may be given.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.formats.importers.intake import LONGEST_TEXT, UNSORTED, line, text
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.prose import shortened
 from toolloom.pipeline.formats.importers.rows import UNREAD, rows
 from toolloom.schemas import ImportFailed
@@ -38,7 +38,7 @@ def fits_text(content: str) -> bool:
 
 
 def read(
-    source: Path, ledger: Ledger, *, category: str = "", document: Any = UNREAD
+    source: Path, ledger: ImportLog, *, category: str = "", document: Any = UNREAD
 ) -> Iterator[PublicApi]:
     """The public APIs of a list. `document`: its JSON content, if it was loaded before."""
     ledger.format = "public-apis"
@@ -60,13 +60,13 @@ def read(
             yield PublicApi(name=name, category=key[0], does=_short(about, key, ledger))
 
 
-def _short(does: str, key: tuple[str, str], ledger: Ledger) -> str:
+def _short(does: str, key: tuple[str, str], ledger: ImportLog) -> str:
     if len(does) > LONGEST_TEXT:
         ledger.cut("/".join(key), "does", "text", len(does) - LONGEST_TEXT)
     return shortened(does, LONGEST_TEXT)
 
 
-def _entries(source: Path, ledger: Ledger, document: Any) -> Iterator[tuple[str, Any, Any, Any]]:
+def _entries(source: Path, ledger: ImportLog, document: Any) -> Iterator[tuple[str, Any, Any, Any]]:
     for place, row in rows(source, ledger, document):
         inner = row.get("entries", [row]) if isinstance(row, dict) else row
         for number, entry in enumerate(inner if isinstance(inner, list) else [inner], 1):
@@ -75,7 +75,7 @@ def _entries(source: Path, ledger: Ledger, document: Any) -> Iterator[tuple[str,
             yield where, entry.get("API"), entry.get("Category"), entry.get("Description")
 
 
-def _table(source: Path, ledger: Ledger) -> Iterator[tuple[str, str, str, str]]:
+def _table(source: Path, ledger: ImportLog) -> Iterator[tuple[str, str, str, str]]:
     """The rows of all tables with the two columns, each under the heading before it."""
     filed, columns = "", None
     for number, one in enumerate(content(source).splitlines(), 1):

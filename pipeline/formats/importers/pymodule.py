@@ -13,8 +13,8 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from pathlib import Path
 from typing import TypeAlias
 
-from toolloom.pipeline.formats.importers.ledger import Ledger
-from toolloom.pipeline.formats.importers.shapes import Member, Shape, literal
+from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats.importers.shapes import ClassShape, Member, literal
 from toolloom.schemas import ImportFailed
 
 _LARGEST = 4_000_000
@@ -28,7 +28,7 @@ class Module:
     functions: dict[str, Function] = field(default_factory=dict)
     overloads: dict[str, int] = field(default_factory=dict)
     methods: dict[str, list[str]] = field(default_factory=dict)
-    shapes: dict[str, Shape] = field(default_factory=dict)
+    shapes: dict[str, ClassShape] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     imported: dict[str, str] = field(default_factory=dict)
     exports: set[str] | None = None
@@ -48,7 +48,7 @@ class Module:
         return sorted((self.exports or set()) - known)
 
 
-def read_module(path: Path, ledger: Ledger) -> Module:
+def read_module(path: Path, ledger: ImportLog) -> Module:
     """Read a file. Raises ImportFailed, for a syntax error with its line."""
     try:
         if path.stat().st_size > _LARGEST:
@@ -130,7 +130,7 @@ def _is(node: Function | ast.ClassDef, name: str) -> bool:
     return any(ast.unparse(mark).split(".")[-1] == name for mark in marks)
 
 
-def _shape(node: ast.ClassDef) -> Shape:
+def _shape(node: ast.ClassDef) -> ClassShape:
     members: dict[str, Member] = {}
     for each in node.body:
         match each:
@@ -139,7 +139,7 @@ def _shape(node: ast.ClassDef) -> Shape:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 members[name] = Member("", ast.unparse(value))
     said = {word.arg: literal(word.value)[1] for word in node.keywords}
-    return Shape(
+    return ClassShape(
         bases=tuple(ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases),
         members=members,
         dataclass=_is(node, "dataclass"),

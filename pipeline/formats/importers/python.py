@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolloom.pipeline.formats.importers.hints import Hints
-from toolloom.pipeline.formats.importers.intake import Intake, Seen, reference, words
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.intake import ApiBuilder, Seen, reference, words
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.pymodule import Function, Module, find_source, read_module
 from toolloom.schemas import Api
 from toolloom.schemas.base import JsonObject
@@ -46,7 +46,7 @@ class Documentation:
 
 def read(
     source: Path,
-    ledger: Ledger,
+    ledger: ImportLog,
     *,
     category: str = "",
     named: str = "",
@@ -60,7 +60,7 @@ def read(
     path = source if source.suffix == ".py" or source.is_file() else find_source(str(source))
     named = named or (source.stem if path == source else str(source))
     module = read_module(path, ledger)
-    intake = Intake(ledger, "python", reference(source), seen)
+    intake = ApiBuilder(ledger, "python", reference(source), seen)
     for reason, names in _left_out(module).items():
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         ledger.note(f"{named}: left out as {reason}: {len(names)} ({shown}).")
@@ -83,7 +83,7 @@ def _left_out(module: Module) -> dict[str, list[str]]:
     return found
 
 
-def _functions(module: Module, named: str, intake: Intake, category: str) -> Iterator[Api]:
+def _functions(module: Module, named: str, intake: ApiBuilder, category: str) -> Iterator[Api]:
     for name, function in module.functions.items():
         if not module.is_public(name):
             continue
@@ -105,7 +105,7 @@ def _uncallable(function: Function) -> str:
 
 
 def _api(
-    function: Function, module: Module, named: str, intake: Intake, category: str
+    function: Function, module: Module, named: str, intake: ApiBuilder, category: str
 ) -> Iterator[Api]:
     about = documentation(function)
     unknown: list[str] = []

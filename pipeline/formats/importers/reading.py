@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from toolloom.pipeline.formats.importers import constraints, keywords
-from toolloom.pipeline.formats.importers.ledger import Ledger, Why
+from toolloom.pipeline.formats.importers.ledger import ImportLog, Why
 from toolloom.pipeline.formats.importers.prose import legible, sentence, shortened
 from toolloom.pipeline.formats.importers.references import Resolve
 from toolloom.schemas import JsonObject, canonical
@@ -20,7 +20,7 @@ _NAME = 200  # characters of a property's name
 
 
 @dataclass(frozen=True)
-class Budget:
+class SchemaBudget:
     """How large a schema may become, as compact JSON in UTF-8."""
 
     bytes: int = 8_000
@@ -28,8 +28,8 @@ class Budget:
     response: bool = False  # what is cut from a response's schema never makes it stricter
 
 
-PARAMETERS = Budget()
-RETURNS = Budget(bytes=4_000, response=True)
+PARAMETERS = SchemaBudget()
+RETURNS = SchemaBudget(bytes=4_000, response=True)
 
 
 class Scoped(NamedTuple):
@@ -44,11 +44,11 @@ class OverBudget(Exception):
     """This attempt has become too large."""
 
 
-class Reader:
+class SchemaReader:
     """One attempt at a schema: what it left out, and how much it has written and looked at."""
 
     def __init__(
-        self, ledger: Ledger, place: str, budget: Budget, text: int, examples: bool
+        self, ledger: ImportLog, place: str, budget: SchemaBudget, text: int, examples: bool
     ) -> None:
         self._ledger = ledger
         self._root = place

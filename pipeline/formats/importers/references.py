@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from toolloom.pipeline.formats.importers.documents import load
-from toolloom.pipeline.formats.importers.ledger import Ledger, Obstacle
+from toolloom.pipeline.formats.importers.ledger import ImportLog, Obstacle
 from toolloom.pipeline.formats.importers.prose import legible
 from toolloom.schemas import ImportFailed
 
@@ -37,7 +37,7 @@ Resolve: TypeAlias = Callable[[str, str], Found | None]
 class Resolver:
     """All references of one source. Each file is read once."""
 
-    def __init__(self, root_file: Path | None, document: Any, ledger: Ledger) -> None:
+    def __init__(self, root_file: Path | None, document: Any, ledger: ImportLog) -> None:
         """Without a `root_file` only references within the document are followed."""
         self._root = root_file.resolve() if root_file else Path()
         self._folder = self._root.parent if root_file else None

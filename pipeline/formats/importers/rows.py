@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolloom.pipeline.formats.importers.documents import load
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas.errors import ImportFailed
 
 LONGEST_LINE = 16 * 1024 * 1024
 UNREAD: Final = object()  # stands for a document nobody has loaded yet
 
 
-def rows(path: Path, ledger: Ledger, document: Any = UNREAD) -> Iterator[tuple[str, Any]]:
+def rows(path: Path, ledger: ImportLog, document: Any = UNREAD) -> Iterator[tuple[str, Any]]:
     """(place, value) of each record. A line that cannot be read is booked as skipped.
 
     `document`: what the file holds, if it was loaded before. Raises ImportFailed.
@@ -45,7 +45,7 @@ def in_lines(path: Path) -> bool:
     return True
 
 
-def _lines(path: Path, ledger: Ledger) -> Iterator[tuple[str, Any]]:
+def _lines(path: Path, ledger: ImportLog) -> Iterator[tuple[str, Any]]:
     try:
         with path.open("rb") as file:
             number = 0
@@ -65,13 +65,13 @@ def _lines(path: Path, ledger: Ledger) -> Iterator[tuple[str, Any]]:
         ) from error
 
 
-def _line(raw: bytes, place: str, ledger: Ledger) -> Iterator[tuple[str, Any]]:
+def _line(raw: bytes, place: str, ledger: ImportLog) -> Iterator[tuple[str, Any]]:
     try:
         yield place, json.loads(raw, parse_constant=str)
     except (ValueError, RecursionError):
         _book(place, "The line is no JSON.", ledger)
 
 
-def _book(place: str, why: str, ledger: Ledger) -> None:
+def _book(place: str, why: str, ledger: ImportLog) -> None:
     ledger.read += 1
     ledger.skip(place, why)

@@ -23,7 +23,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ClassShape:
     """A class of the same file, as far as it tells what its values look like."""
 
     bases: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ def choices(values: list[Any]) -> JsonObject:
     return {**({"type": kind} if kind else {}), "enum": values}
 
 
-def enumerated(shape: Shape) -> dict[str, Any]:
+def enumerated(shape: ClassShape) -> dict[str, Any]:
     """The values of an enum's members by name; `auto()` counts, or is the name in a StrEnum."""
     found: dict[str, Any] = {}
     for name, member in shape.members.items():

@@ -12,8 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.formats.importers.inference import schema_of
-from toolloom.pipeline.formats.importers.intake import UNSORTED, Intake, Seen, line, reference, text
-from toolloom.pipeline.formats.importers.ledger import LONGEST, Ledger
+from toolloom.pipeline.formats.importers.intake import (
+    UNSORTED,
+    ApiBuilder,
+    Seen,
+    line,
+    reference,
+    text,
+)
+from toolloom.pipeline.formats.importers.ledger import LONGEST, ImportLog
 from toolloom.pipeline.formats.importers.rows import UNREAD, rows
 from toolloom.schemas import Api
 from toolloom.schemas.base import JsonObject
@@ -45,7 +52,7 @@ def fits(document: Any) -> bool:
 
 def read(
     source: Path,
-    ledger: Ledger,
+    ledger: ImportLog,
     *,
     category: str = "",
     document: Any = UNREAD,
@@ -53,7 +60,7 @@ def read(
 ) -> Iterator[Api]:
     """The APIs of a file, each once. `document`: its content, if it was loaded before."""
     ledger.format = "toolbench"
-    intake = Intake(ledger, "toolbench", reference(source), seen)
+    intake = ApiBuilder(ledger, "toolbench", reference(source), seen)
     filed = source.parent.name if source.parent.parent.name == "tools" else ""
     for place, row in rows(source, ledger, document):
         for entry in row if isinstance(row, list) else [row]:
@@ -61,7 +68,7 @@ def read(
     intake.close()
 
 
-def _row(row: Any, place: str, intake: Intake, category: str, filed: str) -> Iterator[Api]:
+def _row(row: Any, place: str, intake: ApiBuilder, category: str, filed: str) -> Iterator[Api]:
     """The APIs of a query or of a tool. `filed`: the category its folder stands for."""
     if not isinstance(row, dict) or not isinstance(row.get("api_list"), list):
         query = line(row.get("query_id")) if isinstance(row, dict) else ""
@@ -74,7 +81,7 @@ def _row(row: Any, place: str, intake: Intake, category: str, filed: str) -> Ite
     return None
 
 
-def _api(entry: dict[str, Any], intake: Intake, category: str, filed: str) -> Iterator[Api]:
+def _api(entry: dict[str, Any], intake: ApiBuilder, category: str, filed: str) -> Iterator[Api]:
     """An API. `entry`: its document on top of its tool's."""
     tool = line(entry.get("tool_name"))
     name = line(entry["api_name"] if "api_name" in entry else entry.get("name"))

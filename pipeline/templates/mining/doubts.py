@@ -12,17 +12,17 @@ from toolloom.pipeline.checks.text.words import exact, plain, spaced, stem, word
 from toolloom.pipeline.templates.mining.following import follow, sizes_in
 from toolloom.pipeline.templates.mining.forms import is_number
 from toolloom.pipeline.templates.mining.occurrences import (
-    Places,
+    TextPlaces,
     in_longer_name,
     is_common,
     left_over,
     parted,
 )
-from toolloom.pipeline.templates.mining.survey import Leaf, Survey, Text
+from toolloom.pipeline.templates.mining.survey import SampleText, SampleValue, SampleValues
 from toolloom.pipeline.templates.mining.variables import Variable, distinctive, is_alike, pairs
 
 
-def weigh(found: Survey, all_: Sequence[Variable], loose: Iterable[Leaf]) -> None:
+def weigh(found: SampleValues, all_: Sequence[Variable], loose: Iterable[SampleValue]) -> None:
     """Put values in doubt for what they are; `settle` tells what the words say against others."""
     now = dt.datetime.fromisoformat(found.query["now"])
     _alone(found, all_, list(loose), _common(found))
@@ -30,7 +30,7 @@ def weigh(found: Survey, all_: Sequence[Variable], loose: Iterable[Leaf]) -> Non
     follow(found, all_)
 
 
-def settle(found: Survey, all_: Sequence[Variable]) -> list[Places]:
+def settle(found: SampleValues, all_: Sequence[Variable]) -> list[TextPlaces]:
     """Part the words among the values that are in no doubt, until none raises another."""
     now = dt.datetime.fromisoformat(found.query["now"])
     common = _common(found)
@@ -43,18 +43,20 @@ def settle(found: Survey, all_: Sequence[Variable]) -> list[Places]:
             return places
 
 
-def _texts(found: Survey, certain: Iterable[Variable]) -> list[Text]:
+def _texts(found: SampleValues, certain: Iterable[Variable]) -> list[SampleText]:
     """The words of the sample, and its texts that are no value themselves."""
     own = {leaf.path for one in certain for leaf, _ in one.leaves}
     whole = [
-        Text("observed" if leaf.side == "response" else "given", leaf.path, leaf.value, leaf.place)
+        SampleText(
+            "observed" if leaf.side == "response" else "given", leaf.path, leaf.value, leaf.place
+        )
         for leaf in (*found.intended, *found.called, *found.observed)
         if isinstance(leaf.value, str) and leaf.path not in own
     ]
     return [*found.texts, *whole]
 
 
-def _common(found: Survey) -> frozenset[str]:
+def _common(found: SampleValues) -> frozenset[str]:
     """Stems of the words in which the APIs on offer are described."""
     told = [
         text
@@ -66,7 +68,10 @@ def _common(found: Survey) -> frozenset[str]:
 
 
 def _alone(
-    found: Survey, all_: Sequence[Variable], loose: Sequence[Leaf], common: frozenset[str]
+    found: SampleValues,
+    all_: Sequence[Variable],
+    loose: Sequence[SampleValue],
+    common: frozenset[str],
 ) -> None:
     """Values that something else has too, which stays as it is."""
     for one in all_:
@@ -89,7 +94,7 @@ def _alone(
                 each.refuse(f"`{one.first.name}` and `{other.first.name}` {detail}")
 
 
-def _is_linked(one: Variable, other: Variable, found: Survey) -> bool:
+def _is_linked(one: Variable, other: Variable, found: SampleValues) -> bool:
     """Two arguments for which the user says a distinctive text once."""
     if not (one.is_argument and other.is_argument and distinctive(one.value, one.first.schema)):
         return False
@@ -108,7 +113,7 @@ MERGED = "merged"
 """The doubt of a value that is another's: nothing to tell a person."""
 
 
-def _apart(found: Survey, all_: Sequence[Variable], now: dt.datetime) -> None:
+def _apart(found: SampleValues, all_: Sequence[Variable], now: dt.datetime) -> None:
     """Numbers and common words that the user says twice, and numbers that count something."""
     sizes = sizes_in(found)
     for one in all_:
@@ -126,8 +131,8 @@ def _apart(found: Survey, all_: Sequence[Variable], now: dt.datetime) -> None:
 
 def _judge(
     one: Variable,
-    places: Sequence[Places],
-    found: Survey,
+    places: Sequence[TextPlaces],
+    found: SampleValues,
     now: dt.datetime,
     common: frozenset[str],
 ) -> None:
@@ -154,7 +159,7 @@ def _judge(
     _held(one, places, found)
 
 
-def _held(one: Variable, places: Sequence[Places], found: Survey) -> None:
+def _held(one: Variable, places: Sequence[TextPlaces], found: SampleValues) -> None:
     """Is the value said where it has to be?"""
     if one.doubt:
         return

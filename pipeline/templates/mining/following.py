@@ -10,7 +10,7 @@ from toolloom.pipeline.checks.polarity import is_status
 from toolloom.pipeline.checks.text.times import seconds_in
 from toolloom.pipeline.checks.text.words import content, spaced, stem, words
 from toolloom.pipeline.templates.mining.forms import day_of, is_number
-from toolloom.pipeline.templates.mining.survey import Leaf, Survey
+from toolloom.pipeline.templates.mining.survey import SampleValue, SampleValues
 from toolloom.pipeline.templates.mining.variables import Variable, is_alike
 
 _WORKED_OUT = frozenset(
@@ -38,7 +38,7 @@ _NEAR = 40  # numbers of a call that are looked at for one step of arithmetic
 _SUMS = 50  # smaller numbers add up by chance
 
 
-def follow(found: Survey, all_: Sequence[Variable]) -> None:
+def follow(found: SampleValues, all_: Sequence[Variable]) -> None:
     """Put in doubt what something that stays follows from, or may follow from."""
     for one in all_:
         if one.is_argument:
@@ -51,12 +51,12 @@ def follow(found: Survey, all_: Sequence[Variable]) -> None:
             one.refuse(why)
 
 
-def sizes_in(found: Survey) -> list[int]:
+def sizes_in(found: SampleValues) -> list[int]:
     """How many items the lists of the responses have, where there are several."""
     return [len(items) for items in _lists(found)]
 
 
-def _lists(found: Survey) -> Iterator[list[object]]:
+def _lists(found: SampleValues) -> Iterator[list[object]]:
     for place in found.contents:
         stack = [found.tree["dialogue"]["messages"][place]["content"].get("response")]
         while stack:
@@ -69,7 +69,7 @@ def _lists(found: Survey) -> Iterator[list[object]]:
                 stack += item.values()
 
 
-def _bears_on_response(one: Variable, found: Survey) -> None:
+def _bears_on_response(one: Variable, found: SampleValues) -> None:
     """Does a response of its calls follow from it: a total, an end, what is within its bounds?"""
     calls = {leaf.number for leaf, _ in one.leaves if leaf.side == "call"}
     own = {leaf.path for leaf, _ in one.leaves}
@@ -90,7 +90,7 @@ def _bears_on_response(one: Variable, found: Survey) -> None:
             one.refuse(f"the words compare: perhaps with `{leaf.name}` of the response")
 
 
-def _holds(leaf: Leaf, one: Variable) -> bool:
+def _holds(leaf: SampleValue, one: Variable) -> bool:
     """Is the value told inside a longer text?"""
     return isinstance(leaf.value, str) and str(one.value).lower() in leaf.value.lower()
 
@@ -100,12 +100,12 @@ def _moves_days(one: Variable) -> bool:
     return bool(day_of(one.value)) or _counts_days(one.first)
 
 
-def _counts_days(leaf: Leaf) -> bool:
+def _counts_days(leaf: SampleValue) -> bool:
     lengths = any(seconds_in(w.folded) for w in words(spaced(leaf.name)))
     return is_number(leaf.value) and (lengths or "night" in leaf.name.lower())
 
 
-def _computed(one: Variable, numbers: Sequence[Leaf]) -> str:
+def _computed(one: Variable, numbers: Sequence[SampleValue]) -> str:
     """A number that makes another of the same call by one step of arithmetic with a third."""
     own = {leaf.path for leaf, _ in one.leaves}
     calls = {leaf.number for leaf, _ in one.leaves if leaf.side != "intent"}
@@ -127,7 +127,7 @@ def _follows(a: float, b: float, c: float) -> bool:
     return abs(a) > _SUMS and any(close(p + q, r) for p, q, r in orders)
 
 
-def _is_compared(one: Variable, found: Survey) -> None:
+def _is_compared(one: Variable, found: SampleValues) -> None:
     """States that responses report; their numbers and days where words compare, where several
     items stand side by side, or where the call itself is about days."""
     leaf = one.first
@@ -146,5 +146,5 @@ def _is_compared(one: Variable, found: Survey) -> None:
         one.refuse("the words compare")
 
 
-def _spoken(found: Survey) -> Iterable[str]:
+def _spoken(found: SampleValues) -> Iterable[str]:
     return (t.text for t in found.texts if t.role in ("user", "reply"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.text.words import literal
-from toolloom.pipeline.templates.mining.survey import Leaf, Survey, survey
+from toolloom.pipeline.templates.mining.survey import SampleValue, SampleValues, survey
 from toolloom.schemas import Finding, JsonObject, canonical
 
 Key: TypeAlias = tuple[str, str, str]
@@ -16,7 +16,7 @@ KEYS = 20_000
 VALUES = 64  # of each key
 
 
-class Known:
+class SeenValues:
     """Bounded: the first values of the first keys are kept, in the order they come in."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Known:
             for leaf in _told(found):
                 self._note(leaf)
 
-    def _note(self, leaf: Leaf) -> None:
+    def _note(self, leaf: SampleValue) -> None:
         key = leaf.key
         if key not in self._values and len(self._values) >= KEYS:
             return
@@ -37,12 +37,12 @@ class Known:
         if len(values) < VALUES:
             values.setdefault(canonical(leaf.value), leaf.value)
 
-    def values(self, leaf: Leaf) -> list[Any]:
+    def values(self, leaf: SampleValue) -> list[Any]:
         """What else stands in this place in other samples."""
         return list(self._values.get(leaf.key, {}).values())
 
 
-def _told(found: Survey) -> Iterator[Leaf]:
+def _told(found: SampleValues) -> Iterator[SampleValue]:
     """Its arguments, and what its responses hold that is no echo of them."""
     yield from found.intended
     given = [str(leaf.value) for leaf in (*found.intended, *found.called)]

@@ -15,10 +15,16 @@ from typing import Any
 from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.templates.mining.doubts import is_told, settle, weigh
 from toolloom.pipeline.templates.mining.forms import ITSELF, TEXT, is_number, said_as
-from toolloom.pipeline.templates.mining.known import Known
-from toolloom.pipeline.templates.mining.occurrences import Places
-from toolloom.pipeline.templates.mining.options import Pool, Setting, Use, fill, in_words
-from toolloom.pipeline.templates.mining.survey import Path, Survey, survey, written
+from toolloom.pipeline.templates.mining.known import SeenValues
+from toolloom.pipeline.templates.mining.occurrences import TextPlaces
+from toolloom.pipeline.templates.mining.options import (
+    FormUse,
+    SampleSetting,
+    ValueOptions,
+    fill,
+    in_words,
+)
+from toolloom.pipeline.templates.mining.survey import Path, SampleValues, survey, written
 from toolloom.pipeline.templates.mining.ties import rows, tied
 from toolloom.pipeline.templates.mining.variables import Variable, variables
 from toolloom.schemas import Finding, JsonObject, Provenance, Reason, Rejected, Scenario, Split
@@ -32,7 +38,7 @@ _ARTICLE = re.compile(r"\b(an?)\s\Z", re.IGNORECASE)
 
 
 def mine(
-    sample: JsonObject, known: Known, split: Split | None = None, kind: TemplateKind = "mined"
+    sample: JsonObject, known: SeenValues, split: Split | None = None, kind: TemplateKind = "mined"
 ) -> Template | Rejected:
     """A sample, as JSON, as a template; or why none of its values may vary."""
     found = survey(sample)
@@ -51,7 +57,9 @@ def mine(
     )
 
 
-def _template(found: Survey, pools: Sequence[Pool], places: Sequence[Places]) -> Template:
+def _template(
+    found: SampleValues, pools: Sequence[ValueOptions], places: Sequence[TextPlaces]
+) -> Template:
     query, names = found.query, _names(pools)
     name, unserved = query["id"], query["scenario"] == Scenario.IRRELEVANCE
     apis = [intention["api"] for intention in query["intent"] if not unserved]
@@ -90,8 +98,8 @@ ONLY = "no other value is known for it"
 
 
 def _pools(
-    found: Survey, all_: Sequence[Variable], known: Known
-) -> tuple[list[Pool], Sequence[Places]]:
+    found: SampleValues, all_: Sequence[Variable], known: SeenValues
+) -> tuple[list[ValueOptions], Sequence[TextPlaces]]:
     """The values that vary, each with what it may be, and where they stand.
 
     A value that cannot vary is a part of the words that stay, so the others are weighed again.
@@ -100,11 +108,13 @@ def _pools(
     now = dt.datetime.fromisoformat(query["now"])
     while True:
         places = settle(found, all_)
-        pools = [Pool(v, list(dict.fromkeys(_uses(v, places)))) for v in all_ if not v.doubt]
+        pools = [
+            ValueOptions(v, list(dict.fromkeys(_uses(v, places)))) for v in all_ if not v.doubt
+        ]
         for pool in pools[MOST_POOLS:]:
             pool.one.refuse(f"a template has at most {MOST_POOLS} values that vary")
         constant = in_words("\n".join(_rest(at) for at in places))
-        setting = Setting(now, query.get("language", "English"), known, constant)
+        setting = SampleSetting(now, query.get("language", "English"), known, constant)
         fill(pools[:MOST_POOLS], setting, rng_for("mined", query["id"]))
         lacking = [pool.one for pool in pools if len(pool.values) < 2]
         if not lacking:
@@ -113,15 +123,15 @@ def _pools(
             one.refuse(ONLY)
 
 
-def _uses(one: Variable, places: Sequence[Places]) -> Iterator[Use]:
+def _uses(one: Variable, places: Sequence[TextPlaces]) -> Iterator[FormUse]:
     own = {leaf.path for leaf, _ in one.leaves}
-    yield from (Use(form) for _, form in one.leaves)
+    yield from (FormUse(form) for _, form in one.leaves)
     for at in places:
         text = at.text.text
         for span in at.of(one) if at.text.path not in own else ():
             article = _ARTICLE.search(text[max(0, span.start - 4) : span.start])
             after = re.match(r"\s?[^\W\d_]{2,}", text[span.end : span.end + 12])
-            yield Use(
+            yield FormUse(
                 _form_at(span.form, one, span.start == 0 and span.end == len(text)),
                 role="user" if at.text.role == "goal" else at.text.role,
                 before=article[1] if article else "",
@@ -134,7 +144,7 @@ def _form_at(form: str, one: Variable, whole: bool) -> str:
     return TEXT if whole and form == ITSELF and is_number(one.value) else form
 
 
-def _rest(at: Places) -> str:
+def _rest(at: TextPlaces) -> str:
     """The words that no value takes."""
     text, start, parts = at.text.text, 0, []
     for span, _ in at.spans:
@@ -143,7 +153,7 @@ def _rest(at: Places) -> str:
     return " … ".join([*parts, text[start:]])
 
 
-def _names(pools: Sequence[Pool]) -> dict[int, str]:
+def _names(pools: Sequence[ValueOptions]) -> dict[int, str]:
     """A name for each value that varies, by its identity; its slots' names begin with it."""
     found: dict[int, str] = {}
     for pool in pools:
@@ -163,7 +173,10 @@ def _slot(name: str, form: str) -> str:
 
 
 def _skeleton(
-    found: Survey, pools: Sequence[Pool], places: Sequence[Places], names: dict[int, str]
+    found: SampleValues,
+    pools: Sequence[ValueOptions],
+    places: Sequence[TextPlaces],
+    names: dict[int, str],
 ) -> JsonObject:
     """The sample with slots in place of what varies, and without how it was made."""
     tree = found.tree
@@ -179,7 +192,7 @@ def _skeleton(
     return {**tree, "flags": [], "provenance": []}
 
 
-def _marked(at: Places, names: dict[int, str]) -> str:
+def _marked(at: TextPlaces, names: dict[int, str]) -> str:
     text, start, parts = at.text.text, 0, []
     for span, one in at.spans:
         if id(one) in names:
@@ -196,7 +209,9 @@ def _put(tree: Any, path: Path, value: Any) -> None:
     tree[path[-1]] = value
 
 
-def _choices(pools: Sequence[Pool], names: dict[int, str], rng: random.Random) -> Iterator[Choice]:
+def _choices(
+    pools: Sequence[ValueOptions], names: dict[int, str], rng: random.Random
+) -> Iterator[Choice]:
     for group in tied(pools):
         slots = [(pool, form) for pool in group for form in pool.forms]
         found = rows(group, rng)
@@ -213,7 +228,9 @@ def _choices(pools: Sequence[Pool], names: dict[int, str], rng: random.Random) -
 
 
 def _row(
-    row: Sequence[tuple[Any, str]], group: Sequence[Pool], slots: Sequence[tuple[Pool, str]]
+    row: Sequence[tuple[Any, str]],
+    group: Sequence[ValueOptions],
+    slots: Sequence[tuple[ValueOptions, str]],
 ) -> tuple[Any, ...]:
     values = {id(pool): value for pool, (value, _) in zip(group, row, strict=True)}
     return tuple(

@@ -18,7 +18,7 @@ from toolloom.pipeline.checks.text.numbers import Quantity, quantities
 from toolloom.pipeline.checks.text.times import timed
 from toolloom.pipeline.checks.text.words import STOP, alone, fold, runs, spaced, stem, words
 from toolloom.pipeline.templates.mining.forms import ROUNDED, clock_of, day_of, is_number, texts
-from toolloom.pipeline.templates.mining.survey import Text
+from toolloom.pipeline.templates.mining.survey import SampleText
 from toolloom.pipeline.templates.mining.variables import Variable, distinctive
 
 _UNIT = re.compile(r"(?!(?:st|nd|rd|th)\b)[^\W\d_]{1,4}\b")
@@ -37,17 +37,17 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Places:
+class TextPlaces:
     """The places of all values in one text."""
 
-    text: Text
+    text: SampleText
     spans: tuple[tuple[Span, Variable], ...]
 
     def of(self, one: Variable) -> list[Span]:
         return [span for span, owner in self.spans if owner is one]
 
 
-def parted(text: Text, found: Sequence[Variable], now: dt.datetime) -> Places:
+def parted(text: SampleText, found: Sequence[Variable], now: dt.datetime) -> TextPlaces:
     """Give each place to the value that takes most of it.
 
     Two that claim the same letters are in doubt, unless one stands inside the other.
@@ -69,7 +69,7 @@ def parted(text: Text, found: Sequence[Variable], now: dt.datetime) -> Places:
             words_of_it = text.text[span.start : span.end]
             one.refuse(f"«{words_of_it}» might be `{owner.first.name}` as well")
             owner.refuse(f"«{words_of_it}» might be `{one.first.name}` as well")
-    return Places(text, tuple(sorted(taken, key=lambda c: c[0].start)))
+    return TextPlaces(text, tuple(sorted(taken, key=lambda c: c[0].start)))
 
 
 def _is_inside(span: Span, other: Span) -> bool:
@@ -78,7 +78,7 @@ def _is_inside(span: Span, other: Span) -> bool:
     return inside and (smaller or (span.form in ROUNDED) > (other.form in ROUNDED))
 
 
-def spans(text: Text, one: Variable, now: dt.datetime) -> Iterator[Span]:
+def spans(text: SampleText, one: Variable, now: dt.datetime) -> Iterator[Span]:
     """Where any form of a value stands on its own."""
     seen: set[tuple[int, int]] = set()
     for form, said in texts(one.value):
@@ -135,7 +135,7 @@ def _in_calendar(text: str, start: int, today: dt.date) -> bool:
     return any(a <= start < b for a, b in _calendar(text, today))
 
 
-def left_over(places: Places, one: Variable, now: dt.datetime, common: frozenset[str]) -> str:
+def left_over(places: TextPlaces, one: Variable, now: dt.datetime, common: frozenset[str]) -> str:
     """Words that say a value, or a part of it, in a way that no slot takes; empty if none do.
 
     `common`: stems of words that belong to the APIs, whatever the values.
@@ -149,7 +149,7 @@ def left_over(places: Places, one: Variable, now: dt.datetime, common: frozenset
     return ""
 
 
-def _covered(text: str, start: int, end: int, places: Places) -> bool:
+def _covered(text: str, start: int, end: int, places: TextPlaces) -> bool:
     """Do slots take all of it but for small words?"""
     rest = list(_POSSESSIVE.sub("", text[start:end]))
     for span, owner in places.spans:
@@ -213,7 +213,7 @@ _NEXT = re.compile(r",? [A-Z]\w")
 _BEFORE = re.compile(r"[^.!?:]\s[A-Z]\w*\s\Z")
 
 
-def in_longer_name(places: Places, one: Variable) -> str:
+def in_longer_name(places: TextPlaces, one: Variable) -> str:
     """A longer name that a capitalised value is a part of: «Boston Consulting»; else empty."""
     text, role = places.text.text, places.text.role
     for span in places.of(one) if str(one.value)[:1].isupper() else ():

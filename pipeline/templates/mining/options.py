@@ -18,7 +18,7 @@ from toolloom.pipeline.checks.text.words import words
 from toolloom.pipeline.sampling.values import NoValue
 from toolloom.pipeline.templates.mining.draws import FURTHEST, draws
 from toolloom.pipeline.templates.mining.forms import clock_of, day_of, is_number, said_as
-from toolloom.pipeline.templates.mining.known import Known
+from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.variables import Variable, folded, may_vary
 
 MOST = 64  # values of a choice
@@ -28,7 +28,7 @@ _VOWEL = re.compile(r"[aeiou8]|1[18]\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Use:
+class FormUse:
     """A form that a value takes, and what stands around it."""
 
     form: str
@@ -38,11 +38,11 @@ class Use:
 
 
 @dataclass
-class Pool:
+class ValueOptions:
     """A value that varies: its uses, and what else it may be."""
 
     one: Variable
-    uses: list[Use]
+    uses: list[FormUse]
     values: list[tuple[Any, str]] = field(default_factory=list)  # with where each comes from
 
     @property
@@ -51,12 +51,12 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Setting:
+class SampleSetting:
     """What the values of a sample depend on."""
 
     now: dt.datetime
     language: str
-    known: Known
+    known: SeenValues
     constant: str  # the words that stay, as `in_words` gives them
 
 
@@ -65,7 +65,7 @@ def in_words(text: str) -> str:
     return f" {' '.join(w.folded for w in words(text))} "
 
 
-def fill(pools: Sequence[Pool], setting: Setting, rng: random.Random) -> None:
+def fill(pools: Sequence[ValueOptions], setting: SampleSetting, rng: random.Random) -> None:
     """Give each pool at most 64 values, the original first; no value is in two pools."""
     taken = {folded(pool.one.value) for pool in pools}
     waiting = []
@@ -83,7 +83,9 @@ def fill(pools: Sequence[Pool], setting: Setting, rng: random.Random) -> None:
                 pool.values.append(found)
 
 
-def _fitting(pool: Pool, setting: Setting, rng: random.Random) -> Iterator[tuple[Any, str]]:
+def _fitting(
+    pool: ValueOptions, setting: SampleSetting, rng: random.Random
+) -> Iterator[tuple[Any, str]]:
     seen = {folded(pool.one.value)}
     for value, source in _candidates(pool.one, setting, rng):
         if len(seen) > _CANDIDATES:
@@ -103,7 +105,7 @@ def _is_kin(value: Any, original: Any) -> bool:
     )
 
 
-def _suits(value: Any, pool: Pool, setting: Setting) -> bool:
+def _suits(value: Any, pool: ValueOptions, setting: SampleSetting) -> bool:
     one = pool.one
     schemas = [leaf.schema for leaf, _ in one.leaves]
     if any(schema and not fits(schema, value) for schema in schemas):
@@ -141,7 +143,7 @@ def _in_reach(day: dt.date, original: str, today: dt.date) -> bool:
     return (day >= today) == (was >= today) and abs((day - today).days) <= FURTHEST
 
 
-def _says(value: Any, use: Use, one: Variable, setting: Setting) -> bool:
+def _says(value: Any, use: FormUse, one: Variable, setting: SampleSetting) -> bool:
     said = said_as(value, use.form)
     if not said:
         return False
@@ -159,7 +161,9 @@ def _says(value: Any, use: Use, one: Variable, setting: Setting) -> bool:
     return True
 
 
-def _candidates(one: Variable, setting: Setting, rng: random.Random) -> Iterator[tuple[Any, str]]:
+def _candidates(
+    one: Variable, setting: SampleSetting, rng: random.Random
+) -> Iterator[tuple[Any, str]]:
     leaf, schema = one.first, one.first.schema
     for key, source in (("enum", "enum"), ("examples", "examples")):
         listed = schema.get(key)
@@ -178,4 +182,4 @@ def _candidates(one: Variable, setting: Setting, rng: random.Random) -> Iterator
                 break
 
 
-__all__ = ["MOST", "Pool", "Setting", "Use", "fill", "in_words"]
+__all__ = ["MOST", "FormUse", "SampleSetting", "ValueOptions", "fill", "in_words"]

@@ -24,7 +24,7 @@ _LEAVES = 300
 
 
 @dataclass(frozen=True)
-class Leaf:
+class SampleValue:
     """A scalar of an argument or a response, with where it stands and what is known of it."""
 
     side: Side
@@ -48,7 +48,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Text:
+class SampleText:
     """Words in which values may stand."""
 
     role: Role
@@ -58,16 +58,16 @@ class Text:
 
 
 @dataclass
-class Survey:
+class SampleValues:
     """`tree`: the sample, the contents of its tool messages as objects where they can be changed;
     `contents`: the text of each of these."""
 
     tree: JsonObject
     contents: dict[int, str] = field(default_factory=dict)
-    intended: list[Leaf] = field(default_factory=list)
-    called: list[Leaf] = field(default_factory=list)
-    observed: list[Leaf] = field(default_factory=list)
-    texts: list[Text] = field(default_factory=list)
+    intended: list[SampleValue] = field(default_factory=list)
+    called: list[SampleValue] = field(default_factory=list)
+    observed: list[SampleValue] = field(default_factory=list)
+    texts: list[SampleText] = field(default_factory=list)
     fixed: list[str] = field(default_factory=list)  # texts that stay: system, what was cut
     results: dict[int, int] = field(default_factory=dict)  # by number of a call: its observation
     calls: list[tuple[int, str, JsonObject]] = field(default_factory=list)  # place, API, arguments
@@ -84,7 +84,7 @@ class Survey:
         return {api_id(a): a for a in (*self.query["pool"], *([outside] if outside else ()))}
 
 
-def survey(sample: JsonObject) -> Survey | Finding:
+def survey(sample: JsonObject) -> SampleValues | Finding:
     """Read a sample, or say why it can be no template."""
     dialogue = sample["dialogue"]
     if any((m.get("execution") or {}).get("kind") == "executed" for m in dialogue["messages"]):
@@ -96,7 +96,7 @@ def survey(sample: JsonObject) -> Survey | Finding:
         return _none(f"its messages have {letters} characters; {_LETTERS} are searched at most")
     if any(sign in json.dumps(dialogue, ensure_ascii=False) for sign in (OPEN, CLOSE)):
         return _none("its text holds the characters that mark slots")
-    found = Survey({**sample, "dialogue": deepcopy(dialogue)})
+    found = SampleValues({**sample, "dialogue": deepcopy(dialogue)})
     _read_query(found)
     for place, message in enumerate(found.tree["dialogue"]["messages"]):
         _read_message(found, place, message)
@@ -108,19 +108,21 @@ def _none(why: str) -> Finding:
     return Finding(check="mining", reason=Reason.NOTHING_TO_VARY, detail=why)
 
 
-def _read_query(found: Survey) -> None:
+def _read_query(found: SampleValues) -> None:
     query, apis = found.query, found.apis
     at: Path = ("dialogue", "query")
-    found.texts.append(Text("goal", (*at, "text"), query["text"], -1))
+    found.texts.append(SampleText("goal", (*at, "text"), query["text"], -1))
     for number, intention in enumerate(query["intent"]):
         api, path = intention["api"], (*at, "intent", number, "arguments")
         schema = (apis.get(api) or {}).get("parameters")
         found.intended += _leaves("intent", path, api, intention["arguments"], schema, -1, number)
     if query.get("fault") and query["fault"]["error"]:
-        found.texts.append(Text("error", (*at, "fault", "error"), query["fault"]["error"], -1))
+        found.texts.append(
+            SampleText("error", (*at, "fault", "error"), query["fault"]["error"], -1)
+        )
 
 
-def _read_message(found: Survey, place: int, message: JsonObject) -> None:
+def _read_message(found: SampleValues, place: int, message: JsonObject) -> None:
     at: Path = ("dialogue", "messages", place)
     role, content = message["role"], message.get("content") or ""
     if role == "system":
@@ -129,14 +131,14 @@ def _read_message(found: Survey, place: int, message: JsonObject) -> None:
         _read_result(found, place, message)
     elif content:
         found.texts.append(
-            Text("user" if role == "user" else "reply", (*at, "content"), content, place)
+            SampleText("user" if role == "user" else "reply", (*at, "content"), content, place)
         )
     for index, call in enumerate(message.get("tool_calls") or ()):
         path = (*at, "tool_calls", index, "function", "arguments")
         _read_call(found, place, path, call["function"])
 
 
-def _read_call(found: Survey, place: int, path: Path, function: JsonObject) -> None:
+def _read_call(found: SampleValues, place: int, path: Path, function: JsonObject) -> None:
     number, arguments = len(found.calls), function["arguments"]
     if not isinstance(arguments, dict):
         found.fixed.append(str(arguments))
@@ -145,7 +147,7 @@ def _read_call(found: Survey, place: int, path: Path, function: JsonObject) -> N
         found.calls.append((place, API_SEARCH.id, arguments))
         for name, value in arguments.items():
             if isinstance(value, str):
-                found.texts.append(Text("search", (*path, name), value, place))
+                found.texts.append(SampleText("search", (*path, name), value, place))
         return
     api: JsonObject = next(
         (a for a in found.query["pool"] if a["function"] == function["name"]), {}
@@ -155,7 +157,7 @@ def _read_call(found: Survey, place: int, path: Path, function: JsonObject) -> N
     found.called += _leaves("call", path, name, arguments, api.get("parameters"), place, number)
 
 
-def _read_result(found: Survey, place: int, message: JsonObject) -> None:
+def _read_result(found: SampleValues, place: int, message: JsonObject) -> None:
     content = message.get("content") or ""
     execution = message.get("execution") or {}
     number = _number_of(found, message)
@@ -170,7 +172,7 @@ def _read_result(found: Survey, place: int, message: JsonObject) -> None:
     found.contents[place] = content
     at: Path = ("dialogue", "messages", place, "content")
     if isinstance(seen.get("error"), str):
-        found.texts.append(Text("error", (*at, "error"), seen["error"], place))
+        found.texts.append(SampleText("error", (*at, "error"), seen["error"], place))
     api = found.calls[number][1]
     schema = (found.apis.get(api) or {}).get("returns")
     path = (*at, "response")
@@ -178,7 +180,7 @@ def _read_result(found: Survey, place: int, message: JsonObject) -> None:
     found.observed += leaves
 
 
-def _number_of(found: Survey, message: JsonObject) -> int | None:
+def _number_of(found: SampleValues, message: JsonObject) -> int | None:
     """The number of the call that a tool message answers."""
     numbers: dict[str, int] = {}
     for each in found.tree["dialogue"]["messages"]:
@@ -214,7 +216,7 @@ def written(seen: JsonObject, content: str) -> str:
 
 def _leaves(
     side: Side, path: Path, api: str, value: Any, schema: Any, place: int, number: int
-) -> Iterator[Leaf]:
+) -> Iterator[SampleValue]:
     """The scalars of a JSON value that are more than yes, no or nothing."""
     stack: list[tuple[Path, tuple[str, ...], Any, Any]] = [(path, (), value, schema)]
     while stack:
@@ -231,4 +233,4 @@ def _leaves(
             parts = reversed(list(enumerate(item)))
             stack += [((*at, i), (*names, "[]"), v, each) for i, v in parts]
         elif item is not None and not isinstance(item, bool) and item != "":
-            yield Leaf(side, at, api, names, item, known, place, number)
+            yield SampleValue(side, at, api, names, item, known, place, number)

@@ -8,7 +8,7 @@ from typing import Any
 
 from toolloom.pipeline.checks.text.words import name_words as words_of_name
 from toolloom.pipeline.templates.mining.forms import clock_of, day_of, is_number
-from toolloom.pipeline.templates.mining.options import MOST, Pool
+from toolloom.pipeline.templates.mining.options import MOST, ValueOptions
 from toolloom.pipeline.templates.mining.variables import Variable
 
 _LOWER = frozenset("min minimum low lower start from begin first open opens departs".split())  # noqa: SIM905 - words
@@ -16,9 +16,9 @@ _UPPER = frozenset("max maximum high upper end to until last close closes arrive
 _TRIES = 40
 
 
-def tied(pools: Sequence[Pool]) -> list[list[Pool]]:
+def tied(pools: Sequence[ValueOptions]) -> list[list[ValueOptions]]:
     """The pools, parted into those whose values are drawn together."""
-    groups: list[list[Pool]] = []
+    groups: list[list[ValueOptions]] = []
     for pool in pools:
         near = [g for g in groups if any(_belong(pool.one, p.one) for p in g)]
         groups = [g for g in groups if g not in near]
@@ -51,14 +51,16 @@ def _are_ends(one: Variable, other: Variable) -> bool:
     return any(a & _LOWER and b & _UPPER for a, b in ((ours, theirs), (theirs, ours)))
 
 
-def rows(group: Sequence[Pool], rng: random.Random) -> list[tuple[tuple[Any, str], ...]]:
+def rows(group: Sequence[ValueOptions], rng: random.Random) -> list[tuple[tuple[Any, str], ...]]:
     """At most 64 different rows of the group's values, in the original's order of size."""
     if len(group) == 1:
         return [(value,) for value in group[0].values]
     return list(dict.fromkeys(_drawn(group, rng)))[:MOST]
 
 
-def _drawn(group: Sequence[Pool], rng: random.Random) -> Iterator[tuple[tuple[Any, str], ...]]:
+def _drawn(
+    group: Sequence[ValueOptions], rng: random.Random
+) -> Iterator[tuple[tuple[Any, str], ...]]:
     original = tuple(pool.values[0] for pool in group)
     wanted = _order(original)
     yield original

@@ -13,7 +13,7 @@ from toolloom.pipeline.checks.polarity import is_status
 from toolloom.pipeline.checks.text.phrases import is_code
 from toolloom.pipeline.checks.text.words import STOP, content, fold, spaced, stem, words
 from toolloom.pipeline.templates.mining.forms import ITSELF, clock_of, day_of, form_of, is_number
-from toolloom.pipeline.templates.mining.survey import LONGEST, Leaf, Survey
+from toolloom.pipeline.templates.mining.survey import LONGEST, SampleValue, SampleValues
 from toolloom.schemas import JsonObject, canonical
 
 _GENERIC = frozenset(
@@ -30,8 +30,8 @@ class Variable:
     `leaves`: where it stands alone, with the form it has there. `doubt`: why it stays as it is.
     """
 
-    first: Leaf
-    leaves: list[tuple[Leaf, str]] = field(default_factory=list)
+    first: SampleValue
+    leaves: list[tuple[SampleValue, str]] = field(default_factory=list)
     referred: bool = False  # a later call takes it from the response
     doubt: str = ""
     unsaid: bool = False  # the doubt is that no words say it
@@ -55,7 +55,7 @@ class Variable:
             self.doubt, self.unsaid = why, unsaid
 
 
-def variables(found: Survey) -> tuple[list[Variable], list[Leaf]]:
+def variables(found: SampleValues) -> tuple[list[Variable], list[SampleValue]]:
     """Arguments, then fields of responses; and the leaves that belong to none of them."""
     arguments = _arguments(found.intended)
     loose = [leaf for leaf in found.called if not _passed(leaf, arguments)]
@@ -110,7 +110,7 @@ def _squeezed(text: str) -> str:
     return re.sub(r"[\s_-]", "", text).casefold()
 
 
-def _arguments(intended: Iterable[Leaf]) -> list[Variable]:
+def _arguments(intended: Iterable[SampleValue]) -> list[Variable]:
     """An argument with the same value in two calls is one, whoever takes it."""
     found: dict[tuple[str, str], Variable] = {}
     for leaf in intended:
@@ -120,7 +120,7 @@ def _arguments(intended: Iterable[Leaf]) -> list[Variable]:
     return list(found.values())
 
 
-def _form_in(leaf: Leaf, one: Variable) -> str | None:
+def _form_in(leaf: SampleValue, one: Variable) -> str | None:
     """The form of a variable's value that the leaf is; a number only as the same number."""
     if is_number(leaf.value):
         return ITSELF if type(leaf.value) is type(one.value) and leaf.value == one.value else None
@@ -129,19 +129,19 @@ def _form_in(leaf: Leaf, one: Variable) -> str | None:
     return form_of(one.value, leaf.value)
 
 
-def _attach(leaf: Leaf, one: Variable) -> bool:
+def _attach(leaf: SampleValue, one: Variable) -> bool:
     form = _form_in(leaf, one)
     if form is not None:
         one.leaves.append((leaf, form))
     return form is not None
 
 
-def _passed(leaf: Leaf, arguments: Iterable[Variable]) -> bool:
+def _passed(leaf: SampleValue, arguments: Iterable[Variable]) -> bool:
     """Is this argument of a call what the user means? Then it is noted there."""
     return any(one.first.name == leaf.name and _attach(leaf, one) for one in arguments)
 
 
-def _echoed(leaf: Leaf, arguments: Iterable[Variable]) -> bool:
+def _echoed(leaf: SampleValue, arguments: Iterable[Variable]) -> bool:
     """Does a response repeat what was asked? Where it might as well be chance, the argument is in
     doubt."""
     if not may_vary(leaf.value):
@@ -156,14 +156,14 @@ def _echoed(leaf: Leaf, arguments: Iterable[Variable]) -> bool:
     return False
 
 
-def _means(leaf: Leaf, one: Variable) -> bool:
+def _means(leaf: SampleValue, one: Variable) -> bool:
     if distinctive(one.value, one.first.schema) and distinctive(leaf.value, leaf.schema):
         return True
     passed = [each for each, _ in one.leaves if each.number == leaf.number and each.side == "call"]
     return bool(passed) and named_alike(leaf, one.first)
 
 
-def named_alike(leaf: Leaf, other: Leaf) -> bool:
+def named_alike(leaf: SampleValue, other: SampleValue) -> bool:
     """Do the names and descriptions of two places speak of the same?"""
     if leaf.name == other.name:
         return True
@@ -177,12 +177,12 @@ def _stems(name: str) -> frozenset[str]:
     return frozenset(content(spaced(name))) - _GENERIC
 
 
-def _told(leaf: Leaf) -> frozenset[str]:
+def _told(leaf: SampleValue) -> frozenset[str]:
     about = leaf.schema.get("description")
     return frozenset(content(about[:300])) - _GENERIC if isinstance(about, str) else frozenset()
 
 
-def _fields(leaves: Iterable[Leaf]) -> list[Variable]:
+def _fields(leaves: Iterable[SampleValue]) -> list[Variable]:
     """Values of responses; equal ones are one where they can hardly be equal by chance."""
     found: list[Variable] = []
     for leaf in leaves:
@@ -196,7 +196,7 @@ def _fields(leaves: Iterable[Leaf]) -> list[Variable]:
     return found
 
 
-def _referred(leaf: Leaf, fields: Iterable[Variable], found: Survey) -> bool:
+def _referred(leaf: SampleValue, fields: Iterable[Variable], found: SampleValues) -> bool:
     """Does this argument come from an earlier response, as the intent says?"""
     if not any(_refers(leaf, intention) for intention in found.query["intent"]):
         return False
@@ -207,7 +207,7 @@ def _referred(leaf: Leaf, fields: Iterable[Variable], found: Survey) -> bool:
     return False
 
 
-def _refers(leaf: Leaf, intention: JsonObject) -> bool:
+def _refers(leaf: SampleValue, intention: JsonObject) -> bool:
     references = intention.get("references") or {}
     return intention["api"] == leaf.api and bool(leaf.names) and leaf.names[0] in references
 

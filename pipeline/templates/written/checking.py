@@ -13,7 +13,7 @@ from toolloom.pipeline.templates.written.columns import Columns
 from toolloom.pipeline.templates.written.fields import places
 from toolloom.pipeline.templates.written.forms import CallForm, TemplateForm, near_to, nearest
 from toolloom.pipeline.templates.written.pools import Argument
-from toolloom.pipeline.templates.written.positions import Document, Place
+from toolloom.pipeline.templates.written.positions import Place, WrittenDocument
 from toolloom.pipeline.templates.written.slots import SlotMistake, filled, slots_in, texts_in
 from toolloom.schemas import Api, JsonObject
 
@@ -28,14 +28,14 @@ class Filling:
 
 
 @dataclass(frozen=True)
-class Draft:
+class GoalDraft:
     """One goal of a template as it is written. Faults go to the document."""
 
     form: TemplateForm
     goal: str
     said_at: Place
     place: Place
-    document: Document
+    document: WrittenDocument
 
     def fault(self, place: Place, what: str) -> None:
         self.document.fault((*self.place, *place), what)

@@ -14,18 +14,20 @@ from toolloom.pipeline.templates.written.pools import (
     Pool,
     PoolMistake,
     SchemaPool,
-    Setting,
     Written,
+    WrittenSetting,
     from_schema,
 )
-from toolloom.pipeline.templates.written.positions import Document, Place
+from toolloom.pipeline.templates.written.positions import Place, WrittenDocument
 from toolloom.schemas import Choice
 
 
 class Columns:
     """Slots with their values. What is wrong goes to the document."""
 
-    def __init__(self, setting_for: Callable[[str], Setting], document: Document) -> None:
+    def __init__(
+        self, setting_for: Callable[[str], WrittenSetting], document: WrittenDocument
+    ) -> None:
         self._setting_for, self._document = setting_for, document
         self._written: dict[str, tuple[Written, Place]] = {}
         self._families: list[Family] = []

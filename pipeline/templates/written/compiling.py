@@ -11,14 +11,14 @@ from typing import Any
 from toolloom.pipeline.dataset.unfold import filled
 from toolloom.pipeline.sampling.chance import rng_for
 from toolloom.pipeline.sampling.needs import moment
-from toolloom.pipeline.sampling.offers import Offers
+from toolloom.pipeline.sampling.offers import Distractors
 from toolloom.pipeline.sampling.values import NoValue
 from toolloom.pipeline.templates.written.build import build, level_of, scenario_of, tell
-from toolloom.pipeline.templates.written.checking import Draft, Filling
+from toolloom.pipeline.templates.written.checking import Filling, GoalDraft
 from toolloom.pipeline.templates.written.columns import Columns
 from toolloom.pipeline.templates.written.fields import Fields, field_names
 from toolloom.pipeline.templates.written.forms import CallForm, FileForm, nearest, read_pools
-from toolloom.pipeline.templates.written.pools import Setting, Written
+from toolloom.pipeline.templates.written.pools import Written, WrittenSetting
 from toolloom.pipeline.templates.written.slots import slots_in, whole_slot, with_markers
 from toolloom.schemas import (
     Ability,
@@ -54,7 +54,7 @@ class Scope:
     distractors: int
     splits: SplitPlan | None = None
     by_name: dict[str, Api] = field(init=False)
-    _offers: dict[Split, Offers] = field(init=False, default_factory=dict)
+    _offers: dict[Split, Distractors] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.apis = [api.bare() for api in self.apis]
@@ -66,7 +66,7 @@ class Scope:
         place = next((split for split in _KEPT_OUT if split in zones), Split.TRAIN)
         if place not in self._offers:
             kept_out = _KEPT_OUT.get(place, _KEPT_OUT)
-            self._offers[place] = Offers(a for a in self.apis if self._zone(a) not in kept_out)
+            self._offers[place] = Distractors(a for a in self.apis if self._zone(a) not in kept_out)
         return self._offers[place].offer(needed, self.distractors, rng)
 
     def _zone(self, api: Api) -> Split:
@@ -76,12 +76,12 @@ class Scope:
 class Compiler:
     """Compiles one goal. Faults go to the document; `used` are the slots that it has."""
 
-    def __init__(self, name: str, draft: Draft, scope: Scope) -> None:
+    def __init__(self, name: str, draft: GoalDraft, scope: Scope) -> None:
         self.name, self.draft, self.scope = name, draft, scope
         self.used: set[str] = set()
         rng, form = rng_for(scope.seed, "written", name), draft.form
         now: dt.datetime = form.now or scope.file.now or moment(rng)
-        self._setting = Setting(rng, now, form.language or scope.language)
+        self._setting = WrittenSetting(rng, now, form.language or scope.language)
         self._found = draft.document.found
 
     @property
@@ -146,10 +146,10 @@ class Compiler:
                 columns.add_schema(filling.slot, filling.argument, filling.place)
         return columns
 
-    def _setting_for(self, slot: str) -> Setting:
+    def _setting_for(self, slot: str) -> WrittenSetting:
         """Each slot has a chance of its own: a change to one leaves the others' values."""
         rng = rng_for(self.scope.seed, "written", self.name, slot)
-        return Setting(rng, self._setting.now, self._setting.language)
+        return WrittenSetting(rng, self._setting.now, self._setting.language)
 
     def _response(
         self, number: int, api: Api, call: CallForm, columns: Columns, fields: Fields

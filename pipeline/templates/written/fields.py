@@ -12,7 +12,7 @@ from toolloom.pipeline.templates.written.pools import (
     Argument,
     Pool,
     PoolMistake,
-    Setting,
+    WrittenSetting,
     from_schema,
 )
 from toolloom.pipeline.templates.written.responses import respond
@@ -65,7 +65,7 @@ class Fields:
         self.used: set[str] = set()  # slots that stand in the responses
         self.bound: list[tuple[Argument, str]] = []  # declared slots, and what they fill
 
-    def drawn(self, api: Api, arguments: JsonObject, setting: Setting) -> Any:
+    def drawn(self, api: Api, arguments: JsonObject, setting: WrittenSetting) -> Any:
         """The response of an API with slots. Raises NoValue."""
         first = self._columns.first()
         plain = filled(arguments, first)
@@ -96,7 +96,7 @@ class Fields:
         at: Argument,
         value: Any,
         echoed: JsonObject,
-        setting: Setting,
+        setting: WrittenSetting,
         named: Collection[str] = (),
     ) -> Any:
         if isinstance(value, dict):
@@ -126,7 +126,7 @@ class Fields:
         self.bound.append((at, at.name))
         return marker(at.name)
 
-    def _slot(self, at: Argument, value: Any, setting: Setting) -> str:
+    def _slot(self, at: Argument, value: Any, setting: WrittenSetting) -> str:
         """A new slot with the drawn value and others like it."""
         slot = self._free_name(at.name)
         if at.name in self._taken:  # another field of that name: its values are like those
@@ -146,7 +146,7 @@ class Fields:
         return found
 
 
-def _like(at: Argument, value: Any, setting: Setting) -> Pool:
+def _like(at: Argument, value: Any, setting: WrittenSetting) -> Pool:
     """A value, and others that its schema gives."""
     try:
         pool = from_schema(at, DRAWN, setting)

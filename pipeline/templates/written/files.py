@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.apis.sources import imported
-from toolloom.pipeline.templates.written.checking import Draft
+from toolloom.pipeline.templates.written.checking import GoalDraft
 from toolloom.pipeline.templates.written.compiling import Compiler, Scope
 from toolloom.pipeline.templates.written.forms import FileForm, TemplateForm, read_form, read_pools
-from toolloom.pipeline.templates.written.positions import Document, read
+from toolloom.pipeline.templates.written.positions import WrittenDocument, read
 from toolloom.schemas import Api, ApiSource, ImportFailed, SplitPlan, Template, TemplateFileError
 
 SUFFIXES = (".yaml", ".yml")
@@ -39,7 +39,7 @@ class _Names:
 
     taken: dict[str, str] = field(default_factory=dict)
 
-    def take(self, name: str, place: tuple[str | int, ...], document: Document) -> None:
+    def take(self, name: str, place: tuple[str | int, ...], document: WrittenDocument) -> None:
         if name in self.taken:
             document.fault(place, f"`{name}` is the name of {self.taken[name]} already.")
         line = document.lines.get(place, 1)
@@ -99,7 +99,7 @@ def _files(paths: Iterable[str | Path]) -> Iterator[Path]:
         yield from inside
 
 
-def _told(document: Document) -> str:
+def _told(document: WrittenDocument) -> str:
     """The mistakes of a file, a line each."""
     faults = sorted(document.faults, key=lambda f: f.line)
     lines = [f"  {fault}" for fault in faults[:MOST_TOLD]]
@@ -109,7 +109,7 @@ def _told(document: Document) -> str:
     return "\n".join([f"{document.path} has {len(faults):,} mistake{several}:", *lines])
 
 
-def _templates(document: Document, given: Given, names: _Names) -> Iterator[Template]:
+def _templates(document: WrittenDocument, given: Given, names: _Names) -> Iterator[Template]:
     """What can be made of a file; what cannot is among its faults."""
     form = read_form(FileForm, document.value, (), document)
     if form is None:
@@ -132,7 +132,7 @@ def _templates(document: Document, given: Given, names: _Names) -> Iterator[Temp
 
 
 def _compiled(
-    number: int, raw: Any, scope: Scope, document: Document, names: _Names, used: set[str]
+    number: int, raw: Any, scope: Scope, document: WrittenDocument, names: _Names, used: set[str]
 ) -> Iterator[Template]:
     place = ("templates", number)
     form = read_form(TemplateForm, raw, place, document)
@@ -144,7 +144,7 @@ def _compiled(
         name = f"{form.name}-{index}" if len(said) > 1 else form.name
         if len(said) > 1:
             names.take(name, (*place, *inner), document)
-        draft = Draft(form, goal, (*place, *inner), place, document)
+        draft = GoalDraft(form, goal, (*place, *inner), place, document)
         compiler = Compiler(name, draft, scope)
         template = compiler.template()
         used |= compiler.used
@@ -152,7 +152,7 @@ def _compiled(
             yield template
 
 
-def _check_used(form: FileForm, used: set[str], document: Document) -> None:
+def _check_used(form: FileForm, used: set[str], document: WrittenDocument) -> None:
     """Each pool of the file fills a slot of some template."""
     for slot in form.pools:
         if slot not in used:
@@ -164,7 +164,7 @@ def _check_used(form: FileForm, used: set[str], document: Document) -> None:
                 document.fault(place, f"no template has the slot `{{{slot}}}`.")
 
 
-def _apis(form: FileForm, document: Document) -> list[Api]:
+def _apis(form: FileForm, document: WrittenDocument) -> list[Api]:
     """The APIs of the source that a file names."""
     if not form.apis:
         document.fault((), "missing: the file names no `apis`, and no dataset was given.", "apis")

@@ -14,17 +14,17 @@ from toolloom.pipeline.templates.written.pools import (
     FAKERS,
     FORMS,
     FakerPool,
-    Form,
     PoolMistake,
     SchemaPool,
+    ValueForm,
     Written,
     listed,
 )
-from toolloom.pipeline.templates.written.positions import Document, Place
+from toolloom.pipeline.templates.written.positions import Place, WrittenDocument
 from toolloom.pipeline.templates.written.slots import NAME
 from toolloom.schemas import JsonObject, canonical
 
-F = TypeVar("F", bound=Form)
+F = TypeVar("F", bound=ValueForm)
 
 MOST_CALLS = 8
 MOST_GOALS = 50
@@ -34,7 +34,7 @@ _YEARS = (1900, 2200)  # of a present: days are counted from it
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST)]
 
 
-class CallForm(Form):
+class CallForm(ValueForm):
     """A call, and what comes of it."""
 
     api: str
@@ -42,7 +42,7 @@ class CallForm(Form):
     response: Any = None
 
 
-class TableForm(Form):
+class TableForm(ValueForm):
     """Values that belong together: each row has one for every slot."""
 
     slots: Annotated[tuple[str, ...], Field(min_length=2, max_length=20)]
@@ -56,7 +56,7 @@ class TableForm(Form):
         return self
 
 
-class WrittenForm(Form):
+class WrittenForm(ValueForm):
     """What a file and a template both may have."""
 
     language: str | None = None
@@ -118,7 +118,7 @@ _WORDS: Mapping[str, str] = MappingProxyType({
     "datetime_parsing": "must be a date and time, such as 2026-03-02T09:30",
     "datetime_type": "must be a date and time, such as 2026-03-02T09:30",
 })  # fmt: skip
-_INNER: Mapping[str, type[Form]] = MappingProxyType({"calls": CallForm, "together": TableForm})
+_INNER: Mapping[str, type[ValueForm]] = MappingProxyType({"calls": CallForm, "together": TableForm})
 
 
 def nearest(name: str, known: Iterable[str], say: str = "known are") -> str:
@@ -137,7 +137,7 @@ def near_to(name: str, known: Iterable[str]) -> str:
     return f"; did you mean `{{{near[0]}}}`?" if near else "."
 
 
-def read_form(form: type[F], raw: Any, place: Place, document: Document) -> F | None:
+def read_form(form: type[F], raw: Any, place: Place, document: WrittenDocument) -> F | None:
     """What a person wrote as the form it should have; None, and faults, if it has not."""
     if not isinstance(raw, dict):
         known = ", ".join(f"`{name}`" for name in _names(form))
@@ -160,11 +160,11 @@ def _within(one: Any, other: Any) -> bool:
     return bool(one["loc"][:length] == other["loc"])
 
 
-def _names(form: type[Form]) -> list[str]:
+def _names(form: type[ValueForm]) -> list[str]:
     return [field.alias or name for name, field in form.model_fields.items()]
 
 
-def _explain(error: Any, form: type[Form], place: Place, document: Document) -> None:
+def _explain(error: Any, form: type[ValueForm], place: Place, document: WrittenDocument) -> None:
     """One of pydantic's errors in words, at its line."""
     loc = tuple(part for part in error["loc"] if part != "[key]")
     where = (*place, *loc)
@@ -183,7 +183,9 @@ def _explain(error: Any, form: type[Form], place: Place, document: Document) -> 
         document.fault(where, what + (shown if given != "" else "") + ".")
 
 
-def read_pools(raw: Mapping[str, Any], place: Place, document: Document) -> dict[str, Written]:
+def read_pools(
+    raw: Mapping[str, Any], place: Place, document: WrittenDocument
+) -> dict[str, Written]:
     """The pools of a file or template; those with faults are left out."""
     found: dict[str, Written] = {}
     for slot, value in raw.items():
@@ -197,7 +199,7 @@ def read_pools(raw: Mapping[str, Any], place: Place, document: Document) -> dict
     return found
 
 
-def _pool(raw: Any, place: Place, document: Document) -> Written | None:
+def _pool(raw: Any, place: Place, document: WrittenDocument) -> Written | None:
     if raw == "schema":
         return SchemaPool()
     if isinstance(raw, list):
@@ -222,7 +224,7 @@ def _pool(raw: Any, place: Place, document: Document) -> Written | None:
     return made  # type: ignore[no-any-return]  # one of FORMS
 
 
-def _list(raw: Sequence[Any], place: Place, document: Document) -> list[Any] | None:
+def _list(raw: Sequence[Any], place: Place, document: WrittenDocument) -> list[Any] | None:
     try:
         values = list(listed(list(raw)).values)
     except PoolMistake as error:

@@ -68,14 +68,14 @@ class PoolMistake(ValueError):
     """A pool that gives no values, in words for the person who wrote it."""
 
 
-class Form(BaseModel):
+class ValueForm(BaseModel):
     """What people write: closed, so that a slip of the pen is told."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=False)
 
 
 @dataclass(frozen=True)
-class Setting:
+class WrittenSetting:
     """What values depend on besides what is written."""
 
     rng: random.Random
@@ -100,12 +100,12 @@ class Argument:
     about: str
 
 
-class RangePool(Form):
+class RangePool(ValueForm):
     """`{range: [1, 9]}` or `{range: [0.5, 5, 0.5]}`: the last number is the step."""
 
     range: Annotated[tuple[Size, ...], Field(min_length=2, max_length=3)]
 
-    def values(self, setting: Setting) -> Pool:
+    def values(self, setting: WrittenSetting) -> Pool:
         # Decimals, as 0.1 + 0.2 is not what anybody means.
         low, high, *rest = (Decimal(str(number)) for number in self.range)
         step = rest[0] if rest else Decimal(1)
@@ -117,13 +117,13 @@ class RangePool(Form):
         return Pool(tuple(int(n) if n == int(n) else float(n) for n in found), "range")
 
 
-class FakerPool(Form):
+class FakerPool(ValueForm):
     """`{faker: city}` or `{faker: city, n: 50}`."""
 
     faker: str
     n: Count = DRAWN
 
-    def values(self, setting: Setting) -> Pool:
+    def values(self, setting: WrittenSetting) -> Pool:
         made = _faker(LOCALES.get(setting.language, "en_US"))
         made.seed_instance(setting.rng.getrandbits(64))
         draw = _FAKERS[self.faker]
@@ -136,12 +136,12 @@ class FakerPool(Form):
             ) from error
 
 
-class DaysPool(Form):
+class DaysPool(ValueForm):
     """`{days: [1, 30]}`: dates so many days after the dialogue's present."""
 
     days: tuple[Day, Day]
 
-    def values(self, setting: Setting) -> Pool:
+    def values(self, setting: WrittenSetting) -> Pool:
         low, high = self.days
         if low > high or high - low >= MOST_VALUES:
             raise PoolMistake(f"days are [first, last], upwards, at most {MOST_VALUES:,} of them")
@@ -150,13 +150,13 @@ class DaysPool(Form):
         return Pool(tuple(days), "days")
 
 
-class SchemaPool(Form):
+class SchemaPool(ValueForm):
     """`schema`, or `{schema: 30}`: up to so many values that the API's schema gives."""
 
     count: Count = Field(default=DRAWN, alias="schema")
 
 
-class DerivedPool(Form):
+class DerivedPool(ValueForm):
     """`{of: city, as: plus}`, `{of: language, map: {English: en}}`, `{of: day, format: "%A"}`,
     `{of: day, later: 14}`."""
 
@@ -182,7 +182,7 @@ class DerivedPool(Form):
 
 Drawn: TypeAlias = RangePool | FakerPool | DaysPool
 Written: TypeAlias = list[Any] | Drawn | SchemaPool | DerivedPool
-FORMS: Mapping[str, type[Form]] = MappingProxyType({
+FORMS: Mapping[str, type[ValueForm]] = MappingProxyType({
     "range": RangePool, "faker": FakerPool, "days": DaysPool, "schema": SchemaPool,
     "of": DerivedPool,
 })  # fmt: skip
@@ -197,7 +197,7 @@ def listed(values: list[Any]) -> Pool:
     return Pool(tuple(values), "literal")
 
 
-def from_schema(argument: Argument, count: int, setting: Setting) -> Pool:
+def from_schema(argument: Argument, count: int, setting: WrittenSetting) -> Pool:
     """Values of the enum, else the examples, else drawn. Raises PoolMistake."""
     schema = argument.schema if isinstance(argument.schema, dict) else {}
     for key, source in (("enum", "enum"), ("examples", "examples")):
@@ -214,7 +214,7 @@ def from_schema(argument: Argument, count: int, setting: Setting) -> Pool:
         ) from error
 
 
-def _draws(argument: Argument, count: int, setting: Setting) -> Iterator[Any]:
+def _draws(argument: Argument, count: int, setting: WrittenSetting) -> Iterator[Any]:
     single = isinstance(argument.schema, dict) and first_type(argument.schema) == "boolean"
     for _ in range(1 if single else count * TRIES):
         yield draw_value(argument.name, argument.schema, setting.rng, setting.now, setting.language)

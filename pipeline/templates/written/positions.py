@@ -36,7 +36,7 @@ _ALLOWED = "\n\t\u200c\u200d"  # the last two join letters, and parts of emoji
 
 
 @dataclass(frozen=True)
-class Fault:
+class WrittenFault:
     """A mistake in a file."""
 
     line: int
@@ -48,13 +48,13 @@ class Fault:
 
 
 @dataclass
-class Document:
+class WrittenDocument:
     """What a file holds, the line of each place in it, and the mistakes found so far."""
 
     path: Path
     value: Any = None
     lines: dict[Place, int] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[WrittenFault] = field(default_factory=list)
     found: int = 0  # mistakes, those that were found again included
 
     def fault(self, place: Sequence[str | int], what: str, where: str | None = None) -> None:
@@ -63,7 +63,7 @@ class Document:
         while there and there not in self.lines:
             there = there[:-1]
         shown = dotted(place) if where is None else where
-        found = Fault(self.lines.get(there, 1), shown, what)
+        found = WrittenFault(self.lines.get(there, 1), shown, what)
         self.found += 1
         if found not in self.faults:
             self.faults.append(found)
@@ -75,10 +75,10 @@ def dotted(place: Iterable[str | int]) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def read(path: Path) -> Document:
+def read(path: Path) -> WrittenDocument:
     """The one YAML document of a file. Raises TemplateFileError if it cannot be read at all."""
     text = _text(path)
-    document = Document(path)
+    document = WrittenDocument(path)
     try:
         _build(yaml.parse(text, Loader=yaml.CSafeLoader), document)
     except yaml.YAMLError as error:
@@ -113,7 +113,7 @@ def _told(error: yaml.YAMLError) -> str:
     return f"line {mark.line + 1}: is not valid YAML: {problem}.{hint}"
 
 
-class _Open:
+class _OpenKey:
     """A mapping or sequence whose end has not come."""
 
     def __init__(self, value: dict[str, Any] | list[Any], place: Place) -> None:
@@ -134,9 +134,9 @@ class _Open:
             self.key = None
 
 
-def _build(events: Iterator[Any], document: Document) -> None:
+def _build(events: Iterator[Any], document: WrittenDocument) -> None:
     """Fill the document from a stream of events, without recursion."""
-    stack: list[_Open] = []
+    stack: list[_OpenKey] = []
     done = 0
     for seen, event in enumerate(events):
         line = event.start_mark.line + 1
@@ -157,7 +157,7 @@ def _build(events: Iterator[Any], document: Document) -> None:
             _put(stack.pop().value, stack, document)
 
 
-def _refuse(event: Any, document: Document, line: int) -> None:
+def _refuse(event: Any, document: WrittenDocument, line: int) -> None:
     """Raises TemplateFileError for what plain YAML does without."""
     if isinstance(event, yaml.AliasEvent) or event.anchor:
         raise TemplateFileError(
@@ -171,7 +171,7 @@ def _refuse(event: Any, document: Document, line: int) -> None:
         )
 
 
-def _node(event: Any, stack: list[_Open], document: Document, line: int) -> None:
+def _node(event: Any, stack: list[_OpenKey], document: WrittenDocument, line: int) -> None:
     top = stack[-1] if stack else None
     if top is not None and isinstance(top.value, dict) and top.key is None:
         _take_key(event, top, document, line)
@@ -185,10 +185,10 @@ def _node(event: Any, stack: list[_Open], document: Document, line: int) -> None
     document.lines.setdefault(place, line)
     if len(stack) >= DEEPEST:
         raise TemplateFileError(f"{document.path}: line {line}: nested too deeply.")
-    stack.append(_Open({} if isinstance(event, yaml.MappingStartEvent) else [], place))
+    stack.append(_OpenKey({} if isinstance(event, yaml.MappingStartEvent) else [], place))
 
 
-def _take_key(event: Any, top: _Open, document: Document, line: int) -> None:
+def _take_key(event: Any, top: _OpenKey, document: WrittenDocument, line: int) -> None:
     if not isinstance(event, yaml.ScalarEvent):
         raise TemplateFileError(f"{document.path}: line {line}: a key must be plain text.")
     key = event.value
@@ -202,14 +202,14 @@ def _take_key(event: Any, top: _Open, document: Document, line: int) -> None:
     top.key = key
 
 
-def _put(value: Any, stack: list[_Open], document: Document) -> None:
+def _put(value: Any, stack: list[_OpenKey], document: WrittenDocument) -> None:
     if stack:
         stack[-1].add(value)
     else:
         document.value = value
 
 
-def _scalar(event: Any, place: Place, document: Document) -> Any:
+def _scalar(event: Any, place: Place, document: WrittenDocument) -> Any:
     text: str = event.value
     if unseen := _unseen(text):
         document.fault(place, f"holds the character {unseen}, which nobody can see.")

@@ -19,7 +19,7 @@ TRIES = 20  # draws for each row
 
 
 @dataclass(frozen=True)
-class Row:
+class PreviewRow:
     """A row of a template, and what the certain checks say of it."""
 
     sample: Sample
@@ -27,11 +27,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Preview:
+class TemplatePreview:
     """A template, and some of its rows: the original values first."""
 
     template: Template
-    rows: tuple[Row, ...]
+    rows: tuple[PreviewRow, ...]
 
     @property
     def possible(self) -> int:
@@ -44,14 +44,14 @@ class Preview:
         return all(row.findings for row in self.rows)
 
 
-def preview(template: Template, count: int, seed: int = 0) -> Preview:
+def preview(template: Template, count: int, seed: int = 0) -> TemplatePreview:
     """Up to `count` different rows. Raises TemplateMisfit."""
     mould = TemplateRenderer(template)
     rows = []
     for number, row in enumerate(_drawn(template, count, seed)):
         sample = mould.sample(row, f"{template.id}-x{number:06d}", seed)
-        rows.append(Row(sample, inspect(sample.dialogue)))
-    return Preview(template, tuple(rows))
+        rows.append(PreviewRow(sample, inspect(sample.dialogue)))
+    return TemplatePreview(template, tuple(rows))
 
 
 def _drawn(template: Template, count: int, seed: int) -> Iterator[tuple[int, ...]]:
@@ -88,14 +88,14 @@ def _api(version: Version, record: str) -> Api:
 
 def mined(version: Version) -> Sequence[Template | Rejected]:
     """Templates of the first samples of each split, and those that can be none."""
-    from toolloom.pipeline.templates.mining.known import Known
+    from toolloom.pipeline.templates.mining.known import SeenValues
     from toolloom.pipeline.templates.mining.mining import mine
 
     made: list[Template | Rejected] = []
     for split in version.splits("samples"):
         samples = islice(version.samples(split), MOST_MINED)
         dumped = [sample.model_dump(mode="json") for sample in samples]
-        known = Known()  # of its split alone: no value crosses over
+        known = SeenValues()  # of its split alone: no value crosses over
         for sample in dumped:
             known.add(sample)
         made += (mine(sample, known, Split(split)) for sample in dumped)

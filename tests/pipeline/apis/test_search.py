@@ -12,7 +12,7 @@ from support import toys
 
 from toolloom.llm import Embedder, FakeServer, Gateway
 from toolloom.pipeline.apis import search as retrieval
-from toolloom.pipeline.apis.search import Finder, Index, api_text, ndcg, words
+from toolloom.pipeline.apis.search import Finder, SearchIndex, api_text, ndcg, words
 from toolloom.schemas import Api, Endpoint, JsonObject, SearchPlan
 
 POOL = [
@@ -50,7 +50,7 @@ def test_nothing_fits_gives_nothing() -> None:
 
 def test_ties_keep_the_pools_order() -> None:
     """Equal texts are found in the order they stand in."""
-    assert Index(["red boat", "red boat", "sky"]).top("boat", 3) == [0, 1]
+    assert SearchIndex(["red boat", "red boat", "sky"]).top("boat", 3) == [0, 1]
 
 
 @given(st.text(max_size=60))
@@ -75,7 +75,7 @@ async def embedder(server: FakeServer, tmp_path: Path) -> AsyncIterator[Embedder
 @pytest.mark.parametrize("keywords", ["rent a boat", "motor", "repair sail", "quantum", "", "?!"])
 async def test_without_embeddings_a_finder_finds_what_bm25_finds(keywords: str) -> None:
     """A finder without an embedding model returns BM25's documents, and nothing for no match."""
-    best = Index([api_text(a) for a in POOL]).top(keywords, FOUND)
+    best = SearchIndex([api_text(a) for a in POOL]).top(keywords, FOUND)
     assert await Finder(SearchPlan()).search(POOL, keywords) == [POOL[i].document() for i in best]
 
 
@@ -123,7 +123,7 @@ async def test_an_index_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches of one pool share an index; a finder keeps few of them, the latest used."""
     built: list[int] = []
 
-    class Counted(Index):
+    class Counted(SearchIndex):
         def __init__(self, texts: list[str]) -> None:
             built.append(len(texts))
             super().__init__(texts)

@@ -9,7 +9,7 @@ import pytest
 
 from toolloom.pipeline.dataset.export.formats import FORMATS
 from toolloom.pipeline.formats.audit.audit import audited
-from toolloom.pipeline.formats.export.base import Unfit
+from toolloom.pipeline.formats.export.base import NotRepresentable
 from toolloom.schemas import Dialogue, Sample, Verdict
 
 # Format of the export → format of the audit.
@@ -35,7 +35,7 @@ def exported(name: str, dialogues: list[Dialogue], folder: Path) -> list[Path]:
         sample = Sample(dialogue=dialogue.model_copy(update={"query": query}), verdict=Verdict())
         try:
             made = form.rows(sample, arguments).rows
-        except Unfit:
+        except NotRepresentable:
             continue
         for file, row in made:
             path = folder / form.files[file].path.format(split="train")

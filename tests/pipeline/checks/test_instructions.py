@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from toolloom.pipeline.checks import instructions as checks
 from toolloom.pipeline.checks.instructions import invented, strangers
 from toolloom.pipeline.checks.statements import statements
-from toolloom.pipeline.checks.tags import Known
+from toolloom.pipeline.checks.tags import KnownNames
 from toolloom.schemas import Api, Granularity, JsonObject, Reason, Seed, Split, Step
 
 REWRITES = yaml.safe_load((Path(__file__).parent / "rewrites.yaml").read_text())
@@ -303,4 +303,4 @@ def test_strangers_are_what_is_written_or_called_as_apis_are(
     text: str, expected: list[str]
 ) -> None:
     """They are around no pool, so they are known by their looks."""
-    assert strangers(SEED, Granularity.CATEGORY, text, Known.of(SEED)) == expected
+    assert strangers(SEED, Granularity.CATEGORY, text, KnownNames.of(SEED)) == expected

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from toolloom.pipeline.checks.tags import (
     LONGEST_NAME,
-    Known,
+    KnownNames,
     choices,
     is_named,
     marked,
@@ -110,7 +110,9 @@ OTHER = Api(
     description="",
     parameters={},
 )
-KNOWN = Known.of(Seed(id="x", split=Split.TRAIN, hybrid="I'm out.", steps=STEPS, pool=(OTHER,)))
+KNOWN = KnownNames.of(
+    Seed(id="x", split=Split.TRAIN, hybrid="I'm out.", steps=STEPS, pool=(OTHER,))
+)
 
 
 def named(text: str) -> list[tuple[str, bool]]:

@@ -8,7 +8,7 @@ import pytest
 from support import toys
 
 from toolloom.pipeline.curation.benchmarks import Gold, check, files, items, read
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import RecipeError
 
 
@@ -69,7 +69,7 @@ def test_files_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "3.txt").write_text("Scene\nF(k='v')\n")
     (tmp_path / "readme.md").write_text("no")
     assert [p.name for p in files(str(tmp_path))] == ["1.json", "3.txt", "2.jsonl"]
-    found = list(items(str(tmp_path), Ledger("x")))
+    found = list(items(str(tmp_path), ImportLog("x")))
     assert [item.place for item in found] == [
         "1.json[1] one",
         "3.txt:1",
@@ -84,7 +84,7 @@ def test_a_file_that_cannot_be_read_is_counted(tmp_path: Path) -> None:
     """One bad file does not end the reading of a folder."""
     (tmp_path / "a.json").write_text("{ no")
     (tmp_path / "b.jsonl").write_text('{"a": "x"}\n')
-    ledger = Ledger("x")
+    ledger = ImportLog("x")
     assert len(list(items(str(tmp_path), ledger))) == 1
     assert [each.what for each in ledger.report(imported=0).skipped] == ["a.json"]
 

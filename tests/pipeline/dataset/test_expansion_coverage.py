@@ -9,7 +9,7 @@ from support import mined_dataset, toys
 from support.mined_dataset import HOTELS, TABLE
 
 from toolloom.pipeline.dataset.report import TemplateCoverage, coverage_view, offered
-from toolloom.pipeline.templates.mining.known import Known
+from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.schemas import Expansion, Reason, Rejected, Split
 
@@ -23,7 +23,7 @@ FALLEN = mined_dataset.sample("Where is it?", "I cannot say.", scenario="irrelev
 
 def told() -> TemplateCoverage:
     template = mined_dataset.template(ROW)
-    refused = mine(FALLEN, Known())
+    refused = mine(FALLEN, SeenValues())
     assert isinstance(refused, Rejected)
     rows = ((0,) * len(template.choices), (1,) * len(template.choices))
     expansion = Expansion(

@@ -20,7 +20,7 @@ from toolloom.pipeline.dataset.figures import Figures
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.rows import CONFIGS, configs_of
 from toolloom.pipeline.dataset.verify import verify
-from toolloom.pipeline.dataset.verify_files import Kind
+from toolloom.pipeline.dataset.verify_files import FaultKind
 from toolloom.pipeline.store.tables import Config, TableRow
 from toolloom.schemas import Api, Instruction, JsonObject, Reason, Record, Rejected, Sample
 
@@ -94,11 +94,13 @@ def test_a_config_is_a_model_and_a_line(turns: Path, tmp_path: Path) -> None:
 
 def test_a_config_more_is_verified(turns: Path) -> None:
     """Its rows are held against the records that they are made of."""
-    assert not found(verify(turns), Kind.TRAINING) and not found(verify(turns), Kind.TABLE)
+    assert not found(verify(turns), FaultKind.TRAINING) and not found(
+        verify(turns), FaultKind.TABLE
+    )
     path = turns / "turns" / "train-00000-of-00001.parquet"
     pq.write_table(pq.read_table(path).slice(1), path)
     fix(turns)
-    (fault,) = found(verify(turns), Kind.TRAINING)
+    (fault,) = found(verify(turns), FaultKind.TRAINING)
     assert fault.detail == "has 3 rows in `turns` at its place, not 4"
     assert fault.row == rows_of(turns, "samples", "train")[0]["id"]
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
 from toolloom.pipeline.dataset.verify import place_of, verify
-from toolloom.pipeline.dataset.verify_files import Kind, Report
+from toolloom.pipeline.dataset.verify_files import FaultKind, VerifyReport
 from toolloom.schemas import NothingFound, StoreError
 
 # -- What is as it was published -----------------------------------------------------------------
@@ -55,7 +55,7 @@ def test_any_edited_byte_is_found_in_its_file(version: Path, data: st.DataObject
     edited[place] ^= 1 << data.draw(st.integers(0, 7))
     try:
         (version / name).write_bytes(edited)
-        faults = found(verify(version), Kind.FILE)
+        faults = found(verify(version), FaultKind.FILE)
     finally:
         (version / name).write_bytes(raw)
     assert any(name == f.file or name in f.detail for f in faults)
@@ -67,9 +67,11 @@ def test_a_truncated_table_is_a_finding(version: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
     report = verify(version)
     name = "samples/train-00000-of-00001.parquet"
-    assert [f.file for f in found(report, Kind.FILE)] == [name]
-    assert [f.file for f in found(report, Kind.TABLE)] == [name]
-    assert only(report) == {Kind.FILE, Kind.TABLE} and report.inspected > 0 and report.notes
+    assert [f.file for f in found(report, FaultKind.FILE)] == [name]
+    assert [f.file for f in found(report, FaultKind.TABLE)] == [name]
+    assert (
+        only(report) == {FaultKind.FILE, FaultKind.TABLE} and report.inspected > 0 and report.notes
+    )
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7])
@@ -95,7 +97,7 @@ def test_files_too_many_and_missing_are_named(version: Path) -> None:
     (version / "sft" / "hidden.parquet").symlink_to("/etc/passwd")
     (version / "README.md").unlink()
     report = verify(version)
-    assert {f.file for f in found(report, Kind.FILE)} == {
+    assert {f.file for f in found(report, FaultKind.FILE)} == {
         "plots/extra.svg",
         "sft/hidden.parquet",
         "README.md",
@@ -107,14 +109,14 @@ def test_a_version_without_manifest_or_sums_is_judged(version: Path, name: str) 
     """What is left of a version is still held against what is left of its hashes."""
     (version / name).unlink()
     report = verify(version)
-    assert [f.file for f in found(report, Kind.FILE)] == [name]
+    assert [f.file for f in found(report, FaultKind.FILE)] == [name]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"layout": 2}', "\0", "[" * 100_000])
 def test_a_manifest_that_is_none_is_a_finding(version: Path, text: str) -> None:
     """Whatever stands in its place, there is a finding and no traceback."""
     (version / "manifest.json").write_text(text)
-    assert "manifest.json" in {f.file for f in found(verify(version), Kind.FILE)}
+    assert "manifest.json" in {f.file for f in found(verify(version), FaultKind.FILE)}
 
 
 def test_a_manifest_leads_nowhere_outside(version: Path, tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_a_manifest_leads_nowhere_outside(version: Path, tmp_path: Path) -> None
     files["../out.parquet"] = files.pop("samples/train-00000-of-00001.parquet")
     fix(version, manifest)
     report = verify(version)
-    assert "../out.parquet" in {f.file for f in found(report, Kind.FILE)}
+    assert "../out.parquet" in {f.file for f in found(report, FaultKind.FILE)}
     assert report.rows["samples"] < report.rows["sft"]
 
 
@@ -140,7 +142,7 @@ def test_a_changed_figure_on_the_card_is_found(version: Path) -> None:
     (version / "README.md").write_text(text.replace(f" {rows} |", f" {rows + 900} |", 1))
     fix(version, remade=False)
     report = verify(version)
-    assert [(f.kind, f.file) for f in report.faults] == [(Kind.FIGURE, "README.md")]
+    assert [(f.kind, f.file) for f in report.faults] == [(FaultKind.FIGURE, "README.md")]
 
 
 def test_a_changed_figure_of_the_manifest_is_found(version: Path) -> None:
@@ -150,7 +152,7 @@ def test_a_changed_figure_of_the_manifest_is_found(version: Path) -> None:
     counts[next(iter(counts))] += 5
     fix(version, manifest)
     (fault,) = verify(version).faults
-    assert fault.kind is Kind.FIGURE and "splits.train.abilities" in fault.detail
+    assert fault.kind is FaultKind.FIGURE and "splits.train.abilities" in fault.detail
 
 
 def test_a_parent_that_changed_is_found(outputs: Path, tmp_path: Path) -> None:
@@ -159,7 +161,7 @@ def test_a_parent_that_changed_is_found(outputs: Path, tmp_path: Path) -> None:
     manifest = read_manifest(home / "1.0.0")
     manifest["content"] = "0" * 64
     fix(home / "1.0.0", manifest)
-    assert only(verify(home / "1.1.0")) == {Kind.LINEAGE}
+    assert only(verify(home / "1.1.0")) == {FaultKind.LINEAGE}
     shutil.rmtree(home / "1.0.0")
     report = verify(home / "1.1.0")
     assert report.good and "is not here" in report.notes[0]
@@ -173,7 +175,7 @@ def test_a_split_that_was_not_made_anew_is_the_parents(outputs: Path, tmp_path: 
     path = home / "1.1.0" / "rejected" / "validation-00000-of-00001.parquet"
     pq.write_table(pq.read_table(path), path, compression="none")
     fix(home / "1.1.0")
-    faults = found(verify(home / "1.1.0"), Kind.LINEAGE)
+    faults = found(verify(home / "1.1.0"), FaultKind.LINEAGE)
     assert [f.file for f in faults] == ["rejected/validation-00000-of-00001.parquet"]
 
 
@@ -183,7 +185,7 @@ def test_a_number_of_another_kind_is_found(outputs: Path, tmp_path: Path, number
     home = Path(shutil.copytree(outputs / "datasets" / "toy", tmp_path / "toy", symlinks=True))
     manifest = {**read_manifest(home / "1.1.0"), "version": number}
     fix(home / "1.1.0", manifest)
-    assert only(verify(home / "1.1.0")) == {Kind.LINEAGE}
+    assert only(verify(home / "1.1.0")) == {FaultKind.LINEAGE}
 
 
 # -- Layouts, memory, the command ----------------------------------------------------------------
@@ -213,9 +215,9 @@ def test_the_command_tells_findings(version: Path, tmp_path: Path) -> None:
     (version / "README.md").write_text("edited")
     done = command(version, "--json", tmp_path / "report.json")
     assert done.exit_code == 1 and "README.md" in done.output
-    report = Report.model_validate_json((tmp_path / "report.json").read_bytes())
-    assert report.counts[Kind.FILE] == 1
-    assert Report.model_validate_json(command(version, "--json", "-").stdout).faults
+    report = VerifyReport.model_validate_json((tmp_path / "report.json").read_bytes())
+    assert report.counts[FaultKind.FILE] == 1
+    assert VerifyReport.model_validate_json(command(version, "--json", "-").stdout).faults
 
 
 def test_what_is_no_version_is_a_mistake(version: Path, tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.rows import PLANNING, instruction_row
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.dataset.verify import verify
-from toolloom.pipeline.dataset.verify_files import Kind
+from toolloom.pipeline.dataset.verify_files import FaultKind
 from toolloom.pipeline.growth import plan_extension
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.version import open_version
-from toolloom.pipeline.templates.mining.known import Known
+from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.schemas import (
     Expansion,
@@ -71,7 +71,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def expansions(samples: list[Sample], plan: SplitPlan) -> list[Expansion]:
     """Rows of all samples that become templates: of each up to five that nothing objects to."""
-    known, made = Known(), []
+    known, made = SeenValues(), []
     for sample in samples:
         known.add(sample.model_dump(mode="json"))
     for sample in samples:
@@ -149,7 +149,7 @@ def place_of(version: Path, level: str) -> int:
     return next(place for place, row in enumerate(rows) if row["level"] == level)
 
 
-def details(version: Path, kind: Kind) -> str:
+def details(version: Path, kind: FaultKind) -> str:
     return " | ".join(fault.detail for fault in found(verify(version), kind))
 
 
@@ -225,22 +225,27 @@ def other_tool(made: JsonObject) -> None:
 @pytest.mark.parametrize(
     ("change", "level", "kind", "told"),
     [
-        (other_tool, "", Kind.RECORD, "`tags` is not that of its sample"),
-        (lambda made: made["path"].insert(0, "hit"), "", Kind.RECORD, "`path` is not that of"),
-        (put(id="another"), "", Kind.RECORD, "its id is not that of its sample and level"),
-        (put(ratings=[]), "", Kind.RECORD, "has 0 votes, not 1"),
-        (put(licence="MIT"), "", Kind.RECORD, "`licence` is not that of its sample"),
-        (put(source="toolbench"), "", Kind.RECORD, "`source` is not that of its sample"),
-        (put(provenance=[]), "", Kind.RECORD, "its provenance does not name its sample"),
-        (put(sample="train-7-999999"), "", Kind.RECORD, "its sample is not in `samples` of train"),
-        (put(split="validation"), "", Kind.SPLIT, "is in train; it says validation"),
-        (put(text="Do it."), "hybrid", Kind.CHECK, "statement_not_contained"),
-        (add_a_wish, "statement", Kind.CHECK, "statement_not_contained"),
-        (rate_badly, "", Kind.CHECK, "poorly_rated"),
+        (other_tool, "", FaultKind.RECORD, "`tags` is not that of its sample"),
+        (lambda made: made["path"].insert(0, "hit"), "", FaultKind.RECORD, "`path` is not that of"),
+        (put(id="another"), "", FaultKind.RECORD, "its id is not that of its sample and level"),
+        (put(ratings=[]), "", FaultKind.RECORD, "has 0 votes, not 1"),
+        (put(licence="MIT"), "", FaultKind.RECORD, "`licence` is not that of its sample"),
+        (put(source="toolbench"), "", FaultKind.RECORD, "`source` is not that of its sample"),
+        (put(provenance=[]), "", FaultKind.RECORD, "its provenance does not name its sample"),
+        (
+            put(sample="train-7-999999"),
+            "",
+            FaultKind.RECORD,
+            "its sample is not in `samples` of train",
+        ),
+        (put(split="validation"), "", FaultKind.SPLIT, "is in train; it says validation"),
+        (put(text="Do it."), "hybrid", FaultKind.CHECK, "statement_not_contained"),
+        (add_a_wish, "statement", FaultKind.CHECK, "statement_not_contained"),
+        (rate_badly, "", FaultKind.CHECK, "poorly_rated"),
     ],
 )
 def test_an_instruction_that_was_changed_is_found(
-    rewritten: Path, change: Callable[[JsonObject], None], level: str, kind: Kind, told: str
+    rewritten: Path, change: Callable[[JsonObject], None], level: str, kind: FaultKind, told: str
 ) -> None:
     """Tags, path, words, votes, split, licence, source and name are those of its sample and run."""
     change_instruction(rewritten, change, place_of(rewritten, level) if level else 0)
@@ -253,7 +258,7 @@ def test_levels_stand_without_a_statement_that_votes_rejected(rewritten: Path) -
     del rows[place_of(rewritten, "statement")]
     write_rows(rewritten, "instructions", "train", rows)
     change_instruction(rewritten, lambda made: None)  # the figures
-    assert details(rewritten, Kind.CHECK) == ""
+    assert details(rewritten, FaultKind.CHECK) == ""
 
 
 def test_a_foreign_instruction_is_in_the_zone_of_its_tools(rewritten: Path) -> None:
@@ -268,7 +273,7 @@ def test_a_foreign_instruction_is_in_the_zone_of_its_tools(rewritten: Path) -> N
     manifest["plan"]["unseen"] = [f"{tags['categories'][0]}/{tags['tools'][0]}"]
     change_instruction(rewritten, change)
     fix(rewritten, {**read_manifest(rewritten), "plan": manifest["plan"]})
-    assert "its tools belong into test_tool" in details(rewritten, Kind.SPLIT)
+    assert "its tools belong into test_tool" in details(rewritten, FaultKind.SPLIT)
 
 
 def test_training_rows_are_those_of_the_instructions(rewritten: Path) -> None:
@@ -277,7 +282,7 @@ def test_training_rows_are_those_of_the_instructions(rewritten: Path) -> None:
     rows[0]["messages"][-1] = '{"role":"assistant","content":"Path: []"}'
     write_rows(rewritten, "planning", "train", rows)
     fix(rewritten)
-    assert "`messages[2]` has" in details(rewritten, Kind.TRAINING)
+    assert "`messages[2]` has" in details(rewritten, FaultKind.TRAINING)
 
 
 @pytest.mark.parametrize("place", [0, -1])
@@ -287,8 +292,8 @@ def test_a_training_row_that_lacks_is_found(rewritten: Path, place: int) -> None
     del rows[place]
     write_rows(rewritten, "planning", "train", rows)
     fix(rewritten)
-    assert "rows in `planning` at its place" in details(rewritten, Kind.TRAINING)
-    assert "planning" in details(rewritten, Kind.FIGURE)
+    assert "rows in `planning` at its place" in details(rewritten, FaultKind.TRAINING)
+    assert "planning" in details(rewritten, FaultKind.FIGURE)
 
 
 def test_the_share_of_coarse_rows_holds(rewritten: Path) -> None:
@@ -297,7 +302,7 @@ def test_the_share_of_coarse_rows_holds(rewritten: Path) -> None:
     rows = [PLANNING.encode(row) for each in made for row in planning_rows(each)]
     write_rows(rewritten, "planning", "train", rows)
     fix(rewritten)
-    assert "has 2 rows in `planning` at its place, not 0" in details(rewritten, Kind.TRAINING)
+    assert "has 2 rows in `planning` at its place, not 0" in details(rewritten, FaultKind.TRAINING)
 
 
 def test_figures_and_the_example_are_those_of_the_rows(rewritten: Path) -> None:
@@ -307,7 +312,7 @@ def test_figures_and_the_example_are_those_of_the_rows(rewritten: Path) -> None:
     told["splits"]["train"]["ratings"]["hybrid"]["realness"] += 1
     told["example"]["levels"]["hybrid"] = "Something nicer."
     fix(rewritten, manifest)
-    faults = details(rewritten, Kind.FIGURE)
+    faults = details(rewritten, FaultKind.FIGURE)
     assert "instructions.train.ratings" in faults
     assert "instructions.example.levels" in faults
 
@@ -318,7 +323,7 @@ def test_the_parents_rows_are_all_there(expanded: Path) -> None:
     rows[0], rows[1] = rows[1], rows[0]
     write_rows(expanded, "sft", "train", rows)
     fix(expanded)
-    assert "no longer the rows of 1.1.0" in details(expanded, Kind.LINEAGE)
+    assert "no longer the rows of 1.1.0" in details(expanded, FaultKind.LINEAGE)
 
 
 def test_a_split_without_new_rows_is_the_parents_file(expanded: Path) -> None:
@@ -326,7 +331,7 @@ def test_a_split_without_new_rows_is_the_parents_file(expanded: Path) -> None:
     rows = rows_of(expanded, "samples", "validation")
     write_rows(expanded, "samples", "validation", [{**row, "flags": "[ ]"} for row in rows])
     fix(expanded)
-    assert "no rows were added to it" in details(expanded, Kind.LINEAGE)
+    assert "no rows were added to it" in details(expanded, FaultKind.LINEAGE)
 
 
 def test_more_added_than_told_is_found(expanded: Path) -> None:
@@ -334,7 +339,7 @@ def test_more_added_than_told_is_found(expanded: Path) -> None:
     manifest = read_manifest(expanded)
     manifest["extended"]["rows"]["samples"]["train"] += 1
     fix(expanded, manifest)
-    faults = details(expanded, Kind.FIGURE)
+    faults = details(expanded, FaultKind.FIGURE)
     assert "extended.rows.samples.train" in faults
     assert "its splits have" in faults
 
@@ -345,7 +350,7 @@ def test_rows_of_templates_are_counted_again(expanded: Path) -> None:
     [told] = manifest["expansion"].values()
     told["rows"]["train"] -= 1
     fix(expanded, manifest)
-    assert "expansion rows of train" in details(expanded, Kind.FIGURE)
+    assert "expansion rows of train" in details(expanded, FaultKind.FIGURE)
 
 
 def test_a_damaged_parent_is_told_and_not_held_against_the_version(expanded: Path) -> None:
@@ -363,4 +368,4 @@ def test_a_damaged_parent_is_told_and_not_held_against_the_version(expanded: Pat
 def test_an_odd_extension_is_a_damaged_manifest(expanded: Path, odd: Any) -> None:
     """A manifest that says something else in its place is told, and nothing is raised."""
     fix(expanded, {**read_manifest(expanded), "extended": odd}, remade=False)
-    assert found(verify(expanded), Kind.FILE)
+    assert found(verify(expanded), FaultKind.FILE)

@@ -16,7 +16,7 @@ from support.tampered import Row, fix, found, read_manifest, rows_of, with_query
 
 from toolloom.pipeline.dataset.rows import SAMPLES, SFT, sft_row
 from toolloom.pipeline.dataset.verify import verify
-from toolloom.pipeline.dataset.verify_files import Kind
+from toolloom.pipeline.dataset.verify_files import FaultKind
 from toolloom.schemas import Ability
 
 Broken = str | None
@@ -136,22 +136,26 @@ def column_added(version: Path) -> Broken:
 @pytest.mark.parametrize(
     ("tamper", "kinds", "told"),
     [
-        (removed, {Kind.TRAINING, Kind.FIGURE}, "has no sample in `samples` at its place"),
-        (removed_everywhere, {Kind.FIGURE}, "run "),
-        (renamed_model, {Kind.FIGURE}, "no run does"),
-        (moved, {Kind.SPLIT}, "is in test_instruction; its APIs and calls belong into train"),
-        (out_of_place, {Kind.TRAINING}, "at its place"),
-        (doubled, {Kind.RECORD}, "its id is there twice"),
-        (unseen_distractor, {Kind.SPLIT}, "which is held out of train"),
-        (api_shown_otherwise, {Kind.RECORD}, "otherwise than `apis` has it"),
-        (no_apis, {Kind.SPLIT}, "not in `apis`"),
-        (reason_changed, {Kind.FIGURE}, "splits."),
-        (api_moved, {Kind.SPLIT}, "its category and tool belong into test_tool"),
-        (column_added, {Kind.TABLE}, "its columns are"),
+        (
+            removed,
+            {FaultKind.TRAINING, FaultKind.FIGURE},
+            "has no sample in `samples` at its place",
+        ),
+        (removed_everywhere, {FaultKind.FIGURE}, "run "),
+        (renamed_model, {FaultKind.FIGURE}, "no run does"),
+        (moved, {FaultKind.SPLIT}, "is in test_instruction; its APIs and calls belong into train"),
+        (out_of_place, {FaultKind.TRAINING}, "at its place"),
+        (doubled, {FaultKind.RECORD}, "its id is there twice"),
+        (unseen_distractor, {FaultKind.SPLIT}, "which is held out of train"),
+        (api_shown_otherwise, {FaultKind.RECORD}, "otherwise than `apis` has it"),
+        (no_apis, {FaultKind.SPLIT}, "not in `apis`"),
+        (reason_changed, {FaultKind.FIGURE}, "splits."),
+        (api_moved, {FaultKind.SPLIT}, "its category and tool belong into test_tool"),
+        (column_added, {FaultKind.TABLE}, "its columns are"),
     ],
 )
 def test_what_is_broken_is_found(
-    version: Path, tamper: Callable[[Path], Broken], kinds: set[Kind], told: str
+    version: Path, tamper: Callable[[Path], Broken], kinds: set[FaultKind], told: str
 ) -> None:
     """The kind of the finding, what it says, and the row that it names."""
     row = tamper(version)
@@ -179,7 +183,7 @@ def test_an_argument_changed_for_trainers_is_found(version: Path) -> None:
     write_rows(version, "sft", "train", rows)
     fix(version)
     (fault,) = verify(version).faults
-    assert fault.kind is Kind.TRAINING and fault.row == row["id"]
+    assert fault.kind is FaultKind.TRAINING and fault.row == row["id"]
     assert f"`messages[{at}]`" in fault.detail and "Atlantis" in fault.detail
 
 
@@ -196,7 +200,7 @@ def test_an_argument_changed_everywhere_is_found_by_the_checks(version: Path) ->
     write_rows(version, "sft", "train", training)
     fix(version)
     report = verify(version)
-    assert only(report) == {Kind.CHECK}
+    assert only(report) == {FaultKind.CHECK}
     assert {f.row for f in report.faults} == {samples[place]["id"]}
 
 
@@ -208,5 +212,5 @@ def test_a_record_that_is_none_is_found(version: Path) -> None:
     rows[2]["verdict"] = rows[2]["verdict"].replace('"findings":[]', '"findings":[{}]')
     write_rows(version, "samples", "train", rows)
     fix(version)
-    faults = found(verify(version), Kind.RECORD)
+    faults = found(verify(version), FaultKind.RECORD)
     assert {f.row for f in faults} == {row["id"] for row in rows[:3]}

@@ -17,8 +17,8 @@ from support.prefect_loopback import KEY, Served, write_recipe
 from support.waiting import PATIENCE
 
 from toolloom.llm import FakeServer
-from toolloom.llm.fake import Failure, improvise
-from toolloom.pipeline.orchestration.growth import Claim, read_claim, write_claim
+from toolloom.llm.fake import ScriptedFailure, improvise
+from toolloom.pipeline.orchestration.growth import FlowClaim, read_claim, write_claim
 from toolloom.pipeline.store.locks import hold_dataset
 
 
@@ -131,7 +131,7 @@ def test_a_failed_run_is_gone_on_with_by_the_next(served: Served, tmp_path: Path
         answers += 1
         if silly:
             return "I would rather not."
-        return Failure(503) if answers > 40 else improvise(body)
+        return ScriptedFailure(503) if answers > 40 else improvise(body)
 
     with FakeServer(script).serve_in_thread() as fake:
         recipe = write_recipe(tmp_path, fake, "broken")
@@ -215,7 +215,7 @@ def test_killed_beside_its_work(served: Served, fake: FakeServer, tmp_path: Path
     assert accepted(served, early)["state"]["message"].startswith("beside/1.0.0: its first ")
     late = server.run(served.id, state="RUNNING", recipe=str(recipe))
     (made,) = served.outputs.glob("runs/beside-*")
-    claim = Claim(flow_run=late, name="the late one", run=made.name)
+    claim = FlowClaim(flow_run=late, name="the late one", run=made.name)
     write_claim(served.outputs, "beside", claim)
     looks = accepted(served, served.grow(recipe, unfinished=True))
     assert looks["state"]["message"] == "“the late one” was killed at its work and goes on with it."
@@ -234,7 +234,7 @@ def test_a_killed_run_is_scheduled_again_only_once(
     server, name = served.server, f"once-{state.lower()}"
     recipe = write_recipe(tmp_path, fake, name)
     killed = server.run(served.id, state=state, recipe=str(recipe))
-    claim = Claim(flow_run=killed, name="the killed one", run="", attempt=attempt)
+    claim = FlowClaim(flow_run=killed, name="the killed one", run="", attempt=attempt)
     write_claim(served.outputs, name, claim)
     next_one = accepted(served, served.grow(recipe))
     assert next_one["state"]["message"].startswith("“the killed one” was killed at its work")
@@ -271,7 +271,7 @@ def test_two_processes_of_one_flow_run_make_one_version(
     recipe = write_recipe(tmp_path, fake, "doubled")
     with hold_dataset(served.outputs, "doubled", ""):
         run = served.grow(recipe)
-        claim = Claim(flow_run=run, name="the first process", attempt=1)
+        claim = FlowClaim(flow_run=run, name="the first process", attempt=1)
         write_claim(served.outputs, "doubled", claim)
         at_its_work(served, run)
         ended = {"type": "COMPLETED", "name": "Completed", "message": "doubled/7.0.0"}

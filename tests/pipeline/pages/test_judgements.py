@@ -20,7 +20,7 @@ from toolloom.pipeline.pages.judgements import (
     precision,
     wilson,
 )
-from toolloom.pipeline.pages.rejections import RejectedRow
+from toolloom.pipeline.pages.rejections import RejectedSample
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.version import find_version, numbers
 from toolloom.schemas import StoreError
@@ -39,9 +39,9 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def row(key: str = "k") -> RejectedRow:
+def row(key: str = "k") -> RejectedSample:
     fields = dict.fromkeys(("version", "id", "stage", "agent", "model", "reason", "check"), "x")
-    return RejectedRow(key=key, split="train", index=0, **fields)
+    return RejectedSample(key=key, split="train", index=0, **fields)
 
 
 def writer(folder: Path, name: str, marks: int) -> subprocess.Popen[str]:
@@ -132,9 +132,9 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         Judgements(tmp_path).add(row(), True, "anna")
 
 
-def fallen(key: str, reason: str = "r") -> RejectedRow:
+def fallen(key: str, reason: str = "r") -> RejectedSample:
     fields = dict.fromkeys(("version", "id", "stage", "model", "check"), "x")
-    return RejectedRow(key=key, reason=reason, agent="tester", split="train", index=0, **fields)
+    return RejectedSample(key=key, reason=reason, agent="tester", split="train", index=0, **fields)
 
 
 def marks(**agrees: bool) -> Marks:

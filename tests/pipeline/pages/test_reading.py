@@ -16,8 +16,8 @@ from toolloom.pipeline.pages.reading import (
     INSTRUCTED,
     TEMPLATES,
     WRITTEN,
-    Draw,
-    Spread,
+    Histogram,
+    SampleDraw,
     distinct,
     diversity,
     nearest,
@@ -125,7 +125,7 @@ def test_a_row_without_a_reason_is_told(tmp_path: Path) -> None:
 
 
 def drawn(names: list[str], size: int) -> list[str]:
-    draw = Draw[str](size)
+    draw = SampleDraw[str](size)
     for name in names:
         draw.offer(name, name)
     return draw.items()
@@ -146,7 +146,7 @@ def test_a_draw_keeps_no_more_than_it_was_told() -> None:
 
 def test_rows_of_one_name_are_both_there() -> None:
     """Ids may repeat among rejected records; the first ones stay, and items are not compared."""
-    draw = Draw[dict[str, int]](2)
+    draw = SampleDraw[dict[str, int]](2)
     for n in range(3):
         draw.offer("same", {"n": n})
     assert draw.items() == [{"n": 0}, {"n": 1}]
@@ -154,7 +154,7 @@ def test_rows_of_one_name_are_both_there() -> None:
 
 def test_a_kind_is_spread_over_its_sorts() -> None:
     """A rare sort is among the few that are shown, however frequent another one is."""
-    spread = Spread[str](4)
+    spread = Histogram[str](4)
     for n in range(100):
         spread.offer("call", "single", f"single {n}", "single")
     spread.offer("call", "parallel", "p", "parallel")

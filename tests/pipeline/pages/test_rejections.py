@@ -12,7 +12,7 @@ from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages.rejections import (
     COLUMNS,
     Neighbourhood,
-    RejectedRow,
+    RejectedSample,
     counts,
     frame,
     over_versions,
@@ -85,9 +85,9 @@ async def test_a_key_outlives_its_version(tmp_path: Path) -> None:
     assert len({row.key for row in rows_of(open_version(publish(run, tmp_path / "b").path))}) == 2
 
 
-def row(**changes: object) -> RejectedRow:
+def row(**changes: object) -> RejectedSample:
     fields = dict.fromkeys(("key", "version", "id", "stage", "agent", "model", "reason"), "x")
-    return RejectedRow(**{**fields, "split": "train", "index": 0, "check": "c", **changes})
+    return RejectedSample(**{**fields, "split": "train", "index": 0, "check": "c", **changes})
 
 
 def test_several_values_count_each() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import toys
 
-from toolloom.pipeline.sampling.combinations import Turns
+from toolloom.pipeline.sampling.combinations import ApiRotation
 from toolloom.pipeline.sampling.groups import Group
 from toolloom.pipeline.sampling.offers import scattered
 from toolloom.schemas import Ability, Level, Scenario
@@ -37,7 +37,7 @@ def test_orders_are_equally_likely() -> None:
 def test_who_waited_longest_comes_first() -> None:
     """What was drawn goes to the end; what cannot be drawn leaves the line."""
     apis = [toys.api(name=name) for name in "abcd"]
-    pool = Turns(Group(apis, servable=lambda api: api.name != "c"), random.Random(0))
+    pool = ApiRotation(Group(apis, servable=lambda api: api.name != "c"), random.Random(0))
     first, second, third = pool.waiting()
     pool.took([second])
     assert list(pool.waiting()) == [first, third, second]
@@ -47,7 +47,7 @@ def test_who_waited_longest_comes_first() -> None:
 def test_partners_that_were_least_often_there_come_first() -> None:
     """Whichever of the two came first, and at whatever level."""
     group = Group([toys.api(name=name) for name in "abcd"])
-    pool = Turns(group, random.Random(0))
+    pool = ApiRotation(group, random.Random(0))
     a, b, c, d = group.apis
     rng = random.Random(1)
     for other, times in ((b, 2), (c, 1)):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support import toys
 
 from toolloom.pipeline.sampling.drawing import draw_needs
-from toolloom.pipeline.sampling.zones import Zones
+from toolloom.pipeline.sampling.zones import SplitPools
 from toolloom.schemas import (
     Api,
     JsonObject,
@@ -149,7 +149,7 @@ def test_unseen_tools_are_of_categories_that_have_a_seen_one() -> None:
     """Else it were a test of unseen categories, as both are new."""
     plan = SplitPlan(unseen=("c0/t0", "c1/t0", "c1/t1"), seen=("c0/t1", "c0", "c1"))
     apis = [*tool("c0", "t0"), *tool("c0", "t1"), *tool("c1", "t0"), *tool("c1", "t1")]
-    zones = Zones(recipe(splits=plan.model_dump()), apis)
+    zones = SplitPools(recipe(splits=plan.model_dump()), apis)
     assert {(a.category, a.tool) for a in zones.group(Split.TEST_TOOL).apis} == {("c0", "t0")}
     assert {a.category for a in zones.offers(Split.TEST_TOOL).apis} == {"c0"}
     assert len(zones.offers(Split.TEST_CATEGORY).apis) == len(apis)

@@ -18,7 +18,7 @@ from toolloom.pipeline.store import outputs as mirrors
 from toolloom.pipeline.store.files import write_lines
 from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.mirror_names import whole
-from toolloom.pipeline.store.remote import Seen
+from toolloom.pipeline.store.remote import RemoteFile
 from toolloom.pipeline.store.run import RunFolder, find_run
 from toolloom.pipeline.store.stage_files import StageFolder
 from toolloom.pipeline.store.version import find_version, numbers
@@ -27,7 +27,7 @@ from toolloom.schemas import StoreError, Usage
 
 def test_what_lacks_its_marker_is_not_there() -> None:
     """A shard, a stage and a version count from their marker on."""
-    one = Seen(1)
+    one = RemoteFile(1)
     half = ("s/shards/00000.accepted.jsonl", "s/accepted.jsonl", "1.0.0/sft/a.parquet")
     marks = ("s/shards/00000.done", "s/done.json", "1.0.0/manifest.json")
     assert whole(dict.fromkeys(half, one)) == {}

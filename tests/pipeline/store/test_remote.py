@@ -17,7 +17,7 @@ from support import s3_server
 
 from toolloom.pipeline.store import remote
 from toolloom.pipeline.store.outputs import opened
-from toolloom.pipeline.store.remote import Remote, Seen, is_url
+from toolloom.pipeline.store.remote import Remote, RemoteFile, is_url
 from toolloom.schemas import StoreError
 
 
@@ -164,7 +164,7 @@ def test_a_store_is_listed_told_of_and_cleared(store: s3_server.Store, tmp_path:
     assert place.files("runs").keys() == {"r/recipe.yaml", "r/a/b.jsonl"}
     assert place.names("none") == place.files("none") == {}
     seen = place.seen("runs/r/a/b.jsonl")
-    assert isinstance(seen, Seen)
+    assert isinstance(seen, RemoteFile)
     assert (seen.size, bool(seen.tag), bool(seen.time)) == (4, True, True)
     place.take("runs/r/a/b.jsonl", tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == b"four"

@@ -11,7 +11,14 @@ from support.expanded_dataset import PLAIN, SINGLE, template
 
 from toolloom.pipeline.curation.rows import instruction
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
-from toolloom.pipeline.templates.drawing import Draw, Order, Places, combination, even, mark
+from toolloom.pipeline.templates.drawing import (
+    RowDraw,
+    RowOrder,
+    RowSplits,
+    combination,
+    even,
+    mark,
+)
 from toolloom.schemas import Split, SplitPlan
 from toolloom.schemas.splits import signature, split_of
 
@@ -21,7 +28,7 @@ SEEN = SplitPlan(test_tool=0, test_category=0)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(0, 2**32), st.data())
 def test_an_order_holds_every_row_once(sizes: list[int], seed: int, data: st.DataObject) -> None:
     """However it is cut into draws; the same seed gives the same order."""
-    order, again = (Order(sizes, random.Random(seed)) for _ in range(2))
+    order, again = (RowOrder(sizes, random.Random(seed)) for _ in range(2))
     cut = data.draw(st.integers(0, order.count))
     rows = [tuple(row) for at in (0, cut) for row in order.rows(at, cut or 10**6).tolist()][
         : order.count if cut * 2 < order.count else None
@@ -33,7 +40,7 @@ def test_an_order_holds_every_row_once(sizes: list[int], seed: int, data: st.Dat
 
 def test_orders_of_more_rows_than_anyone_counts() -> None:
     """They are drawn from too, evenly."""
-    order = Order([1000] * 30, random.Random(3))
+    order = RowOrder([1000] * 30, random.Random(3))
     rows = order.rows(0, 5_000)
     assert order.count == 1000**30
     assert len({tuple(row) for row in rows.tolist()}) == 5_000
@@ -46,8 +53,8 @@ def test_draws_know_what_rows_call_and_say() -> None:
     The same words and calls come up to four times, with other observations.
     """
     mould = TemplateRenderer(template(SINGLE, **PLAIN))
-    places = Places(mould, SEEN)
-    drawn = list(Draw(mould, places, Split, random.Random(1)).rows(0, 10**6))
+    places = RowSplits(mould, SEEN)
+    drawn = list(RowDraw(mould, places, Split, random.Random(1)).rows(0, 10**6))
     times, rest = divmod(len(drawn), mould.distinct - 1)
     assert (times, rest) == (4, 0)
     assert len({each.mark for each in drawn}) == mould.distinct - 1
@@ -57,14 +64,14 @@ def test_draws_know_what_rows_call_and_say() -> None:
         assert each.split is split_of(SEEN, query)
         assert each.mark == mark(signature(query["intent"]), instruction(sample))
     assert {each.split for each in drawn} == {Split.TRAIN, Split.VALIDATION, Split.TEST_INSTRUCTION}
-    train = list(Draw(mould, places, [Split.TRAIN], random.Random(1)).rows(0, 10**6))
+    train = list(RowDraw(mould, places, [Split.TRAIN], random.Random(1)).rows(0, 10**6))
     assert train == [each for each in drawn if each.split is Split.TRAIN]
 
 
 def test_rows_of_a_written_template_include_its_first() -> None:
     """It is no sample that is there already."""
     mould = TemplateRenderer(template(SINGLE, **PLAIN, kind="written"))
-    drawn = Draw(mould, Places(mould, SEEN), Split, random.Random(1)).rows(0, 10**6)
+    drawn = RowDraw(mould, RowSplits(mould, SEEN), Split, random.Random(1)).rows(0, 10**6)
     assert any(not any(each.row[choice] for choice in mould.told) for each in drawn)
 
 
@@ -84,7 +91,7 @@ def test_a_template_has_rows_in_the_splits_of_its_apis(
     """Those whose calls go to unseen APIs are all in one."""
     plan = plan if plan.unseen else plan.model_copy(update={"seen": ("Travel",)})
     mould = TemplateRenderer(template(SINGLE, **PLAIN))
-    places = Places(mould, plan)
+    places = RowSplits(mould, plan)
     assert (places.fixed, places.among(Split, mould.query)) == (fixed, fits)
 
 

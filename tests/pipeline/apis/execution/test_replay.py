@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from toolloom.pipeline.apis.execution.replay import replay
-from toolloom.pipeline.apis.execution.session import Workshop
+from toolloom.pipeline.apis.execution.session import Executions
 from toolloom.schemas import (
     Ability,
     Api,
@@ -26,7 +26,7 @@ MakeTool = Callable[..., Api]
 MakeSource = Callable[..., ApiSource]
 
 
-async def played(workshop: Workshop, *calls: tuple[Api, dict[str, Any]]) -> Dialogue:
+async def played(workshop: Executions, *calls: tuple[Api, dict[str, Any]]) -> Dialogue:
     """A dialogue of these calls, each executed."""
     pool = tuple({api.function: api for api, _ in calls}.values())
     query = Query(
@@ -63,14 +63,14 @@ async def test_calls_that_can_be_repeated_give_no_finding(
     shelf: MakeSource, tool: MakeTool
 ) -> None:
     """State that calls build up is built up again; failures repeat as well."""
-    workshop = Workshop([shelf()], None, 0)
+    workshop = Executions([shelf()], None, 0)
     calls = [(tool("count"), {}), (tool("count"), {}), (tool("fail"), {})]
     assert await replay(await played(workshop, *calls), workshop) == ()
 
 
 async def test_a_result_of_chance_is_found(shelf: MakeSource, tool: MakeTool) -> None:
     """The finding names the message, and both results."""
-    workshop = Workshop([shelf()], None, 0)
+    workshop = Executions([shelf()], None, 0)
     dialogue = await played(workshop, (tool("count"), {}), (tool("roll"), {}))
     (finding,) = await replay(dialogue, workshop)
     assert (finding.check, finding.reason) == ("repeated_execution", Reason.NOT_REPEATABLE)
@@ -82,7 +82,7 @@ async def test_a_result_of_chance_is_found(shelf: MakeSource, tool: MakeTool) ->
 
 async def test_a_result_that_may_differ_is_let_be(shelf: MakeSource, tool: MakeTool) -> None:
     """What is marked as not repeatable may differ, and the calls after it still count."""
-    workshop = Workshop([shelf()], None, 0)
+    workshop = Executions([shelf()], None, 0)
     marked = tool("roll", repeatable=False)
     dialogue = await played(workshop, (marked, {}), (tool("count"), {}), (marked, {}))
     assert await replay(dialogue, workshop) == ()
@@ -92,7 +92,7 @@ async def test_what_was_played_is_not_executed(
     shelf: MakeSource, tool: MakeTool, starts: Callable[[], int]
 ) -> None:
     """A dialogue without executed calls starts nothing."""
-    workshop = Workshop([shelf(environment=("STARTS",))], None, 0)
+    workshop = Executions([shelf(environment=("STARTS",))], None, 0)
     dialogue = await played(workshop, (tool("count"), {}))
     simulated = [
         m.model_copy(update={"execution": m.execution and Execution(kind="simulated")})

@@ -13,7 +13,7 @@ import pytest
 
 from toolloom.llm.cache import Cache
 from toolloom.pipeline.apis.execution import session as sessions
-from toolloom.pipeline.apis.execution.session import Workshop
+from toolloom.pipeline.apis.execution.session import Executions
 from toolloom.schemas import Api, ApiSource, Failure, Source, ToolloomError
 
 MakeTool = Callable[..., Api]
@@ -56,19 +56,19 @@ def sums(tmp_path: Path) -> MakeSource:
     return make
 
 
-async def counts(workshop: Workshop, api: Api, times: int, sample: str = "s1") -> list[Any]:
+async def counts(workshop: Executions, api: Api, times: int, sample: str = "s1") -> list[Any]:
     async with workshop.session(sample) as session:
         return [(await session.run(api, {})).observation.response for _ in range(times)]
 
 
 async def test_only_what_the_recipe_names_is_executed(shelf: MakeSource, tool: MakeTool) -> None:
     """Execution is opt-in: by source and by name; the rest is refused if asked for."""
-    workshop = Workshop([shelf(execute=("add",))], None, 0)
+    workshop = Executions([shelf(execute=("add",))], None, 0)
     assert workshop.executes(tool("add"))
     assert workshop.executes(tool("add", function="add_2"))  # the name it has in the pool
     assert not workshop.executes(tool("count"))
     assert not workshop.executes(tool("add", reference="another"))
-    assert not Workshop([shelf(execute=())], None, 0).executes(tool("add"))
+    assert not Executions([shelf(execute=())], None, 0).executes(tool("add"))
     async with workshop.session("s1") as session:
         assert not session.runs(tool("count"))
         with pytest.raises(ToolloomError, match="may not be executed"):
@@ -88,7 +88,7 @@ def test_no_record_runs_another_operation_under_a_name_that_may_run(
     shelf: MakeSource, tool: MakeTool, changes: dict[str, Any]
 ) -> None:
     """What runs must be named itself: a pool of anyone's pairs names and operations as it likes."""
-    workshop = Workshop([shelf(execute=("add", "add_2", "os.add"))], None, 0)
+    workshop = Executions([shelf(execute=("add", "add_2", "os.add"))], None, 0)
     assert not workshop.executes(tool(**changes))
     assert workshop.executes(tool("add"))  # whatever was asked before
 
@@ -98,8 +98,8 @@ def test_an_operation_is_named_as_its_record_writes_it(shelf: MakeSource, tool: 
     source = Source(kind="mcp", reference="shelf", operation="files.read")
     api = tool("shelf.files.read", function="files_read_2", source=source)
     for name in ("files.read", "files_read", "files_read_2", "shelf.files.read"):
-        assert Workshop([shelf(execute=(name,))], None, 0).executes(api)
-    assert not Workshop([shelf(execute=("read",))], None, 0).executes(api)
+        assert Executions([shelf(execute=(name,))], None, 0).executes(api)
+    assert not Executions([shelf(execute=("read",))], None, 0).executes(api)
 
 
 async def test_a_file_that_cannot_be_read_is_told(
@@ -107,7 +107,7 @@ async def test_a_file_that_cannot_be_read_is_told(
 ) -> None:
     """What decides a result and is gone stops the run with a message."""
     put = tool("put", reference="sums.py")
-    workshop = Workshop([sums()], None, 0)
+    workshop = Executions([sums()], None, 0)
     assert workshop.executes(put)
     (tmp_path / "sums.py").unlink()
     async with workshop.session("s1") as session:
@@ -117,7 +117,7 @@ async def test_a_file_that_cannot_be_read_is_told(
 
 async def test_every_sample_has_a_state_of_its_own(shelf: MakeSource, tool: MakeTool) -> None:
     """State grows within a sample, and begins afresh in the next."""
-    workshop = Workshop([shelf()], None, 0)
+    workshop = Executions([shelf()], None, 0)
     for sample in ("s1", "s2"):
         assert await counts(workshop, tool("count"), 2, sample) == [
             {"memory": 1, "file": 1},
@@ -127,7 +127,7 @@ async def test_every_sample_has_a_state_of_its_own(shelf: MakeSource, tool: Make
 
 async def test_an_execution_says_how_it_came_about(shelf: MakeSource, tool: MakeTool) -> None:
     """Who executed it, how it failed, and the hash of all that was observed."""
-    async with Workshop([shelf()], None, 0).session("s1") as session:
+    async with Executions([shelf()], None, 0).session("s1") as session:
         good = (await session.run(tool("add"), {"a": 1, "b": 2})).execution
         again = (await session.run(tool("add"), {"a": 2, "b": 1})).execution
         bad = (await session.run(tool("fail"), {})).execution
@@ -141,9 +141,9 @@ async def test_what_was_executed_is_never_executed_again(
 ) -> None:
     """A second run on the same cache gives the same and starts nothing."""
     source = shelf(environment=("STARTS",))
-    first = await counts(Workshop([source], cache, 0), tool("roll"), 3)
+    first = await counts(Executions([source], cache, 0), tool("roll"), 3)
     assert starts() == 1
-    assert await counts(Workshop([source], cache, 0), tool("roll"), 3) == first
+    assert await counts(Executions([source], cache, 0), tool("roll"), 3) == first
     assert starts() == 1
 
 
@@ -154,7 +154,7 @@ async def test_a_run_that_was_stopped_goes_on_from_the_same_state(
     source, put = sums(environment=("STARTS",)), tool("put", reference="sums.py")
 
     async def run(where: Cache | None, times: int) -> list[Any]:
-        async with Workshop([source], where, 0).session("s1") as session:
+        async with Executions([source], where, 0).session("s1") as session:
             return [
                 (await session.run(put, {"number": 2})).observation.response for _ in range(times)
             ]
@@ -186,9 +186,9 @@ async def test_a_state_that_cannot_be_brought_about_again_ends_one_dialogue(
     file.write_text(FRAGILE % (seen, seen))
     once, put = (tool(name, reference="fragile.py") for name in ("once", "put"))
     source = ApiSource(path=str(file), execute=("once", "put"), time_limit=5)
-    async with Workshop([source], cache, 0).session("s1") as session:
+    async with Executions([source], cache, 0).session("s1") as session:
         assert (await session.run(once, {})).observation.response == "done"
-    async with Workshop([source], cache, 0).session("s1") as session:
+    async with Executions([source], cache, 0).session("s1") as session:
         assert (await session.run(once, {})).observation.response == "done"
         assert (await session.run(put, {"number": 2})).execution.failure is Failure.CRASH
 
@@ -221,7 +221,7 @@ async def test_a_run_that_was_killed_ends_with_the_same_results(
     source, put = sums(environment=("STARTS",)), tool("put", reference="sums.py")
 
     async def run(cache: Cache | None) -> list[Any]:
-        async with Workshop([source], cache, 0).session("s1") as session:
+        async with Executions([source], cache, 0).session("s1") as session:
             return [await session.run(put, {"number": n}) for n in range(5)]
 
     file = tmp_path / "cache.sqlite"
@@ -246,7 +246,7 @@ async def test_what_decides_a_result_is_in_its_key(
     put = tool("put", reference="sums.py")
 
     async def run(source: ApiSource, seed: int, sample: str, attempt: str, *puts: int) -> int:
-        workshop = Workshop([source], cache, seed)
+        workshop = Executions([source], cache, seed)
         async with workshop.session(sample, attempt) as session:
             for number in puts:
                 await session.run(put, {"number": number})
@@ -275,7 +275,7 @@ async def test_after_an_end_the_state_is_brought_about_again(
     put, other = tool("put", reference="sums.py"), tool(end, reference="sums.py")
 
     async def play() -> list[Any]:
-        async with Workshop([sums(time_limit=5)], cache, 0).session("s1") as session:
+        async with Executions([sums(time_limit=5)], cache, 0).session("s1") as session:
             return [
                 await session.run(put, {"number": 5}),
                 await session.run(other, {}),
@@ -293,7 +293,7 @@ async def test_one_sample_may_use_several_sources(
 ) -> None:
     """However few processes may live, samples with two each do not wait for one another."""
     monkeypatch.setattr(sessions, "AT_ONCE", 1)
-    workshop = Workshop([shelf(), sums()], None, 0)
+    workshop = Executions([shelf(), sums()], None, 0)
 
     async def play(sample: str) -> list[Any]:
         async with workshop.session(sample) as session:
@@ -313,7 +313,7 @@ async def test_one_sample_may_use_several_sources(
 async def test_calls_at_once_are_made_one_after_the_other(sums: MakeSource, tool: MakeTool) -> None:
     """Parallel calls of a sample have an order, or their results would depend on chance."""
     put = tool("put", reference="sums.py")
-    async with Workshop([sums()], None, 0).session("s1") as session:
+    async with Executions([sums()], None, 0).session("s1") as session:
         runs = (session.run(put, {"number": 1}) for _ in range(3))
         assert [e.observation.response for e in await asyncio.gather(*runs)] == [1, 2, 3]
 
@@ -324,14 +324,14 @@ async def test_a_source_that_cannot_be_used_is_no_observation(
     """It stops the run, is not remembered, and the next run tries again."""
     broken = shelf(mcp="no-such-program", name="shelf")
     for _ in range(2):
-        async with Workshop([broken], cache, 0).session("s1") as session:
+        async with Executions([broken], cache, 0).session("s1") as session:
             with pytest.raises(ToolloomError, match="no-such-program"):
                 await session.run(tool("add"), {"a": 1, "b": 1})
 
 
 async def test_arguments_may_hold_any_characters(sums: MakeSource, tool: MakeTool) -> None:
     """Half a character, as a model may write it, is an argument like any other."""
-    async with Workshop([sums()], None, 0).session("s1") as session:
+    async with Executions([sums()], None, 0).session("s1") as session:
         seen = await session.run(tool("put", reference="sums.py"), {"number": "\ud800"})
     assert seen.execution.failure is Failure.TOOL_ERROR
 
@@ -344,15 +344,15 @@ def test_a_folder_executes_each_of_its_files(
     for name in ("one", "two"):
         (tmp_path / "tools" / name).mkdir(parents=True)
         (tmp_path / "tools" / name / "sums.py").write_text(CODE)
-    relative = Workshop([ApiSource(path="tools", execute=("put",))], None, 0)
+    relative = Executions([ApiSource(path="tools", execute=("put",))], None, 0)
     place = relative.place(tool("put", reference="tools/two/sums.py"))
     assert place and place.file == Path("tools/two/sums.py")
     outside = tool("put", reference="tools/one/../../sums.py")
     (tmp_path / "sums.py").write_text(CODE)
     assert not relative.executes(outside)
-    absolute = Workshop([ApiSource(path=str(tmp_path / "tools"), execute=("put",))], None, 0)
+    absolute = Executions([ApiSource(path=str(tmp_path / "tools"), execute=("put",))], None, 0)
     assert absolute.executes(tool("put", reference="tools/two/sums.py"))
     monkeypatch.chdir(tmp_path / "tools" / "one")  # from here the files have no path but a name
-    absolute = Workshop([ApiSource(path=str(tmp_path / "tools"), execute=("put",))], None, 0)
+    absolute = Executions([ApiSource(path=str(tmp_path / "tools"), execute=("put",))], None, 0)
     with pytest.raises(ToolloomError, match="2 files sums.py"):
         absolute.executes(tool("put", reference="sums.py"))

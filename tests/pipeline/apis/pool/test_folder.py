@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.apis.pool.folder import PoolFolder, find_pool, open_pool
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Api, ImportFailed, ImportReport, NothingFound, Source, StoreError
 from toolloom.schemas.api import PublicApi
 
@@ -28,7 +28,7 @@ def api(name: str, reference: str = "shop.yaml", **changes: Any) -> Api:
 
 def bring(pool: PoolFolder, *items: Api | PublicApi, source: str = "shop.yaml") -> ImportReport:
     """Import as importers do: the ledger gives the names."""
-    ledger = Ledger(source, "openapi")
+    ledger = ImportLog(source, "openapi")
 
     def read() -> Iterator[Api | PublicApi]:
         for item in items:
@@ -152,7 +152,7 @@ def test_a_failure_in_the_middle_changes_nothing(pool: PoolFolder, error: BaseEx
         raise error
 
     with pytest.raises(type(error)):
-        pool.add(broken(), Ledger("shop.yaml"))
+        pool.add(broken(), ImportLog("shop.yaml"))
     assert files(pool) == before
 
 

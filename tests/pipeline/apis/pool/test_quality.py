@@ -13,7 +13,7 @@ from toolloom.pipeline.apis.pool.quality import (
     filter_pool,
     judge,
 )
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Api, Source, StoreError
 
 
@@ -143,7 +143,7 @@ def test_every_rule_has_a_name_and_a_sentence() -> None:
 def pool(tmp_path: Path) -> PoolFolder:
     pool = open_pool(tmp_path, "raw")
     apis = [api("one"), api("two", deprecated=True, description=""), api("three")]
-    pool.add(apis, Ledger("post.yaml"))
+    pool.add(apis, ImportLog("post.yaml"))
     return pool
 
 
@@ -182,7 +182,7 @@ def test_filtering_again_makes_the_pool_anew(pool: PoolFolder, tmp_path: Path) -
 def test_a_filter_overwrites_no_other_pool(pool: PoolFolder, tmp_path: Path) -> None:
     """Neither the pool it reads nor one that was imported."""
     other = open_pool(tmp_path, "other")
-    other.add([api("four")], Ledger("post.yaml"))
+    other.add([api("four")], ImportLog("post.yaml"))
     for into, why in ((other, "no filter made"), (pool, "is the pool to filter")):
         before = into.digest
         with pytest.raises(StoreError, match=why):

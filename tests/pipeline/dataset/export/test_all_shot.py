@@ -16,7 +16,7 @@ from toolloom.pipeline.dataset.export.exporting import export
 from toolloom.pipeline.dataset.export.formats import format_named
 from toolloom.pipeline.dataset.export.goal_shapes import AllShotRow
 from toolloom.pipeline.dataset.export.goals import read_lines
-from toolloom.pipeline.formats.export.base import Place, Unfit
+from toolloom.pipeline.formats.export.base import ExportPlace, NotRepresentable
 from toolloom.schemas import Api, JsonObject, Sample
 
 
@@ -153,7 +153,7 @@ def test_what_is_longer_than_a_sequence_is_left_out(samples: dict[str, Sample]) 
     single = samples["single"]
     pool = single.dialogue.query.pool
     wordy = pool[1].model_copy(update={"description": "word " * 2_000})
-    with pytest.raises(Unfit, match="longer than a sequence of 2,048 tokens"):
+    with pytest.raises(NotRepresentable, match="longer than a sequence of 2,048 tokens"):
         all_shot(with_pool(single, (pool[0], wordy)), "object")
 
 
@@ -178,7 +178,7 @@ def test_what_waits_is_bounded(samples: dict[str, Sample]) -> None:
 
 def test_axolotl_is_told_where_the_rows_are(tmp_path: Path) -> None:
     """What is validated is not trained on."""
-    made = format_named("all-shot").notes(Place("shop", ("train", "validation"), "/x"))
+    made = format_named("all-shot").notes(ExportPlace("shop", ("train", "validation"), "/x"))
     assert made["axolotl.yaml"].splitlines() == [
         "sequence_len: 2048",
         "sample_packing: false",

@@ -10,7 +10,7 @@ import yaml
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 from pydantic import TypeAdapter
 
-from toolloom.pipeline.formats.export.base import Place
+from toolloom.pipeline.formats.export.base import ExportPlace
 from toolloom.pipeline.formats.export.chat import axolotl, axolotl_notes, openai, trl, verl
 from toolloom.schemas import FunctionCall, Message, Sample, ToolCall
 
@@ -150,7 +150,7 @@ def test_axolotl_can_have_objects(samples: dict[str, Sample]) -> None:
 
 def test_axolotl_notes_are_its_configuration() -> None:
     """Train and validation go where Axolotl looks for them; tests go nowhere."""
-    notes = axolotl_notes(Place("shop", ("train", "validation", "test_tool"), "/x: y"))
+    notes = axolotl_notes(ExportPlace("shop", ("train", "validation", "test_tool"), "/x: y"))
     dataset = {
         "ds_type": "json",
         "type": "chat_template",

@@ -15,7 +15,7 @@ from toolloom.pipeline.dataset.export.exporting import choose_shots, export
 from toolloom.pipeline.dataset.export.few_shot import FEWER, few_shot
 from toolloom.pipeline.dataset.export.formats import format_named
 from toolloom.pipeline.dataset.export.goal_shapes import FewShotRow
-from toolloom.pipeline.formats.export.base import Unfit
+from toolloom.pipeline.formats.export.base import NotRepresentable
 from toolloom.schemas import ExportError, JsonObject, Reference, Sample
 
 
@@ -98,7 +98,7 @@ def test_requests_that_one_list_of_calls_does_not_serve_are_left_out(
     samples: dict[str, Sample],
 ) -> None:
     """Those that ask back, and those whose calls need the results of others."""
-    with pytest.raises(Unfit, match="asks before it calls"):
+    with pytest.raises(NotRepresentable, match="asks before it calls"):
         few_shot(samples["clarification"], "object")
     first = samples["single"]
     intent = first.dialogue.query.intent[0]
@@ -107,7 +107,7 @@ def test_requests_that_one_list_of_calls_does_not_serve_are_left_out(
     linked = first.model_copy(
         update={"dialogue": first.dialogue.model_copy(update={"query": query})}
     )
-    with pytest.raises(Unfit, match="results of others"):
+    with pytest.raises(NotRepresentable, match="results of others"):
         few_shot(linked, "object")
 
 
@@ -116,7 +116,7 @@ def test_words_that_look_like_a_goal_s_lines_are_left_out(
     words: str, samples: dict[str, Sample]
 ) -> None:
     """Data opens no goal, and no goal is empty."""
-    with pytest.raises(Unfit):
+    with pytest.raises(NotRepresentable):
         few_shot(renamed(samples["single"], "s-1", said=words), "object")
 
 
@@ -234,7 +234,7 @@ def test_calls_of_the_answer_read_back(samples: dict[str, Sample]) -> None:
         dialogue = sample.dialogue.model_copy(update={"messages": messages})
         other = sample.model_copy(update={"dialogue": dialogue})
         if "n" in arguments:
-            with pytest.raises(Unfit, match="cannot hold"):
+            with pytest.raises(NotRepresentable, match="cannot hold"):
                 few_shot(other, "object")
         else:
             assert parse(row(other)["messages"][2]["content"]) == (function,)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.formats.export.base import Unfit
+from toolloom.pipeline.formats.export.base import NotRepresentable
 from toolloom.pipeline.formats.export.defects import DEFECTS, Turn
 from toolloom.pipeline.formats.export.preferences import _dialogue, trl_dpo
 from toolloom.schemas import Sample
@@ -77,7 +77,7 @@ def test_each_defect_is_found_under_its_own_reason(defect: Any, samples: dict[st
 
 def test_nothing_called_makes_no_pair(samples: dict[str, Sample]) -> None:
     """A dialogue without calls is left out, with its reason."""
-    with pytest.raises(Unfit, match="nothing is called"):
+    with pytest.raises(NotRepresentable, match="nothing is called"):
         trl_dpo(samples["irrelevance"], "object")
 
 

@@ -10,7 +10,7 @@ from support import foreign_rows
 from toolloom.pipeline.dataset.export.files import Opened
 from toolloom.pipeline.dataset.export.formats import FORMATS
 from toolloom.pipeline.formats.audit.reading import Reading
-from toolloom.pipeline.formats.export.base import Arguments, Unfit
+from toolloom.pipeline.formats.export.base import Arguments, NotRepresentable
 from toolloom.schemas import JsonObject, Sample
 
 TABLE = {format.name: format for format in FORMATS}
@@ -103,7 +103,7 @@ def test_toolllama_s_last_step_holds_the_task(
     """Each step is a row that reads without a fault; the last has all calls and the answer."""
     try:
         rows = exported(samples[kind], "toolllama")
-    except Unfit:
+    except NotRepresentable:
         return
     found = foreign_rows.readings(tmp_path, "toolbench", rows)
     assert [foreign_rows.findings(each) for each in found] == [[] for _ in rows]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.formats.export.base import Unfit, number_of
+from toolloom.pipeline.formats.export.base import NotRepresentable, number_of
 from toolloom.pipeline.formats.export.single import _allowed, _dialect, bfcl, xlam
 from toolloom.pipeline.formats.importers import bfcl as reader
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Sample
 
 SYSTEM = "You call APIs. The present moment is Monday 2026-03-02 09:30."
@@ -113,7 +113,7 @@ def test_more_than_one_round_has_no_place(
     write: Any, kind: str, why: str, samples: dict[str, Sample]
 ) -> None:
     """What needs more than one round of calls is left out, with its reason."""
-    with pytest.raises(Unfit, match=why):
+    with pytest.raises(NotRepresentable, match=why):
         write(samples[kind], "object")
 
 
@@ -154,7 +154,7 @@ def test_bfcl_functions_import_again(samples: dict[str, Sample], tmp_path: Any) 
     """The importer of BFCL's files reads the schemas back as they were."""
     path = tmp_path / "BFCL_v4_multiple.json"
     path.write_text(json.dumps(bfcl(samples["single"], "object").rows[0][1]) + "\n")
-    apis = list(reader.read(path, Ledger(str(path))))
+    apis = list(reader.read(path, ImportLog(str(path))))
     assert [(api.function, api.parameters) for api in apis] == [
         (api.function, api.parameters) for api in samples["single"].dialogue.query.pool
     ]

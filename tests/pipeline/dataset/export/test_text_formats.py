@@ -11,7 +11,7 @@ import pytest
 
 from toolloom.pipeline.checks.text.call_text import parse
 from toolloom.pipeline.formats.export.api_bank import api_bank
-from toolloom.pipeline.formats.export.base import Place, Unfit
+from toolloom.pipeline.formats.export.base import ExportPlace, NotRepresentable
 from toolloom.pipeline.formats.export.hermes import hermes
 from toolloom.pipeline.formats.export.llamafactory import dataset_info, llamafactory
 from toolloom.pipeline.formats.export.toolllama import toolllama
@@ -70,7 +70,7 @@ def test_llamafactory_turns_alternate(samples: dict[str, Sample]) -> None:
 
 def test_llamafactory_gets_its_entry() -> None:
     """`dataset_info.json` has an entry for each split, with the columns of the rows."""
-    notes = dataset_info(Place("shop", ("train", "test_tool"), "/x"))
+    notes = dataset_info(ExportPlace("shop", ("train", "test_tool"), "/x"))
     columns = {"messages": "conversations", "system": "system", "tools": "tools"}
     assert json.loads(notes["dataset_info.json"]) == {
         "shop_train": {
@@ -199,7 +199,7 @@ def test_toolllama_functions_are_a_python_list(samples: dict[str, Sample]) -> No
 
 def test_toolllama_says_what_it_leaves_out(samples: dict[str, Sample]) -> None:
     """A question back has no place in it; of several user turns the first is held."""
-    with pytest.raises(Unfit, match="asks before it calls"):
+    with pytest.raises(NotRepresentable, match="asks before it calls"):
         toolllama(samples["clarification"], "object")
     exported = toolllama(samples["multi_turn"], "object")
     assert exported.lost == ("the user's later turns",)

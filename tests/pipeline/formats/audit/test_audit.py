@@ -13,7 +13,7 @@ from toolloom.pipeline.checks import CHECKS
 from toolloom.pipeline.formats.audit.audit import FORMATS, audit, audited, reader
 from toolloom.pipeline.formats.audit.checks import TABLE, expected
 from toolloom.pipeline.formats.audit.reading import Reading, Script, Toolbox, dialogue, envelope
-from toolloom.pipeline.formats.audit.writing import Lines, write_report
+from toolloom.pipeline.formats.audit.writing import JsonLinesFile, write_report
 from toolloom.schemas import NothingFound, Scenario, StoreError
 
 FUNCTION = {
@@ -176,7 +176,7 @@ def test_flagged_rows_are_there_when_all_are_written(tmp_path: Path) -> None:
     out = tmp_path / "flagged.jsonl"
 
     def write(rows: Iterator[dict[str, Any]]) -> None:
-        with Lines(out, tmp_path / "in") as lines:
+        with JsonLinesFile(out, tmp_path / "in") as lines:
             for row in rows:
                 lines.write(row)
 
@@ -194,7 +194,7 @@ def test_flagged_rows_are_there_when_all_are_written(tmp_path: Path) -> None:
 def test_nothing_is_written_over_what_is_audited(file: Path, tmp_path: Path) -> None:
     """Neither by the flagged rows nor by the report, nor is a folder taken for a file."""
     with pytest.raises(StoreError, match="is what is audited"):
-        Lines(file, file)
+        JsonLinesFile(file, file)
     report = audit(file, "bfcl")
     with pytest.raises(StoreError, match="is what is audited"):
         write_report(file, report, file)

@@ -4,13 +4,13 @@ from typing import Any
 import pytest
 from support import foreign_rows
 
-from toolloom.pipeline.formats.audit.conversation import MOST_TOOLS, Call, Conversation
-from toolloom.pipeline.formats.audit.rows import Row
+from toolloom.pipeline.formats.audit.conversation import MOST_TOOLS, Conversation, RowCall
+from toolloom.pipeline.formats.audit.rows import ForeignRow
 
 
 def conversation() -> Conversation:
     """A row that offers two functions and in which the user has spoken."""
-    taken = Conversation("openai", Row("a row"))
+    taken = Conversation("openai", ForeignRow("a row"))
     taken.offer([foreign_rows.TOOL, {"name": "get time", "parameters": None}])
     taken.user("Rain?")
     return taken
@@ -25,7 +25,7 @@ def answered(taken: Conversation) -> list[str | None]:
 def test_a_result_without_an_id_answers_its_name_or_the_first_open_call() -> None:
     """Name before order; one too many answers nothing."""
     taken = conversation()
-    taken.assistant("", [Call("get_weather", {}), Call("get time", {})])
+    taken.assistant("", [RowCall("get_weather", {}), RowCall("get time", {})])
     taken.result("noon", name="get time")
     taken.result("rain")
     taken.result("snow")
@@ -35,7 +35,7 @@ def test_a_result_without_an_id_answers_its_name_or_the_first_open_call() -> Non
 def test_ids_that_a_row_gives_are_kept_even_if_they_are_wrong() -> None:
     """An id used twice, or one that answers nothing, is for the checks to find."""
     taken = conversation()
-    taken.assistant("", [Call("get_weather", {"city": "Bern"}, "a")])
+    taken.assistant("", [RowCall("get_weather", {"city": "Bern"}, "a")])
     taken.result("rain", "b")
     assert answered(taken) == ["b"]
     found = [f.detail for f in foreign_rows.findings(taken.reading("x"))]
@@ -45,7 +45,7 @@ def test_ids_that_a_row_gives_are_kept_even_if_they_are_wrong() -> None:
 def test_ids_of_results_mean_nothing_where_calls_have_none() -> None:
     """Then the order decides, as if there were none."""
     taken = conversation()
-    taken.assistant("", [Call("get_weather", {"city": "Bern"})])
+    taken.assistant("", [RowCall("get_weather", {"city": "Bern"})])
     taken.result("rain", "b")
     assert answered(taken) == ["call 1"] and taken.reading("x").has_results
 
@@ -53,7 +53,7 @@ def test_ids_of_results_mean_nothing_where_calls_have_none() -> None:
 def test_a_name_that_no_endpoint_takes_is_mapped_with_its_calls_and_results() -> None:
     """`get time` becomes a legal function name everywhere."""
     taken = conversation()
-    taken.assistant("", [Call("get time", {})])
+    taken.assistant("", [RowCall("get time", {})])
     taken.result("noon", name="get time")
     found = taken.reading("x")
     assert foreign_rows.calls(found) == [("get_time", {})]
@@ -63,7 +63,7 @@ def test_a_name_that_no_endpoint_takes_is_mapped_with_its_calls_and_results() ->
 def test_our_own_envelope_is_not_wrapped_again() -> None:
     """A result that is an envelope is taken as it is; anything else is its response."""
     taken = conversation()
-    taken.assistant("", [Call("get_weather", {}), Call("get_weather", {})])
+    taken.assistant("", [RowCall("get_weather", {}), RowCall("get_weather", {})])
     taken.result('{"response": null, "error": "503"}')
     taken.result({"error": "503"})
     assert foreign_rows.answers(taken.reading("x")) == [
@@ -76,7 +76,7 @@ def test_our_own_envelope_is_not_wrapped_again() -> None:
 def test_a_call_without_arguments_has_none(given: Any) -> None:
     """Nothing, an empty text and an empty object are the same call; the first two are told."""
     taken = conversation()
-    taken.assistant("", [Call("get time", given)])
+    taken.assistant("", [RowCall("get time", given)])
     found = taken.reading("x")
     assert foreign_rows.calls(found) == [("get_time", {})]
     assert bool(found.unmapped) == (given != "{}")
@@ -84,7 +84,7 @@ def test_a_call_without_arguments_has_none(given: Any) -> None:
 
 def test_faults_name_the_message_they_are_in() -> None:
     """Before any turn there is no message to name."""
-    taken = Conversation("openai", Row("a row"))
+    taken = Conversation("openai", ForeignRow("a row"))
     taken.offer([3])
     taken.user("Rain?")
     taken.offer([{"description": "no name"}])

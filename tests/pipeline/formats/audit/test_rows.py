@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from toolloom.pipeline.formats.audit.rows import Row, rows
+from toolloom.pipeline.formats.audit.rows import ForeignRow, rows
 from toolloom.pipeline.formats.importers.rows import LONGEST_LINE
 from toolloom.schemas import StoreError
 
 VALUES = [{"id": n, "text": f"say «{n}» }}]\\"} for n in range(5)]
 
 
-def read(path: Path, content: str | bytes) -> list[Row]:
+def read(path: Path, content: str | bytes) -> list[ForeignRow]:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return list(rows(path))
 

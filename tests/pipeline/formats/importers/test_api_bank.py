@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolloom.pipeline.formats.importers import api_bank
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Api
 
 DESCRIPTION = {
@@ -55,8 +55,8 @@ def write(path: Path, rows: list[Any]) -> Path:
     return path
 
 
-def gather(source: Path) -> tuple[dict[str, Api], Ledger]:
-    ledger = Ledger(source.name)
+def gather(source: Path) -> tuple[dict[str, Api], ImportLog]:
+    ledger = ImportLog(source.name)
     found = {api.name: api for api in api_bank.read(source, ledger)}
     return found, ledger
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.formats.importers import bfcl
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Api
 
 FUNCTION = {
@@ -26,9 +26,9 @@ FUNCTION = {
 }
 
 
-def gather(path: Path, *rows: Any) -> tuple[list[Api], Ledger]:
+def gather(path: Path, *rows: Any) -> tuple[list[Api], ImportLog]:
     path.write_text("\n".join(json.dumps(row) for row in rows))
-    ledger = Ledger(path.name)
+    ledger = ImportLog(path.name)
     return list(bfcl.read(path, ledger)), ledger
 
 

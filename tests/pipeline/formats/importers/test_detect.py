@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.formats.importers import detect
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import ImportFailed
 from toolloom.schemas.api import ImportReport
 
@@ -47,7 +47,7 @@ def write(folder: Path) -> None:
 
 
 def gather(source: str, name: str = "auto") -> tuple[list[Any], ImportReport]:
-    ledger = Ledger(source)
+    ledger = ImportLog(source)
     found = list(detect.read(source, name, ledger))
     report = ledger.report(imported=len(found))
     assert report.read == len(found) + len(report.skipped)

@@ -10,11 +10,11 @@ from jsonschema import Draft202012Validator
 from toolloom.pipeline.formats.importers.dialect import (
     PARAMETERS,
     RETURNS,
-    Budget,
+    SchemaBudget,
     arguments,
     plain,
 )
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import canonical
 
 API = "Zoo/zoo/find"
@@ -66,23 +66,23 @@ SCHEMAS = st.recursive(
 )
 
 
-def ledger() -> Ledger:
-    return Ledger("zoo.json")
+def ledger() -> ImportLog:
+    return ImportLog("zoo.json")
 
 
-def read(schema: Any, budget: Budget = PARAMETERS, place: str = "parameters") -> Any:
+def read(schema: Any, budget: SchemaBudget = PARAMETERS, place: str = "parameters") -> Any:
     return plain(schema, ledger=ledger(), api=API, place=place, budget=budget)
 
 
-def booked(schema: Any, budget: Budget = PARAMETERS) -> list[tuple[str, str]]:
+def booked(schema: Any, budget: SchemaBudget = PARAMETERS) -> list[tuple[str, str]]:
     book = ledger()
     plain(schema, ledger=book, api=API, place="parameters", budget=budget)
     return [(cut.why, cut.place) for cut in book.report(imported=1).cut]
 
 
-@given(SCHEMAS, st.sampled_from([PARAMETERS, RETURNS, Budget(bytes=150, depth=2)]))
+@given(SCHEMAS, st.sampled_from([PARAMETERS, RETURNS, SchemaBudget(bytes=150, depth=2)]))
 def test_whatever_goes_in_a_valid_schema_within_the_budget_comes_out(
-    schema: Any, budget: Budget
+    schema: Any, budget: SchemaBudget
 ) -> None:
     """The result is JSON, a legal schema of 2020-12, and never over the budget."""
     found = read(schema, budget)
@@ -278,8 +278,8 @@ def test_the_byte_budget_gives_up_depth_first_and_then_properties() -> None:
         "properties": {f"p{n}": {"type": "string", "description": "x" * 90} for n in range(20)}
     }
     schema = {"properties": {f"q{n}": inner for n in range(5)}, "required": ["q4"]}
-    assert booked(schema, Budget(bytes=2_000))[0][0] == "bytes"
-    found = read(schema, Budget(bytes=400))
+    assert booked(schema, SchemaBudget(bytes=2_000))[0][0] == "bytes"
+    found = read(schema, SchemaBudget(bytes=400))
     assert "q4" in found["properties"]
     assert found["required"] == ["q4"]
 

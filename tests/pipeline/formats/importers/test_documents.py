@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolloom.pipeline.formats.importers import documents
 from toolloom.pipeline.formats.importers.documents import load
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import ImportFailed
 
 
@@ -90,7 +90,7 @@ def test_tabs_are_read(file: Path) -> None:
 def test_a_key_twice_is_noted(file: Path, text: str) -> None:
     """The last value counts, and the report says that there was another."""
     file.write_text(text)
-    ledger = Ledger("zoo")
+    ledger = ImportLog("zoo")
     assert load(file, ledger) == {"a": 3, "b": 2}
     report = ledger.report(imported=0)
     assert "`a`" in report.notes[0]

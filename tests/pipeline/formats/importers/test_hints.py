@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.pipeline.formats.importers.hints import Hints
-from toolloom.pipeline.formats.importers.shapes import Member, Shape
+from toolloom.pipeline.formats.importers.shapes import ClassShape, Member
 
-COLOUR = Shape(bases=("Enum",), members={"RED": Member(value="'red'"), "BLUE": Member(value="'b'")})
-LEVEL = Shape(
+COLOUR = ClassShape(
+    bases=("Enum",), members={"RED": Member(value="'red'"), "BLUE": Member(value="'b'")}
+)
+LEVEL = ClassShape(
     bases=("IntEnum",), members={"LOW": Member(value="auto()"), "HIGH": Member(value="auto()")}
 )
-POINT = Shape(
+POINT = ClassShape(
     members={
         "x": Member("float"),
         "y": Member("float", "0.5"),
@@ -22,13 +24,13 @@ POINT = Shape(
     },
     dataclass=True,
 )
-LABELLED = Shape(bases=("Point",), members={"label": Member("str")}, dataclass=True)
-OPTIONS = Shape(
+LABELLED = ClassShape(bases=("Point",), members={"label": Member("str")}, dataclass=True)
+OPTIONS = ClassShape(
     bases=("TypedDict",),
     members={"name": Member("Required[str]"), "age": Member("int")},
     total=False,
 )
-QUERY = Shape(
+QUERY = ClassShape(
     bases=("BaseModel",),
     members={
         "text": Member("str", "Field(description='What to find.')"),

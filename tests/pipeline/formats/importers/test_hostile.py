@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from toolloom.pipeline.formats.importers import api_bank, bfcl, openai_tools, public_apis, toolbench
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Api
 
 NAMES = """
@@ -40,7 +40,7 @@ def test_any_document_is_read_or_booked(importer: Any) -> None:
 
     @given(documents)
     def check(document: Any) -> None:
-        ledger = Ledger("odd.json")
+        ledger = ImportLog("odd.json")
         importer.fits(document)
         found = list(reader(Path("odd.json"), ledger, document=document))
         report = ledger.report(imported=len(found))

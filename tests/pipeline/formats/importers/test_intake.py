@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from toolloom.pipeline.formats.importers.intake import LONGEST_TEXT, Intake, line, words
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.intake import LONGEST_TEXT, ApiBuilder, line, words
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Api
 
 anything = st.recursive(
@@ -19,15 +19,15 @@ anything = st.recursive(
 )
 
 
-def take(intake: Intake, **given_values: Any) -> list[Api]:
+def take(intake: ApiBuilder, **given_values: Any) -> list[Api]:
     values = {"category": "", "tool": "shop", "description": "", "parameters": None}
     return list(intake.api(**{**values, **given_values}))
 
 
 def test_the_same_description_counts_once() -> None:
     """A repeat is no further operation: it is told in a note, not in `read`."""
-    ledger = Ledger("shop.json")
-    intake = Intake(ledger, "bfcl")
+    ledger = ImportLog("shop.json")
+    intake = ApiBuilder(ledger, "bfcl")
     made = [*take(intake, name="buy"), *take(intake, name="buy"), *take(intake, name="sell")]
     intake.close()
     assert [api.name for api in made] == ["buy", "sell"]
@@ -38,8 +38,8 @@ def test_the_same_description_counts_once() -> None:
 
 def test_namesakes_get_ids_of_their_own() -> None:
     """Two descriptions under one name become two APIs, whose rename is booked."""
-    ledger = Ledger("shop.json")
-    intake = Intake(ledger, "bfcl")
+    ledger = ImportLog("shop.json")
+    intake = ApiBuilder(ledger, "bfcl")
     first = take(intake, name="buy", description="Buys a book.")
     second = take(intake, name="buy", description="Buys a car.")
     ids = [api.id for api in first + second]
@@ -50,7 +50,7 @@ def test_namesakes_get_ids_of_their_own() -> None:
 
 def test_a_namesake_gets_no_id_that_another_name_has() -> None:
     """Ids are unique, whatever order the names come in."""
-    intake = Intake(Ledger("shop.json"), "bfcl")
+    intake = ApiBuilder(ImportLog("shop.json"), "bfcl")
     wanted = [("buy", "1"), ("buy", "2"), ("buy (2)", "3"), ("sell (2)", "4"), ("sell", "5")]
     found = [take(intake, name=n, description=d) for n, d in [*wanted, ("sell", "6")]]
     assert len({api.id for (api,) in found}) == len(found)
@@ -58,16 +58,16 @@ def test_a_namesake_gets_no_id_that_another_name_has() -> None:
 
 def test_what_has_no_name_is_booked() -> None:
     """An entry without a name is counted and skipped with a reason."""
-    ledger = Ledger("shop.json")
-    assert take(Intake(ledger, "bfcl"), name=None, description="Lost and found.") == []
+    ledger = ImportLog("shop.json")
+    assert take(ApiBuilder(ledger, "bfcl"), name=None, description="Lost and found.") == []
     (skipped,) = ledger.report(imported=0).skipped
     assert skipped.what == "shop: Lost and found." and ledger.read == 1
 
 
 def test_long_descriptions_are_cut_and_booked() -> None:
     """A description keeps at most 1,024 characters; what is left out is told."""
-    ledger = Ledger("shop.json")
-    (api,) = take(Intake(ledger, "bfcl"), name="buy", description="many words " * 300)
+    ledger = ImportLog("shop.json")
+    (api,) = take(ApiBuilder(ledger, "bfcl"), name="buy", description="many words " * 300)
     (cut,) = ledger.report(imported=1).cut
     assert len(api.description) <= LONGEST_TEXT and cut.why == "text" and cut.bytes > 2000
 
@@ -76,7 +76,7 @@ def test_an_endless_description_ends() -> None:
     """A value that holds itself, as YAML allows, is read in bounded time."""
     endless: dict[str, Any] = {"type": "object", "properties": {}}
     endless["properties"]["again"] = endless
-    (api,) = take(Intake(Ledger("x"), "openai"), name="loop", parameters=endless)
+    (api,) = take(ApiBuilder(ImportLog("x"), "openai"), name="loop", parameters=endless)
     assert "again" in api.properties
 
 
@@ -85,9 +85,9 @@ def test_whatever_comes_is_an_api_or_a_reason(
     tool: Any, name: Any, description: Any, parameters: Any, returns: Any
 ) -> None:
     """Values of any type give one API with valid schemas, or one skipped line."""
-    ledger = Ledger("x")
+    ledger = ImportLog("x")
     made = take(
-        Intake(ledger, "openai"),
+        ApiBuilder(ledger, "openai"),
         tool=tool,
         name=name,
         description=description,

@@ -5,13 +5,13 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.pipeline.formats.importers.ledger import LONGEST, Ledger, legal
+from toolloom.pipeline.formats.importers.ledger import LONGEST, ImportLog, legal
 
 
 @given(st.lists(st.text(max_size=80), max_size=12))
 def test_names_are_legal_and_given_once(wanted: list[str]) -> None:
     """Whatever a source calls its functions, models can call each, and no two are the same."""
-    ledger = Ledger("a source")
+    ledger = ImportLog("a source")
     given = [ledger.function(name, f"t/{name}") for name in wanted]
     assert len(set(given)) == len(given)
     assert all(legal(name) == name and 0 < len(name) <= LONGEST for name in given)
@@ -21,14 +21,14 @@ def test_names_are_legal_and_given_once(wanted: list[str]) -> None:
 
 def test_thousands_of_equal_names_take_no_time() -> None:
     """Each number is tried once, not all of them for each name."""
-    ledger = Ledger("a source")
+    ledger = ImportLog("a source")
     names = [ledger.function("list", "t/list") for _ in range(20_000)]
     assert names[-1] == "list_20000"
 
 
 def test_a_report_can_always_be_written() -> None:
     """Half a character, as a damaged file may hold it, does not keep the report from the disk."""
-    ledger, half = Ledger("a source"), "\ud800"
+    ledger, half = ImportLog("a source"), "\ud800"
     ledger.function(half, half)
     ledger.cut(half, half, "bytes")
     ledger.skip(half, half)

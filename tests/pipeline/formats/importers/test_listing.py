@@ -9,7 +9,7 @@ import pytest
 
 from toolloom.pipeline.apis.execution.listing import read_server
 from toolloom.pipeline.apis.execution.mcp import Server
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import ImportFailed
 
 SERVER = Path(__file__).parents[2] / "apis" / "execution" / "server.py"
@@ -17,7 +17,7 @@ SERVER = Path(__file__).parents[2] / "apis" / "execution" / "server.py"
 
 async def test_tools_become_apis() -> None:
     """Each tool is an API or a skipped line; references in its schemas are written out."""
-    ledger = Ledger("shelf")
+    ledger = ImportLog("shelf")
     command = f"{sys.executable} {SERVER} --key hush"
     apis = await read_server(Server(command, "shelf"), ledger, category="Library")
     report = ledger.report(imported=len(apis))
@@ -37,4 +37,4 @@ async def test_tools_become_apis() -> None:
 async def test_a_server_that_cannot_be_read_is_a_failed_import() -> None:
     """One error says what happened, whatever went wrong."""
     with pytest.raises(ImportFailed, match="no-such-program"):
-        await read_server(Server("no-such-program"), Ledger("x"))
+        await read_server(Server("no-such-program"), ImportLog("x"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.formats.importers import openai_tools
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Api
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -18,9 +18,9 @@ INPUT = {"name": "weather", "input_schema": SCHEMA}
 LISTED = {"name": "weather", "inputSchema": SCHEMA, "outputSchema": {"type": "string"}}
 
 
-def gather(path: Path, content: Any) -> tuple[list[Api], Ledger]:
+def gather(path: Path, content: Any) -> tuple[list[Api], ImportLog]:
     path.write_text(content if isinstance(content, str) else json.dumps(content))
-    ledger = Ledger(path.name)
+    ledger = ImportLog(path.name)
     return list(openai_tools.read(path, ledger)), ledger
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.api_specs import INFO, imported, one, spec
 
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.openapi import is_openapi, read
 from toolloom.schemas import ImportFailed
 
@@ -129,7 +129,7 @@ def test_files_that_refer_to_each_other(tmp_path: Path) -> None:
         "id: {name: id, in: path, required: true, type: integer}\n"
         "Animal: {properties: {mother: {$ref: '#/Name'}}}\nName: {type: string}\n"
     )
-    ledger = Ledger("zoo")
+    ledger = ImportLog("zoo")
     (api,) = read(tmp_path, ledger)
     assert api.properties == {"id": {"type": "integer"}}
     assert api.fields == {"mother": {"type": "string"}}
@@ -141,12 +141,12 @@ def test_the_root_of_a_folder_is_the_one_that_says_it_is(tmp_path: Path) -> None
     """A well-known name first, else the only file of its kind; two are a question to the user."""
     (tmp_path / "animal.json").write_text("{}")
     with pytest.raises(ImportFailed, match="holds no OpenAPI"):
-        list(read(tmp_path, Ledger("zoo")))
+        list(read(tmp_path, ImportLog("zoo")))
     (tmp_path / "zoo.json").write_text(json.dumps(spec({"/a": {"get": {}}})))
-    assert len(list(read(tmp_path, Ledger("zoo")))) == 1
+    assert len(list(read(tmp_path, ImportLog("zoo")))) == 1
     (tmp_path / "yard.json").write_text(json.dumps(spec({})))
     with pytest.raises(ImportFailed, match=r"yard\.json, zoo\.json"):
-        list(read(tmp_path, Ledger("zoo")))
+        list(read(tmp_path, ImportLog("zoo")))
 
 
 def test_references_out_of_the_folder_are_reported_and_not_read(tmp_path: Path) -> None:

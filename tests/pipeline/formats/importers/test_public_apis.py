@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.formats.importers import public_apis
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas.api import PublicApi
 
 TABLE = """\
@@ -30,9 +30,9 @@ API | Description | Auth | HTTPS | CORS
 """
 
 
-def gather(path: Path, content: str) -> tuple[list[PublicApi], Ledger]:
+def gather(path: Path, content: str) -> tuple[list[PublicApi], ImportLog]:
     path.write_text(content)
-    ledger = Ledger(path.name)
+    ledger = ImportLog(path.name)
     return list(public_apis.read(path, ledger)), ledger
 
 

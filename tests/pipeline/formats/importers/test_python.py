@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.formats.importers import python
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Api, ImportFailed
 
 GOOGLE = '''
@@ -99,9 +99,9 @@ def mix(first, parts=2):
 '''
 
 
-def gather(path: Path, code: str) -> tuple[dict[str, Api], Ledger]:
+def gather(path: Path, code: str) -> tuple[dict[str, Api], ImportLog]:
     path.write_text(code)
-    ledger = Ledger(path.name)
+    ledger = ImportLog(path.name)
     return {api.source.operation: api for api in python.read(path, ledger)}, ledger
 
 
@@ -207,7 +207,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_modules_are_found_without_importing_them(package: Path) -> None:
     """A dotted name leads to its file; neither it nor its package is imported."""
-    ledger = Ledger("loomshop.parts.dyes")
+    ledger = ImportLog("loomshop.parts.dyes")
     (api,) = python.read(Path("loomshop.parts.dyes"), ledger)
     assert (api.tool, api.name) == ("loomshop parts dyes", "loomshop.parts.dyes.dye")
     assert api.source.reference == "loomshop.parts.dyes"
@@ -229,19 +229,19 @@ def test_modules_are_found_without_importing_them(package: Path) -> None:
 def test_modules_without_a_source_are_refused(package: Path, name: str, message: str) -> None:
     """Built-in, compiled and missing modules are told apart."""
     with pytest.raises(ImportFailed, match=message):
-        list(python.read(Path(name), Ledger(name)))
+        list(python.read(Path(name), ImportLog(name)))
 
 
 def test_modules_of_python_itself(package: Path) -> None:
     """The standard library has sources, also of what is frozen into the program."""
-    found: list[Any] = list(python.read(Path("textwrap"), Ledger("textwrap")))
+    found: list[Any] = list(python.read(Path("textwrap"), ImportLog("textwrap")))
     assert {"dedent", "fill"} <= {api.source.operation for api in found}
-    assert list(python.read(Path("os"), Ledger("os")))
+    assert list(python.read(Path("os"), ImportLog("os")))
 
 
 def test_a_file_without_functions_says_so(tmp_path: Path) -> None:
     """Nothing read is told, so that it is not taken for a success."""
     (tmp_path / "empty.py").write_text("")
-    ledger = Ledger("empty.py")
+    ledger = ImportLog("empty.py")
     assert list(python.read(tmp_path / "empty.py", ledger)) == []
     assert ledger.report(imported=0).notes == ("empty: no functions are defined in it.",)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.references import Resolver, settled
 
 
@@ -35,7 +35,7 @@ ROOT: Any = {
 
 
 def look(folder: Path, reference: str) -> tuple[Any, list[str]]:
-    ledger = Ledger("zoo")
+    ledger = ImportLog("zoo")
     found = Resolver(folder / "root.yaml", ROOT, ledger).root(reference, "here")
     why = [each.why for each in ledger.report(imported=0).unresolved]
     return (found.value if found else None), list(why)
@@ -96,7 +96,7 @@ def test_what_is_not_followed_is_booked_with_its_reason(
 
 def test_a_reference_counts_from_the_file_it_stands_in(folder: Path) -> None:
     """`food.yaml` in `parts/animal.json` is `parts/food.yaml`."""
-    ledger = Ledger("zoo")
+    ledger = ImportLog("zoo")
     resolve = Resolver(folder / "root.yaml", ROOT, ledger).root
     value, _ = settled({"$ref": "parts/animal.json#/Animal"}, resolve, "here")
     assert value == {"type": "string"}
@@ -104,14 +104,14 @@ def test_a_reference_counts_from_the_file_it_stands_in(folder: Path) -> None:
 
 def test_references_that_never_arrive_are_nothing(folder: Path) -> None:
     """A reference to itself, and two to each other."""
-    resolve = Resolver(folder / "root.yaml", ROOT, Ledger("zoo")).root
+    resolve = Resolver(folder / "root.yaml", ROOT, ImportLog("zoo")).root
     assert settled({"$ref": "#/loop"}, resolve, "here")[0] is None
     assert settled({"$ref": "#/ping"}, resolve, "here")[0] is None
 
 
 def test_the_same_place_has_one_key(folder: Path) -> None:
     """Cycles are told by the place, however it was reached."""
-    resolve = Resolver(folder / "root.yaml", ROOT, Ledger("zoo")).root
+    resolve = Resolver(folder / "root.yaml", ROOT, ImportLog("zoo")).root
     first = resolve("parts/animal.json#/Plain", "here")
     second = resolve("./parts/%61nimal.json#/Plain", "here")
     assert first is not None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.formats.importers.rows import in_lines, rows
 
 
@@ -32,7 +32,7 @@ def test_a_broken_line_is_booked(tmp_path: Path) -> None:
     """A line that is no JSON is skipped with its number; the others are read."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1}\n{"a": \n\n{"a": 3}\n')
-    ledger = Ledger("a.jsonl")
+    ledger = ImportLog("a.jsonl")
     assert [place for place, _ in rows(path, ledger)] == ["a.jsonl:1", "a.jsonl:4"]
     (skipped,) = ledger.report(imported=0).skipped
     assert skipped.what == "a.jsonl:2" and ledger.bytes == path.stat().st_size
@@ -40,7 +40,7 @@ def test_a_broken_line_is_booked(tmp_path: Path) -> None:
 
 def test_a_document_that_was_loaded_is_not_read_again(tmp_path: Path) -> None:
     """With its content at hand the file is not opened."""
-    assert list(rows(tmp_path / "gone.json", Ledger("x"), [1])) == [("gone.json", [1])]
+    assert list(rows(tmp_path / "gone.json", ImportLog("x"), [1])) == [("gone.json", [1])]
 
 
 def test_a_line_that_is_too_long_is_booked_once(
@@ -50,7 +50,7 @@ def test_a_line_that_is_too_long_is_booked_once(
     monkeypatch.setattr("toolloom.pipeline.formats.importers.rows.LONGEST_LINE", 20)
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1}\n{"a": "' + 90 * "x" + '"}\n{"a": 3}\n')
-    ledger = Ledger("a.jsonl")
+    ledger = ImportLog("a.jsonl")
     assert [place for place, _ in rows(path, ledger)] == ["a.jsonl:1", "a.jsonl:3"]
     (skipped,) = ledger.report(imported=0).skipped
     assert (skipped.what, skipped.why) == ("a.jsonl:2", "The line has more than 20 bytes.")

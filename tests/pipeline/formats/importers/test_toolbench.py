@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.formats.importers import toolbench
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Api
 
 ENTRY = {
@@ -33,10 +33,10 @@ ENTRY = {
 }
 
 
-def gather(path: Path, document: Any, **given: Any) -> tuple[list[Api], Ledger]:
+def gather(path: Path, document: Any, **given: Any) -> tuple[list[Api], ImportLog]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document))
-    ledger = Ledger(path.name)
+    ledger = ImportLog(path.name)
     return list(toolbench.read(path, ledger, **given)), ledger
 
 

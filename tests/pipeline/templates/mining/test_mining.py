@@ -8,7 +8,7 @@ import pytest
 from support import mined_dataset
 from support.mined_dataset import DAY, HOTELS, NUMBER, ROOM, TABLE, TEXT, WHOLE, api, sample
 
-from toolloom.pipeline.templates.mining.known import Known
+from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.schemas import JsonObject, Reason, Rejected, Scenario, Split, Template
 from toolloom.schemas.template import CLOSE, OPEN
@@ -134,7 +134,7 @@ def test_executed_observations_refuse_the_sample() -> None:
         "Casa Azul in Lisbon costs 120.50 a night.",
         kind="executed",
     )
-    made = mine(row, Known())
+    made = mine(row, SeenValues())
     assert isinstance(made, Rejected)
     assert made.reason is Reason.EXECUTED_RESULT
     assert made.record == row
@@ -164,7 +164,7 @@ def test_search_keywords_follow_the_value() -> None:
 def test_marks_in_the_text_refuse_the_sample() -> None:
     """Nobody can smuggle a slot into a template."""
     row = sample(f"Find {OPEN}city{CLOSE}.", (HOTELS, {"city": "X", "nights": 3}, FOUND), "Ok.")
-    made = mine(row, Known())
+    made = mine(row, SeenValues())
     assert isinstance(made, Rejected)
     assert "mark slots" in made.detail
 
@@ -227,7 +227,7 @@ def test_start_stays_before_the_end() -> None:
 
 def test_template_tells_where_it_comes_from() -> None:
     """It has the id of its sample, its APIs in order and its split."""
-    made = mine(CHAIN, Known(), Split.VALIDATION)
+    made = mine(CHAIN, SeenValues(), Split.VALIDATION)
     assert isinstance(made, Template)
     assert made.id == CHAIN["dialogue"]["query"]["id"]
     assert made.apis == (HOTELS.id, ROOM.id)
@@ -257,7 +257,7 @@ def test_nothing_that_the_user_tells_may_vary() -> None:
         (api("ferry", {}, {"pier": WHOLE}), {}, {"pier": 77}),
         "The ferry is at pier 77.",
     )
-    made = mine(row, Known())
+    made = mine(row, SeenValues())
     assert isinstance(made, Rejected)
     assert made.reason is Reason.NOTHING_TO_VARY
 
@@ -269,7 +269,7 @@ def test_mining_is_the_same_every_time() -> None:
 
 def test_hand_written_dialogues_are_mined_well() -> None:
     """Of dialogues as people hold them most become templates, and at least 95 % of rows do."""
-    known, rows = Known(), mined_dataset.good_samples()
+    known, rows = SeenValues(), mined_dataset.good_samples()
     for row in rows:
         known.add(row)
     made = [t for row in rows if isinstance(t := mine(row, known), Template)]

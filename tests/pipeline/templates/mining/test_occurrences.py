@@ -8,18 +8,23 @@ import pytest
 from support import mined_dataset
 from support.mined_dataset import NUMBER, TEXT, WHOLE
 
-from toolloom.pipeline.templates.mining.occurrences import Places, in_longer_name, left_over, parted
-from toolloom.pipeline.templates.mining.survey import Leaf, Role, Text
+from toolloom.pipeline.templates.mining.occurrences import (
+    TextPlaces,
+    in_longer_name,
+    left_over,
+    parted,
+)
+from toolloom.pipeline.templates.mining.survey import Role, SampleText, SampleValue
 from toolloom.pipeline.templates.mining.variables import Variable
 
 
 def variable(value: Any, name: str = "thing") -> Variable:
     schema = {int: WHOLE, float: NUMBER, str: TEXT}[type(value)]
-    return Variable(Leaf("intent", (), "a/b/c", (name,), value, schema, -1))
+    return Variable(SampleValue("intent", (), "a/b/c", (name,), value, schema, -1))
 
 
-def places(text: str, *values: Variable, role: Role = "reply") -> Places:
-    return parted(Text(role, (), text, 4), values, mined_dataset.NOW)
+def places(text: str, *values: Variable, role: Role = "reply") -> TextPlaces:
+    return parted(SampleText(role, (), text, 4), values, mined_dataset.NOW)
 
 
 def found(text: str, value: Any, role: Role = "reply") -> list[str]:

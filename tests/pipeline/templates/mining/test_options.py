@@ -12,8 +12,8 @@ from support.mined_dataset import DAY, NUMBER, TEXT, WHOLE, api, sample
 from toolloom.pipeline.checks.keywords import fits
 from toolloom.pipeline.sampling.vocabulary import TOPICS
 from toolloom.pipeline.templates.mining.draws import draws
-from toolloom.pipeline.templates.mining.known import VALUES, Known
-from toolloom.pipeline.templates.mining.survey import Leaf
+from toolloom.pipeline.templates.mining.known import VALUES, SeenValues
+from toolloom.pipeline.templates.mining.survey import SampleValue
 from toolloom.pipeline.templates.mining.variables import Variable
 from toolloom.schemas import JsonObject
 
@@ -114,18 +114,18 @@ def test_values_of_other_samples_are_taken() -> None:
 
 def test_known_is_bounded() -> None:
     """The first values of a place are kept, no more."""
-    which, known = api("noted", {"thing": TEXT}, NOTE), Known()
+    which, known = api("noted", {"thing": TEXT}, NOTE), SeenValues()
     for number in range(VALUES + 40):
         known.add(sample("Keep it.", (which, {"thing": f"v{number}"}, {"code": "K"}), "Kept."))
-    leaf = Leaf("intent", (), which.id, ("thing",), "x", TEXT, -1)
+    leaf = SampleValue("intent", (), which.id, ("thing",), "x", TEXT, -1)
     assert len(known.values(leaf)) == VALUES
 
 
 def test_echo_of_an_argument_is_nobody_elses_value() -> None:
     """A response that repeats what was passed would contradict another argument."""
-    which, known = api("firm", {"number": TEXT}, {"title": TEXT}), Known()
+    which, known = api("firm", {"number": TEXT}, {"title": TEXT}), SeenValues()
     known.add(sample("Who is 0044?", (which, {"number": "0044"}, {"title": "Firm 0044"}), "Ok."))
-    leaf = Leaf("response", (), which.id, ("title",), "x", TEXT, 3)
+    leaf = SampleValue("response", (), which.id, ("title",), "x", TEXT, 3)
     assert not known.values(leaf)
 
 
@@ -133,7 +133,7 @@ def test_echo_of_an_argument_is_nobody_elses_value() -> None:
 def test_drawn_values_are_like_the_original(value: Any) -> None:
     """Of its type, sign and precision."""
     schema = {int: WHOLE, float: NUMBER, str: TEXT}[type(value)]
-    one = Variable(Leaf("response", (), "a/b/c", ("figure",), value, schema, 3))
+    one = Variable(SampleValue("response", (), "a/b/c", ("figure",), value, schema, 3))
     (draw, _), *_ = draws(one, mined_dataset.NOW, "English", random.Random(1))
     made = [draw() for _ in range(50)]
     assert len(set(made)) > 5

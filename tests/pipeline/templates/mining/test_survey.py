@@ -8,7 +8,7 @@ import pytest
 from support import mined_dataset
 from support.mined_dataset import HOTELS, TEXT, WHOLE, api, sample
 
-from toolloom.pipeline.templates.mining.survey import Survey, survey
+from toolloom.pipeline.templates.mining.survey import SampleValues, survey
 from toolloom.schemas import Finding, JsonObject, Reason
 
 ITEM = {"type": "object", "properties": {"name": TEXT, "seats": WHOLE}}
@@ -20,9 +20,9 @@ ROW = sample(
 )
 
 
-def read(row: JsonObject) -> Survey:
+def read(row: JsonObject) -> SampleValues:
     found = survey(row)
-    assert isinstance(found, Survey)
+    assert isinstance(found, SampleValues)
     return found
 
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from support.mined_dataset import NUMBER, TEXT
 
-from toolloom.pipeline.templates.mining.options import MOST, Pool
-from toolloom.pipeline.templates.mining.survey import Leaf
+from toolloom.pipeline.templates.mining.options import MOST, ValueOptions
+from toolloom.pipeline.templates.mining.survey import SampleValue
 from toolloom.pipeline.templates.mining.ties import rows, tied
 from toolloom.pipeline.templates.mining.variables import Variable
 
 
-def pool(name: str, *values: Any, number: int = 0) -> Pool:
+def pool(name: str, *values: Any, number: int = 0) -> ValueOptions:
     schema = TEXT if isinstance(values[0], str) else NUMBER
-    leaf = Leaf("call", (name,), "a/b/c", (name,), values[0], schema, 2, number)
-    return Pool(Variable(leaf, [(leaf, "")]), [], [(value, "sample") for value in values])
+    leaf = SampleValue("call", (name,), "a/b/c", (name,), values[0], schema, 2, number)
+    return ValueOptions(Variable(leaf, [(leaf, "")]), [], [(value, "sample") for value in values])
 
 
 @pytest.mark.parametrize(

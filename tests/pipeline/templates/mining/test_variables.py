@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.mined_dataset import TEXT, WHOLE
 
-from toolloom.pipeline.templates.mining.survey import Leaf
+from toolloom.pipeline.templates.mining.survey import SampleValue
 from toolloom.pipeline.templates.mining.variables import distinctive, is_alike, named_alike
 
 
@@ -47,9 +47,9 @@ def test_alike_but_for_the_form(one: Any, other: Any, alike: bool) -> None:
     assert is_alike(one, other) is is_alike(other, one) is alike
 
 
-def leaf(name: str, value: Any, about: str = "") -> Leaf:
+def leaf(name: str, value: Any, about: str = "") -> SampleValue:
     schema = {**(WHOLE if isinstance(value, int) else TEXT), "description": about}
-    return Leaf("response", (), "a/b/c", (name,), value, schema, 3)
+    return SampleValue("response", (), "a/b/c", (name,), value, schema, 3)
 
 
 def test_names_that_speak_of_the_same() -> None:

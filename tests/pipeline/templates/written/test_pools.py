@@ -20,15 +20,15 @@ from toolloom.pipeline.templates.written.pools import (
     FakerPool,
     PoolMistake,
     RangePool,
-    Setting,
+    WrittenSetting,
     from_schema,
 )
 
 NOW = dt.datetime(2026, 3, 2, 9, 30)
 
 
-def setting(seed: int = 1, language: str = "English") -> Setting:
-    return Setting(random.Random(seed), NOW, language)
+def setting(seed: int = 1, language: str = "English") -> WrittenSetting:
+    return WrittenSetting(random.Random(seed), NOW, language)
 
 
 def form(**fields: Any) -> DerivedPool:
