@@ -18,7 +18,7 @@ from support.processes import Endpoint, committed, hashes
 from toolloom.llm import FakeServer
 
 POINTS = (
-    ("draw", 2),
+    ("feed", 2),
     ("asked", 4),
     ("answered", 3),
     ("replace", 1),
@@ -26,7 +26,7 @@ POINTS = (
     ("replace", 6),
     ("fsync", 9),
     ("answered", 7),
-    ("draw", 9),
+    ("feed", 9),
     ("fsync", 21),
     ("sift", 3),
     ("replace", 3),

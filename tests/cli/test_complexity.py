@@ -10,7 +10,7 @@ import typer
 from support import toys
 from typer.testing import CliRunner, Result
 
-from toolloom.cli import complexity as command
+from toolloom.cli import datasets as command
 from toolloom.pipeline.dataset.rows import APIS, CONFIGS, SAMPLES, api_row, samples_row
 from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.store.version import LAYOUT

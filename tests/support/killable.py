@@ -78,7 +78,7 @@ def stages(reach: Callable[[str], None]) -> tuple[Stage, ...]:
         dataclasses.replace(
             stage,
             work=asking(stage),
-            **{name: telling(name, getattr(stage, name)) for name in ("draw", "settle", "sift")},
+            **{name: telling(name, getattr(stage, name)) for name in ("feed", "settle", "sift")},
         )
         for stage in STAGES
     )

@@ -15,7 +15,7 @@ from toolloom.pipeline.dataset.unfold import accepted
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import preview, run, segments, shards_in_flight
-from toolloom.pipeline.stage import Sifted, Stage, StageInput
+from toolloom.pipeline.stage import Sifted, Stage, StageInput, planned_stage
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.stage_files import StageMark
@@ -167,7 +167,7 @@ async def test_a_run_under_way_shows_what_is_tested(tmp_path: Path) -> None:
     recipe = toys.recipe(curation=PLAN)
     await run(recipe, outputs=tmp_path, stages=toys.STAGES)
     folder = folder_of(tmp_path, recipe)
-    folder.open(recipe, [stage.line() for stage in (*toys.STAGES, SIFTS[0])])
+    folder.open(recipe, [planned_stage(stage) for stage in (*toys.STAGES, SIFTS[0])])
     assert count(folder).accepted == sum(1 for _ in accepted(folder)) == 17
     await run(recipe, outputs=tmp_path, stages=CURATED)
     assert count(folder).accepted == sum(1 for _ in accepted(folder)) < 17

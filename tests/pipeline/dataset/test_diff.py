@@ -16,6 +16,7 @@ from toolloom.pipeline.pages.dialogue import examples_view
 from toolloom.pipeline.pages.sections import diff_sections, versions_section
 from toolloom.pipeline.render.terminal import view
 from toolloom.pipeline.run import make_dataset
+from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.tables import VersionWriter
@@ -29,7 +30,7 @@ def version(outputs: Path, seed: int, *samples: Sample, lost: int = 0) -> Versio
     """A version that holds these rows in `train`."""
     recipe = toys.recipe(seed=seed, splits=ALL_SEEN)
     folder = RunFolder(outputs / "runs" / recipe.run_id)
-    folder.open(recipe, [toys.TESTED.line()])
+    folder.open(recipe, [planned_stage(toys.TESTED)])
     fallen = [
         toys.rejected(toys.query(900 + i), "tested", Reason.UNHELPFUL_ANSWER) for i in range(lost)
     ]

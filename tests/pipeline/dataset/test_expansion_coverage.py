@@ -8,7 +8,9 @@ from rich.console import Console
 from support import mined_dataset, toys
 from support.mined_dataset import HOTELS, TABLE
 
-from toolloom.pipeline.dataset.report import TemplateCoverage, coverage_view, offered
+from toolloom.pipeline.dataset.report import TemplateCoverage, offered
+from toolloom.pipeline.pages.sections import coverage_sections
+from toolloom.pipeline.render.terminal import view
 from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.schemas import Expansion, Reason, Rejected, Split
@@ -58,7 +60,7 @@ def test_only_apis_of_wanted_splits_are_offered() -> None:
 def test_view_names_what_has_no_template() -> None:
     """A person sees the figures and the names."""
     console = Console(file=io.StringIO(), width=100)
-    console.print(coverage_view(told()))
+    console.print(view(coverage_sections(told())))
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert TABLE.id in shown
     assert "2 samples looked at, 2 rows made." in shown

@@ -13,7 +13,7 @@ from support import curation_rows, toys
 from toolloom.pipeline.dataset import instructions
 from toolloom.pipeline.dataset.instructions import seed_of, seed_of_rows
 from toolloom.pipeline.stage import StageInput
-from toolloom.pipeline.stages import draw_seeds
+from toolloom.pipeline.stages import feed_seeds
 from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
 from toolloom.schemas import (
     API_SEARCH,
@@ -93,7 +93,7 @@ def test_what_calls_nothing_is_no_seed(tmp_path: Path) -> None:
         unserved,
         curation_rows.row("b", "I'm back. Snow?"),
     ]
-    found = list(draw_seeds(sifting(tmp_path, rows)))
+    found = list(feed_seeds(sifting(tmp_path, rows)))
     assert [seed.id for seed in found] == ["a", "b"]
 
 
@@ -112,7 +112,7 @@ def test_broken_observations_are_no_success() -> None:
 def test_a_seed_is_in_the_split_of_its_sample(tmp_path: Path) -> None:
     """The calls decide, as for the sample."""
     row = curation_rows.in_split(Split.TEST_INSTRUCTION, "a", "I'm off. Rain?")
-    (seed,) = draw_seeds(sifting(tmp_path, [row], splits=curation_rows.SPLITS))
+    (seed,) = feed_seeds(sifting(tmp_path, [row], splits=curation_rows.SPLITS))
     assert isinstance(seed, Seed) and seed.split is Split.TEST_INSTRUCTION
 
 
