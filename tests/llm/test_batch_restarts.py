@@ -88,7 +88,8 @@ async def test_a_cache_of_an_earlier_version_has_batches_too(cache, batched, pla
 REQUESTS = 60
 RUN = """
 import asyncio, sys
-from toolloom.llm import Gateway, ask
+from toolloom.agents.ask import ask
+from toolloom.llm import Gateway
 from toolloom.llm.batch import Pace
 from toolloom.prompts import Prompt
 from toolloom.schemas import Endpoint

@@ -12,7 +12,8 @@ from toolloom.llm import FakeServer
 REQUESTS = 200
 RUN = """
 import asyncio, sys
-from toolloom.llm import Gateway, ask
+from toolloom.agents.ask import ask
+from toolloom.llm import Gateway
 from toolloom.prompts import Prompt
 from toolloom.schemas import Endpoint
 

@@ -29,11 +29,11 @@ WRITER = """
 import sys
 from pathlib import Path
 from toolloom.pipeline.pages.judgements import Judgements
-from toolloom.pipeline.pages.rejections import RejectedRow
+from toolloom.pipeline.pages.rejections import RejectedSample
 fields = dict.fromkeys(("version", "id", "stage", "agent", "model", "reason", "check"), "x")
 book, name = Judgements(Path(sys.argv[1])), sys.argv[2]
 for number in range(int(sys.argv[3])):
-    row = RejectedRow(key=f"{name}{number}", split="train", index=0, **fields)
+    row = RejectedSample(key=f"{name}{number}", split="train", index=0, **fields)
     book.add(row, True, name, "word " * 500)
     print(number, flush=True)
 """

@@ -196,7 +196,7 @@ async def test_a_state_that_cannot_be_brought_about_again_ends_one_dialogue(
 KILLED = """
 import asyncio, os, sys
 from toolloom.llm.cache import Cache
-from toolloom.pipeline.apis.execution.session import Workshop
+from toolloom.pipeline.apis.execution.session import Executions
 from toolloom.schemas import Api, ApiSource, Source
 
 async def main():
@@ -204,7 +204,7 @@ async def main():
     api = Api(category="c", tool="t", name="put", function="put", description="Adds.",
               parameters={"type": "object"},
               source=Source(kind="python", reference="sums.py", operation="put"))
-    workshop = Workshop([source], Cache(sys.argv[2]), 0)
+    workshop = Executions([source], Cache(sys.argv[2]), 0)
     async with workshop.session("s1") as session:
         for number in range(3):
             await session.run(api, {"number": number})

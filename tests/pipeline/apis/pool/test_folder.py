@@ -159,7 +159,7 @@ def test_a_failure_in_the_middle_changes_nothing(pool: PoolFolder, error: BaseEx
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from toolloom.pipeline.formats.importers.ledger import Ledger
+from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.apis.pool.folder import PoolFolder
 from toolloom.schemas import Api, StoreError
 pool = PoolFolder(Path(sys.argv[1]))
@@ -168,7 +168,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 known = next(pool.apis())
 one = known.model_copy(update={"name": "sell", "function": "sell"})
 try:
-    pool.add([one] * int(sys.argv[3]), Ledger("shop.yaml"))
+    pool.add([one] * int(sys.argv[3]), ImportLog("shop.yaml"))
 except StoreError as error:
     print(error)
 """
