@@ -3,7 +3,8 @@
 A command reads its options, calls one function of a room below and prints what comes back:
 results on standard output, progress and errors on standard error. No words about data are
 written here, and nothing is decided. What a command needs is imported when it runs, so that
-`--help` is quick. Errors that a user can act on end as one message and exit code 2.
+`--help` is quick. Errors that a user can act on end as one message and exit code 2. `console.py`
+has what is said to a terminal or a log, `signals.py` how Ctrl-C and SIGTERM end a command.
 
 May touch: arguments, the environment, the terminal; every room below.
 Begin here, with the list of commands; then `cache.py`, whose commands are short.

@@ -60,7 +60,7 @@ class TooLarge(Exception):
 
 class BatchApi:
     """Sees batches through, each step written down before the next. Made of calls that are tried
-    again by the endpoint's policy; it raises what Lines.call raises."""
+    again by the endpoint's policy; it raises what Client.call raises."""
 
     def __init__(self, lines: Client, book: BatchTable, pace: Pace) -> None:
         self._lines = lines

@@ -4,6 +4,7 @@ A template is a file of blocks. `system` and `user` become the turns of those na
 called `shot1_user`, `shot1_assistant`, `shot2_user` … between them become example turns. Each
 block is rendered on its own, in a sandbox, so that data can never open a new turn. Its header
 comment lists its variables. What is the same for every record comes first, for prefix caches.
+The hash of a template stands in the provenance of what was made with it.
 
 May touch: its own files; schemas.
 Begin with query.j2, then `render` below.

@@ -132,6 +132,17 @@ def test_every_path_that_is_named_exists() -> None:
             assert known, f"{page}: {path}"
 
 
+def test_every_class_that_the_architecture_names_exists() -> None:
+    """Names in capitals in code marks are classes or constants of the package."""
+    source = "\n".join(
+        path.read_text(encoding="utf-8")
+        for room in PACKAGES
+        for path in ROOT.joinpath(*room).glob("*.py")
+    )
+    for name in re.findall(r"`([A-Z]\w+)`", TEXT["docs/ARCHITECTURE.md"]):
+        assert re.search(rf"^(?:class )?{name}\b *[(:=]", source, re.MULTILINE), name
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     """A relative link in a document is a file that exists, and a heading in it."""
     for page in PAGES:
@@ -174,9 +185,9 @@ def room_docstring(room: str) -> str:
 def test_every_room_says_what_it_is(room: str) -> None:
     """A room opens with about ten lines: what lives there, what it may touch, where to begin."""
     text = room_docstring(room)
-    assert 6 <= len(text.splitlines()) <= 14
+    assert 10 <= len(text.splitlines()) <= 16
     assert "May touch" in text and "Begin" in text
-    for module in re.findall(r"`([\w/]+\.py)`", text):
+    for module in re.findall(r"`([\w/]+(?:\.py|/))`", text):
         assert (ROOT / room / module).exists(), module
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import tempfile
 import threading
@@ -15,6 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
+
+import pytest
+from documents import ROOT, block
 
 RECORD_FILES, REQUEST_FILES, PUBLISH_ROOMS = 114, 26, 5
 """Ceilings. They are lowered as the paths become shorter."""
@@ -27,7 +31,7 @@ FIELDS = {
     "tester": {"votes": 1},
     "splits": dict.fromkeys(("validation", "test_instruction", "test_tool", "test_category"), 0),
 }
-LEGS = {
+SEGMENTS = {
     "agents/domain.py": "domains",
     "agents/api.py": "APIs, drawing",
     "agents/query.py": "query",
@@ -36,12 +40,13 @@ LEGS = {
     "pipeline/curation/duplicates.py": "curated",
     "pipeline/dataset/publish.py": "publish",
 }
-"""Where a leg of a record's path begins."""
+"""Where a segment of a record's path begins."""
+SEGMENT_NAMES = ("start", *SEGMENTS.values())
 FUNCTION_BODY = 0x1  # CO_OPTIMIZED: not a module's and not a class's
 
 
 @dataclass
-class Leg:
+class Segment:
     """Part of a path: the functions that were entered, in the order of their first call."""
 
     name: str
@@ -61,23 +66,25 @@ class Leg:
 class Trace:
     """Notes calls of the package's functions, but those of the scripted endpoint."""
 
-    def __init__(self, leg: str) -> None:
-        self.legs = [Leg(leg)]
+    def __init__(self, segment: str) -> None:
+        self.segments = [Segment(segment)]
         self._last = ""
         self._known: dict[CodeType, str] = {}
 
     def _begin(self, name: str) -> None:
-        """What comes from now on belongs to this leg; also again, as two records take turns."""
-        if self.legs[-1].name != name and self.legs[0].name != "request":
-            known = next((leg for leg in self.legs if leg.name == name), Leg(name))
-            self.legs = [leg for leg in self.legs if leg is not known] + [known]
+        """What comes from now on belongs to this segment; also again, as two records take turns."""
+        if self.segments[-1].name != name and self.segments[0].name != "request":
+            known = next(
+                (segment for segment in self.segments if segment.name == name), Segment(name)
+            )
+            self.segments = [segment for segment in self.segments if segment is not known] + [known]
 
-    def total(self) -> Leg:
-        whole = Leg("all")
-        for leg in self.legs:
-            whole.functions |= leg.functions
-            whole.calls += leg.calls
-            whole.moves += leg.moves
+    def total(self) -> Segment:
+        whole = Segment("all")
+        for segment in self.segments:
+            whole.functions |= segment.functions
+            whole.calls += segment.calls
+            whole.moves += segment.moves
         return whole
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
@@ -89,12 +96,12 @@ class Trace:
             module = self._known[code] = self._module(frame)
         if not module:
             return
-        if module in LEGS:
-            self._begin(LEGS[module])
-        leg = self.legs[-1]
-        leg.functions[module, code.co_qualname] = None
-        leg.calls += 1
-        leg.moves += module != self._last
+        if module in SEGMENTS:
+            self._begin(SEGMENTS[module])
+        segment = self.segments[-1]
+        segment.functions[module, code.co_qualname] = None
+        segment.calls += 1
+        segment.moves += module != self._last
         self._last = module
 
     def _module(self, frame: FrameType) -> str:
@@ -166,32 +173,67 @@ def request_path(folder: Path) -> Trace:
 
 
 def markdown(path: Trace, functions: bool = False) -> Iterator[str]:
-    yield "| leg | calls | files | rooms | functions | moves |"
+    yield "| segment | calls | files | rooms | functions | moves |"
     yield "|---|--:|--:|--:|--:|--:|"
-    for leg in (*path.legs, path.total()):
-        counts = (leg.calls, len(leg.files), len(leg.rooms), len(leg.functions), leg.moves)
-        yield f"| {leg.name} | " + " | ".join(map(str, counts)) + " |"
-    for leg in path.legs:
-        yield f"\n**{leg.name}**: " + " → ".join(f"`{file}`" for file in leg.files)
+    for segment in (*path.segments, path.total()):
+        counts = (
+            segment.calls,
+            len(segment.files),
+            len(segment.rooms),
+            len(segment.functions),
+            segment.moves,
+        )
+        yield f"| {segment.name} | " + " | ".join(map(str, counts)) + " |"
+    for segment in path.segments:
+        yield f"\n**{segment.name}**: " + " → ".join(f"`{file}`" for file in segment.files)
         if functions:
-            yield "".join(f"\n- `{file}` {name}" for file, name in leg.functions)
+            yield "".join(f"\n- `{file}` {name}" for file, name in segment.functions)
 
 
-def test_a_record_passes_few_files(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def record_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return record_path(tmp_path_factory.mktemp("record"))
+
+
+@pytest.fixture(scope="module")
+def request_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return request_path(tmp_path_factory.mktemp("request"))
+
+
+def test_a_record_passes_few_files(record_trace: Trace) -> None:
     """From draw to Parquet, and `publish` in few rooms."""
-    path = record_path(tmp_path)
-    published = next(leg for leg in path.legs if leg.name == "publish")
-    assert len(path.total().files) <= RECORD_FILES
+    published = next(segment for segment in record_trace.segments if segment.name == "publish")
+    assert len(record_trace.total().files) <= RECORD_FILES
     assert len(published.rooms) <= PUBLISH_ROOMS
     assert any(file.endswith("tables.py") for file in published.files)
 
 
-def test_a_request_passes_few_files(tmp_path: Path) -> None:
+def test_a_request_passes_few_files(request_trace: Trace) -> None:
     """From agent to wire and back."""
-    path = request_path(tmp_path).total()
+    path = request_trace.total()
     assert path.files[0].startswith("agents/") or path.files[0].startswith("pipeline/")
     assert "llm/wire.py" in path.files
     assert len(path.files) <= REQUEST_FILES
+
+
+def test_the_paths_in_the_documents_are_those_that_are_passed(
+    record_trace: Trace, request_trace: Trace
+) -> None:
+    """Each file that docs/ARCHITECTURE.md names for a segment is entered in it."""
+    page = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    told = {
+        line.split(" | ")[0].removeprefix("| "): re.findall(r"`([\w/]+\.py)`", line)
+        for line in block(page, "paths").splitlines()
+        if line.startswith("|")
+    }
+    entered = {
+        segment.name: segment.files for segment in (*record_trace.segments, *request_trace.segments)
+    }
+    named = {name: files for name, files in told.items() if files}
+    assert list(named) == [*SEGMENT_NAMES, "request"]
+    assert {name: set(files) - set(entered[name]) for name, files in named.items()} == {
+        name: set() for name in named
+    }
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 Pure functions from records to findings, cheap ones first. They never raise, whatever a model
 wrote, and end in bounded time. `text/` reads words, numbers, dates and times in all their readings;
-`instructions/` judges the five levels of a request. Agents, the tester, the audit of other
-people's data and `verify` all run this same code.
+`instructions.py` judges the five levels of a request. Agents, the tester, the audit of other
+people's data and `verify` all run this same code, so that a row is judged alike wherever it comes
+from.
 
 May touch: nothing but its arguments; schemas.
 Begin below, with the tuple of checks and `inspect`; then `transcript.py`, which they all read.

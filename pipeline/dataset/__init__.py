@@ -1,12 +1,13 @@
 """Versions of a dataset: made of runs, described, verified, compared, exported, pushed.
 
-Begin with `rows.py`: the configs, what their rows hold and how they are made of records. `build.py`
-writes a version's tables of the parent's rows that stay and a run's records, and `publish.py` makes
-them a version. `figures.py` is the one fold over rows, which publishing stores and `verify.py`
-compares; `report.py` counts what only a run's stage files know. `card.py` is made of the manifest
-alone. `verify.py` reads a version again: `verify_files.py` its bytes and its parent,
-`verify_rows.py` and `verify_instructions.py` its rows. `unfold.py` makes rows of templates,
-`instructions.py` seeds and training rows, `complexity.py` measures, `diff.py` compares.
+`build.py` writes a version's tables of the parent's rows that stay and a run's records, and
+`publish.py` makes them a version. `figures.py` is the one fold over rows, which publishing stores
+and `verify.py` compares; `report.py` counts what only a run's stage files know; `card.py` is made
+of the manifest alone. `verify.py` reads a version again: `verify_files.py` its bytes and its
+parent, `verify_rows.py` and `verify_instructions.py` its rows. `unfold.py` makes rows of templates,
+`instructions.py` seeds and training rows; `export/` writes files for trainers, `push.py` the Hub.
 
-The room reads runs and versions through `store/`. It may not know the stages that make records.
+May touch: the disk, through store, and the Hub; agents and everything below. It does not know the
+stages that make records.
+Begin with `rows.py`: the configs, what their rows hold and how they are made of records.
 """

@@ -1,12 +1,12 @@
-"""What people look at for long: the report, the notebook, the progress of a run; and all Sections
-of what several rooms meet in.
+"""What people look at: the report, the notebook, the progress of a run, and what commands print.
 
-It reads versions, runs and recipes, and writes two things: a report, and a curator's marks. Text
-of models is data here: `render/` escapes it, and the hostile dataset of the tests shows that.
+A version is read once (`reading.py`, `funnel.py`, `samples.py`) and becomes one HTML page
+(`report.py`). `rejections.py`, `judgements.py` and `inspection.py` say why records fell and who
+agrees, for the notebook in `notebooks/`; `dialogue.py` shows one record, `progress.py` a run as
+bars, lines or log records. Text of models is data here: the room render escapes it. All that is
+written is a report, a copy of the notebook, and a curator's marks.
 
-- `sections.py`, `plans.py`: begin here. What commands print of runs and versions, and before them.
-- `reading.py`, `funnel.py`, `samples.py`, `report.py`: a version read once becomes one HTML page.
-- `dialogue.py`: one record, on a terminal and as HTML.
-- `rejections.py`, `judgements.py`, `inspection.py`, `notebooks/`: why records fell, and who agrees.
-- `progress.py`: how far a run is, as bars, lines or log records.
+May touch: versions, runs and recipes, to read them; the spine and everything below.
+Begin with `sections.py`, what commands print of runs and versions; `plans.py` is the same of what
+is still to be made.
 """
