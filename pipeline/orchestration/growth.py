@@ -39,7 +39,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterState,
     FlowRunFilterStateType,
 )
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import State, StateType
 from prefect.context import FlowRunContext
 from prefect.exceptions import ObjectNotFound
 from prefect.states import AwaitingRetry, Completed, Crashed, Failed
@@ -71,7 +71,7 @@ from toolloom.schemas import (
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
-    from prefect.client.schemas.objects import FlowRun, State
+    from prefect.client.schemas.objects import FlowRun
 
 Work: TypeAlias = Callable[[Recipe, Progress], Awaitable[Made]]
 """Carries out a plan and publishes it."""
@@ -141,8 +141,11 @@ class ScheduledRun:
                 if not (looks or twice):
                     raise
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS / 10)
-        state = (await client.read_flow_run(mine.id)).state if twice else None
-        return state if state and state.is_final() else None
+        ended = (await client.read_flow_run(mine.id)).state if twice else None
+        if ended is None or not ended.is_final():
+            return None
+        # As a new one: Prefect sums up states that are those of runs.
+        return State(type=ended.type, name=ended.name, message=ended.message)
 
     async def _alone(self, client: PrefectClient, mine: FlowRun, work: Work) -> State[Any]:
         """What is done while the dataset is held."""
