@@ -26,7 +26,7 @@ ROOMS = (
 SILENT_ROOMS: set[str] = set()
 """Rooms whose `__init__` does not yet open with ten lines."""
 
-LINES, MODULES = 62_800, 335
+LINES, MODULES = 62_800, 336
 """Python lines outside tests/, with those of benchmarks/; modules of the package."""
 
 LONG = {"growth.py", "run.py", "unfold.py", "report.py"}

@@ -128,7 +128,7 @@ async def test_an_index_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
             built.append(len(texts))
             super().__init__(texts)
 
-    monkeypatch.setattr(retrieval, "Index", Counted)
+    monkeypatch.setattr(retrieval, "SearchIndex", Counted)
     monkeypatch.setattr(retrieval, "INDEXES_KEPT", 2)
     finder = Finder(SearchPlan())
     for size in (4, 4, 3, 4, 2, 4, 3):
