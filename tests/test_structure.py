@@ -26,7 +26,7 @@ ROOMS = (
 SILENT_ROOMS: set[str] = set()
 """Rooms whose `__init__` does not yet open with ten lines."""
 
-LINES, MODULES = 62_800, 336
+LINES, MODULES = 62_760, 336
 """Python lines outside tests/, with those of benchmarks/; modules of the package."""
 
 LONG = {"growth.py", "run.py", "unfold.py", "report.py"}
@@ -159,5 +159,5 @@ def test_the_product_does_not_grow_unseen() -> None:
     """A ceiling that is raised is raised on purpose."""
     files = [*package_files(), *(ROOT / "benchmarks").glob("*.py")]
     lines = sum(len(path.read_bytes().splitlines()) for path in files)
-    assert lines <= LINES
+    assert lines <= LINES, lines
     assert len(modules()) <= MODULES
