@@ -15,9 +15,8 @@ from urllib.parse import urlsplit
 
 from toolloom.llm.budget import Spending
 from toolloom.llm.faults import CHAT, Caller, Trouble, fault
-from toolloom.llm.lane import ConcurrencyLimit
+from toolloom.llm.limits import ConcurrencyLimit, Quota, Ticket
 from toolloom.llm.log import note
-from toolloom.llm.quota import Quota, Ticket
 from toolloom.schemas import Endpoint, EndpointDenied, JsonObject, RequestRefused, Usage
 from toolloom.schemas.endpoint import public
 

@@ -31,8 +31,8 @@ from toolloom.llm.budget import Spending
 from toolloom.llm.cache import Cache
 from toolloom.llm.database import POSTGRESQL, address_of
 from toolloom.llm.gateway import GRACE, Pasts
+from toolloom.llm.limits import WINDOW, Past
 from toolloom.llm.orders import begin_order, driver_name, end_orders, is_wanted
-from toolloom.llm.quota import WINDOW, Past
 from toolloom.llm.shared import Stats
 from toolloom.pipeline.shard import ShardPart, work_on
 from toolloom.pipeline.stage import Context, Stage

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from toolloom.llm.lane import ConcurrencyLimit
+from toolloom.llm.limits import ConcurrencyLimit
 
 
 async def most_at_once(lane: ConcurrencyLimit, count: int) -> int:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import ScriptedFailure
-from toolloom.llm.lane import ConcurrencyLimit
-from toolloom.llm.quota import WINDOW, Quota, QuotaWindow, duration
+from toolloom.llm.limits import WINDOW, ConcurrencyLimit, Quota, QuotaWindow, duration
 from toolloom.schemas import RequestRefused
 
 
