@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.curation.duplicates import deduplicate
-from toolloom.pipeline.curation.rows import folded, instruction
-from toolloom.pipeline.curation.shingles import jaccard, text_parts
+from toolloom.pipeline.curation.parts import folded, instruction, jaccard, text_parts
 from toolloom.pipeline.stage import StageInput
 from toolloom.pipeline.store.files import Rows, to_line, write_lines
 from toolloom.schemas import parse_recipe

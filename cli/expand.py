@@ -241,7 +241,7 @@ def preview(
     """
     from toolloom.pipeline.pages.dialogue import preview_view
     from toolloom.pipeline.pages.plans import previews_in_words
-    from toolloom.pipeline.templates.written import preview as previews
+    from toolloom.pipeline.templates.written import files as previews
     from toolloom.schemas import NothingFound
 
     if not paths and dataset is None:
@@ -262,8 +262,7 @@ def _templates(
 ) -> tuple[list[Template], list[Rejected]]:
     """The templates that are asked for, and the samples that make none."""
     from toolloom.pipeline.store.version import find_version
-    from toolloom.pipeline.templates.written.files import Given, load_templates
-    from toolloom.pipeline.templates.written.preview import apis_of, mined
+    from toolloom.pipeline.templates.written.files import Given, apis_of, load_templates, mined
     from toolloom.schemas import Rejected, Template
 
     version = find_version(outputs, dataset) if dataset is not None else None

@@ -21,7 +21,7 @@ from pydantic import Field
 from toolloom.llm.cache import address
 from toolloom.pipeline.dataset.report import Summary
 from toolloom.pipeline.run import Progress, run, standard_stages
-from toolloom.pipeline.sampling.drawing import counted
+from toolloom.pipeline.sampling.draw import counted
 from toolloom.pipeline.shard import use_of
 from toolloom.pipeline.stage import Context, Stage, StageInput, planned
 from toolloom.pipeline.store.run import RunFolder

@@ -22,7 +22,7 @@ from typing import TypeAlias, TypeVar
 from pydantic import ValidationError
 
 from toolloom.llm.cache import address
-from toolloom.pipeline.curation.rows import instruction
+from toolloom.pipeline.curation.parts import instruction
 from toolloom.pipeline.dataset.build import TRIED_AGAIN
 from toolloom.pipeline.dataset.publish import came_to_nothing
 from toolloom.pipeline.stage import Stage, StageInput

@@ -21,9 +21,8 @@ from toolloom.pipeline.apis.pool.importing import NOT_WANTED, shown
 from toolloom.pipeline.apis.search import SearchIndex
 from toolloom.pipeline.apis.sources import ApiList, imported, listed, lists_among, mended_by
 from toolloom.pipeline.curation import balance, benchmarks, contamination, duplicates
-from toolloom.pipeline.sampling.chance import rng_for
-from toolloom.pipeline.sampling.drawing import draw_needs, shares, split_counts
-from toolloom.pipeline.sampling.executed import check_executed
+from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
+from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput
 from toolloom.schemas import (
     API_SEARCH,

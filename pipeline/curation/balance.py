@@ -15,8 +15,14 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from toolloom.pipeline.curation.rows import call_signature, folded, instruction, query, reject
-from toolloom.pipeline.curation.shingles import hashed
+from toolloom.pipeline.curation.parts import (
+    call_signature,
+    folded,
+    hashed,
+    instruction,
+    query,
+    reject,
+)
 from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.schemas import Dimension, Finding, JsonObject, Reason, Recipe, Scenario
 from toolloom.schemas.splits import api_id, needed, split_of

@@ -1,21 +1,358 @@
-"""Rows that a benchmark holds too: who trains on them and measures with it measures nothing."""
+"""Rows that a benchmark holds too: who trains on them and measures with it measures nothing.
+
+Words count where thirteen in a row are shared, as for GPT-3 (Brown et al., 2020, appendix C). A
+text with fewer counts only as a whole, if it has four words and two of them carry meaning: «yes,
+please» is nobody's.
+
+Calls are the same however they are written. A call counts alone only if its values say enough to be
+no chance: two that are neither empty, true, false nor a number below 10, or one of four words.
+Calls that say less count together, if they are the whole of a gold answer and say enough together.
+
+All that benchmarks say is kept by what it can be found by (`BenchmarkIndex`); their texts stay on
+the disk.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
-from dataclasses import astuple
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from toolloom.llm.log import note
+from toolloom.pipeline.checks.text.words import STOP
 from toolloom.pipeline.curation import benchmarks
-from toolloom.pipeline.curation.index import BenchmarkIndex, Match
-from toolloom.pipeline.curation.rows import calls, reject, turns
+from toolloom.pipeline.curation.benchmarks import BenchmarkRow, Gold
+from toolloom.pipeline.curation.parts import (
+    Long,
+    SpillFile,
+    calls,
+    folded,
+    hashed,
+    mixed,
+    reject,
+    turns,
+)
 from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import to_line
-from toolloom.schemas import Finding, JsonObject, Reason, Recipe
+from toolloom.schemas import Finding, JsonObject, Reason, Recipe, canonical
+
+ENOUGH = 2  # values that say something
+_LONG = 4  # words of a value that says enough alone
+_DEPTH = 20
+_NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?")
+_CONSTANTS = {"true", "false", "none", "null", ""}
+
+
+def plain_name(name: str) -> str:
+    """«spotify.play», «spotify_play» and «SpotifyPlay» are one."""
+    return re.sub(r"[\W_]+", "", name).casefold() or name
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A value as it is compared: 5, 5.0 and "5" are one, and so is text that differs in case."""
+    if isinstance(value, dict) and depth < _DEPTH:
+        return {plain_name(k): plain(v, depth + 1) for k, v in value.items()}
+    if isinstance(value, list) and depth < _DEPTH:
+        return [plain(inner, depth + 1) for inner in value]
+    if value is None or isinstance(value, bool):
+        return str(value).casefold()
+    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
+        return folded(value)
+    if isinstance(value, str | int | float):
+        return _number_text(value)
+    return folded(repr(value))
+
+
+def _number_text(value: str | int | float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    found = float(value)
+    return str(int(found)) if found.is_integer() and abs(found) < 2**53 else repr(found)
+
+
+def plain_call(name: str, arguments: JsonObject) -> str:
+    """A call as text: equal for equal calls. Empty arguments are as none."""
+    given = {plain_name(k): plain(v) for k, v in arguments.items() if v not in ("", None)}
+    return f"{plain_name(name)} {canonical(given)}"
+
+
+def says(value: Any, depth: int = 0) -> int:
+    """How many of the values in a value say something."""
+    if isinstance(value, dict | list) and depth < _DEPTH:
+        inner = value.values() if isinstance(value, dict) else value
+        return sum(says(each, depth + 1) for each in inner)
+    text = plain(value)
+    if not isinstance(text, str) or text in _CONSTANTS or re.fullmatch(r"-?\d", text):
+        return 0
+    return ENOUGH if len(text.split()) >= _LONG else 1
+
+
+def fits(arguments: JsonObject, right: JsonObject) -> bool:
+    """Whether arguments are among BFCL's right ones; what may be left out has `""` in its list."""
+    given = {plain_name(k): v for k, v in arguments.items() if v not in ("", None)}
+    allowed = {plain_name(k): v if isinstance(v, list) else [v] for k, v in right.items()}
+    if not set(given) <= set(allowed):
+        return False
+    if any("" not in allowed[key] for key in set(allowed) - set(given)):
+        return False
+    return all(any(_same(value, one) for one in allowed[key]) for key, value in given.items())
+
+
+def _same(value: Any, right: Any) -> bool:
+    """Whether a value is a right one; objects inside it are of lists of right values again."""
+    if isinstance(value, dict) and isinstance(right, dict):
+        return fits(value, right)
+    if isinstance(value, list) and isinstance(right, list):
+        return len(value) == len(right) and all(map(_same, value, right))
+    return bool(plain(value) == plain(right))
+
+
+def written(name: str, arguments: JsonObject) -> str:
+    """A call for people."""
+    return f"{name}({', '.join(_arguments(arguments))})"
+
+
+def _arguments(arguments: JsonObject) -> Iterator[str]:
+    yield from (f"{key}={canonical(value)}" for key, value in arguments.items())
+
+
+IN_A_ROW = 13  # words
+SHORTEST = 4  # words of a text that counts as a whole
+_MOST = 1000  # numbers of one hash that are looked at
+_UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff"
+_MARKS = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u3099\u309a"  # of those
+_WORD = re.compile(rf"[{_UNSPACED}][{_MARKS}]*|[^\s{_UNSPACED}]+")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, folded; letters of scripts without spaces are words."""
+    return _WORD.findall(folded(text))
+
+
+def runs(found: Sequence[str]) -> Long:
+    """A hash for each run of thirteen words."""
+    count = len(found) - IN_A_ROW + 1
+    if count < 1:
+        return np.zeros(0, np.uint64)
+    numbers = np.array([_word_hash(word) for word in found], np.uint64)
+    joined = np.zeros(count, np.uint64)
+    for place in range(IN_A_ROW):
+        joined = joined * np.uint64(0x100000001B3) + numbers[place : place + count]
+    return mixed(joined)
+
+
+@lru_cache(maxsize=65536)
+def _word_hash(word: str) -> int:
+    return hashed(word)
+
+
+def whole(found: Sequence[str]) -> int | None:
+    """The hash of a short text that may count as a whole, or None."""
+    meant = [word for word in found if word not in STOP]
+    if SHORTEST <= len(found) < IN_A_ROW and len(meant) >= 2:
+        return hashed(" ".join(found))
+    return None
+
+
+class HashTable:
+    """Numbers by hash: twelve bytes for each, once it is closed."""
+
+    def __init__(self) -> None:
+        self._hashes, self._numbers = array("Q"), array("I")
+
+    def add(self, hashes: Iterable[int], number: int) -> None:
+        for each in hashes:
+            self._hashes.append(each)
+            self._numbers.append(number)
+
+    def close(self, once: bool) -> None:
+        """Sort. `once`: keep the first number of each hash only."""
+        hashes = np.frombuffer(self._hashes, np.uint64) if self._hashes else np.zeros(0, np.uint64)
+        order = np.argsort(hashes, kind="stable")
+        ordered = hashes[order]
+        if once and len(ordered):
+            first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+            order, ordered = order[first], ordered[first]
+        numbers = np.frombuffer(self._numbers, np.uint32) if self._numbers else np.zeros(0, "u4")
+        self.hashes, self.numbers = ordered, numbers[order]
+        self._hashes, self._numbers = array("Q"), array("I")
+
+    def first(self, wanted: Long) -> tuple[int, int] | None:
+        """Place and number of the first hash that is here."""
+        if not len(wanted) or not len(self.hashes):
+            return None
+        places = np.searchsorted(self.hashes, wanted)
+        places[places == len(self.hashes)] = 0
+        hits = np.flatnonzero(self.hashes[places] == wanted)
+        return (int(hits[0]), int(self.numbers[places[hits[0]]])) if len(hits) else None
+
+    def all(self, wanted: int) -> list[int]:
+        key = np.uint64(wanted)
+        start, end = (int(np.searchsorted(self.hashes, key, side)) for side in ("left", "right"))
+        return [int(n) for n in self.numbers[start : min(end, start + _MOST)]]
+
+
+def shared(mine: Sequence[str], place: int, theirs: Sequence[str]) -> str:
+    """The words in a row that both texts have, from the first run of thirteen on."""
+    first = list(mine[place : place + IN_A_ROW])
+    starts = range(len(theirs) - IN_A_ROW + 1)
+    start = next((s for s in starts if list(theirs[s : s + IN_A_ROW]) == first), None)
+    if start is None:
+        return ""  # two texts of one hash
+    length = IN_A_ROW
+    while mine[place + length : place + length + 1] == theirs[start + length : start + length + 1]:
+        if place + length >= len(mine):
+            break
+        length += 1
+    return " ".join(mine[place : place + length])
+
+
+SHOWN = 1000  # letters of a text that are shown
+_ROLE = re.compile(r"^\s*(?:user|human|ai|assistant|first utterance)\s*:", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Match:
+    """What a row and a benchmark have in common."""
+
+    check: str  # words, text or calls
+    benchmark: str
+    place: str
+    match: str  # as it was compared
+    row: str
+    theirs: str
+
+
+class BenchmarkIndex:
+    """Rows of benchmarks, looked up by runs of words, short texts and calls."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._shelf = SpillFile(scratch)
+        self._runs, self._wholes, self._calls = HashTable(), HashTable(), HashTable()
+        self._open: dict[str, list[tuple[Gold, int]]] = defaultdict(list)  # with alternatives
+        self._size: dict[int, int] = {}  # calls of rows with several
+        self.rows = self.texts = self.calls = self.unread = 0
+
+    def add(self, benchmark: str, item: BenchmarkRow) -> None:
+        self.rows += 1
+        self.unread += item.unread
+        for text in item.texts:
+            self._add_text(benchmark, item.place, text)
+        if item.calls:
+            self._add_calls(benchmark, item)
+
+    def _add_text(self, benchmark: str, place: str, text: str) -> None:
+        found = words(text)
+        short = {whole(words(_ROLE.sub("", line))) for line in (text, *text.splitlines())}
+        hashes = runs(found)
+        if not len(hashes) and short == {None}:
+            return
+        number = len(self._shelf)
+        self._note(benchmark, place, text)
+        self._runs.add(hashes.tolist(), number)
+        self._wholes.add([each for each in short if each is not None], number)
+        self.texts += 1
+
+    def _add_calls(self, benchmark: str, item: BenchmarkRow) -> None:
+        number = len(self._shelf)
+        self._note(benchmark, item.place, "; ".join(map(_written, item.calls)))
+        self.calls += len(item.calls)
+        if len(item.calls) > 1:
+            self._size[number] = len(item.calls)
+        for gold in item.calls:
+            if gold.alternatives:
+                self._open[plain_name(gold.name)].append((gold, number))
+            else:
+                self._calls.add([hashed(plain_call(gold.name, gold.arguments))], number)
+
+    def _note(self, *texts: str) -> None:
+        self._shelf.put(json.dumps(texts).encode())
+
+    def _noted(self, number: int) -> tuple[str, str, str]:
+        benchmark, place, text = json.loads(self._shelf.get(number))
+        return benchmark, place, text
+
+    def close(self) -> None:
+        """Make ready for look-ups; nothing is added any more."""
+        self._runs.close(once=True)
+        self._wholes.close(once=True)
+        self._calls.close(once=False)
+
+    def discard(self) -> None:
+        self._shelf.close()
+
+    def text(self, turns: Sequence[str]) -> Match | None:
+        """The first words of a user's turns that a benchmark has."""
+        for turn in turns:
+            found = words(turn)
+            if hit := self._runs.first(runs(found)):
+                benchmark, place, theirs = self._noted(hit[1])
+                if match := shared(found, hit[0], words(theirs)):
+                    return _match("words", benchmark, place, match, turn, theirs)
+        for text in ("\n".join(turns), *turns[:1]):
+            found = words(text)
+            for number in self._wholes.all(whole(found) or 0)[:1]:
+                benchmark, place, theirs = self._noted(number)
+                return _match("text", benchmark, place, " ".join(found), text, theirs)
+        return None
+
+    def call(self, calls: Sequence[tuple[str, Any]]) -> Match | None:
+        """The first of a row's calls, or all of them, that a benchmark has as gold."""
+        made = [(name, arguments) for name, arguments in calls if isinstance(arguments, dict)]
+        in_all: set[int] | None = None
+        for name, arguments in made:
+            among = self._having(name, arguments)
+            if among and says(arguments) >= ENOUGH:
+                return self._matched([(name, arguments)], min(among))
+            in_all = among if in_all is None else in_all & among
+        together = sum(says(arguments) for _, arguments in made)
+        same = [n for n in sorted(in_all or ()) if self._size.get(n, 1) == len(made)]
+        if same and len(made) == len(calls) and together >= ENOUGH:
+            return self._matched(made, same[0])
+        return None
+
+    def _having(self, name: str, arguments: JsonObject) -> set[int]:
+        """The benchmarks' rows with such a call."""
+        found = set(self._calls.all(hashed(plain_call(name, arguments))))
+        golds = self._open.get(plain_name(name), ())
+        return found | {number for gold, number in golds if fits(arguments, gold.arguments)}
+
+    def _matched(self, made: Sequence[tuple[str, JsonObject]], number: int) -> Match:
+        benchmark, place, theirs = self._noted(number)
+        match = "; ".join(plain_call(*call) for call in made)
+        return _match("calls", benchmark, place, match, "; ".join(_each(made)), theirs)
+
+
+def _match(check: str, benchmark: str, place: str, match: str, row: str, theirs: str) -> Match:
+    """With texts cut to what can be shown, around what matches."""
+    return Match(check, benchmark, place, match[:SHOWN], _cut(row, match), _cut(theirs, match))
+
+
+def _cut(text: str, match: str) -> str:
+    if len(text) <= SHOWN:
+        return text
+    found = text.casefold().find(" ".join(match.split()[:2]))
+    start = max(0, found - SHOWN // 4)
+    return f"{'…' if start else ''}{text[start : start + SHOWN]}…"
+
+
+def _written(gold: Gold) -> str:
+    return written(gold.name, gold.arguments)
+
+
+def _each(made: Sequence[tuple[str, JsonObject]]) -> Iterator[str]:
+    return (written(*call) for call in made)
+
 
 _DETAILS = {
     "words": "These words in a row are also in",

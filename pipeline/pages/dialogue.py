@@ -20,7 +20,7 @@ from toolloom.schemas.splits import api_id, need_of
 
 if TYPE_CHECKING:
     from toolloom.pipeline.dataset.diff import Example
-    from toolloom.pipeline.templates.written.preview import TemplatePreview
+    from toolloom.pipeline.templates.written.files import TemplatePreview
 
 _SHORT = 200  # characters of JSON that are shown without being asked for
 

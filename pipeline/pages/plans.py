@@ -18,7 +18,7 @@ from toolloom.schemas.template import CLOSE, OPEN
 
 if TYPE_CHECKING:
     from toolloom.pipeline.estimate import Forecast, Limit
-    from toolloom.pipeline.templates.written.preview import TemplatePreview
+    from toolloom.pipeline.templates.written.files import TemplatePreview
     from toolloom.schemas import Choice, JsonObject, Rejected
 
 EXAMPLES = 3  # values shown of a template's choice
@@ -92,7 +92,7 @@ def _sample_in_words(forecast: Forecast) -> str:
 
 def recipe_sections(recipe: Recipe) -> list[Section]:
     """What a recipe amounts to."""
-    from toolloom.pipeline.sampling.drawing import counted as needs_of  # loads all checks, 2 s
+    from toolloom.pipeline.sampling.draw import counted as needs_of  # loads all checks, 2 s
 
     apis, queries = recipe.apis, recipe.queries
     head = f"{recipe.name}, run {recipe.run_id}, seed {recipe.seed}, {', '.join(recipe.languages)}"

@@ -14,7 +14,7 @@ from itertools import chain, groupby, zip_longest
 from statistics import fmean
 from typing import Generic, TypeAlias, TypeVar
 
-from toolloom.pipeline.curation.rows import folded
+from toolloom.pipeline.curation.parts import folded
 from toolloom.pipeline.dataset.figures import LEVELS, RowCounts
 from toolloom.pipeline.dataset.rows import APIS, INSTRUCTIONS, REJECTED, SAMPLES
 from toolloom.pipeline.dataset.unfold import STAGE

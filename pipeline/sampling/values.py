@@ -1,6 +1,7 @@
 """Argument values, drawn before any words are written (DESIGN, «answer first»).
 
-Schemas come from anywhere. What is drawn fits its schema or is not drawn: `NoValue`.
+Schemas come from anywhere. What is drawn fits its schema or is not drawn: `NoValue`. Here is also
+where every draw has its chance from: `rng_for`.
 """
 
 from __future__ import annotations
@@ -37,10 +38,16 @@ from toolloom.pipeline.sampling.vocabulary import (
     by_name,
     endings,
 )
-from toolloom.schemas import JsonObject, canonical
+from toolloom.schemas import JsonObject, canonical, digest
 
 if TYPE_CHECKING:
     from faker import Faker
+
+
+def rng_for(*parts: Any) -> random.Random:
+    """The generator of (recipe seed, stage, record id): never shared, never in arrival order."""
+    return random.Random(digest(list(parts), 32))
+
 
 DEPTH = 4  # objects in objects; deeper ones are not drawn
 TRIES = 8  # draws until a value fits

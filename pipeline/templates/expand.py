@@ -6,26 +6,36 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from toolloom.pipeline.curation.contamination import finding, matches, read_benchmarks
-from toolloom.pipeline.curation.index import BenchmarkIndex
+from toolloom.pipeline.curation.contamination import (
+    BenchmarkIndex,
+    finding,
+    matches,
+    read_benchmarks,
+)
 from toolloom.pipeline.dataset.unfold import TemplateMisfit, TemplateRenderer
-from toolloom.pipeline.sampling.chance import rng_for
+from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.templates.composition import Row
-from toolloom.pipeline.templates.drawing import DrawnRow, RowDraw, RowSplits, even
-from toolloom.pipeline.templates.held import HeldApart
-from toolloom.pipeline.templates.rejects import misfit, rejected
+from toolloom.pipeline.templates.drawing import DrawnRow, HeldApart, RowDraw, RowSplits, even
 from toolloom.pipeline.templates.verdicts import Checker
-from toolloom.schemas import (
-    Expansion,
-    ExpansionPlan,
-    Finding,
-    Reason,
-    Rejected,
-    Split,
-    Template,
-)
+from toolloom.schemas import Expansion, ExpansionPlan, Finding, Reason, Rejected, Split, Template
+
+
+def rejected(
+    mould: TemplateRenderer, row: Row, name: str, findings: list[Finding], given: StageInput
+) -> Rejected:
+    sample = mould.sample(row, name, given.recipe.seed)
+    return Rejected.of(sample, given.stage, findings, id=name, provenance=sample.provenance)
+
+
+def misfit(template: Template, why: str, given: StageInput) -> Rejected:
+    """A template that no row can be made of, with its sample as it is: slots and all."""
+    found = Finding(check="mould", reason=Reason.NOTHING_TO_VARY, detail=f"No row fits: {why}.")
+    return Rejected.of(
+        template.sample, given.stage, [found], id=template.id, provenance=template.provenance
+    )
+
 
 ROWS = 10_000  # of a template in one record
 _PASSES = 20  # over the templates, as some have fewer rows than they seem to

@@ -7,17 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from toolloom.agents import query
 from toolloom.agents.ask import Answer, BadAnswer, Job, NoUsableAnswer
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.sampling.chance import rng_for
-from toolloom.pipeline.sampling.executed import executed_by
-from toolloom.pipeline.sampling.needs import NeedBuilder, NeedKind, moment
-from toolloom.pipeline.sampling.offers import Distractors
-from toolloom.pipeline.sampling.values import NoValue
-from toolloom.pipeline.sampling.zones import SplitPools
+from toolloom.pipeline.sampling.draw import SplitPools, executed_by
+from toolloom.pipeline.sampling.needs import Distractors, NeedBuilder, NeedKind, moment
+from toolloom.pipeline.sampling.values import NoValue, rng_for
 from toolloom.pipeline.stage import Context, StageInput
-from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.mining import STAGE, mine
-from toolloom.pipeline.templates.written.build import play
+from toolloom.pipeline.templates.mining.survey import SeenValues
 from toolloom.pipeline.templates.written.files import Given, load_templates
+from toolloom.pipeline.templates.written.sample import play
 from toolloom.schemas import (
     Ability,
     Api,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from toolloom.cli import app
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import Context, Stage
-from toolloom.pipeline.templates.written.build import play
+from toolloom.pipeline.templates.written.sample import play
 from toolloom.schemas import Need, Outcome, Query, Sample
 
 ROOT = Path(__file__).parents[2]

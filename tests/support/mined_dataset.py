@@ -12,8 +12,8 @@ from typing import Any
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
-from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.mining import mine
+from toolloom.pipeline.templates.mining.survey import SeenValues
 from toolloom.schemas import (
     Ability,
     Api,

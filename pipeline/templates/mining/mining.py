@@ -1,7 +1,8 @@
 """An accepted sample becomes a template by itself (tool manipulation, sections 4.1 and C.1).
 
 What the user tells, what calls pass and what observations and replies repeat is one value each;
-where there is no doubt which, it becomes slots that are filled together.
+where there is no doubt which, it becomes slots that are filled together. Values that hang together
+keep their order: a start and an end, a low and a high.
 """
 
 from __future__ import annotations
@@ -12,23 +13,102 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from toolloom.pipeline.sampling.chance import rng_for
+from toolloom.pipeline.checks.text.words import name_words as words_of_name
+from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.templates.mining.doubts import is_told, settle, weigh
-from toolloom.pipeline.templates.mining.forms import ITSELF, TEXT, is_number, said_as
-from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.occurrences import TextPlaces
 from toolloom.pipeline.templates.mining.options import (
+    MOST,
     FormUse,
     SampleSetting,
     ValueOptions,
     fill,
     in_words,
 )
-from toolloom.pipeline.templates.mining.survey import Path, SampleValues, survey, written
-from toolloom.pipeline.templates.mining.ties import rows, tied
-from toolloom.pipeline.templates.mining.variables import Variable, variables
+from toolloom.pipeline.templates.mining.survey import (
+    Path,
+    SampleValues,
+    SeenValues,
+    survey,
+    written,
+)
+from toolloom.pipeline.templates.mining.variables import (
+    ITSELF,
+    TEXT,
+    Variable,
+    clock_of,
+    day_of,
+    is_number,
+    said_as,
+    variables,
+)
 from toolloom.schemas import Finding, JsonObject, Provenance, Reason, Rejected, Scenario, Split
 from toolloom.schemas.template import CLOSE, OPEN, Choice, Template, TemplateKind, marker
+
+_LOWER = frozenset("min minimum low lower start from begin first open opens departs".split())  # noqa: SIM905 - words
+_UPPER = frozenset("max maximum high upper end to until last close closes arrives".split())  # noqa: SIM905 - words
+_TRIES = 40
+
+
+def tied(pools: Sequence[ValueOptions]) -> list[list[ValueOptions]]:
+    """The pools, parted into those whose values are drawn together."""
+    groups: list[list[ValueOptions]] = []
+    for pool in pools:
+        near = [g for g in groups if any(_belong(pool.one, p.one) for p in g)]
+        groups = [g for g in groups if g not in near]
+        groups.append([p for g in near for p in g] + [pool])
+    return groups
+
+
+def _belong(one: Variable, other: Variable) -> bool:
+    """All days of a dialogue keep their order, the times of a call, and the ends of a range."""
+    if day_of(one.value) and day_of(other.value):
+        return True
+    if not _of_one_call(one, other):
+        return False
+    if clock_of(one.value) and clock_of(other.value):
+        return True
+    return is_number(one.value) and is_number(other.value) and _are_ends(one, other)
+
+
+def _of_one_call(one: Variable, other: Variable) -> bool:
+    ours = {(leaf.api, leaf.number) for leaf, _ in one.leaves if leaf.side != "intent"}
+    theirs = {(leaf.api, leaf.number) for leaf, _ in other.leaves if leaf.side != "intent"}
+    planned = {leaf.number for leaf, _ in one.leaves if leaf.side == "intent"}
+    return bool(ours & theirs) or bool(
+        planned & {leaf.number for leaf, _ in other.leaves if leaf.side == "intent"}
+    )
+
+
+def _are_ends(one: Variable, other: Variable) -> bool:
+    ours, theirs = set(words_of_name(one.first.name)), set(words_of_name(other.first.name))
+    return any(a & _LOWER and b & _UPPER for a, b in ((ours, theirs), (theirs, ours)))
+
+
+def rows(group: Sequence[ValueOptions], rng: random.Random) -> list[tuple[tuple[Any, str], ...]]:
+    """At most 64 different rows of the group's values, in the original's order of size."""
+    if len(group) == 1:
+        return [(value,) for value in group[0].values]
+    return list(dict.fromkeys(_drawn(group, rng)))[:MOST]
+
+
+def _drawn(
+    group: Sequence[ValueOptions], rng: random.Random
+) -> Iterator[tuple[tuple[Any, str], ...]]:
+    original = tuple(pool.values[0] for pool in group)
+    wanted = _order(original)
+    yield original
+    for _ in range(MOST * 2):
+        for _ in range(_TRIES):
+            row = tuple(rng.choice(pool.values) for pool in group)
+            if _order(row) == wanted:
+                yield row
+                break
+
+
+def _order(row: Sequence[tuple[Any, str]]) -> list[int]:
+    return sorted(range(len(row)), key=lambda place: row[place][0])
+
 
 STAGE = "templates"
 _FINDINGS = 40

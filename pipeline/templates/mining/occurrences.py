@@ -17,9 +17,16 @@ from toolloom.pipeline.checks.text.dates import dated
 from toolloom.pipeline.checks.text.numbers import Quantity, quantities
 from toolloom.pipeline.checks.text.times import timed
 from toolloom.pipeline.checks.text.words import STOP, alone, fold, runs, spaced, stem, words
-from toolloom.pipeline.templates.mining.forms import ROUNDED, clock_of, day_of, is_number, texts
 from toolloom.pipeline.templates.mining.survey import SampleText
-from toolloom.pipeline.templates.mining.variables import Variable, distinctive
+from toolloom.pipeline.templates.mining.variables import (
+    ROUNDED,
+    Variable,
+    clock_of,
+    day_of,
+    distinctive,
+    is_number,
+    texts,
+)
 
 _UNIT = re.compile(r"(?!(?:st|nd|rd|th)\b)[^\W\d_]{1,4}\b")
 _POSSESSIVE = re.compile(r"['’]s\Z", re.IGNORECASE)

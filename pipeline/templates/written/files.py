@@ -1,21 +1,46 @@
 """Templates that people write: YAML files, read into the records that expansion works on.
 
-A mistake is told with its file, line and place, all mistakes of a file at once.
+A mistake is told with its file, line and place, all mistakes of a file at once. A preview shows
+what templates would make: a few rows of each, checked, before anything is written.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.apis.sources import imported
-from toolloom.pipeline.templates.written.checking import GoalDraft
-from toolloom.pipeline.templates.written.compiling import Compiler, Scope
-from toolloom.pipeline.templates.written.forms import FileForm, TemplateForm, read_form, read_pools
-from toolloom.pipeline.templates.written.positions import WrittenDocument, read
-from toolloom.schemas import Api, ApiSource, ImportFailed, SplitPlan, Template, TemplateFileError
+from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
+from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.store.version import Version
+from toolloom.pipeline.templates.written.compiling import Compiler, GoalDraft, Scope
+from toolloom.pipeline.templates.written.forms import (
+    FileForm,
+    TemplateForm,
+    WrittenDocument,
+    read,
+    read_form,
+    read_pools,
+)
+from toolloom.schemas import (
+    Api,
+    ApiSource,
+    Finding,
+    ImportFailed,
+    Rejected,
+    Sample,
+    Split,
+    SplitPlan,
+    StoreError,
+    Template,
+    TemplateFileError,
+)
 
 SUFFIXES = (".yaml", ".yml")
 MOST_TOLD = 50  # mistakes of a file
@@ -182,3 +207,91 @@ def _apis(form: FileForm, document: WrittenDocument) -> list[Api]:
     if not apis:
         document.fault(("apis",), f"there are no APIs in {path}.")
     return apis
+
+
+MOST_MINED = 1_000  # samples of a split that are read
+TRIES = 20  # draws for each row
+
+
+@dataclass(frozen=True)
+class PreviewRow:
+    """A row of a template, and what the certain checks say of it."""
+
+    sample: Sample
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class TemplatePreview:
+    """A template, and some of its rows: the original values first."""
+
+    template: Template
+    rows: tuple[PreviewRow, ...]
+
+    @property
+    def possible(self) -> int:
+        """How many rows there could be."""
+        return math.prod(len(choice.rows) for choice in self.template.choices)
+
+    @property
+    def fails(self) -> bool:
+        """Whether no row passes."""
+        return all(row.findings for row in self.rows)
+
+
+def preview(template: Template, count: int, seed: int = 0) -> TemplatePreview:
+    """Up to `count` different rows. Raises TemplateMisfit."""
+    mould = TemplateRenderer(template)
+    rows = []
+    for number, row in enumerate(_drawn(template, count, seed)):
+        sample = mould.sample(row, f"{template.id}-x{number:06d}", seed)
+        rows.append(PreviewRow(sample, inspect(sample.dialogue)))
+    return TemplatePreview(template, tuple(rows))
+
+
+def _drawn(template: Template, count: int, seed: int) -> Iterator[tuple[int, ...]]:
+    """The row of the original values, then others by chance, each once."""
+    rng = rng_for(seed, "preview", template.id)
+    sizes = [len(choice.rows) for choice in template.choices]
+    seen = {tuple(0 for _ in sizes)}
+    yield from seen
+    for _ in range(count * TRIES):
+        if len(seen) >= count:
+            return
+        row = tuple(rng.randrange(size) for size in sizes)
+        if row not in seen:
+            seen.add(row)
+            yield row
+
+
+def apis_of(version: Version) -> list[Api]:
+    """The APIs of a dataset, each once. Raises StoreError."""
+    found: dict[str, Api] = {}
+    for split in version.splits("apis"):
+        for row in version.rows("apis", split):
+            api = _api(version, row["record"])
+            found.setdefault(api.id, api)
+    return list(found.values())
+
+
+def _api(version: Version, record: str) -> Api:
+    try:
+        return Api.model_validate(json.loads(record))
+    except ValueError as error:
+        raise StoreError(f"{version.path}: the config `apis` is damaged.") from error
+
+
+def mined(version: Version) -> Sequence[Template | Rejected]:
+    """Templates of the first samples of each split, and those that can be none."""
+    from toolloom.pipeline.templates.mining.mining import mine
+    from toolloom.pipeline.templates.mining.survey import SeenValues
+
+    made: list[Template | Rejected] = []
+    for split in version.splits("samples"):
+        samples = islice(version.samples(split), MOST_MINED)
+        dumped = [sample.model_dump(mode="json") for sample in samples]
+        known = SeenValues()  # of its split alone: no value crosses over
+        for sample in dumped:
+            known.add(sample)
+        made += (mine(sample, known, Split(split)) for sample in dumped)
+    return made

@@ -1,10 +1,15 @@
-"""Pools of values for the slots of written templates: what is written, and what comes of it."""
+"""The `{slots}` of written templates, and the pools of values that fill them, drawn or derived.
+
+In a text `{{` and `}}` are braces.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Callable, Iterator, Mapping
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -14,12 +19,90 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolloom.pipeline.checks.keywords import first_type, fits
+from toolloom.pipeline.dataset.unfold import text_of
 from toolloom.pipeline.sampling.values import NoValue, draw_value
 from toolloom.pipeline.sampling.vocabulary import LOCALES
-from toolloom.schemas import JsonObject, canonical
+from toolloom.schemas import Choice, JsonObject, canonical, marker
 
 if TYPE_CHECKING:
     from faker import Faker
+
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+class SlotMistake(ValueError):
+    """A text whose braces make no slot."""
+
+
+def slots_in(value: Any) -> Iterator[str]:
+    """The slots of a text, or of all texts in a value, in order; repeated ones too.
+
+    Raises SlotMistake.
+    """
+    for text in texts_in(value):
+        yield from (slot for literal, slot in _pieces(text) if slot)
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """The texts in a value, at every depth; keys of objects are none."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(part)
+
+
+def whole_slot(value: Any) -> str | None:
+    """The slot that a value is, if it is one and nothing else."""
+    found = _PIECE.fullmatch(value) if isinstance(value, str) else None
+    return found[1] if found else None
+
+
+def with_markers(value: Any) -> Any:
+    """A value with the slots of its texts as they stand in a skeleton."""
+    return _mapped(value, marker)
+
+
+def with_values(value: Any, values: Mapping[str, Any]) -> Any:
+    """A value with its slots with_values: one that is nothing but a slot keeps the type."""
+    return _mapped(value, lambda slot: values[slot], whole=True)
+
+
+def _mapped(value: Any, given: Callable[[str], Any], *, whole: bool = False) -> Any:
+    if isinstance(value, dict):
+        return {key: _mapped(part, given, whole=whole) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_mapped(part, given, whole=whole) for part in value]
+    if not isinstance(value, str):
+        return value
+    if whole and (slot := whole_slot(value)):
+        return given(slot)
+    return "".join(text_of(given(slot)) if slot else literal for literal, slot in _pieces(value))
+
+
+def _pieces(text: str) -> Iterator[tuple[str, str]]:
+    """(literal text, "") and ("", slot), in order. Raises SlotMistake."""
+    end = 0
+    for found in _PIECE.finditer(text):
+        yield text[end : found.start()], ""
+        end = found.end()
+        if found[0] in ("{{", "}}"):
+            yield found[0][0], ""
+        elif found[1] is not None and NAME.fullmatch(found[1]):
+            yield "", found[1]
+        elif found[1] is not None:
+            raise SlotMistake(
+                f"`{found[0][:60]}` is no slot: its name is lower-case letters, digits and `_`; "
+                "a brace of the text itself is written twice"
+            )
+        else:
+            raise SlotMistake(
+                f"a lone `{found[0]}`: a slot is `{{name}}`, a brace of the text is written twice"
+            )
+    yield text[end:], ""
+
 
 MOST_VALUES = 2_000
 DRAWN = 20  # values of a pool that is drawn, unless it says how many
@@ -235,3 +318,146 @@ def _faker(locale: str) -> Faker:
     from faker import Faker
 
     return Faker(locale)
+
+
+LONGEST_FORMAT = 40
+
+
+def _plain(text: str) -> str:
+    """Without accents, as addresses are written: `zurich`."""
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+
+
+def _joined(text: str, sign: str) -> str:
+    return sign.join(re.findall(r"[^\W_]+", _plain(text).lower()))
+
+
+_WAYS: Mapping[str, Callable[[str], Any]] = MappingProxyType({
+    "plus": lambda text: "+".join(text.lower().split()),
+    "slug": lambda text: _joined(text, "-"),
+    "snake": lambda text: _joined(text, "_"),
+    "lower": str.lower,
+    "upper": str.upper,
+    "title": lambda text: " ".join(w[:1].upper() + w[1:] for w in text.split()),
+    "compact": lambda text: "".join(text.split()),
+    "digits": lambda text: "".join(c for c in text if c in "0123456789"),
+    "text": lambda text: text,
+    "initial": lambda text: text[:1].upper(),
+    "length": len,
+})  # fmt: skip
+
+# What a date may be written with; `%-d` is a day without its zero, on any system.
+_PARTS: Mapping[str, Callable[[dt.date], str]] = MappingProxyType({
+    "%d": lambda day: f"{day.day:02d}",
+    "%-d": lambda day: str(day.day),
+    "%m": lambda day: f"{day.month:02d}",
+    "%-m": lambda day: str(day.month),
+    "%B": lambda day: day.strftime("%B"),
+    "%b": lambda day: day.strftime("%b"),
+    "%Y": lambda day: f"{day.year:04d}",
+    "%y": lambda day: f"{day.year % 100:02d}",
+    "%A": lambda day: day.strftime("%A"),
+    "%a": lambda day: day.strftime("%a"),
+    "%%": lambda day: "%",
+})  # fmt: skip
+_PART = re.compile(r"%-?.?", re.DOTALL)
+
+
+def derive(form: DerivedPool, value: Any) -> Any:
+    """The value that follows from another. Raises PoolMistake."""
+    if form.map is not None:
+        if (key := _as_key(value)) not in form.map:
+            raise PoolMistake(f"`map` has no entry for {canonical(value)}")
+        return form.map[key]
+    if form.later is not None:
+        return _later(_day(value, "later"), form.later)
+    if form.format is not None:
+        return _written(_day(value, "format"), form.format)
+    made = _WAYS[form.way or "text"](str(value))
+    if made == "":
+        raise PoolMistake(f"`as: {form.way}` leaves nothing of {canonical(value)}")
+    return made
+
+
+def _as_key(value: Any) -> str:
+    """As the value stands in YAML as a key."""
+    return value if isinstance(value, str) else canonical(value)
+
+
+def _day(value: Any, way: str) -> dt.date:
+    """A date such as 2026-03-02."""
+    try:
+        return dt.date.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise PoolMistake(
+            f"`{way}` takes dates, and {canonical(value)} is none such as 2026-03-02"
+        ) from error
+
+
+def _later(day: dt.date, count: int) -> str:
+    try:
+        return (day + dt.timedelta(days=count)).isoformat()
+    except OverflowError as error:
+        raise PoolMistake(f"no calendar has the day {count:,} days after {day}") from error
+
+
+def _written(day: dt.date, form: str) -> str:
+    if len(form) > LONGEST_FORMAT:
+        raise PoolMistake(f"`format` is longer than {LONGEST_FORMAT} letters")
+    for part in _PART.findall(form):
+        if part not in _PARTS:
+            raise PoolMistake(f"`format` does not know `{part}`; it knows {' '.join(_PARTS)}")
+    return _PART.sub(lambda part: _PARTS[part[0]](day), form)
+
+
+@dataclass
+class Family:
+    """Slots that are drawn together, with their values row by row, the original first."""
+
+    slots: list[str]
+    rows: list[list[Any]]
+    about: str
+    source: str
+
+    def column(self, slot: str) -> list[Any]:
+        place = self.slots.index(slot)
+        return [row[place] for row in self.rows]
+
+    def derive(self, slot: str, form: DerivedPool) -> None:
+        """Add a slot whose values follow from another's. Raises PoolMistake."""
+        found = [derive(form, value) for value in self.column(form.of)]
+        self.slots.append(slot)
+        for row, value in zip(self.rows, found, strict=True):
+            row.append(value)
+
+    def choice(self, wanted: Sequence[str]) -> Choice:
+        """The choice of the slots that stand somewhere; rows that no longer differ are one."""
+        places = [i for i, slot in enumerate(self.slots) if slot in wanted]
+        rows = {canonical(row): row for row in ([r[i] for i in places] for r in self.rows)}
+        return Choice(
+            slots=tuple(self.slots[i] for i in places),
+            rows=tuple(map(tuple, rows.values())),
+            about=self.about,
+            sources={self.source: len(rows)},
+        )
+
+
+def in_order(derived: Mapping[str, DerivedPool]) -> Iterator[str]:
+    """The derived slots, each after the one it is derived from; none that goes in circles."""
+    done: set[str] = set()
+    waiting = dict(derived)
+    while ready := [s for s, form in waiting.items() if form.of in done or form.of not in derived]:
+        for slot in ready:
+            done.add(slot)
+            del waiting[slot]
+            yield slot
+
+
+def circle(derived: Mapping[str, DerivedPool], slot: str) -> list[str]:
+    """The way from a slot back to itself; empty if there is none."""
+    way = [slot]
+    while way[-1] in derived and len(way) <= len(derived):
+        way.append(derived[way[-1]].of)
+        if way[-1] == slot:
+            return way
+    return []

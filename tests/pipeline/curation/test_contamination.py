@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 from support import toys
 from support.curation_rows import fallen, kept, row, sift
 
-from toolloom.pipeline.curation.callforms import fits, plain_call, says
-from toolloom.pipeline.curation.contamination import decontaminate, finding
-from toolloom.pipeline.curation.index import Match
-from toolloom.pipeline.curation.overlap import words
+from toolloom.pipeline.curation.contamination import (
+    Match,
+    decontaminate,
+    finding,
+    fits,
+    plain_call,
+    says,
+    words,
+)
 from toolloom.pipeline.dataset.report import overlap, pairs
 from toolloom.schemas import FunctionCall, JsonObject, Reason, Sample, ToolCall
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from support.curation_rows import fallen, in_split, kept, row, sift
 
 from toolloom.pipeline.curation.duplicates import deduplicate
-from toolloom.pipeline.curation.rows import folded
-from toolloom.pipeline.curation.shingles import jaccard, text_parts
+from toolloom.pipeline.curation.parts import folded, jaccard, text_parts
 from toolloom.schemas import Ability, Intention, Reason, Rejected, Sample, Split
 
 LONG = "Could you look up the weather in the old harbour town where my brother lives, please"

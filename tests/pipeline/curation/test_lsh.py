@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toolloom.pipeline.curation.lsh import BANDS, Buckets, bands, slots_in_band
-from toolloom.pipeline.curation.shingles import call_parts, digests, jaccard, text_parts
+from toolloom.pipeline.curation.duplicates import BANDS, Buckets, bands, slots_in_band
+from toolloom.pipeline.curation.parts import call_parts, digests, jaccard, text_parts
 from toolloom.schemas import JsonObject
 
 

@@ -11,8 +11,8 @@ from support.mined_dataset import HOTELS, TABLE
 from toolloom.pipeline.dataset.report import TemplateCoverage, offered
 from toolloom.pipeline.pages.sections import coverage_sections
 from toolloom.pipeline.render.terminal import view
-from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.mining import mine
+from toolloom.pipeline.templates.mining.survey import SeenValues
 from toolloom.schemas import Expansion, Reason, Rejected, Split
 
 ROW = mined_dataset.sample(

@@ -13,7 +13,7 @@ from support.expanded_dataset import FIND, FOUND
 from support.expanded_dataset import skeleton as drawn
 from support.expanded_dataset import template as drawn_template
 
-from toolloom.pipeline.curation.rows import instruction
+from toolloom.pipeline.curation.parts import instruction
 from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, SFT, samples_row, sft_row
 from toolloom.pipeline.dataset.unfold import (
     TemplateMisfit,

@@ -26,8 +26,8 @@ from toolloom.pipeline.dataset.verify_files import FaultKind
 from toolloom.pipeline.growth import plan_extension
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.version import open_version
-from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.mining import mine
+from toolloom.pipeline.templates.mining.survey import SeenValues
 from toolloom.schemas import (
     Expansion,
     ExpansionPlan,

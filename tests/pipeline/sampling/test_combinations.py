@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import toys
 
-from toolloom.pipeline.sampling.combinations import ApiRotation
+from toolloom.pipeline.sampling.draw import ApiRotation
 from toolloom.pipeline.sampling.groups import Group
-from toolloom.pipeline.sampling.offers import scattered
+from toolloom.pipeline.sampling.needs import scattered
 from toolloom.schemas import Ability, Level, Scenario
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import toys
 
-from toolloom.pipeline.sampling.drawing import FITS, draw_needs, shares
+from toolloom.pipeline.sampling.draw import FITS, draw_needs, shares
 from toolloom.pipeline.sampling.groups import Group
 from toolloom.schemas import Ability, Api, JsonObject, Level, Need, Scenario, Source, canonical
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support import toys
 
-from toolloom.pipeline.sampling.executed import check_executed, executed_by
+from toolloom.pipeline.sampling.draw import check_executed, executed_by
 from toolloom.schemas import Source, ToolloomError
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support import toys
 
-from toolloom.pipeline.sampling.links import PER_NAME, Link, content_words, find_links, levels_of
+from toolloom.pipeline.sampling.groups import PER_NAME, Link, content_words, find_links, levels_of
 from toolloom.schemas import Api, JsonObject, Level, Source
 
 TEXT: JsonObject = {"type": "string"}

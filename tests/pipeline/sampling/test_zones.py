@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import toys
 
-from toolloom.pipeline.sampling.drawing import draw_needs
-from toolloom.pipeline.sampling.zones import SplitPools
+from toolloom.pipeline.sampling.draw import SplitPools, draw_needs
 from toolloom.schemas import (
     Api,
     JsonObject,

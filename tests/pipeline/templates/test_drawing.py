@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.expanded_dataset import PLAIN, SINGLE, template
 
-from toolloom.pipeline.curation.rows import instruction
+from toolloom.pipeline.curation.parts import instruction
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates.drawing import (
     RowDraw,

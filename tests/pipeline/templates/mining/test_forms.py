@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.pipeline.templates.mining.forms import ITSELF, form_of, said_as, texts
+from toolloom.pipeline.templates.mining.variables import ITSELF, form_of, said_as, texts
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from support import mined_dataset
 from support.mined_dataset import DAY, HOTELS, NUMBER, ROOM, TABLE, TEXT, WHOLE, api, sample
 
-from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.mining import mine
+from toolloom.pipeline.templates.mining.survey import SeenValues
 from toolloom.schemas import JsonObject, Reason, Rejected, Scenario, Split, Template
 from toolloom.schemas.template import CLOSE, OPEN
 

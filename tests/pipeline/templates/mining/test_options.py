@@ -11,9 +11,8 @@ from support.mined_dataset import DAY, NUMBER, TEXT, WHOLE, api, sample
 
 from toolloom.pipeline.checks.keywords import fits
 from toolloom.pipeline.sampling.vocabulary import TOPICS
-from toolloom.pipeline.templates.mining.draws import draws
-from toolloom.pipeline.templates.mining.known import VALUES, SeenValues
-from toolloom.pipeline.templates.mining.survey import SampleValue
+from toolloom.pipeline.templates.mining.options import draws
+from toolloom.pipeline.templates.mining.survey import VALUES, SampleValue, SeenValues
 from toolloom.pipeline.templates.mining.variables import Variable
 from toolloom.schemas import JsonObject
 

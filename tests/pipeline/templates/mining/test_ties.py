@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from support.mined_dataset import NUMBER, TEXT
 
+from toolloom.pipeline.templates.mining.mining import rows, tied
 from toolloom.pipeline.templates.mining.options import MOST, ValueOptions
 from toolloom.pipeline.templates.mining.survey import SampleValue
-from toolloom.pipeline.templates.mining.ties import rows, tied
 from toolloom.pipeline.templates.mining.variables import Variable
 
 

@@ -13,8 +13,14 @@ import pytest
 from toolloom.pipeline.apis.sources import imported
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.sampling.values import NoValue, draw_object
-from toolloom.pipeline.templates.written.build import build, level_of, play, scenario_of, tell
-from toolloom.pipeline.templates.written.responses import respond
+from toolloom.pipeline.templates.written.sample import (
+    build,
+    level_of,
+    play,
+    respond,
+    scenario_of,
+    tell,
+)
 from toolloom.schemas import (
     Ability,
     Api,

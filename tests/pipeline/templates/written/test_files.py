@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from support.template_files import APIS, EXAMPLES, choice, load, messages, template, weather
 
-from toolloom.pipeline.templates.written.files import Given, load_templates
-from toolloom.pipeline.templates.written.preview import preview
+from toolloom.pipeline.templates.written.files import Given, load_templates, preview
 from toolloom.schemas import Scenario, SplitPlan
 
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.pipeline.templates.written.derived import circle, derive, in_order
 from toolloom.pipeline.templates.written.pools import (
     FAKERS,
     Argument,
@@ -21,7 +20,10 @@ from toolloom.pipeline.templates.written.pools import (
     PoolMistake,
     RangePool,
     WrittenSetting,
+    circle,
+    derive,
     from_schema,
+    in_order,
 )
 
 NOW = dt.datetime(2026, 3, 2, 9, 30)

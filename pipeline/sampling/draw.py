@@ -1,23 +1,209 @@
-"""Draws needs: abilities, scenarios, APIs, distractors and argument values."""
+"""Draws needs: abilities, scenarios, APIs, distractors and argument values, split by split.
+
+From which APIs a split's needs are drawn and with which they may be shown (`SplitPools`), whose
+turn it is and with whom, what was drawn least first (`ApiRotation`), and the needs themselves.
+"""
 
 from __future__ import annotations
 
 import math
 import random
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from itertools import islice, pairwise
+from typing import Any, TypeAlias, TypeVar
 
-from toolloom.pipeline.sampling.chance import rng_for
-from toolloom.pipeline.sampling.combinations import ApiRotation
-from toolloom.pipeline.sampling.executed import executed_by
-from toolloom.pipeline.sampling.groups import Group
-from toolloom.pipeline.sampling.links import Link
-from toolloom.pipeline.sampling.needs import Calls, NeedBuilder, NeedKind, moment
-from toolloom.pipeline.sampling.values import NoValue
-from toolloom.pipeline.sampling.zones import SplitPools
-from toolloom.schemas import Ability, Api, Level, Need, Recipe, Scenario, Split
-from toolloom.schemas.splits import SEEN, split_of
+from toolloom.pipeline.apis.execution.naming import server_name
+from toolloom.pipeline.apis.execution.sources import find_place, place_of
+from toolloom.pipeline.sampling.groups import Group, Link, in_order
+from toolloom.pipeline.sampling.needs import (
+    Calls,
+    Distractors,
+    NeedBuilder,
+    NeedKind,
+    moment,
+    scattered,
+    servable,
+)
+from toolloom.pipeline.sampling.values import NoValue, rng_for
+from toolloom.schemas import (
+    Ability,
+    Api,
+    ApiSource,
+    Level,
+    Need,
+    Recipe,
+    Scenario,
+    Split,
+    ToolloomError,
+)
+from toolloom.schemas.splits import SEEN, split_of, zone
+
+
+def executed_by(recipe: Recipe, api: Api) -> ApiSource | None:
+    """The source that really executes an API, by the very rule that execution goes by.
+
+    Raises ToolloomError if a source names it and there is no telling where it is.
+    """
+    place = find_place(api, recipe.apis.sources)
+    return place.source if place else None
+
+
+def check_executed(recipe: Recipe, apis: Sequence[Api]) -> None:
+    """Raises ToolloomError for a source whose `execute` lets nothing run: all would be played."""
+    for source in recipe.apis.sources:
+        if source.execute and not any(place_of(api, source) for api in apis):
+            shown = source.path or server_name(source.mcp, source.name)
+            raise ToolloomError(
+                f"apis.sources: {shown}: `execute` names {', '.join(source.execute)}, of which "
+                "nothing can be executed. Only Python functions, named by their file, folder or "
+                "module, and tools of MCP servers can: take `execute` out, or move it to such a "
+                "source."
+            )
+
+
+SEVERAL = (Scenario.PARALLEL, Scenario.SEQUENTIAL, Scenario.MULTI_TURN)
+"""Scenarios that take two APIs."""
+
+TRIED = 24  # partners of one API, before the next API has its turn
+
+Combination: TypeAlias = tuple[list[Api], Link | None]
+
+
+class ApiRotation:
+    """What was drawn of a group so far, for one split."""
+
+    def __init__(self, group: Group, rng: random.Random) -> None:
+        self._group = group
+        count = len(group.apis)
+        self._turns = deque(rng.sample(range(count), count))
+        self._pairs: Counter[frozenset[str]] = Counter()
+        self._mates: dict[str, set[str]] = {}
+
+    def waiting(self) -> Iterator[Api]:
+        """APIs that can be drawn, the one whose turn it is first."""
+        for number in list(self._turns):
+            if self._group.servable(self._group.apis[number]):
+                yield self._group.apis[number]
+            else:
+                self._turns.remove(number)
+
+    def took(self, apis: Sequence[Api]) -> None:
+        """Count what was drawn: the first API had its turn, the combination was used."""
+        number = self._group.places[apis[0].id]
+        self._turns.remove(number)
+        self._turns.append(number)
+        for one, other in pairwise(apis):
+            self._pairs[frozenset((one.id, other.id))] += 1
+            self._mates.setdefault(one.id, set()).add(other.id)
+            self._mates.setdefault(other.id, set()).add(one.id)
+
+    def combinations(
+        self, api: Api, scenario: Scenario, ability: Ability, level: Level, rng: random.Random
+    ) -> Iterator[Combination]:
+        """What can be drawn with this API as the first one, least used combinations first."""
+        if scenario not in SEVERAL:
+            yield [api], None
+        elif scenario is Scenario.SEQUENTIAL:
+            yield from islice(self._linked(api, level, rng), TRIED)
+        else:
+            partners = self._partners(api, level, rng)
+            yield from (([api, other], None) for other in islice(partners, TRIED))
+            if ability is Ability.CALL and level is Level.SINGLE_TOOL and self._is_alone(api):
+                yield [api, api], None
+
+    def _linked(self, api: Api, level: Level, rng: random.Random) -> Iterator[Combination]:
+        links = [link for link in self._group.links_of.get(api.id, ()) if level in link.levels]
+        rng.shuffle(links)
+        links.sort(key=lambda link: self._pairs[frozenset((api.id, link.second.id))])
+        yield from (([link.first, link.second], link) for link in links)
+
+    def _partners(self, api: Api, level: Level, rng: random.Random) -> Iterator[Api]:
+        """APIs that stand with this one at a level; those it was least often with come first."""
+        used = self._mates.get(api.id, set())
+        groups = self._group.around(api, level)
+        seen: set[int] = set()
+        for group in groups:
+            for place in scattered(len(group), rng):
+                other = self._group.apis[group[place]]
+                if (
+                    group[place] not in seen
+                    and other.id not in used
+                    and self._group.fit(api, other, level)
+                ):
+                    seen.add(group[place])
+                    yield other
+        again = [self._group.apis[self._group.places[other]] for other in sorted(used)]
+        again = [other for other in again if self._group.fit(api, other, level)]
+        rng.shuffle(again)
+        yield from sorted(again, key=lambda a: self._pairs[frozenset((api.id, a.id))])
+
+    def _is_alone(self, api: Api) -> bool:
+        """Whether it has no partner at any level."""
+        rng = random.Random(0)
+        return all(next(self._partners(api, level, rng), None) is None for level in Level)
+
+
+NAMED = 10  # categories in an error
+
+
+class SplitPools:
+    """A recipe's APIs, parted by what their splits may need and show.
+
+    All splits of seen APIs share a group. Unseen tools are of categories that have a seen one,
+    and are shown with seen APIs; unseen categories are shown with all.
+    """
+
+    def __init__(self, recipe: Recipe, apis: Iterable[Api]) -> None:
+        self._recipe = recipe
+        self._all = in_order(apis)
+        self._needed: dict[Split, list[Api]] = {split: [] for split in Split}
+        for api in self._all:
+            self._needed[zone(recipe.splits, api.category, api.tool)].append(api)
+        known = {api.category for api in self._needed[Split.TRAIN]}
+        tools = [api for api in self._needed[Split.TEST_TOOL] if api.category in known]
+        self._needed[Split.TEST_TOOL] = tools
+        self._groups: dict[Split, Group] = {}
+        self._offers: dict[Split, Distractors] = {}
+
+    def group(self, split: Split) -> Group:
+        """What needs of a split are drawn from."""
+        place = _place(split)
+        if place not in self._groups:
+            rng = rng_for(self._recipe.seed, "queries", "group", place)
+            self._groups[place] = Group(self._needed[place], rng, self._servable)
+        return self._groups[place]
+
+    def offers(self, split: Split) -> Distractors:
+        """What needs of a split may be shown with."""
+        place = _place(split)
+        if place not in self._offers:
+            seen, tools = self._needed[Split.TRAIN], self._needed[Split.TEST_TOOL]
+            shown = {Split.TRAIN: seen, Split.TEST_TOOL: [*seen, *tools]}
+            self._offers[place] = Distractors(shown.get(place, self._all))
+        return self._offers[place]
+
+    def check_seen(self) -> None:
+        """Raises ToolloomError if something can be drawn, but nothing to train on."""
+        if self.group(Split.TRAIN).serves() or not any(map(self._servable, self._all)):
+            return
+        names = sorted({api.category for api in self._all})
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        raise ToolloomError(
+            "queries: there is nothing to train on: every API that can be drawn is held out for "
+            "a test, by the hash of its category or tool, or by `splits.unseen`. Put a category "
+            f"under `splits.seen`; there are: {', '.join(names[:NAMED])}{more}."
+        )
+
+    def _servable(self, api: Api) -> bool:
+        return servable(self._recipe, api, rng_for(self._recipe.seed, "queries", api.id))
+
+
+def _place(split: Split) -> Split:
+    """The split that stands for all with the same APIs."""
+    return split if split.unseen else Split.TRAIN
+
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""The parts that texts and calls are compared by, as numbers.
+"""What curation reads of a row, which is a `Sample` as JSON, and the parts rows are compared by.
 
 An instruction is the set of its runs of five letters, which needs no words and so serves every
 language. Calls are the set of what they say: each function, and each argument with its value. Both
@@ -8,14 +8,80 @@ are sorted hashes, each once, that are the same on every machine.
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+import tempfile
+import unicodedata
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolloom.pipeline.curation.rows import folded
-from toolloom.schemas import JsonObject
+from toolloom.schemas import API_SEARCH, Finding, JsonObject, Rejected
+from toolloom.schemas.splits import signature
+
+_GAP = re.compile(r"[\W_]+")
+# Accents and vowel points, which people leave out at will: Latin, Greek, Cyrillic, Hebrew, Arabic.
+_ACCENT = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e4\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f]"
+)
+
+
+def query(row: JsonObject) -> JsonObject:
+    found: JsonObject = row["dialogue"]["query"]
+    return found
+
+
+def turns(row: JsonObject) -> list[str]:
+    """What the user says, turn by turn."""
+    messages = row["dialogue"]["messages"]
+    return [message["content"] or "" for message in messages if message["role"] == "user"]
+
+
+def instruction(row: JsonObject) -> str:
+    """All that the user says; as `text` in known.jsonl."""
+    return "\n".join(turns(row))
+
+
+def calls(row: JsonObject) -> list[tuple[str, Any]]:
+    """Function and arguments of each call, in order, without API Search."""
+    made = (
+        call["function"]
+        for message in row["dialogue"]["messages"]
+        for call in message.get("tool_calls") or ()
+    )
+    return [(c["name"], c["arguments"]) for c in made if c["name"] != API_SEARCH.function]
+
+
+def call_signature(need: JsonObject) -> str:
+    """The calls of a need, among those of its ability and scenario."""
+    return f"{need['ability']} {need['scenario']} {signature(need['intent'])}"
+
+
+def folded(text: str) -> str:
+    """Case, accents, punctuation and spaces made equal; the text itself if nothing is left."""
+    if text.isascii():
+        return _GAP.sub(" ", text.casefold()).strip() or text
+    spread = _ACCENT.sub("", unicodedata.normalize("NFKD", text)).casefold()
+    plain = "".join(c if c.isalnum() or _is_vowel(c) else " " for c in spread)
+    return " ".join(plain.split()) or text
+
+
+def _is_vowel(letter: str) -> bool:
+    """Marks that are letters to their readers, as in Hindi or Thai; `isalnum` knows only bases."""
+    return unicodedata.category(letter).startswith("M")
+
+
+def reject(row: JsonObject, stage: str, findings: Iterable[Finding]) -> Rejected:
+    """A row with what was found of it."""
+    return Rejected.of(
+        row, stage, tuple(findings), id=query(row)["id"], provenance=row["provenance"]
+    )
+
 
 Parts: TypeAlias = NDArray[np.uint32]
 Long: TypeAlias = NDArray[np.uint64]
@@ -111,3 +177,27 @@ def digests(sets: Sequence[Parts], slots: int) -> NDArray[np.uint32]:
         np.concatenate(sets).astype(np.uint64), ends, slots, SEED
     )
     return np.array(matrix.to_rows(), np.uint32)
+
+
+class SpillFile:
+    """Bytes by number. Its file has no name, so that a killed process leaves nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as it lives
+        self._ends = array("q", [0])
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def put(self, value: bytes) -> None:
+        self._file.write(value)
+        self._ends.append(self._ends[-1] + len(value))
+
+    def get(self, number: int) -> bytes:
+        start, end = self._ends[number], self._ends[number + 1]
+        self._file.flush()
+        return os.pread(self._file.fileno(), end - start, start)
+
+    def close(self) -> None:
+        self._file.close()
