@@ -16,7 +16,7 @@ from toolloom.agents.observation_small import observe
 from toolloom.agents.plan import asks, observation, transcript
 from toolloom.agents.query import goals, moment, withheld
 from toolloom.agents.wording import Fact, read_request
-from toolloom.pipeline.apis.execution.executor import Executed, Executor, Search, Shorten
+from toolloom.pipeline.apis.execution.results import Executed, Executor, Search, Shorten
 from toolloom.pipeline.checks.transcript import known_functions
 from toolloom.prompts import render
 from toolloom.schemas import (

@@ -26,7 +26,7 @@ from toolloom.agents.wording import (
     wish,
 )
 from toolloom.llm import Model
-from toolloom.pipeline.apis.execution.executor import Search
+from toolloom.pipeline.apis.execution.results import Search
 from toolloom.pipeline.checks.grounding import mentions, same, spans
 from toolloom.pipeline.checks.transcript import known_functions
 from toolloom.pipeline.checks.wording import odd_reply

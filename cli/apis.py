@@ -22,8 +22,8 @@ from toolloom.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.apis.pool.folder import PoolFolder
-    from toolloom.pipeline.apis.pool.importing import Outcome
+    from toolloom.pipeline.apis.pool import PoolFolder
+    from toolloom.pipeline.apis.sources import Outcome
     from toolloom.schemas import Api, Endpoint
 
 
@@ -91,8 +91,8 @@ def import_(
     Examples: `toolloom apis import openapi.yaml --into shop`,
     `toolloom apis import --mcp "mcp-server-git" --into work`
     """
-    from toolloom.pipeline.apis.pool.folder import open_pool
-    from toolloom.pipeline.apis.pool.importing import import_into, server
+    from toolloom.pipeline.apis.pool import open_pool
+    from toolloom.pipeline.apis.sources import import_into, server
     from toolloom.pipeline.render.terminal import Ticking
     from toolloom.schemas import ApiSource, Format, NothingFound
 
@@ -123,7 +123,7 @@ def import_(
 
 def _tell_imports(outcomes: list[Outcome], pool: PoolFolder, report: str) -> None:
     """Print, write and exit with what an import came to."""
-    from toolloom.pipeline.apis.pool.importing import Failed, as_json, sections
+    from toolloom.pipeline.apis.sources import Failed, as_json, sections
     from toolloom.pipeline.render.section import safe_json
     from toolloom.pipeline.render.terminal import view
 
@@ -177,8 +177,8 @@ def list_(
 
     Example: `toolloom apis list shop --category Payments`
     """
-    from toolloom.pipeline.apis.pool.counts import list_section
-    from toolloom.pipeline.apis.pool.folder import find_pool
+    from toolloom.pipeline.apis.pool import find_pool
+    from toolloom.pipeline.apis.pool_quality import list_section
     from toolloom.pipeline.render.terminal import view
 
     folder = find_pool(outputs, pool)
@@ -215,8 +215,8 @@ def show(
 
     Example: `toolloom apis show shop create_order --json`
     """
-    from toolloom.pipeline.apis.pool.counts import api_sections
-    from toolloom.pipeline.apis.pool.folder import find_pool
+    from toolloom.pipeline.apis.pool import find_pool
+    from toolloom.pipeline.apis.pool_quality import api_sections
     from toolloom.pipeline.render.section import safe_json
     from toolloom.pipeline.render.terminal import view
 
@@ -252,8 +252,8 @@ def stats(pool: PoolName, outputs: Outputs = HERE) -> None:
 
     Example: `toolloom apis stats shop`
     """
-    from toolloom.pipeline.apis.pool.counts import count_pool, sections
-    from toolloom.pipeline.apis.pool.folder import find_pool
+    from toolloom.pipeline.apis.pool import find_pool
+    from toolloom.pipeline.apis.pool_quality import count_pool, sections
     from toolloom.pipeline.render.terminal import view
 
     folder = find_pool(outputs, pool)
@@ -282,24 +282,27 @@ def filter_(
 
     Examples: `toolloom apis filter shop --dry-run`, `toolloom apis filter shop --into good`
     """
-    from toolloom.pipeline.apis.pool import quality
-    from toolloom.pipeline.apis.pool.folder import find_pool, open_pool
+    from toolloom.pipeline.apis import pool_quality
+    from toolloom.pipeline.apis.pool import find_pool, open_pool
     from toolloom.pipeline.render.terminal import view
     from toolloom.schemas import NothingFound
 
     for name in rule or ():
-        known("--rule", name, quality.NAMES)
+        known("--rule", name, pool_quality.NAMES)
     if not into and not dry_run:
         raise NothingFound("There is no pool to filter into: name one with --into.")
-    chosen, folder = rule or quality.USUAL, find_pool(outputs, pool)
+    chosen, folder = rule or pool_quality.USUAL, find_pool(outputs, pool)
     if dry_run:
-        counted, where = quality.count_broken(folder, chosen), "nothing was written"
+        counted, where = pool_quality.count_broken(folder, chosen), "nothing was written"
     else:
         target = open_pool(outputs, into)
-        counted, where = quality.filter_pool(folder, chosen, target), f"written to {target.path}"
-    rules = [rule for rule in quality.ALL if rule.name in chosen]
-    say(view([quality.section(rules, counted)]), "")
-    if others := [name for name in quality.NAMES if name not in chosen]:
+        counted, where = (
+            pool_quality.filter_pool(folder, chosen, target),
+            f"written to {target.path}",
+        )
+    rules = [rule for rule in pool_quality.ALL if rule.name in chosen]
+    say(view([pool_quality.section(rules, counted)]), "")
+    if others := [name for name in pool_quality.NAMES if name not in chosen]:
         say(f"Not applied: {', '.join(others)}.")
     say(f"{counted.kept:,} APIs kept, {counted.dropped:,} dropped; {where}.")
     if not counted.kept:
@@ -327,8 +330,8 @@ def search(
 
     Example: `toolloom apis search shop "refund a payment" -n 3`
     """
-    from toolloom.pipeline.apis.pool.counts import list_section
-    from toolloom.pipeline.apis.pool.folder import find_pool
+    from toolloom.pipeline.apis.pool import find_pool
+    from toolloom.pipeline.apis.pool_quality import list_section
     from toolloom.pipeline.render.terminal import view
 
     endpoint = _endpoint(embeddings, model, key_env)

@@ -16,10 +16,17 @@ from toolloom.agents.ask import BadAnswer, Costs, Job
 from toolloom.agents.wording import twin
 from toolloom.pipeline.apis.catalogue import categories, category, public_apis
 from toolloom.pipeline.apis.execution.compression import compress
-from toolloom.pipeline.apis.execution.replay import replay
-from toolloom.pipeline.apis.pool.importing import NOT_WANTED, shown
+from toolloom.pipeline.apis.execution.session import replay
 from toolloom.pipeline.apis.search import SearchIndex
-from toolloom.pipeline.apis.sources import ApiList, imported, listed, lists_among, mended_by
+from toolloom.pipeline.apis.sources import (
+    NOT_WANTED,
+    ApiList,
+    imported,
+    listed,
+    lists_among,
+    mended_by,
+    shown,
+)
 from toolloom.pipeline.curation import balance, benchmarks, contamination, duplicates
 from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for

@@ -1,22 +1,241 @@
-"""The sources of a recipe, as a run takes them: APIs, and examples for the API agent."""
+"""The sources of a recipe: APIs, and examples for the API agent, read for a run or into a pool.
+
+Into a pool each source is added as a whole or reported as failed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from toolloom.pipeline.apis.pool.importing import Item, read_source, shown
+from toolloom.pipeline.apis.execution.results import named, server_name
+from toolloom.pipeline.apis.pool import PoolFolder, find_pool
 from toolloom.pipeline.formats.importers import detect
 from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.render.section import Section, first_lines, short
 from toolloom.schemas import (
     Api,
     ApiSource,
     Format,
     ImportFailed,
     ImportReport,
+    JsonObject,
+    NothingFound,
+    StoreError,
 )
 from toolloom.schemas.api import PublicApi
+
+NOT_WANTED = "It is not in `only`."
+Item: TypeAlias = Api | PublicApi
+COLUMNS = ("source", "format", "version", "read", "imported", "replaced", "examples")
+LOSSES = ("renamed", "cut", "unresolved", "skipped", "notes")
+ALWAYS = ("source", "format", "read", "imported", "seconds")
+Watch: TypeAlias = Callable[[str, int], None]  # source, APIs read of it so far
+
+
+def server(given: str, environment: Iterable[str] = ()) -> ApiSource:
+    """An MCP server as a user types it: `[NAME=]COMMAND` or `[NAME=]URL`. Raises ImportFailed."""
+    named = re.fullmatch(r"(?:([A-Za-z0-9][\w.-]{0,63})=)?(.*)", given, re.DOTALL)
+    assert named  # every part may be empty
+    if not named[2].strip():
+        raise ImportFailed("The command of the MCP server is empty.")
+    return ApiSource(mcp=named[2], name=named[1] or "", environment=tuple(environment))
+
+
+def shown(source: ApiSource) -> str:
+    """What reports call a source: of a server its name, as a command may hold secrets."""
+    return source.path or server_name(source.mcp, source.name)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A source of which nothing was imported."""
+
+    source: str
+    error: str
+
+
+Outcome: TypeAlias = ImportReport | Failed
+
+
+def import_into(
+    pool: PoolFolder,
+    sources: Sequence[ApiSource],
+    outputs: Path,
+    watch: Watch = lambda source, number: None,
+) -> list[Outcome]:
+    """Import one source after another; one that fails keeps none of the others back."""
+    return [_import(pool, source, outputs, watch) for source in sources]
+
+
+def _import(pool: PoolFolder, source: ApiSource, outputs: Path, watch: Watch) -> Outcome:
+    ledger = ImportLog(shown(source))
+    watch(ledger.source, 0)
+    try:
+        return pool.add(_watched(read_source(source, ledger, outputs), ledger, watch), ledger)
+    except ImportFailed as error:
+        return Failed(ledger.source, str(error))
+    except OSError as error:  # of the source: those of the pool are StoreErrors
+        return Failed(ledger.source, f"It cannot be read ({error.strerror or error}).")
+
+
+def _watched(items: Iterable[Item], ledger: ImportLog, watch: Watch) -> Iterator[Item]:
+    for number, item in enumerate(items, 1):
+        watch(ledger.source, number)
+        yield item
+    if not ledger.bytes and (path := Path(ledger.source)).is_file():
+        ledger.bytes = path.stat().st_size
+
+
+def read_source(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[Item]:
+    """What a source describes, whatever it is, as the recipe takes it.
+
+    Raises ImportFailed, also for a name in the recipe that the source does not have: what is
+    misspelt in `execute` would be simulated in silence.
+    """
+    functions: set[str] = set()
+    parameters: set[str] = set()
+    for item in _described(source, ledger, outputs):
+        if not isinstance(item, Api):
+            yield item
+            continue
+        functions |= named(item)
+        parameters |= set(item.properties)
+        if source.only and not named(item) & set(source.only):
+            ledger.skip(item.id, NOT_WANTED)
+        else:
+            yield _marked(item, source)
+    for field in ("only", "execute", "not_repeatable"):
+        _known(field, getattr(source, field), functions)
+    for field in ("values", "wrong_values"):
+        _known(field, getattr(source, field), parameters)
+
+
+def _known(field: str, given: Iterable[str], names: set[str]) -> None:
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, sorted(names), n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise ImportFailed(f"`{field}` names {name}, which is not there.{hint}")
+
+
+def _described(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[Item]:
+    if source.mcp:
+        yield from _read_server(source, ledger)
+    elif source.format == "pool" or (source.format == "auto" and _is_pool(source.path, outputs)):
+        yield from read_pool(source.path, ledger, outputs, category=source.category)
+    else:
+        form = detect.asked(source.path, source.format)
+        yield from detect.read(source.path, form, ledger, category=source.category)
+
+
+def _marked(api: Api, source: ApiSource) -> Api:
+    """The API with what the recipe adds: a collection, example values, what does not repeat."""
+    extra = (source.collection,) if source.collection else ()
+    return api.model_copy(
+        update={
+            "parameters": _with_values(api.parameters, source),
+            "collections": tuple(dict.fromkeys((*api.collections, *extra))),
+            "repeatable": api.repeatable and not named(api) & set(source.not_repeatable),
+        }
+    )
+
+
+def _with_values(parameters: JsonObject, source: ApiSource) -> JsonObject:
+    """With the recipe's values as examples; without optional parameters it has no values for."""
+    needed = parameters.get("required", ())
+    properties = dict(parameters.get("properties", {}))
+    for name in source.values.keys() & properties.keys():
+        if source.values[name]:
+            properties[name] = {**properties[name], "examples": list(source.values[name])}
+        elif name not in needed:
+            del properties[name]
+    return {**parameters, "properties": properties}
+
+
+def _is_pool(path: str, outputs: Path) -> bool:
+    """A folder that holds a pool; or a pool's name, if there is no file of that name."""
+    try:
+        return (Path(path) / "apis.jsonl").is_file() or (
+            not Path(path).exists() and bool(find_pool(outputs, path))
+        )
+    except (OSError, ValueError, NothingFound):
+        return False
+
+
+def read_pool(name: str, ledger: ImportLog, outputs: Path, *, category: str = "") -> Iterator[Item]:
+    """The APIs and examples of another pool. They keep their sources. Raises ImportFailed."""
+    ledger.format = "pool"
+    try:
+        pool = find_pool(outputs, name)
+        for api in pool.apis():
+            ledger.read += 1
+            changes = {"category": category} if category else {}
+            moved = api.model_copy(update=changes)
+            function = ledger.function(moved.function, moved.id)
+            yield moved.model_copy(update={"function": function})
+        yield from pool.examples()
+    except (NothingFound, StoreError) as error:
+        raise ImportFailed(str(error)) from error
+
+
+def _read_server(source: ApiSource, ledger: ImportLog) -> Iterator[Item]:
+    from toolloom.pipeline.apis.execution.mcp import Server, read_server  # half a second to load
+
+    ledger.format = "mcp"
+    yield from asyncio.run(read_server(Server.of(source), ledger, category=source.category))
+
+
+def sections(reports: Sequence[ImportReport], where: str) -> list[Section]:
+    """A table of imports, then what was lost or changed. `where`: the file with all of it."""
+    rows = [
+        {
+            **dict(report),
+            **{kind: len(getattr(report, kind)) for kind in LOSSES},
+            "seconds": f"{report.seconds:.1f}",
+        }
+        for report in reports
+    ]
+    # A table of all columns is too wide for most terminals, and most would hold zeros.
+    columns = (*COLUMNS, *LOSSES[:4], "seconds")
+    head = [name for name in columns if name in ALWAYS or any(row[name] for row in rows)]
+    tables = [Section(head=head, rows=[[row[name] for name in head] for row in rows])]
+    for kind in LOSSES:
+        lines = [_loss(kind, loss) for report in reports for loss in getattr(report, kind)]
+        if lines:
+            tables.append(Section(f"{kind}:", items=first_lines(lines, f", all in {where}")))
+    return tables
+
+
+def _loss(kind: str, loss: Any) -> str:
+    if kind == "renamed":
+        return f"{short(loss.api)}: {short(loss.old)} is now {loss.new} ({loss.why})"
+    if kind == "cut":
+        size = f", {loss.bytes:,} bytes" if loss.bytes else ""
+        return f"{short(loss.api)}: {short(loss.place)} ({loss.why}{size})"
+    if kind == "unresolved":
+        return f"{short(loss.place)}: {short(loss.reference)} ({loss.why})"
+    if kind == "skipped":
+        return f"{short(loss.what)}: {short(loss.why, 200)}"
+    return short(str(loss), 300)
+
+
+def as_json(pool: str, outcomes: Iterable[ImportReport | Failed]) -> JsonObject:
+    """All of an import, as `--report` writes it."""
+    imports: list[JsonObject] = []
+    failed: list[JsonObject] = []
+    for outcome in outcomes:
+        if isinstance(outcome, Failed):
+            failed.append({"source": outcome.source, "error": outcome.error})
+        else:
+            imports.append(outcome.model_dump(mode="json"))
+    return {"pool": pool, "imports": imports, "failed": failed}
+
 
 ApiList: TypeAlias = tuple[str, Format]
 POOLS = Path("outputs")  # where a pool that is named without its path is looked for
@@ -35,16 +254,12 @@ def described(source: ApiSource) -> str:
 
 def imported(source: ApiSource) -> tuple[list[Item], ImportReport]:
     """What a source describes, with the report. Raises ImportFailed that names the source."""
+    ledger = ImportLog(shown(source))
     try:
-        return _import(source)
+        items = list(read_source(source, ledger, POOLS))
     except ImportFailed as error:
         raise ImportFailed(f"apis.sources: {shown(source)}: {error}") from error
-
-
-def _import(source: ApiSource) -> tuple[list[Item], ImportReport]:
-    ledger = ImportLog(shown(source))
-    found = list(read_source(source, ledger, POOLS))
-    return found, ledger.report(imported=sum(isinstance(item, Api) for item in found))
+    return items, ledger.report(imported=sum(isinstance(item, Api) for item in items))
 
 
 def mended_by(report: ImportReport) -> dict[str, tuple[str, ...]]:

@@ -12,23 +12,29 @@ Begin below, with the tuple of checks and `inspect`; then `transcript.py`, which
 
 from __future__ import annotations
 
-from toolloom.pipeline.checks.answers import (
+from toolloom.pipeline.checks.calls import (
+    fitting_arguments,
+    fitting_observations,
+    grounded_arguments,
+    known_names,
+    planned_faults,
+    searched_first,
+)
+from toolloom.pipeline.checks.contradictions import kept_values
+from toolloom.pipeline.checks.grounding import grounded, mentions, spans
+from toolloom.pipeline.checks.intent import (
+    asked_first,
+    dependent_calls,
+    intended_calls,
+    mentioned_values,
+    opening_request,
+)
+from toolloom.pipeline.checks.replies import (
     admitted_limits,
     consistent_replies,
     founded_replies,
     told_results,
 )
-from toolloom.pipeline.checks.calls import (
-    fitting_arguments,
-    grounded_arguments,
-    known_names,
-    searched_first,
-)
-from toolloom.pipeline.checks.grounding import grounded, mentions, spans
-from toolloom.pipeline.checks.intent import asked_first, dependent_calls, intended_calls
-from toolloom.pipeline.checks.kept import kept_values
-from toolloom.pipeline.checks.observations import fitting_observations, planned_faults
-from toolloom.pipeline.checks.requests import mentioned_values, opening_request
 from toolloom.pipeline.checks.structure import (
     answered_calls,
     bearable_lengths,

@@ -1,6 +1,7 @@
 """Numbers that follow from what was said: another unit, a scale, one step of arithmetic.
 
-Only for audits of data whose intent is unknown (`kept.py`): it reads a text as loosely as can be.
+Only for audits of data whose intent is unknown (`contradictions.py`): it reads a text as loosely as
+can be.
 """
 
 from __future__ import annotations

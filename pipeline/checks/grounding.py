@@ -10,11 +10,10 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_plus
 
-from toolloom.pipeline.checks.plain import oddity
+from toolloom.pipeline.checks.schema import oddity
 from toolloom.pipeline.checks.text.dates import dates, numbers_outside, only_date
 from toolloom.pipeline.checks.text.numbers import quantities
-from toolloom.pipeline.checks.text.phrases import is_code, said
-from toolloom.pipeline.checks.text.spans import spans
+from toolloom.pipeline.checks.text.phrases import is_code, said, spans
 from toolloom.pipeline.checks.text.times import moments, only_time, seconds_in, spans_of_time, times
 from toolloom.pipeline.checks.text.words import (
     STOP,

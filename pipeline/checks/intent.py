@@ -1,14 +1,155 @@
-"""Agreement of the calls with the intent, and the order of calls that depend on each other."""
+"""What the user says and what is called, held against the drawn intent; the order of calls that
+depend on each other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-from toolloom.pipeline.checks.grounding import leaves, same
-from toolloom.pipeline.checks.pairing import Pairing, differences, fits, pair
-from toolloom.pipeline.checks.transcript import CallMade, Fault, asked, made, replies, shown
-from toolloom.schemas import Dialogue, Reason, Scenario
+from toolloom.pipeline.checks.grounding import fixed, leaves, named, same, says
+from toolloom.pipeline.checks.text.words import forms
+from toolloom.pipeline.checks.transcript import CallMade, Fault, asked, made, once, replies, shown
+from toolloom.schemas import Dialogue, Intention, JsonObject, Query, Reason, Scenario
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Calls by the index of the intention they serve, calls that serve none, what is undue.
+
+    `blocked` are intentions that a lasting fault makes impossible: the faulty one and all that
+    need its result.
+    """
+
+    calls: dict[int, CallMade] = field(default_factory=dict)
+    spare: tuple[CallMade, ...] = ()
+    blocked: frozenset[int] = frozenset()
+
+
+def differences(intention: Intention, call: CallMade) -> Iterator[str]:
+    """What sets a call's arguments apart from the intent; references are checked for order."""
+    known = call.api.properties if call.api else {}
+    for name, value in intention.arguments.items():
+        if name in call.arguments:
+            if not _same(call.arguments[name], value):
+                given = shown(call.arguments[name])
+                yield f"{name}={given}, where the user means {shown(value)}"
+        elif not fixed(value, known.get(name)):
+            yield f"`{name}` is left out, where the user means {shown(value)}"
+    for name, value in call.arguments.items():
+        told = name in intention.arguments or name in intention.references
+        if not told and not fixed(value, known.get(name)):
+            yield f"{name}={shown(value)}, which the user did not ask for"
+
+
+def _same(given: Any, meant: Any) -> bool:
+    if isinstance(given, str) and isinstance(meant, str) and forms(given) & forms(meant):
+        return True
+    return same(given, meant)
+
+
+def fits(intention: Intention, call: CallMade) -> bool:
+    """The call is the intended one, argument by argument."""
+    right = call.api is not None and call.api.id == intention.api
+    return right and not any(differences(intention, call))
+
+
+def blocked(query: Query) -> frozenset[int]:
+    """Indices of intentions that cannot be served: a lasting fault, and what depends on it."""
+    if not query.fault or query.fault.transient:
+        return frozenset()
+    found = {query.fault.call}
+    for index, intention in enumerate(query.due):
+        if any(r.call in found for r in intention.references.values()):
+            found.add(index)
+    return frozenset(found)
+
+
+@once
+def pair(dialogue: Dialogue) -> Pairing:
+    """Match successful calls with the intent: exact ones first, then by turn and by API."""
+    query = dialogue.query
+    undue = blocked(query)
+    spare = [c for c in made(dialogue) if not c.is_search and not c.failed]
+    open_ = [i for i in range(len(query.due)) if i not in undue]
+    pairs: dict[int, CallMade] = {}
+    for exactly, in_turn in ((True, True), (True, False), (False, True), (False, False)):
+        for index in [i for i in open_ if i not in pairs]:
+            wanted = query.due[index]
+            for call in spare:
+                right = call.api is not None and call.api.id == wanted.api
+                if in_turn and call.turn != wanted.turn:
+                    continue
+                if right and (not exactly or fits(wanted, call)):
+                    pairs[index] = call
+                    spare.remove(call)
+                    break
+    return Pairing(pairs, tuple(spare), undue)
+
+
+def mentioned_values(dialogue: Dialogue) -> Iterator[Fault]:
+    """The user says each intended value by the turn that asks for it."""
+    query = dialogue.query
+    for intention in query.intent:
+        text = _heard(dialogue, intention.turn)
+        for name, value, schema in _known(query, intention):
+            if not says(text, value, schema, query.now):
+                detail = f"the user never says {name}={shown(value)} for {intention.api}"
+                yield Fault(Reason.VALUE_NOT_MENTIONED, None, detail)
+
+
+def _known(query: Query, intention: Intention) -> Iterator[tuple[str, Any, JsonObject]]:
+    """Values the user must say: not those the schema gives."""
+    known = query.api(intention.api).properties
+    for name, value in intention.arguments.items():
+        schema = known.get(name)
+        if name not in intention.references and not fixed(value, schema):
+            yield name, value, named(name, schema)
+
+
+def _heard(dialogue: Dialogue, turn: int) -> str:
+    return "\n".join(
+        m.content or ""
+        for place, m in enumerate(dialogue.messages)
+        if m.role == "user" and asked(dialogue, place + 1) <= turn
+    )
+
+
+def opening_request(dialogue: Dialogue) -> Iterator[Fault]:
+    """The first user turn holds every value of turn 0 but the withheld ones, and is the query's."""
+    query = dialogue.query
+    first = next((i for i, m in enumerate(dialogue.messages) if m.role == "user"), None)
+    if first is None:
+        return
+    text = dialogue.messages[first].content or ""
+    if text.strip() != query.text.strip():
+        yield Fault(
+            Reason.MALFORMED_DIALOGUE, first, "the first user message is not the query's text"
+        )
+    for index, intention in enumerate(query.intent):
+        for name, value, schema in _known(query, intention) if intention.turn == 0 else ():
+            withheld = index == 0 and name in query.withheld
+            if withheld and _gives_away(query, text, name, value, schema):
+                detail = f"the request already says {name}={shown(value)}, which is to be asked for"
+                yield Fault(Reason.VALUE_GIVEN_AWAY, first, detail)
+            elif not withheld and not says(text, value, schema, query.now):
+                detail = f"the request does not say {name}={shown(value)}"
+                yield Fault(Reason.VALUE_NOT_MENTIONED, first, detail)
+
+
+def _gives_away(query: Query, text: str, name: str, value: Any, schema: JsonObject) -> bool:
+    """Said, and not only because another argument, which may be told, has the same value."""
+    if isinstance(value, bool) or value is None:
+        return False
+    told = [
+        leaf
+        for index, intention in enumerate(query.intent)
+        for other, v in intention.arguments.items()
+        if index or (other != name and other not in query.withheld)
+        for leaf in leaves(v)
+    ]
+    return says(text, value, schema, query.now) and not any(same(value, v) for v in told)
 
 
 def intended_calls(dialogue: Dialogue) -> Iterator[Fault]:

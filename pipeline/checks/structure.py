@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from toolloom.pipeline.checks.plain import oddity
+from toolloom.pipeline.checks.schema import oddity
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
 from toolloom.pipeline.checks.transcript import Fault, observations, replies, shown
 from toolloom.schemas import Dialogue, Message, Reason

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
-from toolloom.pipeline.checks.plain import oddity
+from toolloom.pipeline.checks.schema import oddity
 from toolloom.pipeline.dataset.rows import SAMPLES, SFT, configs_of, sft_row
 from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.store.run import RunFolder

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from toolloom.pipeline.checks.pairing import differences, fits, pair
+from toolloom.pipeline.checks.intent import differences, fits, pair
 from toolloom.pipeline.checks.transcript import CallMade, made
 from toolloom.pipeline.pages.plans import preview_sections
 from toolloom.pipeline.render.html import render

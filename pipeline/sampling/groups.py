@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from toolloom.pipeline.checks.keywords import kind_of
+from toolloom.pipeline.checks.schema import kind_of
 from toolloom.pipeline.checks.text.words import name_words
 from toolloom.schemas import Api, Level, Scenario
 

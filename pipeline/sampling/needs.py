@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from toolloom.pipeline.checks.keywords import fits, kind_of
+from toolloom.pipeline.checks.schema import fits, kind_of
 from toolloom.pipeline.sampling.groups import (
     Link,
     by_collection,

@@ -16,7 +16,7 @@ from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from toolloom.pipeline.checks.keywords import (
+from toolloom.pipeline.checks.schema import (
     PLAIN_OBJECT,
     as_dict,
     as_strings,

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
 
-from toolloom.pipeline.checks.evidence import says_no
+from toolloom.pipeline.checks.evidence import is_status, says_no
 from toolloom.pipeline.checks.grounding import leaves
-from toolloom.pipeline.checks.polarity import is_status
 from toolloom.pipeline.checks.text.phrases import is_code
 from toolloom.pipeline.checks.text.words import STOP, words
 from toolloom.pipeline.dataset.unfold import TemplateRenderer

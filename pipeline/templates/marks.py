@@ -15,18 +15,19 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
+from toolloom.pipeline.checks.evidence import POLES
 from toolloom.pipeline.checks.grounding import leaves
-from toolloom.pipeline.checks.polarity import POLES
-from toolloom.pipeline.checks.text.aliases import GROUPS, forms
 from toolloom.pipeline.checks.text.dates import MONTHS, WEEKDAYS, dated, only_date
 from toolloom.pipeline.checks.text.numbers import quantities
 from toolloom.pipeline.checks.text.times import moments, only_time, seconds_in, spans_of_time, timed
 from toolloom.pipeline.checks.text.words import (
+    GROUPS,
     STOP,
     Word,
     content,
     first_word,
     fold,
+    forms,
     letters,
     plain,
     spaced,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.api_pools import api
 
-from toolloom.pipeline.apis.pool.folder import open_pool
+from toolloom.pipeline.apis.pool import open_pool
 from toolloom.pipeline.formats.importers.ledger import ImportLog
 
 TOOLS = [

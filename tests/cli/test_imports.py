@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 from support.api_pools import HOSTILE, api, call, pool
 
-from toolloom.pipeline.apis.pool.folder import open_pool
-from toolloom.pipeline.apis.pool.importing import sections, server
+from toolloom.pipeline.apis.pool import open_pool
+from toolloom.pipeline.apis.sources import sections, server
 from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.pipeline.render.terminal import view
 from toolloom.schemas import Source

@@ -8,7 +8,7 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline.apis.pool.folder import PoolFolder
+from toolloom.pipeline.apis.pool import PoolFolder
 from toolloom.schemas import Api, Source
 
 HOSTILE = "\x1b[2J\x07\u202egnp.exe"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from toolloom.pipeline.checks.keywords import (
+from toolloom.pipeline.checks.schema import (
     as_dict,
     as_strings,
     bound,

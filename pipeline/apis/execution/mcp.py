@@ -3,6 +3,9 @@
 Three failures of a call look different, and stay different: the tool says that it failed
 (`isError`), the server refuses the request (a JSON-RPC error), or a result that claims success
 says in words that it failed.
+
+The library's contexts must be left by the task that entered them; a session of ours is used by
+whichever task makes a call. So each is kept open in a task of its own.
 """
 
 from __future__ import annotations
@@ -11,11 +14,11 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 from mcp import Client, MCPError
@@ -34,18 +37,21 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from toolloom.pipeline.apis.execution import process
-from toolloom.pipeline.apis.execution.keeping import NotOpened, kept_open
-from toolloom.pipeline.apis.execution.naming import is_address, server_name, server_reference
 from toolloom.pipeline.apis.execution.process import GRACE, Child
 from toolloom.pipeline.apis.execution.results import (
     Result,
     failed,
+    is_address,
     legible,
     portable,
     read_tool_result,
+    server_name,
+    server_reference,
     too_late,
 )
-from toolloom.schemas import ApiSource, Failure, JsonObject, ToolloomError
+from toolloom.pipeline.formats.importers.intake import ApiBuilder, line
+from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.schemas import Api, ApiSource, Failure, ImportFailed, JsonObject, ToolloomError
 
 PAGES = 100
 TOOLS = 10_000
@@ -310,3 +316,94 @@ def _tool(found: Any) -> McpTool:
 def _first(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+CATEGORY = "MCP"
+
+
+async def read_server(server: Server, ledger: ImportLog, *, category: str = "") -> list[Api]:
+    """Its tools as APIs. Starts the server, calls nothing. Raises ImportFailed."""
+    ledger.format = "mcp"
+    try:
+        async with server.session() as session:
+            ledger.version = session.version
+            listing = await session.list_tools()
+    except ToolloomError as error:
+        raise ImportFailed(str(error)) from error
+    for note in listing.notes:
+        ledger.note(note)
+    intake = ApiBuilder(ledger, "mcp", server.reference)
+    names: set[str] = set()
+    found = [a for t in listing.tools for a in _built(t, intake, names, server.name, category)]
+    intake.close()
+    return found
+
+
+def _built(
+    tool: McpTool, intake: ApiBuilder, names: set[str], server: str, category: str
+) -> Iterator[Api]:
+    if tool.name in names:  # a call by this name reaches only one of them
+        return intake.refuse(tool.name, "The server lists another tool of this name before it.")
+    if line(tool.name) != tool.name:
+        return intake.refuse(line(tool.name), "Its name is empty, too long or of several lines.")
+    names.add(tool.name)
+    yield from intake.api(
+        category=category or CATEGORY,
+        tool=server,
+        name=tool.name,
+        description=tool.description or tool.title,
+        parameters=tool.input_schema,
+        returns=tool.output_schema,
+        operation=tool.name,
+    )
+    return None
+
+
+Held = TypeVar("Held")
+
+
+class NotOpened(Exception):
+    """A context that could not be entered, or not in time."""
+
+
+@asynccontextmanager
+async def kept_open(
+    make: Callable[[], AbstractAsyncContextManager[Held]], *, seconds: float, grace: float
+) -> AsyncIterator[Held]:
+    """What `make` gives, entered. `seconds`: for entering; `grace`: for leaving.
+
+    Raises NotOpened. What it complains of once it was entered is dropped: whoever used it knows.
+    """
+    entered: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+    leave = asyncio.Event()
+
+    async def keep() -> None:
+        async with make() as held:
+            entered.set_result(held)
+            await leave.wait()
+
+    keeper = asyncio.create_task(keep())
+    try:
+        either: set[asyncio.Future[Any]] = {keeper, entered}
+        await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not entered.done():
+            raise NotOpened(_why_not(keeper, seconds))
+        yield entered.result()
+    finally:
+        leave.set()
+        await asyncio.wait({keeper}, timeout=grace)
+        keeper.cancel()
+        with contextlib.suppress(Exception, asyncio.CancelledError):
+            await keeper
+
+
+def _why_not(keeper: asyncio.Task[None], seconds: float) -> str:
+    error = keeper.exception() if keeper.done() and not keeper.cancelled() else None
+    if error is None:
+        return f"did not begin within {seconds:g} seconds"
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"begins in no known way: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return f"cannot be used: {error or type(error).__name__}"

@@ -1,16 +1,98 @@
-"""What an execution returned, as an observation; and the ways in which it can have failed."""
+"""What executes a call, what it is called, and what came of it as an observation.
+
+A model, a Python process and an MCP server share the protocol, and the ways to fail.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
-from toolloom.schemas import Failure, JsonObject, Observation
+from toolloom.pipeline.formats.importers.ledger import legal
+from toolloom.schemas import Api, Execution, Failure, JsonObject, Observation
+
+Search: TypeAlias = Callable[[Sequence[Api], str], Awaitable[list[JsonObject]]]
+"""Documentation of the APIs that fit keywords best, best first."""
+Shorten: TypeAlias = Callable[[Any, JsonObject | None], tuple[Any, int | None]]
+"""A response within the token limit, and how long it was if it is not whole any more."""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What came of a call, and how."""
+
+    observation: Observation
+    execution: Execution
+
+
+class Executor(Protocol):
+    """Executes the calls of one sample, from a state that is fresh when the sample begins."""
+
+    def runs(self, api: Api) -> bool:
+        """Whether this API is one it executes."""
+
+    async def run(self, api: Api, arguments: JsonObject) -> Executed:
+        """The observation of a call. A failure of the call is an observation with an error."""
+
+
+def is_address(command: str) -> bool:
+    return command.startswith(("http://", "https://"))
+
+
+def server_name(command: str, name: str = "") -> str:
+    """The name it was given, or else its program's or its host's."""
+    if name:
+        return name
+    if is_address(command):
+        return urlsplit(command).hostname or "mcp"
+    try:
+        first = shlex.split(command)[0]
+    except (ValueError, IndexError):
+        return "mcp"
+    return PurePath(first).name
+
+
+def server_reference(command: str, name: str = "") -> str:
+    """What records call a server: an address without what may be secret in it, or its name."""
+    if not is_address(command):
+        return server_name(command, name)
+    parts = urlsplit(command)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+def named(api: Api) -> set[str]:
+    """What a recipe may call an API: its own name, its operation or its function name."""
+    return {api.name, api.source.operation, api.function} - {""}
+
+
+def operation(api: Api) -> str:
+    """What an API is called by whatever executes it."""
+    return api.source.operation or api.name
+
+
+def executable_names(api: Api) -> set[str]:
+    """The names in `execute` that let an API run: those of what runs, its operation.
+
+    A record may be anyone's, and pair any operation with any name: its own name and its function
+    name count only as far as they are the operation's.
+    """
+    runs = operation(api)
+    found = {runs, legal(runs)}
+    if api.name.endswith(f".{runs}") or re.fullmatch(rf"{re.escape(runs)} \(\d+\)", api.name):
+        found.add(api.name)
+    renamed = re.fullmatch(r"(.+)_\d+", api.function)
+    if renamed and renamed[1] in (legal(runs), legal(runs)[:60], legal(runs)[:62]):
+        found.add(api.function)
+    return found
+
 
 LONGEST_ERROR = 2_000  # characters
 DEPTH = 100  # levels of lists and objects in a response

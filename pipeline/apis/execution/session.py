@@ -1,9 +1,10 @@
 """Real execution for a run: for each sample a session, with fresh servers and processes.
 
-An observation is in the response cache before anyone sees it, under a key of everything that
-decides it, the sample's earlier calls included. A session answers from the cache as long as it
-can and starts nothing; at the first call that is not there it runs the earlier ones again, so
-that the state is right. Hence a run that was killed ends with the same bytes as one that was not.
+Nothing runs that the recipe does not name. An observation is in the response cache before anyone
+sees it, under a key of everything that decides it, the sample's earlier calls included. A session
+answers from the cache as long as it can and starts nothing; at the first call that is not there it
+runs the earlier ones again, so that the state is right. Hence a run that was killed ends with the
+same bytes as one that was not.
 """
 
 from __future__ import annotations
@@ -11,30 +12,152 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.log import WORK
-from toolloom.pipeline.apis.execution.executor import Executed
-from toolloom.pipeline.apis.execution.naming import operation
-from toolloom.pipeline.apis.execution.results import Result, failed
-from toolloom.pipeline.apis.execution.sources import ExecutionSource, find_place
+from toolloom.pipeline.apis.execution import process
+from toolloom.pipeline.apis.execution.results import (
+    Executed,
+    Result,
+    executable_names,
+    failed,
+    is_address,
+    operation,
+    server_name,
+    server_reference,
+)
+from toolloom.pipeline.formats.importers.intake import reference
+from toolloom.pipeline.formats.importers.pymodule import find_source
 from toolloom.schemas import (
     Api,
     ApiSource,
+    Dialogue,
     Execution,
     Failure,
+    Finding,
     JsonObject,
+    Message,
     Observation,
+    Reason,
     Source,
     ToolloomError,
     canonical,
+    digest,
 )
+
+
+@dataclass(frozen=True)
+class ExecutionSource:
+    """A source, or one file of it, where calls are executed."""
+
+    source: ApiSource
+    reference: str
+    file: Path | None = None  # of Python functions
+
+    @property
+    def by(self) -> str:
+        """What an execution is said to be by."""
+        if self.file is None:
+            return f"mcp:{server_name(self.source.mcp, self.source.name)}"
+        return f"python:{self.reference}"
+
+    @property
+    def module(self) -> str:
+        """The module's dotted name, if it was not named by its file."""
+        named = self.source.path
+        return "" if named.endswith(".py") or Path(named).is_dir() else named
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all of it that decides what a call returns. Values of variables are not."""
+        source, files = self.source, []
+        if self.file is not None:
+            files.append((self.reference, process.file_digest(self.file)))
+        elif not is_address(source.mcp):
+            files += process.fingerprints(source.mcp, self.by)
+        if source.prepare:
+            files += process.fingerprints(source.prepare, self.by)
+        settings: dict[str, Any] = {
+            "at": source.mcp or self.reference,
+            "environment": sorted(source.environment),
+            "prepare": source.prepare,
+            "time_limit": source.time_limit,
+            "files": files,
+        }
+        return digest(settings, 64)
+
+    def opened(self, allowed: frozenset[str]) -> Any:
+        """An engine: its `session` is a fresh process whose `call` executes."""
+        source = self.source
+        if self.file is None:
+            from toolloom.pipeline.apis.execution.mcp import Server  # half a second to load
+
+            return Server.of(source)
+        from toolloom.pipeline.apis.execution.process import Functions
+
+        return Functions(
+            self.reference,
+            self.file,
+            allowed,
+            self.module,
+            source.environment,
+            source.prepare,
+            source.time_limit,
+        )
+
+
+def find_place(api: Api, sources: Iterable[ApiSource]) -> ExecutionSource | None:
+    """The first source that executes an API, if one does. Raises ToolloomError."""
+    return next((place for source in sources if (place := place_of(api, source))), None)
+
+
+def place_of(api: Api, source: ApiSource) -> ExecutionSource | None:
+    """Where a source executes an API; None if it does not, or may not.
+
+    Raises ToolloomError if it may, and there is no telling where.
+    """
+    if not executable_names(api) & set(source.execute):
+        return None
+    if api.source.kind == "mcp" and source.mcp:
+        known = server_reference(source.mcp, source.name)
+        return ExecutionSource(source, known) if api.source.reference == known else None
+    if api.source.kind == "python" and source.path and source.format in ("auto", "python"):
+        return _python_place(api.source.reference, source)
+    return None
+
+
+def _python_place(wanted: str, source: ApiSource) -> ExecutionSource | None:
+    path = Path(source.path)
+    if path.is_dir():
+        file = _in_folder(path, wanted)
+        return ExecutionSource(source, wanted, file) if file else None
+    if reference(path) != wanted:
+        return None
+    return ExecutionSource(source, wanted, path if path.is_file() else find_source(source.path))
+
+
+def _in_folder(folder: Path, wanted: str) -> Path | None:
+    """The file of a folder that records call so; the records may be anyone's."""
+    if not folder.is_absolute():
+        file = Path(wanted)
+        inside = folder in file.parents and ".." not in file.relative_to(folder).parts
+        return file if inside and file.suffix == ".py" and file.is_file() else None
+    files = [f for f in sorted(folder.rglob("*.py")) if reference(f) == wanted]
+    if len(files) > 1:
+        raise ToolloomError(
+            f"{folder} holds {len(files)} files {wanted}, and it cannot be told which is to be "
+            "executed. Name the folder by its path from the current folder."
+        )
+    return files[0] if files else None
+
 
 LOST = failed(
     Failure.CRASH,
@@ -241,3 +364,56 @@ def _entry(key: str, body: str) -> Entry:
 def _hash(value: Any) -> str:
     """SHA-256 of a JSON value, whatever characters a model put into it."""
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+SHOWN = 160  # characters of a result in a finding
+
+
+async def replay(dialogue: Dialogue, workshop: Executions) -> tuple[Finding, ...]:
+    """A finding for each executed call whose result differs this time, and should not.
+
+    A call that the clock or chance decides is made again too, as later ones may depend on it.
+    """
+    calls = [c for c in _executed(dialogue) if workshop.executes(c[1])]
+    if not calls:
+        return ()
+    found = []
+    async with workshop.session(dialogue.id, attempt="replay") as session:
+        for turn, api, arguments in calls:
+            message = dialogue.messages[turn]
+            again = await session.run(api, arguments)
+            if api.repeatable and not _same(message, again):
+                found.append(_finding(turn, message, again))
+    return tuple(found)
+
+
+def _executed(dialogue: Dialogue) -> Iterator[tuple[int, Api, JsonObject]]:
+    """The index of each executed observation, with the API and the arguments of its call."""
+    calls = {call.id: call.function for _, call in dialogue.calls()}
+    apis = {api.function: api for api in dialogue.query.pool}
+    for turn, message in enumerate(dialogue.messages):
+        if message.execution is None or message.execution.kind != "executed":
+            continue
+        call = calls.get(message.tool_call_id or "")
+        if call is not None and call.name in apis:
+            arguments = call.arguments if isinstance(call.arguments, dict) else {}
+            yield turn, apis[call.name], arguments
+
+
+def _same(message: Message, again: Executed) -> bool:
+    return message.execution is not None and message.execution.digest == again.execution.digest
+
+
+def _finding(turn: int, message: Message, again: Executed) -> Finding:
+    first, then = _shown(message.observation()), _shown(again.observation)
+    return Finding(
+        check="repeated_execution",
+        reason=Reason.NOT_REPEATABLE,
+        turn=turn,
+        detail=f"{message.name} returned {first}, then {then} from the same state.",
+    )
+
+
+def _shown(seen: Observation) -> str:
+    text = f"the error «{seen.error}»" if seen.error is not None else canonical(seen.response)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"

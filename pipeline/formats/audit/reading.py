@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from toolloom.pipeline.checks.heard import NO_DATE
-from toolloom.pipeline.checks.plain import oddity
-from toolloom.pipeline.checks.schema import UncheckableSchema, violations
+from toolloom.pipeline.checks.contradictions import NO_DATE
+from toolloom.pipeline.checks.schema import UncheckableSchema, oddity, violations
 from toolloom.pipeline.formats.audit.rows import ForeignRow
 from toolloom.pipeline.formats.importers.dialect import SchemaBudget, arguments, plain
 from toolloom.pipeline.formats.importers.intake import line, text

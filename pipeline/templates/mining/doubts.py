@@ -10,8 +10,8 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from toolloom.pipeline.checks.evidence import is_status
 from toolloom.pipeline.checks.grounding import close
-from toolloom.pipeline.checks.polarity import is_status
 from toolloom.pipeline.checks.text.times import seconds_in
 from toolloom.pipeline.checks.text.words import content, exact, plain, spaced, stem, words
 from toolloom.pipeline.templates.mining.occurrences import (

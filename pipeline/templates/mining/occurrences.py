@@ -12,11 +12,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from toolloom.pipeline.checks.grounding import close
-from toolloom.pipeline.checks.text.aliases import forms
 from toolloom.pipeline.checks.text.dates import dated
 from toolloom.pipeline.checks.text.numbers import Quantity, quantities
 from toolloom.pipeline.checks.text.times import timed
-from toolloom.pipeline.checks.text.words import STOP, alone, fold, runs, spaced, stem, words
+from toolloom.pipeline.checks.text.words import STOP, alone, fold, forms, runs, spaced, stem, words
 from toolloom.pipeline.templates.mining.survey import SampleText
 from toolloom.pipeline.templates.mining.variables import (
     ROUNDED,

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolloom.pipeline.checks.claims import unfounded
-from toolloom.pipeline.checks.evidence import Evidence
+from toolloom.pipeline.checks.evidence import Evidence, is_status
 from toolloom.pipeline.checks.grounding import named, says
-from toolloom.pipeline.checks.keywords import fits
-from toolloom.pipeline.checks.polarity import is_status
+from toolloom.pipeline.checks.replies import unfounded
+from toolloom.pipeline.checks.schema import fits
 from toolloom.pipeline.checks.text.phrases import is_code
 from toolloom.pipeline.checks.text.words import words
 from toolloom.pipeline.sampling.values import NoValue, draw_value

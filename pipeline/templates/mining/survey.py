@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from toolloom.pipeline.checks.plain import oddity
+from toolloom.pipeline.checks.schema import oddity
 from toolloom.pipeline.checks.text.words import literal
 from toolloom.pipeline.store.files import to_text
 from toolloom.schemas import API_SEARCH, Finding, JsonObject, Reason, canonical

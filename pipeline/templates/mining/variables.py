@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from toolloom.pipeline.checks.evidence import is_status
 from toolloom.pipeline.checks.grounding import close, same
-from toolloom.pipeline.checks.polarity import is_status
 from toolloom.pipeline.checks.text.phrases import is_code
 from toolloom.pipeline.checks.text.words import STOP, content, fold, spaced, stem, words
 from toolloom.pipeline.templates.mining.survey import LONGEST, SampleValue, SampleValues

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from toolloom.pipeline.checks.keywords import as_dict, fits
+from toolloom.pipeline.checks.schema import as_dict, fits
 from toolloom.pipeline.templates.written.forms import Place, TableForm, WrittenDocument, nearest
 from toolloom.pipeline.templates.written.pools import (
     DRAWN,

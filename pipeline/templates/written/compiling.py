@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolloom.pipeline.checks.keywords import fits
-from toolloom.pipeline.checks.schema import UncheckableSchema, violations
+from toolloom.pipeline.checks.schema import UncheckableSchema, fits, violations
 from toolloom.pipeline.checks.transcript import shown
 from toolloom.pipeline.dataset.unfold import filled
 from toolloom.pipeline.sampling.needs import Distractors, moment

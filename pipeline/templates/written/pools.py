@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from toolloom.pipeline.checks.keywords import first_type, fits
+from toolloom.pipeline.checks.schema import first_type, fits
 from toolloom.pipeline.dataset.unfold import text_of
 from toolloom.pipeline.sampling.values import NoValue, draw_value
 from toolloom.pipeline.sampling.vocabulary import LOCALES

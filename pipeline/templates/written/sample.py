@@ -16,8 +16,8 @@ from typing import Any
 from toolloom.agents.plan import told_by
 from toolloom.agents.simulator import system_turn
 from toolloom.agents.wording import Fact
-from toolloom.pipeline.checks.keywords import as_dict, as_strings, fits
-from toolloom.pipeline.checks.polarity import is_status
+from toolloom.pipeline.checks.evidence import is_status
+from toolloom.pipeline.checks.schema import as_dict, as_strings, fits
 from toolloom.pipeline.checks.text.phrases import is_code
 from toolloom.pipeline.sampling.values import NoValue, draw_value, rng_for
 from toolloom.schemas import (

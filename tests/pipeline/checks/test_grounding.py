@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.pipeline.checks import grounded, mentions
-from toolloom.pipeline.checks.claims import unfounded
 from toolloom.pipeline.checks.evidence import Evidence
 from toolloom.pipeline.checks.grounding import fixed, same
+from toolloom.pipeline.checks.replies import unfounded
 from toolloom.pipeline.checks.text.dates import dates
-from toolloom.pipeline.checks.text.spans import spans
+from toolloom.pipeline.checks.text.phrases import spans
 
 NOW = dt.datetime(2026, 11, 21, 10, 0)  # a Saturday
 S: dict[str, Any] = {"type": "string"}

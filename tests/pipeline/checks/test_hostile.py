@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from toolloom.pipeline.checks import grounded, inspect, mentions
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
-from toolloom.pipeline.checks.text.spans import spans
+from toolloom.pipeline.checks.text.phrases import spans
 from toolloom.schemas import (
     Ability,
     Api,

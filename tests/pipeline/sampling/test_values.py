@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolloom.pipeline.checks.keywords import fits
+from toolloom.pipeline.checks.schema import fits
 from toolloom.pipeline.sampling.values import NoValue, draw_object, draw_value
 from toolloom.pipeline.sampling.vocabulary import BY_NAME
 

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolloom.pipeline.apis.execution.compression import CUT, beginning, compress, tokens
-from toolloom.pipeline.checks.keywords import fits
+from toolloom.pipeline.checks.schema import fits
 from toolloom.schemas import JsonObject
 
 TEXT: JsonObject = {"type": "string"}

@@ -1,20 +1,30 @@
-"""Processes of what is executed."""
+"""Processes of what is executed, and Python functions in real ones."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import datetime as dt
+import enum
+import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import prefect_loopback
 from support.waiting import wait_for
 
-from toolloom.pipeline.apis.execution import process
+from toolloom.pipeline.apis.execution import process, worker
+from toolloom.pipeline.apis.execution.process import Child, Functions
 from toolloom.pipeline.store.secrets import secrets_of
-from toolloom.schemas import ToolloomError
+from toolloom.schemas import Failure, ToolloomError
 
 FAMILY = """
 import subprocess, sys, time
@@ -150,3 +160,287 @@ def test_nothing_outlives_a_killed_process() -> None:
         process.kill()
     assert len({*started}) == 3
     wait_for(lambda: not any(map(_lives, started)), "all of them end")
+
+
+CODE = """
+import asyncio, collections, dataclasses, datetime, enum, os, sys, time
+
+print("loading")
+made = 0
+
+class Colour(enum.Enum):
+    RED = "red"
+
+@dataclasses.dataclass
+class Book:
+    title: str
+    bought: datetime.date
+
+def add(a: int, b: int = 0):
+    print("noise on the standard output")
+    return a + b
+
+def count():
+    global made
+    made += 1
+    with open("made.txt", "a") as file:
+        file.write("x")
+    return [made, os.path.getsize("made.txt")]
+
+def rich():
+    return {"book": Book("Emma", datetime.date(2026, 1, 5)), "colour": Colour.RED, 3: (1, 2),
+            "set": {"b", "a"}, "at": datetime.datetime(2026, 1, 5, 9, 30)}
+
+async def later(word: str):
+    await asyncio.sleep(0.01)
+    return word
+
+def fail(): raise ValueError(f"no shelf in {os.getcwd()}")
+def leave(): os._exit(3)
+def wait(): time.sleep(60)
+def ask(): return input("name? ")
+def show(): return [os.getcwd(), os.listdir(), sorted(os.environ)]
+def much(): return "x" * (5 * 2**20)
+def hoard(): return len(bytearray(3 * 2**30))
+def odd(): return object()
+def mixed(): return list({"one", "two", "three", "four", "five"})
+def endless(): return 10 ** 6000
+def double(): return {1: "a", "1": "b"}
+def paired(): return {(1, 2): "a"}
+def mute():
+    class Mute(Exception):
+        def __str__(self): raise RuntimeError
+    raise Mute
+def fork(): return os.fork() and 1
+def leak(): raise ValueError("no entry for " + os.environ["SHELF_TOKEN"])
+def forbidden(): open(os.environ.get("OUTSIDE", "/nowhere"), "w").close()
+"""
+ALLOWED = frozenset(re.findall(r"def (\w+)", CODE)) - {"forbidden"}
+
+
+@pytest.fixture
+def functions(tmp_path: Path) -> Callable[..., Functions]:
+    file = tmp_path / "shelf.py"
+    file.write_text(CODE)
+
+    def make(**changes: Any) -> Functions:
+        fields = {"name": "shelf.py", "file": file, "allowed": ALLOWED, "time_limit": 5}
+        return Functions(**{**fields, **changes})
+
+    return make
+
+
+async def test_values_become_json(functions: Callable[..., Functions]) -> None:
+    """Dates, enums, dataclasses, tuples and sets have one form in JSON; async is awaited."""
+    async with functions().session() as session:
+        assert (await session.call("add", {"a": 2, "b": 3})).observation.response == 5
+        assert (await session.call("later", {"word": "tea"})).observation.response == "tea"
+        assert (await session.call("rich", {})).observation.response == {
+            "book": {"title": "Emma", "bought": "2026-01-05"},
+            "colour": "red",
+            "3": [1, 2],
+            "set": ["a", "b"],
+            "at": "2026-01-05T09:30:00",
+        }
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "failure", "told"),
+    [
+        ("fail", {}, Failure.TOOL_ERROR, "ValueError: no shelf in ."),
+        ("add", {"b": 1}, Failure.PROTOCOL_ERROR, "missing a required argument: 'a'"),
+        ("add", {"a": 1, "c": 1}, Failure.PROTOCOL_ERROR, "unexpected keyword argument 'c'"),
+        ("leave", {}, Failure.CRASH, "The process ended with status 3."),
+        ("ask", {}, Failure.TOOL_ERROR, "EOFError"),
+        ("much", {}, Failure.TOOL_ERROR, "longer than 4194304 bytes"),
+        ("hoard", {}, Failure.TOOL_ERROR, "MemoryError"),
+        ("odd", {}, Failure.TOOL_ERROR, "holds a object, which is no JSON"),
+        ("endless", {}, Failure.TOOL_ERROR, "an integer of thousands of digits"),
+        ("double", {}, Failure.TOOL_ERROR, "two keys that are 1"),
+        ("paired", {}, Failure.TOOL_ERROR, "a tuple as a key"),
+        ("mute", {}, Failure.TOOL_ERROR, "Mute"),
+        ("forbidden", {}, Failure.PROTOCOL_ERROR, "may not be called"),
+        ("os.getcwd", {}, Failure.PROTOCOL_ERROR, "may not be called"),
+    ],
+)
+async def test_failures_are_told_apart(
+    functions: Callable[..., Functions],
+    name: str,
+    arguments: dict[str, Any],
+    failure: Failure,
+    told: str,
+) -> None:
+    """A function that raises, wrong arguments, an end and a forbidden name each differ."""
+    async with functions().session() as session:
+        result = await session.call(name, arguments)
+    assert result.failure is failure
+    assert told in str(result.observation.error)
+
+
+async def test_the_worker_holds_the_list_of_what_may_run_too(
+    functions: Callable[..., Functions],
+) -> None:
+    """A name that reached the worker all the same is refused there."""
+    async with functions().session() as session:
+        order = {"call": "forbidden", "arguments": {}, "seconds": 1}
+        answer = await session._ask(order, 5)
+    assert answer == {"refused": "There is no function forbidden that may be called."}
+
+
+async def test_a_function_that_forks_answers_once(functions: Callable[..., Functions]) -> None:
+    """The child comes back from the function too; it is not heard, nor ever takes a call."""
+    async with functions().session() as session:
+        for _ in range(5):
+            assert (await session.call("fork", {})).observation.response == 1
+            assert (await session.call("add", {"a": 2})).observation.response == 2
+
+
+async def test_a_file_that_never_loads_ends_by_itself(tmp_path: Path) -> None:
+    """Nobody may be left to end it: the worker bounds the time of loading too."""
+    file = tmp_path / "endless.py"
+    file.write_text("while True: pass")
+    child = await Child.start([sys.executable, str(worker.__file__)], {}, tmp_path)
+    where = {"file": str(file), "first": [], "last": [], "allowed": []}
+    await child.send(json.dumps({**where, "seconds": 1 - worker.SLACK}))
+    async with asyncio.timeout(60):
+        assert await child.receive() is None
+    assert (await child.ended()).startswith("ended by signal")
+    await child.stop()
+
+
+async def test_secrets_are_struck_out_of_results(
+    functions: Callable[..., Functions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token that an execution needs does not reach the cache and the dataset."""
+    monkeypatch.setenv("SHELF_TOKEN", "hush-4711")
+    async with functions(environment=("SHELF_TOKEN",)).session() as session:
+        error = (await session.call("leak", {})).observation.error
+    assert error == "ValueError: no entry for $SHELF_TOKEN"
+
+
+async def test_a_slow_function_ends_at_the_time_limit(functions: Callable[..., Functions]) -> None:
+    """A function that takes too long is a failure, and its process is ended."""
+    async with functions(time_limit=0.5).session() as session:
+        result = await session.call("wait", {})
+    assert result.failure is Failure.TIME_LIMIT
+
+
+async def test_each_session_is_fresh_and_sees_no_variables(
+    functions: Callable[..., Functions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory, folder and environment are new; only a variable that is named is there."""
+    monkeypatch.setenv("SECRET_KEY", "hush")
+    monkeypatch.setenv("CITY", "Bern")
+    for _ in range(2):
+        async with functions(environment=("CITY",)).session() as session:
+            shown = (await session.call("show", {})).observation.response
+            assert shown[:2] == [".", []]
+            assert set(shown[2]) - {"LC_CTYPE"} == {"CITY"}  # Python sets LC_CTYPE
+            assert (await session.call("count", {})).observation.response == [1, 1]
+            assert (await session.call("count", {})).observation.response == [2, 2]
+
+
+async def test_sets_come_in_the_same_order_each_time(functions: Callable[..., Functions]) -> None:
+    """Hashes are seeded alike in every process, or no call over sets could be repeated."""
+    seen = []
+    for _ in range(2):
+        async with functions().session() as session:
+            seen.append((await session.call("mixed", {})).observation.response)
+    assert seen[0] == seen[1]
+
+
+async def test_a_module_is_loaded_by_its_name(functions: Callable[..., Functions]) -> None:
+    """A dotted name is a module of a package, with the package's own imports."""
+    folder = functions().file.parent / "library"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "words.py").write_text("GREETING = 'hello'")
+    (folder / "tools.py").write_text("from .words import GREETING\ndef greet(): return GREETING")
+    for module, file in [("library.tools", folder / "tools.py"), ("library", None)]:
+        (folder / "__init__.py").write_text("from .tools import greet")
+        made = functions(
+            module=module, file=file or folder / "__init__.py", allowed=frozenset({"greet"})
+        )
+        async with made.session() as session:
+            assert (await session.call("greet", {})).observation.response == "hello"
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
+        ("def half(:", "SyntaxError"),
+        ("import sys; sys.exit(4)", "SystemExit: 4"),
+        ("import os; os._exit(4)", "ended with status 4"),
+    ],
+)
+async def test_a_file_that_cannot_be_loaded_stops_the_run(
+    functions: Callable[..., Functions], code: str, told: str
+) -> None:
+    """That is no observation of a call: the message names the file and what is wrong."""
+    functions().file.write_text(code)
+    with pytest.raises(ToolloomError, match="shelf.py cannot be loaded") as error:
+        async with functions().session():
+            pass
+    assert told in str(error.value)
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+
+
+class Name(str):
+    def __str__(self) -> str:
+        return "overridden"
+
+
+@dataclasses.dataclass
+class Pair:
+    left: Any
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
+SCALARS |= st.dates() | st.datetimes() | st.times() | st.decimals(allow_nan=False) | st.uuids()
+SCALARS |= st.just(Size.SMALL) | st.builds(Name, st.text()) | st.timedeltas()
+RESULTS = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner)
+        | st.builds(Pair, inner)
+        | st.dictionaries(st.text() | st.integers() | st.dates(), inner)
+    ),
+)
+
+
+@given(RESULTS)
+def test_what_json_can_hold_is_written_and_read_back(value: Any) -> None:
+    """A result is plain JSON: what is read back equals what was sent."""
+    sent = worker.plain(value)
+    assert json.loads(json.dumps(sent, allow_nan=False)) == sent
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), b"bytes", {1: object()}, open])
+def test_what_json_cannot_hold_is_refused(value: Any) -> None:
+    """Nothing is written as text that merely looks like a value."""
+    with pytest.raises((TypeError, ValueError)):
+        worker.plain(value)
+
+
+def test_a_result_that_holds_itself_is_refused() -> None:
+    """A circle ends at the deepest level allowed."""
+    circle: list[Any] = []
+    circle.append(circle)
+    with pytest.raises(ValueError, match="levels deep"):
+        worker.plain(circle)
+
+
+def test_values_of_classes_of_their_own_are_plain() -> None:
+    """A subclass of a plain type is written by its value, not by its own words."""
+    assert worker.plain([Size.SMALL, Name("Ada"), dt.timedelta(minutes=1)]) == [1, "Ada", 60.0]

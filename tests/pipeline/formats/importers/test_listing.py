@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolloom.pipeline.apis.execution.listing import read_server
-from toolloom.pipeline.apis.execution.mcp import Server
+from toolloom.pipeline.apis.execution.mcp import Server, read_server
 from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import ImportFailed
 

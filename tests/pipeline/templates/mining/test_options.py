@@ -9,7 +9,7 @@ import pytest
 from support import mined_dataset
 from support.mined_dataset import DAY, NUMBER, TEXT, WHOLE, api, sample
 
-from toolloom.pipeline.checks.keywords import fits
+from toolloom.pipeline.checks.schema import fits
 from toolloom.pipeline.sampling.vocabulary import TOPICS
 from toolloom.pipeline.templates.mining.options import draws
 from toolloom.pipeline.templates.mining.survey import VALUES, SampleValue, SeenValues

@@ -1,8 +1,4 @@
-"""Each kind of defect, planted into every good dialogue that can have it, is found.
-
-A mutation yields a spoilt dialogue where it applies and nothing elsewhere. `PLANTED` names the
-reason under which each kind must be found.
-"""
+"""The certain checks as a whole: what is right passes, what is spoilt is found."""
 
 from __future__ import annotations
 
@@ -10,7 +6,20 @@ import pytest
 from support.mutations import Mutation, answers, calls
 
 from toolloom.pipeline.checks import inspect
-from toolloom.schemas import Dialogue, Reason
+from toolloom.schemas import Ability, Dialogue, Reason, Scenario
+
+
+def test_a_good_dialogue_has_no_finding(good: Dialogue) -> None:
+    """What a careful person wrote is not rejected."""
+    assert inspect(good) == ()
+
+
+def test_the_good_dialogues_cover_the_vocabulary(all_good: list[Dialogue]) -> None:
+    """At least 40 dialogues, with every ability and every scenario among them."""
+    assert len(all_good) >= 40
+    assert {d.query.ability for d in all_good} == set(Ability)
+    assert {d.query.scenario for d in all_good} == set(Scenario)
+
 
 PLANTED: list[tuple[Mutation, set[Reason]]] = [*calls.PLANTED, *answers.PLANTED]
 

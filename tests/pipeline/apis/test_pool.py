@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.apis.pool.folder import PoolFolder, find_pool, open_pool
+from toolloom.pipeline.apis.pool import PoolFolder, find_pool, open_pool
 from toolloom.pipeline.formats.importers.ledger import ImportLog
 from toolloom.schemas import Api, ImportFailed, ImportReport, NothingFound, Source, StoreError
 from toolloom.schemas.api import PublicApi
@@ -160,7 +160,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from toolloom.pipeline.formats.importers.ledger import ImportLog
-from toolloom.pipeline.apis.pool.folder import PoolFolder
+from toolloom.pipeline.apis.pool import PoolFolder
 from toolloom.schemas import Api, StoreError
 pool = PoolFolder(Path(sys.argv[1]))
 size = (pool.path / "apis.jsonl").stat().st_size + int(sys.argv[2])
@@ -188,7 +188,7 @@ def test_a_full_disk_changes_nothing(pool: PoolFolder, room: int, number: int) -
 HOLD = """
 import sys
 from pathlib import Path
-from toolloom.pipeline.apis.pool.folder import PoolFolder
+from toolloom.pipeline.apis.pool import PoolFolder
 with PoolFolder(Path(sys.argv[1])).locked():
     print("held", flush=True)
     input()

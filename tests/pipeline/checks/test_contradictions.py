@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.pipeline.checks import kept_values, leaked_calls, turn_order
+from toolloom.pipeline.checks.contradictions import NO_DATE
 from toolloom.pipeline.checks.derived import combined, converted, figures, told
-from toolloom.pipeline.checks.heard import NO_DATE
 from toolloom.schemas import (
     Ability,
     Api,

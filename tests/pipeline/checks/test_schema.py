@@ -1,3 +1,5 @@
+"""What is quick finds what is thorough."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -5,9 +7,83 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
-from toolloom.pipeline.checks.keywords import bound, first_type, fits, kind_of, merged
-from toolloom.pipeline.checks.schema import violations
+from toolloom.pipeline.checks.schema import (
+    bound,
+    first_type,
+    fits,
+    fits_simple,
+    is_simple,
+    kind_of,
+    merged,
+    violations,
+)
+from toolloom.pipeline.checks.transcript import once
+from toolloom.schemas import Dialogue
+
+NAMES = st.sampled_from(["a", "b", "city"])
+LEAVES = st.sampled_from(
+    ["", "x", "2026-02-30", "2026-02-28", 0, 1, -1, 5, 10**30, 2.0, 2.5, True, False, None]
+)
+VALUES = st.recursive(
+    LEAVES, lambda v: st.lists(v, max_size=2) | st.dictionaries(NAMES, v, max_size=2)
+)
+KINDS = st.sampled_from(["string", "integer", "number", "boolean", "null", "array", "object"])
+PLAIN: dict[str, st.SearchStrategy[Any]] = {
+    "type": KINDS,
+    "enum": st.lists(LEAVES, max_size=3),
+    "required": st.lists(NAMES, max_size=2),
+    "additionalProperties": st.booleans(),
+    "minimum": st.integers(-1, 3),
+    "exclusiveMaximum": st.integers(-1, 3),
+    "minLength": st.integers(0, 3),
+    "maxItems": st.integers(0, 2),
+    "format": st.sampled_from(["date", "made-up"]),
+    "description": st.sampled_from(["x", "$ref"]),
+}
+SCHEMAS = st.recursive(
+    st.fixed_dictionaries({}, optional=PLAIN),
+    lambda s: st.fixed_dictionaries(
+        {},
+        optional={**PLAIN, "properties": st.dictionaries(NAMES, s, max_size=2), "items": s},
+    ),
+    max_leaves=6,
+)
+
+
+@given(schema=SCHEMAS, value=VALUES)
+def test_what_fits_quickly_fits(schema: dict[str, Any], value: Any) -> None:
+    """A yes of the quick way is a yes of jsonschema, and the schema is legal."""
+    if is_simple(schema) and fits_simple(schema, value, lambda v, name: name == "made-up"):
+        Draft202012Validator.check_schema(schema)
+        assert Draft202012Validator(schema).is_valid(value)
+
+
+def test_what_does_not_fit_is_told() -> None:
+    """Where the quick way says no, the faults are those of jsonschema."""
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    assert [f.path for f in violations(schema, {"a": "x"})] == ["a"]
+    assert violations(schema, {"a": 1}) == [] and is_simple(schema)
+    assert not is_simple({"$ref": "#/a"}) and not is_simple({"type": "str"})
+
+
+def test_a_view_is_made_once_for_each_dialogue(all_good: list[Dialogue]) -> None:
+    """The last dialogue's view is kept, and another's is never given for it."""
+    seen: list[str] = []
+
+    @once
+    def name(dialogue: Dialogue) -> str:
+        seen.append(dialogue.id)
+        return dialogue.id
+
+    first, second = all_good[:2]
+    assert [name(d) for d in (first, first, second, first)] == [first.id] * 2 + [
+        second.id,
+        first.id,
+    ]
+    assert seen == [first.id, second.id, first.id]
+
 
 scalars: st.SearchStrategy[Any] = st.sampled_from(
     ["", "a", "abc", 0, 1, 1.0, 1.5, True, False, None, [], {}]

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.apis.pool.folder import PoolFolder, open_pool
-from toolloom.pipeline.apis.pool.quality import (
+from toolloom.pipeline.apis.pool import PoolFolder, open_pool
+from toolloom.pipeline.apis.pool_quality import (
     ALL,
     NAMES,
     USUAL,

@@ -1,1 +1,0 @@
-"""Pools of real APIs: imported, merged, filtered, counted, and taken by a run."""

@@ -1,0 +1,404 @@
+"""Replies: founded in what was observed, telling what came of it, contradicting none of it.
+
+Every number, date, time, address, code, quotation and name in a reply is a claim.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from toolloom.pipeline.checks.evidence import (
+    Evidence,
+    claimed,
+    evidence_at,
+    gives_up,
+    is_status,
+    negative,
+    other_choices,
+    says_no,
+    stated,
+)
+from toolloom.pipeline.checks.grounding import close, leaves, same, says
+from toolloom.pipeline.checks.intent import pair
+from toolloom.pipeline.checks.text.dates import MONTHS, WEEKDAYS, dated
+from toolloom.pipeline.checks.text.numbers import Quantity, quantities
+from toolloom.pipeline.checks.text.phrases import ADDRESS, CODE, QUOTED, is_code, said
+from toolloom.pipeline.checks.text.times import seconds_in, timed
+from toolloom.pipeline.checks.text.words import (
+    STOP,
+    content,
+    exact,
+    forms,
+    literal,
+    plain,
+    sentences,
+    stem,
+    words,
+)
+from toolloom.pipeline.checks.transcript import (
+    CallMade,
+    Fault,
+    asked,
+    made,
+    replies,
+    said_before,
+    shown,
+)
+from toolloom.schemas import Dialogue, Reason, Scenario
+
+_AFFIRMS = re.compile(
+    r"\b(?:done|all set|success\w*|confirm\w*|completed?|ready|sure|yes|ok|okay)\b"
+    r"|(?:\b(?:has|have|had|was|were|is|are|been|i|we|it)|'ve|'s) (?:\w+ ){0,2}"
+    r"(?:\w{2,}ed|set|sent|put|made|on|off|in)\b",
+    re.IGNORECASE,
+)
+_SUMMARY = 0.4  # share of a long text's words that a summary of it must hold
+_PROSE = 6  # content words from which a text is summarised rather than quoted
+_NAMES_SMALL = frozenset({"German"})  # languages that write every noun with a capital
+
+
+def founded_replies(dialogue: Dialogue) -> Iterator[Fault]:
+    """Every number, date, time, address, code, quotation and name was said or observed."""
+    query = dialogue.query
+    for place, text, final in replies(dialogue):
+        if not (_has_observed(dialogue, place) or (final and place == len(dialogue.messages) - 1)):
+            continue  # a question or an announcement before anything is known
+        evidence = evidence_at(dialogue, place)
+        for claim in unfounded(text, evidence, names=query.language not in _NAMES_SMALL):
+            detail = f"the {claim.kind} {shown(claim.text)} was neither said nor observed"
+            yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
+
+
+def _has_observed(dialogue: Dialogue, place: int) -> bool:
+    turn = asked(dialogue, place)
+    return any(
+        c.back is not None and c.back < place and c.turn == turn and not c.is_search
+        for c in made(dialogue)
+    )
+
+
+def told_results(dialogue: Dialogue) -> Iterator[Fault]:
+    """The reply tells at least one thing that each call found out, or that it worked.
+
+    A call whose result feeds a later call of the same turn need not be told.
+    """
+    due, paired = dialogue.query.due, pair(dialogue)
+    feeding = {(r.call, i.turn) for i in due for r in i.references.values()}
+    silent = {c.back for index, c in paired.calls.items() if (index, due[index].turn) in feeding}
+    for call in made(dialogue):
+        if call.is_search or call.failed or call.api is None or call.back in silent:
+            continue
+        place, reply = _reply_after(dialogue, call)
+        if reply and (fault := _untold(dialogue, call, reply, place)):
+            yield Fault(Reason.UNGROUNDED_ANSWER, place, fault)
+
+
+def _reply_after(dialogue: Dialogue, call: CallMade) -> tuple[int, str]:
+    """The replies of the call's turn that come after its observation, as one text."""
+    turn = [
+        (place, text)
+        for place, text, _ in replies(dialogue)
+        if call.back is not None and place > call.back and asked(dialogue, place) == call.turn
+    ]
+    return (turn[-1][0], "\n".join(text for _, text in turn)) if turn else (0, "")
+
+
+def _untold(dialogue: Dialogue, call: CallMade, reply: str, place: int) -> str | None:
+    """Why the reply does not tell what the call found out; None if it does."""
+    english = dialogue.query.language == "English"
+    if call.response in ([], {}, "") or _holds_empty_list(call.response):
+        return None if says_no(reply) or not english else f"{call.name} found nothing; not said"
+    heard = "\n".join(said_before(dialogue, place))
+    facts = [v for v in _told_apart(call.response) if _is_news(v, call, heard, dialogue)]
+    if not english:
+        facts = [v for v in facts if isinstance(v, int | float)]
+    if not all(isinstance(v, str) and is_code(v) for v in facts):
+        if any(_tells(reply, v, dialogue) for v in facts) or _counts(reply, call.response):
+            return None
+        if any(claimed(reply, s, frozenset()) == {s.holds} for s in stated(call.response)):
+            return None
+        return f"tells nothing of what {call.name} found: {shown(call.response)}"
+    return _status_untold(call, reply) if english else None
+
+
+def _told_apart(response: Any) -> Iterator[Any]:
+    """The leaves of a response; a text of several lines is one for each line, `Author: Ada` too."""
+    for leaf in leaves(response):
+        if isinstance(leaf, str) and "\n" in leaf:
+            for line in filter(None, map(str.strip, leaf.splitlines())):
+                yield line
+                if ": " in line:
+                    yield line.split(": ", 1)[1]
+        else:
+            yield leaf
+
+
+def _status_untold(call: CallMade, reply: str) -> str | None:
+    """The same for a response that holds nothing but a status or ids, which may go untold."""
+    if any(claimed(reply, s, frozenset()) == {s.holds} for s in stated(call.response)):
+        return None
+    if negative(call.response):
+        return None if says_no(reply) else f"{call.name} reports failure; not said"
+    if gives_up(reply):
+        return f"says it did not work, but {call.name} did: {shown(call.response)}"
+    return None if _AFFIRMS.search(reply) else f"does not say that {call.name} worked"
+
+
+def _holds_empty_list(response: Any) -> bool:
+    """An object whose only content is an empty list: a search without results."""
+    if not isinstance(response, dict):
+        return False
+    lists = [v for v in response.values() if isinstance(v, list)]
+    rest = [v for v in response.values() if not isinstance(v, list) and v not in (0, None, "")]
+    return bool(lists) and not any(lists) and not [v for v in rest if not is_status(v)]
+
+
+def _is_news(leaf: Any, call: CallMade, heard: str, dialogue: Dialogue) -> bool:
+    """A leaf that is neither empty nor a status, nor an echo of the call or of the user."""
+    if leaf is None or leaf == "" or is_status(leaf):
+        return False
+    if any(same(leaf, given) for given in leaves(call.arguments)):
+        return False
+    return isinstance(leaf, int | float) or not says(heard, leaf, None, dialogue.query.now)
+
+
+def _tells(reply: str, leaf: Any, dialogue: Dialogue) -> bool:
+    if isinstance(leaf, str) and len(wanted := content(leaf)) >= _PROSE:
+        there = {stem(w.folded) for w in words(reply)}
+        return sum(w in there for w in wanted) >= _SUMMARY * len(wanted)
+    if isinstance(leaf, str):
+        return says(reply, leaf, None, dialogue.query.now)
+    lone = Evidence((), (leaf,), (), dialogue.query.now)
+    return any(number_held(q, reply, lone) for q in quantities(reply))
+
+
+def _counts(reply: str, response: Any) -> bool:
+    """Does the reply say how many there are?"""
+    sizes = {len(v) for v in (response, *_values(response)) if isinstance(v, list) and v}
+    return any(q.value in sizes for q in quantities(reply))
+
+
+def _values(response: Any) -> list[Any]:
+    return list(response.values()) if isinstance(response, dict) else []
+
+
+def consistent_replies(dialogue: Dialogue) -> Iterator[Fault]:
+    """No reply says the opposite of an observed status or tells another choice of an enum."""
+    for call in made(dialogue):
+        if call.is_search or call.failed or call.api is None:
+            continue
+        place, reply = _reply_after(dialogue, call)
+        if not reply:
+            continue
+        others = [c.response for c in made(dialogue) if c.turn == call.turn and not c.is_search]
+        heard = "\n".join(said_before(dialogue, place))
+        told = [v for r in others for v in leaves(r) if isinstance(v, str)]
+        for field, value, choice in other_choices(
+            call.response, call.api.returns, reply, "\n".join([heard, *told])
+        ):
+            detail = f"says {choice!r}, but {field} of {call.name} is {value!r}"
+            yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
+        facts = list(stated(call.response))
+        said = "\n".join([heard, *told]) if facts else ""
+        known = frozenset(stem(w.folded) for w in words(said))
+        for fact in facts:
+            agreed = {s.holds for r in others for s in stated(r) if s.yes & fact.yes} == {
+                fact.holds
+            }
+            if agreed and claimed(reply, fact, known) == {not fact.holds}:
+                detail = f"says the opposite of {fact.field} of {call.name} ({shown(fact.holds)})"
+                yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
+
+
+def admitted_limits(dialogue: Dialogue) -> Iterator[Fault]:
+    """Where no API fits, the reply says that it cannot serve the request."""
+    query = dialogue.query
+    last = list(replies(dialogue))[-1:]
+    if query.scenario is Scenario.IRRELEVANCE and query.language == "English" and last:
+        place, text, _ = last[0]
+        if not says_no(text):
+            yield Fault(
+                Reason.UNGROUNDED_ANSWER, place, "does not say that it cannot serve the request"
+            )
+
+
+_LISTED = re.compile(r"^\s*(?:#+\s*)?\d{1,2}[.)]\s", re.MULTILINE)
+_LABEL = re.compile(r"^[\s*#•-]*[^:.\n]{1,40}:", re.MULTILINE)
+_MARKUP = re.compile(r"(?<!\w)[*_`#]+(?=\w)|(?<=[\w.:])[*_`]+(?!\w)")
+# Without one of these the expressions for them match nothing, and take long to find that out.
+_ADDRESS_SIGN, _QUOTATION = re.compile(r"[@#]|://"), re.compile(r"[\"'«]")
+_SIZED = re.compile(r"\d+(?:[.,]\d+)*-?[a-z]+(?:-[a-z]+)*", re.IGNORECASE)
+_HEDGE = re.compile(
+    r"(?:about|around|approximately|roughly|nearly|almost|over|under|some|~)\s*[$€£]?$",
+    re.IGNORECASE,
+)
+_COMMON = frozenset(
+    """
+    ok okay am pm api id url i'm i've i'll i'd i celsius fahrenheit utc gmt faq mr mrs
+    ms dr god internet monday english
+    """.split()  # noqa: SIM905 - a table of words
+)
+
+
+_METRIC = frozenset(
+    """
+    m meter meters metre metres km kilometers kilometres cm g gram grams kg kilograms mg
+    ml l liters litres mb gb tb
+    """.split()  # noqa: SIM905 - a table of words
+)
+
+
+_RANGE = re.compile(r"\d{1,2} to \d{1,2}")
+
+
+class UnfoundedClaim(NamedTuple):
+    """A claim in a reply that nothing bears out."""
+
+    kind: str
+    text: str
+
+
+def unfounded(reply: str, evidence: Evidence, names: bool = True) -> Iterator[UnfoundedClaim]:
+    """Claims in the reply that nothing said or observed bears out, in no special order."""
+    text = _MARKUP.sub(lambda m: " " * len(m.group()), plain(reply))
+    taken: list[tuple[int, int]] = []
+    for kind, start, end, held in (*_literals(text, evidence), *_calendar(text, evidence)):
+        taken.append((start, end))
+        if not held:
+            yield UnfoundedClaim(kind, text[start:end])
+    taken += [m.span() for m in _LISTED.finditer(text)]
+    for quantity in quantities(text):
+        inside = any(a <= quantity.start < b for a, b in taken)
+        if quantity.stated and not inside and not number_held(quantity, text, evidence):
+            yield UnfoundedClaim("number", text[quantity.start : quantity.end])
+    if names:
+        yield from (UnfoundedClaim("name", name) for name in _names(text, evidence, taken))
+
+
+def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bool]]:
+    """Addresses, codes and quotations, with whether the evidence has them."""
+    days = [(d.start, d.end) for d in dated(text, evidence.now.date())]
+    addresses: list[tuple[int, int]] = []
+    for found in ADDRESS.finditer(text) if _ADDRESS_SIGN.search(text) else ():
+        address = found.group().rstrip(".,;:!?)")
+        addresses.append(found.span())
+        yield "address", found.start(), found.end(), address.lower() in evidence.all_text.lower()
+    for found in CODE.finditer(text):
+        code, start = found.group(), found.start()
+        sized = _SIZED.fullmatch(code) or not re.search(r"[^\W\d]", code)
+        # A code inside a day or an address is judged with it.
+        if not sized and not any(a <= start < b for a, b in (*days, *addresses)):
+            held = any(exact(code, text) for text in evidence.texts)  # to be quick
+            held = held or exact(code, evidence.all_text) or said(code, evidence.all_text)
+            yield "code", start, found.end(), held
+    for found in QUOTED.finditer(text) if _QUOTATION.search(text) else ():
+        quoted = next(g for g in found.groups() if g)
+        yield (
+            "quotation",
+            found.start(),
+            found.end(),
+            said(quoted.strip(" .,!?"), evidence.all_text),
+        )
+
+
+def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bool]]:
+    """Dates and times; relative ones also hold where the number in them was told."""
+    reach, marks = 0, dated(text, evidence.now.date())
+    for place in marks:
+        if place.end <= reach:
+            continue
+        reach, phrase = place.end, text[place.start : place.end]
+        held = bool(place.days & evidence.days) or literal(phrase, evidence.all_text)
+        inside = [q for q in quantities(phrase) if q.stated]
+        named = [d for d in marks if 0 < d.start - place.end < 7 and d.absolute]
+        if named and phrase.split()[-1].lower() in WEEKDAYS:  # «Wednesday, 3 March»
+            held = any(f"{d:%A}".lower() == phrase.split()[-1].lower() for d in named[0].days)
+        elif not held and not place.absolute:
+            period = re.search(r"week|month|year|today|tonight|now|this", phrase, re.IGNORECASE)
+            told = [number_held(q, phrase, evidence) for q in inside]
+            root = {stem(phrase.lower())}
+            held = all(told) if inside else bool(period) or evidence.holds_any(root)
+        yield "date", place.start, place.end, held
+    for moment in timed(text):
+        held = bool(moment.times & evidence.times)
+        if not held and _RANGE.fullmatch(text[moment.start : moment.end]):
+            continue  # «10 to 19 degrees»: two numbers, judged as such
+        if moment.sure or held:
+            yield "time", moment.start, moment.end, held
+
+
+def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
+    """Told as it is, rounded, scaled, as a percentage, or in another unit of time."""
+    hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
+    told = evidence.numbers
+    if any(_rounds(reading, quantity, n, hedged) for n in told for reading in quantity.readings()):
+        return True
+    if quantity.unit in _METRIC:
+        return any(close(quantity.value * f, n) for n in told for f in (1000, 0.001, 100, 0.01))
+    unit = seconds_in(quantity.unit)
+    if not unit:
+        return False
+    lengths = evidence.seconds | {n * u for n in told for u in (1, 60, 3600)}
+    whole = _joined(quantity, text)
+    return any(close(s, n) for s in (quantity.value * unit, *whole) for n in lengths)
+
+
+def _joined(quantity: Quantity, text: str) -> list[float]:
+    """The whole of «2 hours and 30 minutes» that the quantity is a part of, in seconds."""
+    found = [q for q in quantities(text) if seconds_in(q.unit)]
+    return [
+        a.value * seconds_in(a.unit) + b.value * seconds_in(b.unit)
+        for a, b in pairwise(found)
+        if quantity in (a, b) and b.start - a.end < 14
+    ]
+
+
+def _rounds(reading: float, quantity: Quantity, told: float, hedged: bool) -> bool:
+    """Is the reading what a told number is when rounded as finely as the reply writes it?"""
+    if close(reading, told) or close(abs(reading), abs(told)):
+        return True
+    try:
+        scale = quantity.scale if reading == quantity.value else 1
+        size = scale / 10**quantity.decimals
+        if quantity.percent and close(reading, quantity.value / 100):
+            size /= 100
+        zeros = len(str(int(abs(reading)))) - len(str(int(abs(reading))).rstrip("0"))
+        if hedged and scale == 1 and zeros and not quantity.decimals:
+            size = 10**zeros
+        exactly = float(told).is_integer() and scale == 1 and not hedged
+        return not exactly and abs(reading - told) <= size * 0.5 + abs(told) * 1e-9
+    except OverflowError:
+        return False
+
+
+def _names(text: str, evidence: Evidence, taken: list[tuple[int, int]]) -> Iterator[str]:
+    """Capitalised words inside a sentence that nothing said or observed holds."""
+    skipped = [*taken, *(m.span() for m in _LABEL.finditer(text))]
+    starts = {s.lstrip("\"'([-•* ")[:12] for s in sentences(text)}
+    for word in words(text):
+        before = text[: word.start].rstrip(" \"'([-•*")
+        first = not before or before[-1] in ".!?:\n" or before.endswith("…")
+        if not word.capital or first or any(a <= word.start < b for a, b in skipped):
+            continue
+        if text[word.end : word.end + 1] == "$":  # a currency such as CA$
+            continue
+        if text[word.start : word.start + 12] in starts or len(word.folded) < 2:
+            continue
+        if not _name_held(word.folded, word.raw, evidence):
+            yield word.raw
+
+
+def _name_held(folded: str, raw: str, evidence: Evidence) -> bool:
+    if folded in STOP or folded in _COMMON or folded in WEEKDAYS:
+        return True
+    parts = {stem(folded), stem(folded.removesuffix("s"))}
+    if evidence.holds_any(parts) or any(d.month == MONTHS.get(folded) for d in evidence.days):
+        return True
+    return (bool(forms(folded)) and said(raw, evidence.all_text)) or _is_initials(raw, evidence)
+
+
+def _is_initials(raw: str, evidence: Evidence) -> bool:
+    return raw.isupper() and len(raw) > 1 and said(raw, evidence.all_text)
