@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import count
 from typing import Any, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -43,7 +44,6 @@ from toolloom.schemas import (
     Busy,
     ClusterError,
     Endpoint,
-    Outcome,
     Recipe,
     RecipeError,
     Record,
@@ -226,12 +226,18 @@ class Dispatcher:
         self.driver = Driver(cache, recipe.run_id)
         shares = min(cluster.slots(), most_shares(recipe) or cluster.slots())
         self.slots = max(1, shares)
+        sent_here = {  # a part for each, of what this process sent itself
+            place: {
+                name: tuple((ago, n / self.slots) for ago, n in some) for name, some in p.items()
+            }
+            for place, p in gateway.pasts.items()
+        }
         self._free: asyncio.LifoQueue[WorkerShare] = asyncio.LifoQueue()
         for share in range(self.slots):
             slot = WorkerShare(share_of(recipe, share, self.slots))
-            slot.remember(_parted(gateway.pasts, self.slots))
+            slot.remember(sent_here)
             self._free.put_nowait(slot)
-        self._numbers = iter(range(10**12))
+        self._numbers = count()
 
     async def work(
         self, stage: Stage, shard: int, records: Sequence[Any], reads: type[Record] | None
@@ -243,10 +249,16 @@ class Dispatcher:
         if not records:
             return ShardPart(0, [], [], [])
         parts, losses, lost = self.slots, 0, ""
+        purse, run = self._gateway.purse, self._recipe.run_id
         while losses < LOSSES:
             slot = await self._free.get()
             try:
-                allotted = await self._allot(parts)
+                if purse is None:
+                    allotted = Usage()
+                elif parts > 1:
+                    allotted = await purse.allot(parts)
+                else:
+                    allotted = await purse.allot_all(lambda: self._gateway.cache.spent(run))
                 done = await self._send(stage, shard, records, reads, slot, allotted)
             finally:
                 self._free.put_nowait(slot)
@@ -255,8 +267,8 @@ class Dispatcher:
             if done.short is None:
                 losses += 1
                 lost = done.lost or lost
-            elif parts == 1 and self._gateway.purse:
-                raise self._gateway.purse.reached(done.short)
+            elif parts == 1 and purse:
+                raise purse.reached(done.short)
             else:
                 parts = 1
         raise ClusterError(
@@ -299,26 +311,13 @@ class Dispatcher:
         except WorkerLost as error:
             done = ShardResult(lost=" ".join(str(error).split()))
         finally:
-            self._settle(allotted, used)
+            if purse := self._gateway.purse:  # all of it counts as used where nobody knows
+                purse.settle(allotted, allotted if used is None else used)
         self._gateway.stats.add(done.stats)
         if used is None:
             slot.lose()
         slot.remember(done.pasts)
         return done
-
-    async def _allot(self, parts: int) -> Usage:
-        purse = self._gateway.purse
-        if purse is None:
-            return Usage()
-        if parts > 1:
-            return await purse.allot(parts)
-        run = self._recipe.run_id
-        return await purse.allot_all(lambda: self._gateway.cache.spent(run))
-
-    def _settle(self, allotted: Usage, used: Usage | None) -> None:
-        """All that was allotted counts as used where nobody knows."""
-        if purse := self._gateway.purse:
-            purse.settle(allotted, allotted if used is None else used)
 
     def _limited(self, allotted: Usage) -> Budget:
         """What was allotted, of that which has a limit: a budget that may be nothing."""
@@ -328,14 +327,6 @@ class Dispatcher:
             max_tokens=None if whole.max_tokens is None else allotted.tokens,
             max_requests=None if whole.max_requests is None else allotted.requests,
         )
-
-
-def _parted(pasts: Pasts, parts: int) -> Pasts:
-    """A part of what this process sent itself."""
-    return {
-        known: {name: tuple((ago, n / parts) for ago, n in some) for name, some in past.items()}
-        for known, past in pasts.items()
-    }
 
 
 @asynccontextmanager
@@ -366,18 +357,13 @@ async def dispatcher(
 
 def most_shares(recipe: Recipe) -> int | None:
     """How many workers can have a share of every limit; None: any number."""
-    found = [_most(each) for each in recipe.endpoints if not each.local]
-    return min(found, default=None)
-
-
-def _most(endpoint: Endpoint) -> int:
-    tokens = endpoint.tokens_per_minute
-    limits = (
-        endpoint.concurrency,
-        endpoint.requests_per_minute,
-        tokens and max(1, tokens // LEAST_TOKENS),
-    )
-    return min(limit for limit in limits if limit)
+    limits: list[int | None] = []
+    for each in recipe.endpoints:
+        if not each.local:
+            tokens = each.tokens_per_minute
+            limits += [each.concurrency, each.requests_per_minute]
+            limits += [tokens and max(1, tokens // LEAST_TOKENS)]
+    return min((limit for limit in limits if limit), default=None)
 
 
 def share_of(recipe: Recipe, share: int, shares: int) -> Recipe:
@@ -409,18 +395,15 @@ def _limits(endpoint: Endpoint, share: int, shares: int) -> dict[str, int]:
 
 async def work_shard(order: ShardJob) -> ShardResult:
     """Do an order. Raises ToolloomError, which names this worker."""
+    failed: Exception
     try:
         return await _work_shard(order)
+    except ToolloomError as error:
+        where = f"{socket.gethostname()}, process {os.getpid()}"
+        failed = type(error)(f"On the worker {where}: {error}")
     except Exception as error:  # noqa: BLE001 - it is raised below
-        failed = _told(error)
+        failed = RuntimeError("".join(traceback.format_exception(error)))
     raise failed  # here, so that nothing hangs on it that cannot travel
-
-
-def _told(error: Exception) -> Exception:
-    if not isinstance(error, ToolloomError):
-        return RuntimeError("".join(traceback.format_exception(error)))
-    where = f"{socket.gethostname()}, process {os.getpid()}"
-    return type(error)(f"On the worker {where}: {error}")
 
 
 async def _work_shard(order: ShardJob) -> ShardResult:
@@ -438,21 +421,15 @@ async def _work_shard(order: ShardJob) -> ShardResult:
         if not await begin_order(gateway.cache, order.id, order.run, order.driver):
             await _check(gateway.cache, order)
             return ShardResult()
+        check_stages([order.stage], order.recipe)
+        for endpoint in order.recipe.endpoints:  # some share an address, and so its limits
+            gateway.limit(endpoint)
+        context = Context.of(order.recipe, gateway)
+        work = work_on(order.stage, order.entering(), context, order.run, lambda *_: None)
         with suppress(BudgetReached):  # the driver knows whether there is room elsewhere
-            part = await _while_wanted(_worked(order, gateway), gateway.cache, order)
+            part = await _while_wanted(work, gateway.cache, order)
     short = purse.refused if part is None else None
     return ShardResult(part, gateway.stats, purse.spent, gateway.pasts, short)
-
-
-async def _worked(order: ShardJob, gateway: Gateway) -> ShardPart:
-    check_stages([order.stage], order.recipe)
-    for endpoint in order.recipe.endpoints:  # some share an address, and so its limits
-        gateway.limit(endpoint)
-    context = Context.of(order.recipe, gateway)
-    return await work_on(order.stage, order.entering(), context, order.run, _untold)
-
-
-def _untold(stage: str, outcome: Outcome) -> None: ...
 
 
 async def _while_wanted(work: Coroutine[Any, Any, T], cache: Cache, order: ShardJob) -> T:

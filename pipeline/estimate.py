@@ -82,10 +82,6 @@ class Total(Record):
     accepted: int
     use: Usage
 
-    @property
-    def tokens(self) -> int:
-        return self.use.prompt_tokens + self.use.completion_tokens
-
 
 class Limit(Record):
     """A limit of the budget, beside what the run will take of it."""
@@ -128,7 +124,18 @@ async def estimate(
     chosen = planned(standard_stages() if stages is None else stages, recipe)
     took: dict[str, list[Took]] = {stage.name: [] for stage in chosen}
     fed = {stage.name: SampledRecords() for stage in chosen}
-    small = _small(recipe, n)
+    direct = {"mode": "direct"}
+    # The queries of a sample, without batches; its domains are the run's.
+    small = recipe.model_copy(
+        update={
+            "queries": recipe.queries.model_copy(update={"count": min(n, recipe.queries.count)}),
+            "expand": recipe.expand and recipe.expand.model_copy(update={"rows": n}),
+            "regenerate": None,
+            "extend": None,
+            "agents": {name: {**fields, **direct} for name, fields in recipe.agents.items()},
+            "model": recipe.model.model_copy(update=direct),
+        }
+    )
     with tempfile.TemporaryDirectory(prefix="toolloom-estimate-") as name:
         try:
             summary = await run(
@@ -140,23 +147,13 @@ async def estimate(
             )
         except BudgetReached as error:
             raise BudgetReached(f"The sample alone is too much. {error}") from error
-        sample = StageSample(took, _kept(RunFolder(Path(summary.path)), took), fed)
+        folder, kept = RunFolder(Path(summary.path)), dict[str, float]()
+        for stage, records in took.items():
+            accepted, mark = sum(record.accepted for record in records), folder.stage(stage).mark
+            if accepted and mark:
+                kept[stage] = mark.accepted / accepted  # what settling left of them
+    sample = StageSample(took, kept, fed)
     return forecast(recipe, chosen, sample, small.queries.count, summary)
-
-
-def _small(recipe: Recipe, n: int) -> Recipe:
-    """The recipe with the queries of a sample, and without batches; its domains are the run's."""
-    direct = {"mode": "direct"}
-    return recipe.model_copy(
-        update={
-            "queries": recipe.queries.model_copy(update={"count": min(n, recipe.queries.count)}),
-            "expand": recipe.expand and recipe.expand.model_copy(update={"rows": n}),
-            "regenerate": None,
-            "extend": None,
-            "agents": {name: {**fields, **direct} for name, fields in recipe.agents.items()},
-            "model": recipe.model.model_copy(update=direct),
-        }
-    )
 
 
 def _watched(
@@ -170,16 +167,23 @@ def _watched(
     given, source = stage.work, stage.feed
     if given is None:
         return stage
+    endpoint = recipe.endpoint(stage.agent) if stage.agent else None
+    batched = recipe.prices.get(endpoint.model) if endpoint and endpoint.batched else None
 
     async def work(record: Record, context: Context) -> Outcome:
         outcome = await given(record, context)
-        use = _priced(use_of(stage.name, outcome), recipe, stage)
+        use = use_of(stage.name, outcome)
+        if batched:  # the prices of the run, though the sample is asked directly
+            tokens = use.prompt_tokens, use.completion_tokens, use.cached_tokens
+            use = use.model_copy(update={"cost": batched.cost(*tokens, batch=True)})
         took.append(Took(kind_of(record), len(outcome.accepted), use))
         return outcome
 
     def feed(given: StageInput) -> Iterator[Record]:
         if source and not stage.beside:
-            yield from _fewer(source(given), _domains(recipe))
+            # Enough for a query's pool, and three to see how they differ.
+            pool = recipe.queries.distractors + 4
+            yield from _fewer(source(given), max(3, -(-pool // recipe.apis.per_domain)))
             return
         fed.rows, fed.apis = given.rows.count, given.earlier("apis").count
         for record in source(given) if source else ():
@@ -193,21 +197,6 @@ def _watched(
     return dataclasses.replace(stage, work=work, feed=source and feed, expects=expects)
 
 
-def _priced(use: Usage, recipe: Recipe, stage: Stage) -> Usage:
-    """At the prices of the run, which may be those of batches."""
-    endpoint = recipe.endpoint(stage.agent) if stage.agent else None
-    price = recipe.prices.get(endpoint.model) if endpoint else None
-    if endpoint is None or price is None or endpoint.mode != "batch":
-        return use
-    tokens = use.prompt_tokens, use.completion_tokens, use.cached_tokens
-    return use.model_copy(update={"cost": price.cost(*tokens, batch=True)})
-
-
-def _domains(recipe: Recipe) -> int:
-    """Domains of a sample: enough for a query's pool, and three to see how they differ."""
-    return max(3, -(-(recipe.queries.distractors + 4) // recipe.apis.per_domain))
-
-
 def _fewer(records: Iterator[Record], domains: int) -> Iterator[Record]:
     """Briefs and domains evenly from all there are; every other record as it comes."""
     spread: list[Brief | Domain] = []
@@ -219,13 +208,6 @@ def _fewer(records: Iterator[Record], domains: int) -> Iterator[Record]:
     each = sum(getattr(record, "count", 1) for record in spread) / max(1, len(spread))
     number = min(len(spread), max(3, round(domains / max(1, each))))
     yield from (spread[place * len(spread) // number] for place in range(number))
-
-
-def _kept(folder: RunFolder, took: Mapping[str, Sequence[Took]]) -> dict[str, float]:
-    """The share of a stage's accepted records that settling left."""
-    made = {name: sum(t.accepted for t in all_of_it) for name, all_of_it in took.items()}
-    marks = {name: folder.stage(name).mark for name in took}
-    return {name: m.accepted / made[name] for name, m in marks.items() if m and made[name]}
 
 
 def kind_of(record: Any) -> NeedShape:
@@ -317,10 +299,6 @@ class Flow:
         self.accepted += accepted
         return accepted
 
-    @property
-    def use(self) -> Usage:
-        return _use(self.sums)
-
 
 def _use(sums: Mapping[str, float]) -> Usage:
     return Usage.model_validate({m: v if m == "cost" else round(v) for m, v in sums.items()})
@@ -332,9 +310,7 @@ def flows(recipe: Recipe, stages: Sequence[Stage], sample: StageSample) -> list[
     Stages that sift let everything pass here, and templates get all the rows they are to have.
     """
     found: dict[str, Flow] = {}
-    rows: Mapping[
-        NeedShape, float
-    ] = {}  # what the last stage that is not beside accepted, or draws
+    rows: Mapping[NeedShape, float] = {}  # what the last stage not beside accepted, or draws
     before = 0.0
     for stage in stages:
         if stage.beside:
@@ -342,10 +318,8 @@ def flows(recipe: Recipe, stages: Sequence[Stage], sample: StageSample) -> list[
             continue
         if stage.feed:
             rows = _drawn(stage, recipe, before)
-        flow = Flow()
-        if stage.sift:  # what a few rows have in common says nothing of many
-            flow = Flow(sum(rows.values()), sum(rows.values()))
-        else:
+        flow = Flow(sum(rows.values()), sum(rows.values())) if stage.sift else Flow()
+        if not stage.sift:  # what a few rows have in common says nothing of many
             rows = _sent(flow, rows, stage, sample)
         found[stage.name], before = flow, flow.accepted
     return list(found.values())
@@ -395,26 +369,32 @@ def forecast(
     rng = random.Random(recipe.seed)
     again = [_sums(stages, flows(recipe, stages, sample.redrawn(rng))) for _ in range(REDRAWN)]
     low, high = _edge(again, OUTSIDE), _edge(again, 1 - OUTSIDE)
-    totals = _total(_sums(stages, found)), _total(low), _total(high)
+    expected, lowest, highest = _total(_sums(stages, found)), _total(low), _total(high)
+    pairs = list(zip(stages, found, strict=True))
     return Forecast(
         run=recipe.run_id,
-        stages=tuple(map(_stage, stages, found)),
-        expected=totals[0],
-        low=totals[1],
-        high=totals[2],
-        limits=_limits(recipe.budget, *totals),
-        unseen=tuple(_unseen(stages, found, sample)),
+        stages=tuple(
+            StageForecast(
+                name=stage.name,
+                agent=stage.agent,
+                records=round(flow.entering),
+                accepted=round(flow.accepted),
+                use=_use(flow.sums),
+            )
+            for stage, flow in pairs
+        ),
+        expected=expected,
+        low=lowest,
+        high=highest,
+        limits=_limits(recipe.budget, expected, lowest, highest),
+        unseen=tuple(  # those that have no record in the run either are left out
+            stage.name
+            for stage, flow in pairs
+            if not (sample.took[stage.name] or stage.sift or (stage.feed and not flow.entering))
+        ),
         queries=queries,
         sample=summary,
     )
-
-
-def _unseen(stages: Sequence[Stage], found: Sequence[Flow], sample: StageSample) -> Iterator[str]:
-    """Stages without a record in the sample, unless they have none in the run either."""
-    for stage, flow in zip(stages, found, strict=True):
-        nothing = stage.sift or (stage.feed and not flow.entering)
-        if not sample.took[stage.name] and not nothing:
-            yield stage.name
 
 
 def _sums(stages: Sequence[Stage], through: Sequence[Flow]) -> dict[str, float]:
@@ -435,20 +415,10 @@ def _total(sums: Mapping[str, float]) -> Total:
     return Total(accepted=round(sums["accepted"]), use=_use({m: sums[m] for m in MEASURES}))
 
 
-def _stage(stage: Stage, flow: Flow) -> StageForecast:
-    return StageForecast(
-        name=stage.name,
-        agent=stage.agent,
-        records=round(flow.entering),
-        accepted=round(flow.accepted),
-        use=flow.use,
-    )
-
-
 def _limits(budget: Budget, expected: Total, low: Total, high: Total) -> tuple[Limit, ...]:
     measures: dict[str, Callable[[Total], float]] = {
         "max_cost": lambda total: total.use.cost,
-        "max_tokens": lambda total: total.tokens,
+        "max_tokens": lambda total: total.use.tokens,
         "max_requests": lambda total: total.use.requests,
     }
     return tuple(

@@ -29,7 +29,14 @@ from toolloom.pipeline.stage import Stage, StageInput
 from toolloom.pipeline.store.files import read_records, record_line, to_line, write_lines
 from toolloom.pipeline.store.locks import hold_dataset
 from toolloom.pipeline.store.run import QUERIES, RunFolder, begun_with
-from toolloom.pipeline.store.version import PARTS, Version, find_version, latest, open_version
+from toolloom.pipeline.store.version import (
+    PARTS,
+    Version,
+    check_home,
+    find_version,
+    latest,
+    open_version,
+)
 from toolloom.schemas import (
     Api,
     ExpansionPlan,
@@ -69,7 +76,6 @@ class Start:
     A version never changes, so whoever goes on after a kill writes the same.
     """
 
-    version: Version | None
     stages: tuple[Stage, ...]  # those that the run has
     given: Mapping[str, Lines]  # what the version has of stages, by their name
     known: Lines | None = None
@@ -129,9 +135,15 @@ def _begin_split(
             stage, feed=lambda given: read_records(path, Need), expects=lambda *_: number
         )
 
+    def staying() -> Iterator[bytes]:
+        """Rows of the other splits, and of this one if it keeps its own."""
+        for split in version.splits("samples"):
+            if split != wanted.split or wanted.only_rejected or wanted.keep:
+                for row in version.rows("samples", split):
+                    yield known_line(version, row)
+
     before = set(begun_with(True, [stage.name for stage in stages]))
     return Start(
-        version,
         tuple(
             again(stage) if wanted.only_rejected and stage.name == QUERIES else stage
             for stage in stages
@@ -141,13 +153,20 @@ def _begin_split(
             for stage in stages
             if stage.name in before
         },
-        known=lambda: _staying(version, wanted),
+        known=staying,
         needs=(lambda: _needs(version, wanted.split, seed)) if wanted.only_rejected else tuple,
     )
 
 
 def _begin_adding(version: Version | None, recipe: Recipe, stages: Sequence[Stage]) -> Start:
     """The version's APIs and samples, so that only stages run whose records stand beside them."""
+
+    def rows_of_templates() -> Iterator[bytes]:
+        """Rows that the version has of templates, which none may repeat."""
+        for row in rows_of(version, "samples") if version else ():
+            if version and is_expanded(version, row):
+                yield known_line(version, row)
+
     adding = [_fresh(stage, version) for stage in stages if stage.beside]
     if not adding:
         raise RecipeError("extend: there is nothing to add without `expand` or `rewrite`.")
@@ -159,10 +178,9 @@ def _begin_adding(version: Version | None, recipe: Recipe, stages: Sequence[Stag
         Sample: lambda: _samples(version, recipe) if version else (),
     }
     return Start(
-        version,
         (*filled, *adding),
         {stage.name: lines[stage.writes] for stage in filled},
-        known=(lambda: _rows_of_templates(version)) if recipe.expand else None,
+        known=rows_of_templates if recipe.expand else None,
         filled=frozenset(stage.name for stage in filled),
     )
 
@@ -196,23 +214,6 @@ def _samples(version: Version, recipe: Recipe) -> Iterator[bytes]:
             yield to_line({key: version.parsed(row, key) for key in PARTS})
 
 
-def _rows_of_templates(version: Version | None) -> Iterator[bytes]:
-    """Rows that the version has of templates, which none may repeat."""
-    for row in rows_of(version, "samples") if version else ():
-        if version and is_expanded(version, row):
-            yield known_line(version, row)
-
-
-def _staying(version: Version, wanted: Regeneration) -> Iterator[bytes]:
-    """The rows that stay: of the other splits, and of this one if it keeps its own."""
-    stays = wanted.only_rejected or wanted.keep
-    for split in version.splits("samples"):
-        if split == wanted.split and not stays:
-            continue
-        for row in version.rows("samples", split):
-            yield known_line(version, row)
-
-
 def _needs(version: Version, split: str, seed: int) -> Iterator[bytes]:
     """The needs that are tried again, under new ids: other ids have other answers."""
     begin = f"{split}-{seed}-"
@@ -220,7 +221,14 @@ def _needs(version: Version, split: str, seed: int) -> Iterator[bytes]:
     taken = [row["id"].removeprefix(begin) for row in rows if row["id"].startswith(begin)]
     first = 1 + max((int(number) for number in taken if number.isdigit()), default=-1)
     for number, need in enumerate(fallen(version, split), first):
-        yield record_line(_again(need, f"{begin}{number:06d}", version))
+        fields = {key: need[key] for key in Need.model_fields if key in need}
+        try:
+            yield record_line(Need.model_validate({**fields, "id": f"{begin}{number:06d}"}))
+        except ValueError as error:
+            raise StoreError(
+                f"{version.path}: a rejected record, {need.get('id')}, holds no query that this "
+                f"version of toolloom reads ({str(error).splitlines()[0]})."
+            ) from error
 
 
 def rows_of(version: Version, config: str) -> Iterator[JsonObject]:
@@ -253,17 +261,6 @@ def fallen(version: Version, split: str) -> Iterator[JsonObject]:
             yield need_of(version.parsed(row, "record"))
 
 
-def _again(need: JsonObject, name: str, version: Version) -> Need:
-    fields = {key: need[key] for key in Need.model_fields if key in need}
-    try:
-        return Need.model_validate({**fields, "id": name})
-    except ValueError as error:
-        raise StoreError(
-            f"{version.path}: a rejected record, {need.get('id')}, holds no query that this "
-            f"version of toolloom reads ({str(error).splitlines()[0]})."
-        ) from error
-
-
 def plan_regeneration(
     outputs: Path,
     dataset: str,
@@ -285,9 +282,7 @@ def plan_regeneration(
     """
     if only_rejected and keep:
         raise RecipeError("`--only-rejected` and `--keep` exclude each other: choose one.")
-    found = find_version(outputs, dataset)
-    if version:
-        found = find_version(outputs, f"{found.name}/{version.rpartition('/')[2]}")
+    found = _chosen(outputs, dataset, version)
     _check(found, outputs, split)
     if only_rejected and not any(True for _ in fallen(found, split)):
         raise NothingFound(
@@ -361,27 +356,26 @@ def _wanted(version: Version, split: Split) -> Regeneration:
 
 def _planned(base: Recipe, version: Version, wanted: Regeneration, seed: int) -> Recipe:
     """A recipe, made to fit the version whose split it is for."""
-    plan = _plan_of(version)
+    try:
+        plan = SplitPlan.model_validate(version.told("plan"))
+    except ValidationError as error:
+        raise _damaged(version, "its plan of splits") from error
+    expand = base.expand if base.expand and wanted.split in base.expand.splits else None
+    if expand:  # the split's part of the rows
+        whole = sum(map(plan.weight, expand.splits))
+        rows = round(expand.rows * plan.weight(wanted.split) / whole) if whole else expand.rows
+        expand = expand.model_copy(update={"splits": (wanted.split,), "rows": max(1, rows)})
     changes = {
         "name": version.name,
         "seed": seed,
         "splits": plan,
         "regenerate": wanted,
         "extend": None,
-        "expand": None if wanted.only_rejected else _for_split(base.expand, plan, wanted.split),
+        "expand": None if wanted.only_rejected else expand,
         # Seeds of its own belong to no split that is made anew.
         "rewrite": base.rewrite and base.rewrite.model_copy(update={"seeds": ()}),
     }
     return base.model_copy(update=changes)
-
-
-def _for_split(expand: ExpansionPlan | None, plan: SplitPlan, split: Split) -> ExpansionPlan | None:
-    """How the templates of one split are expanded, if they are: into its part of the rows."""
-    if expand is None or split not in expand.splits:
-        return None
-    whole = sum(map(plan.weight, expand.splits))
-    rows = round(expand.rows * plan.weight(split) / whole) if whole else expand.rows
-    return expand.model_copy(update={"splits": (split,), "rows": max(1, rows)})
 
 
 def _published(run: JsonObject, version: Version) -> Recipe:
@@ -402,13 +396,6 @@ def _runs(version: Version, split: str) -> list[JsonObject]:
     return runs
 
 
-def _plan_of(version: Version) -> SplitPlan:
-    try:
-        return SplitPlan.model_validate(version.told("plan"))
-    except ValidationError as error:
-        raise _damaged(version, "its plan of splits") from error
-
-
 def _damaged(version: Version, what: str) -> StoreError:
     where = version.path / "manifest.json"
     return StoreError(f"{where}: is damaged (it does not tell {what}).")
@@ -427,14 +414,12 @@ def _maker(version: Version, split: str) -> JsonObject:
 
 def _source(version: Version, split: str) -> JsonObject:
     """The last run that drew queries for a split: one that tries again expands no templates."""
-    drew = [run for run in _runs(version, split) if not _tries_again(run["recipe"])]
-    made = [run for run in drew if not run["recipe"].get("extend")]
-    return made[-1] if made else _maker(version, split)
-
-
-def _tries_again(recipe: JsonObject) -> bool:
-    wanted = recipe.get("regenerate")
-    return isinstance(wanted, dict) and bool(wanted.get("only_rejected"))
+    for run in reversed(_runs(version, split)):
+        wanted = run["recipe"].get("regenerate")
+        tries_again = isinstance(wanted, dict) and wanted.get("only_rejected")
+        if not tries_again and not run["recipe"].get("extend"):
+            return run
+    return _maker(version, split)
 
 
 def _carried_out(planned: Recipe, version: Version) -> Recipe | None:
@@ -454,17 +439,18 @@ def _carried_out(planned: Recipe, version: Version) -> Recipe | None:
     if (before := made.regenerate) is None:
         return None
     parent = version.path.parent / before.version.rpartition("/")[2]
-    if not (parent / "manifest.json").is_file() or _content(parent) != before.content:
+    if not (parent / "manifest.json").is_file():
         return None  # it could not be shown
     same = planned.model_copy(update={"regenerate": before})
-    place = {"version": before.version, "content": before.content}
-    if planned.regenerate.model_copy(update=place) != before:
-        return None  # it kept rows that are to go, or the other way round
-    return same if public_recipe(same) == public_recipe(made) else None
-
-
-def _content(path: Path) -> str:
-    return str(open_version(path).manifest["content"])
+    parts = {"version": before.version, "content": before.content}
+    if (
+        open_version(parent).manifest["content"] != before.content
+        # It kept rows that are to go, or the other way round.
+        or planned.regenerate.model_copy(update=parts) != before
+        or public_recipe(same) != public_recipe(made)
+    ):
+        return None
+    return same
 
 
 def _check(version: Version, outputs: Path, split: str) -> None:
@@ -478,16 +464,6 @@ def _check(version: Version, outputs: Path, split: str) -> None:
             advice += "APIs of more tools and categories."
         raise NothingFound(f"{version.label} has no split {split!r}. {advice}")
     check_home(version, outputs)
-
-
-def check_home(version: Version, outputs: Path) -> None:
-    """Raises PublishError for a version that is not where its next one will be."""
-    home = outputs / "datasets" / version.name
-    if version.path.resolve().parent != home.resolve():
-        raise PublishError(
-            f"{version.path}: is not in {home}, where its next version would be. Copy it there, "
-            "or name the folder of outputs it is in with --outputs."
-        )
 
 
 def hold_version(
@@ -540,8 +516,12 @@ def plan_extension(
     Raises NothingFound for a dataset or version that is not there.
     """
     wanted: JsonObject = {"expand": expand, "rewrite": rewrite, "regenerate": None}
-    found = _extended(outputs, dataset, version, rewrite)
-    if found is None:
+    try:
+        found = _chosen(outputs, dataset, version)
+    except NothingFound:
+        if version or not (rewrite and rewrite.seeds) or "/" in dataset:
+            raise
+        # The dataset begins with the seeds of the rewrite.
         begun = parse_recipe({"name": dataset}, f"a new dataset {dataset!r}")
         changes = {**wanted, "name": begun.name, "extend": Extension()}
         again = {} if seed is None else {"seed": seed}
@@ -560,19 +540,10 @@ def plan_extension(
     return _added_before(planned, found) or planned
 
 
-def _extended(
-    outputs: Path, dataset: str, version: str | None, rewrite: RewritePlan | None
-) -> Version | None:
-    """The version to add to; None for a dataset that begins with the seeds of a rewrite."""
-    try:
-        found = find_version(outputs, dataset)
-    except NothingFound:
-        if version or not (rewrite and rewrite.seeds) or "/" in dataset:
-            raise
-        return None
-    if version:
-        return find_version(outputs, f"{found.name}/{version.rpartition('/')[2]}")
-    return found
+def _chosen(outputs: Path, dataset: str, version: str | None) -> Version:
+    """A dataset's version, by its number where that is given beside the name."""
+    found = find_version(outputs, dataset)
+    return find_version(outputs, f"{found.name}/{version.rpartition('/')[2]}") if version else found
 
 
 def _added_before(planned: Recipe, version: Version) -> Recipe | None:
@@ -583,17 +554,13 @@ def _added_before(planned: Recipe, version: Version) -> Recipe | None:
             return None
         before = Extension.model_validate(made["extend"])
         same = planned.model_copy(update={"extend": before})
-        if public_recipe(same) == made:
-            return same if _is_there(before, version) else None
+        if public_recipe(same) != made:
+            continue
+        if not before.version:
+            return same
+        try:  # without the version that the extension began with nothing can be shown
+            parent = find_version(version.path.parent.parent.parent, before.version)
+        except NothingFound:
+            return None
+        return same if parent.manifest["content"] == before.content else None
     return None
-
-
-def _is_there(wanted: Extension, version: Version) -> bool:
-    """Whether the version that an extension began with can be read: without it nothing is shown."""
-    if not wanted.version:
-        return True
-    try:
-        before = find_version(version.path.parent.parent.parent, wanted.version)
-    except NothingFound:
-        return False
-    return bool(before.manifest["content"] == wanted.content)

@@ -137,7 +137,9 @@ class Watch:
         known.worked += 1
         known.accepted += len(outcome.accepted)
         known.rejected += len(outcome.rejected)
-        known.requests += _requests(stage, outcome)
+        records: Iterator[Any] = iter((*outcome.accepted, *outcome.rejected))
+        shares = {p for r in records for p in getattr(r, "provenance", ()) if p.stage == stage}
+        known.requests += sum(share.requests for share in shares)
         self._tell_if_due()
 
     def returned(self, stage: str, entered: int, mark: Mark) -> None:
@@ -228,10 +230,3 @@ def _expecting(stage: Stage, recipe: Recipe) -> Callable[[int], int | None]:
     if stage.expects is None:
         return lambda coming: None if stage.feed else coming
     return lambda coming: stage.expects(recipe, coming) if stage.expects else None
-
-
-def _requests(stage: str, outcome: Outcome) -> int:
-    """What the work took; records that one answer made share an equal provenance."""
-    records: Iterator[Any] = iter((*outcome.accepted, *outcome.rejected))
-    shares = {p for r in records for p in getattr(r, "provenance", ()) if p.stage == stage}
-    return sum(share.requests for share in shares)

@@ -52,7 +52,7 @@ from toolloom.pipeline.stage import (
 from toolloom.pipeline.store.files import Rows, Stopped
 from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.stage_files import Mark, StageFolder, StageMark, batches
+from toolloom.pipeline.store.stage_files import Mark, StageFolder, batches
 from toolloom.schemas import (
     Granularity,
     Instruction,
@@ -153,27 +153,22 @@ async def run(
         watch.planned(recipe, chosen)
         stats = Stats()
         if unfinished:
-            async with Gateway(
-                where,
-                prices=recipe.prices,
-                budget=recipe.budget,
-                run=recipe.run_id,
-            ) as gateway:
+            gateway = Gateway(where, prices=recipe.prices, budget=recipe.budget, run=recipe.run_id)
+            async with gateway, AsyncExitStack() as stack:
                 watch.opened(gateway.stats)
                 context = Context.of(recipe, gateway)
-                async with AsyncExitStack() as stack:
-                    found: list[Dispatcher] = []
+                started_clusters: list[Dispatcher] = []
 
-                    async def away(opened: Engine) -> Dispatcher:
-                        if not found:
-                            cluster = await stack.enter_async_context(opened())
-                            made = dispatcher(cluster, recipe, str(where), gateway)
-                            found.append(await stack.enter_async_context(made))
-                        return found[0]
+                async def away(opened: Engine) -> Dispatcher:
+                    if not started_clusters:
+                        cluster = await stack.enter_async_context(opened())
+                        shards = dispatcher(cluster, recipe, str(where), gateway)
+                        started_clusters.append(await stack.enter_async_context(shards))
+                    return started_clusters[0]
 
-                    send = partial(away, engine) if engine else None
-                    await RunJob(folder, context, chosen, run_shard, watch, send).run()
-                stats = gateway.stats
+                send = partial(away, engine) if engine else None
+                await RunJob(folder, context, chosen, run_shard, watch, send).run()
+            stats = gateway.stats
     return summarise(
         folder,
         asked=stats.asked,
@@ -322,7 +317,10 @@ def segments(stages: Sequence[Stage], finished: Callable[[Stage], bool]) -> Iter
     """The unfinished stages, in groups through which a shard can go on its own."""
     segment: list[Stage] = []
     for stage in stages:
-        if segment and (finished(stage) or stage.feed or stage.sift or _ends(segment[-1])):
+        # A stage that settles, sifts or stands beside is complete before the next one begins.
+        last = segment[-1] if segment else stage
+        ended = last.settle or last.sift or last.beside
+        if segment and (finished(stage) or stage.feed or stage.sift or ended):
             yield segment
             segment = []
         if not finished(stage):
@@ -344,11 +342,6 @@ async def _to_its_end(work: Callable[..., T], *given: Any, stop: Event | None = 
         with suppress(Stopped):
             thread.result()
         raise
-
-
-def _ends(stage: Stage) -> bool:
-    """Whether a stage is complete before the next one begins, whatever that one is."""
-    return bool(stage.settle or stage.sift or stage.beside)
 
 
 def shards_in_flight(recipe: Recipe, stages: Iterable[Stage]) -> int:
@@ -399,12 +392,10 @@ class RunJob:
         """A stage that sifts: all rows at once, in a thread that ends when nobody waits for it."""
         stop, files = Event(), self._files(stage)
         given = self._input(stage, stop)
-        made: list[StageMark] = []
 
         async def work() -> Mark:
             WORK.set(Work(self.folder.id, stage.name))
-            made.append(await _to_its_end(files.sift, sift(given), stop=stop))
-            return made[0]
+            return await _to_its_end(files.sift, sift(given), stop=stop)
 
         mark = await self.run_shard(stage.name, 0, work)
         self.progress.shard_done(stage.name, 0, mark, given.rows.count, fresh=True)
@@ -431,7 +422,11 @@ class RunJob:
     async def _run_segment(self, segment: list[Stage]) -> int:
         """Carry all shards through a segment; how many there were."""
         shards = enumerate(self._shards(segment[0]))
-        away = None if self._stays(segment) or not self.away else await self.away()
+        # Records of a segment, or of a later one, that must be worked on here keep all of it here:
+        # what this process sends under the limits is told to the others once, when they begin.
+        later = self.stages[self.stages.index(segment[0]) :]
+        stays = any(stage.here and stage.here(self.context.recipe) for stage in later)
+        away = await self.away() if self.away and not stays else None
         at_once = away.slots if away else shards_in_flight(self.context.recipe, segment)
         done: list[int] = []
 
@@ -446,12 +441,6 @@ class RunJob:
 
         await together(carry() for _ in range(at_once))
         return len(done)
-
-    def _stays(self, segment: list[Stage]) -> bool:
-        """Whether records of a segment, or of a later one, must be worked on here: what this
-        process sends under the limits is told to the others once, when the first of them begins."""
-        later = self.stages[self.stages.index(segment[0]) :]
-        return any(stage.here and stage.here(self.context.recipe) for stage in later)
 
     async def _send(
         self, index: int, records: list[Any], segment: list[Stage], away: Dispatcher
@@ -482,16 +471,23 @@ class RunJob:
 
     async def _carry(self, index: int, records: list[Any], segment: list[Stage]) -> None:
         """Take one shard through a segment, from where it stands, each record at its own pace."""
-        coming: list[Coming] = [_known([record]) for record in records]
+        open_place = asyncio.get_running_loop().create_future
+
+        def entered(record: Any) -> Coming:
+            place: Coming = open_place()
+            place.set_result([record])
+            return place
+
+        coming = [entered(record) for record in records]
         works: list[Awaitable[None]] = []
         entering = len(records)
         for stage in segment:
             if mark := self._files(stage).shard_mark(index):
                 self.progress.shard_done(stage.name, index, mark, entering, fresh=False)
-                found = self._files(stage).shard_records(index, stage.writes)
-                coming, entering = [_known([record]) for record in found], mark.accepted
+                accepted = self._files(stage).shard_records(index, stage.writes)
+                coming, entering = [entered(record) for record in accepted], mark.accepted
             else:
-                leaving: list[Coming] = [_open() for _ in coming]
+                leaving: list[Coming] = [open_place() for _ in coming]
                 works.append(self._work_shard(stage, index, coming, leaving))
                 coming = leaving
         await together(works)
@@ -529,13 +525,3 @@ class RunJob:
 
 Coming: TypeAlias = "asyncio.Future[list[Any]]"
 """The records that enter or leave at one place of a shard, as soon as there are any."""
-
-
-def _open() -> Coming:
-    return asyncio.get_running_loop().create_future()
-
-
-def _known(records: list[Any]) -> Coming:
-    known = _open()
-    known.set_result(records)
-    return known

@@ -16,18 +16,6 @@ if TYPE_CHECKING:  # a run opens them; reading a stage must not load numpy
     from toolloom.pipeline.apis.execution.session import Executions
     from toolloom.pipeline.apis.search import Finder
 
-__all__ = [
-    "Context",
-    "Sifted",
-    "Stage",
-    "StageInput",
-    "check",
-    "main_before",
-    "nothing_of",
-    "planned",
-    "planned_stage",
-]
-
 
 @dataclass(frozen=True)
 class Context:

@@ -32,7 +32,11 @@ def parse_recipe(data: Any, where: str, overrides: JsonObject | None = None) -> 
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        errors = [each for found in error.errors() for each in _unfolded(found)]
+        errors = [
+            each
+            for found in error.errors()
+            for each in list(getattr(found.get("ctx", {}).get("error"), "details", [found]))
+        ]
         lines = [f"  {_explain(e, _origin(e['loc'], overrides))}" for e in errors]
         both = " with the overrides" if overrides else ""
         raise RecipeError(f"{where}{both} is not a valid recipe:\n" + "\n".join(lines)) from error
@@ -105,18 +109,19 @@ def _read_prices(path: str) -> Any:
     return found
 
 
-def _unfolded(error: Any) -> list[Any]:
-    """The errors of an agent's endpoint in place of the one that wraps them."""
-    return list(getattr(error.get("ctx", {}).get("error"), "details", [error]))
-
-
 def _explain(error: Any, origin: str) -> str:
     """One pydantic error as a line: where, what, and the nearest known name."""
     where = ".".join(str(part) for part in error["loc"] if part != "[key]") or "recipe"
     where += origin
     if error["type"] == "extra_forbidden":
-        known = _fields_at(error["loc"][:-1])
-        near = _nearest(str(error["loc"][-1]), known)
+        path = error["loc"][:-1]
+        kind: Any = Recipe
+        for part in path:
+            kind = _inside(kind, part)
+        known = sorted(getattr(kind, "model_fields", {}))
+        name = str(error["loc"][-1])
+        exchanged = [one for one in known if sorted(one) == sorted(name)]
+        near = exchanged or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f"did you mean `{near[0]}`?" if near else f"known here: {', '.join(known)}."
         return f"{where}: unknown field; {hint}"
     if error["type"] == "missing":
@@ -128,20 +133,6 @@ def _explain(error: Any, origin: str) -> str:
         given = given if len(given) <= LONGEST else f"{given[:LONGEST]}…"
     shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
     return f"{where}: {error['msg'].removeprefix('Value error, ')}{shown}"
-
-
-def _nearest(name: str, known: list[str]) -> list[str]:
-    """The name that was meant: one with its letters exchanged, else the most alike; or none."""
-    exchanged = [one for one in known if sorted(one) == sorted(name)]
-    return exchanged or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-
-
-def _fields_at(path: tuple[Any, ...]) -> list[str]:
-    """The fields of the section at a path, such as `("prices", "my-model")`."""
-    kind: Any = Recipe
-    for part in path:
-        kind = _inside(kind, part)
-    return sorted(getattr(kind, "model_fields", {}))
 
 
 def _inside(kind: Any, part: Any) -> Any:

@@ -19,17 +19,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from toolloom.llm.log import note
 from toolloom.pipeline.store.files import explain
 from toolloom.pipeline.store.mirror import MIRRORS
+from toolloom.pipeline.store.mirror_unit import Pushes, Role, Unit
+from toolloom.pipeline.store.remote import Remote, RemoteFile, each, is_url
 from toolloom.schemas import StoreError
-
-if TYPE_CHECKING:
-    from toolloom.pipeline.store.mirror_pushing import Pushes
-    from toolloom.pipeline.store.mirror_unit import Unit
-    from toolloom.pipeline.store.remote import Remote, RemoteFile
 
 VARIABLE = "TOOLLOOM_MIRROR"
 NAME = ".mirror.json"
@@ -54,11 +50,11 @@ def opened(outputs: str | Path, refresh: bool = True) -> Path:
         return Path(outputs)
     if text.startswith(("file://", "local://")):
         return Path(text.partition("://")[2])
-    from toolloom.pipeline.store.remote import Remote
-
     remote = Remote(text)
     remote.reach()
-    root = _home() / _folder_name(remote)
+    readable = re.sub(r"[^a-z0-9]+", "-", remote.url.lower()).strip("-")[:40]
+    hashed = hashlib.sha256(f"{remote.url}\n{remote.endpoint}".encode()).hexdigest()
+    root = _home() / f"{readable}-{hashed[:12]}"
     mirror = MIRRORS.setdefault(root, Mirror(root, remote))
     if refresh or not (root / NAME).exists():
         mirror.refresh()
@@ -75,13 +71,11 @@ class Mirror:
 
     def refresh(self) -> None:
         """Learn which runs, versions and pools the store has now; pools are fetched whole."""
-        from toolloom.pipeline.store.remote import each
-
         with _on_disk(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
-            told = self.root / NAME
-            if not told.exists():
-                told.write_text(json.dumps({"url": self.remote.url}) + "\n", encoding="utf-8")
+            name_file = self.root / NAME
+            if not name_file.exists():
+                name_file.write_text(json.dumps({"url": self.remote.url}) + "\n", encoding="utf-8")
         for kind in ("runs", "datasets", "pools"):
             there = {name for name, seen in self.remote.names(kind).items() if seen is None}
             here = {path.parent.name for path in (self.root / kind).glob("*/.store.jsonl")}
@@ -116,9 +110,6 @@ class Mirror:
 
     @contextmanager
     def holding(self, name: str) -> Iterator[None]:
-        from toolloom.pipeline.store.mirror_pushing import Pushes
-        from toolloom.pipeline.store.mirror_unit import Role
-
         unit, inner = self._unit(name)
         if unit is None or inner:
             yield
@@ -152,8 +143,6 @@ class Mirror:
     def _update(
         self, unit: Unit, listed: Callable[[], dict[str, RemoteFile]], within: Callable[[str], bool]
     ) -> None:
-        from toolloom.pipeline.store.mirror_unit import Role
-
         with _on_disk(unit.path), unit.alone():
             role = Role.GUEST if unit.held else Role.READER
             if role is Role.READER or unit.kind != "runs":  # whose files come and go
@@ -161,8 +150,6 @@ class Mirror:
 
     def _unit(self, name: str) -> tuple[Unit | None, str]:
         """The run, dataset, pool or export that a name is in, and the name in it."""
-        from toolloom.pipeline.store.mirror_unit import Unit
-
         kind, _, rest = name.partition("/")
         first, _, inner = rest.partition("/")
         if kind not in KINDS or not first or first.startswith("."):
@@ -172,8 +159,6 @@ class Mirror:
 
 def _as_url(outputs: str | Path) -> str | None:
     """The URL that is meant, if one is: also by a path that was made of it, or by its mirror."""
-    from toolloom.pipeline.store.remote import is_url
-
     text = str(outputs)
     if found := re.fullmatch(r"([a-zA-Z][a-zA-Z0-9+.-]+):/([^/].*)", text):
         text = f"{found[1]}://{found[2]}"
@@ -186,16 +171,10 @@ def _as_url(outputs: str | Path) -> str | None:
 
 def _home() -> Path:
     """Where mirrors are kept."""
-    if told := os.environ.get(VARIABLE):
-        return Path(told).resolve()
+    if chosen := os.environ.get(VARIABLE):
+        return Path(chosen).resolve()
     caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(caches).resolve() / "toolloom" / "mirrors"
-
-
-def _folder_name(remote: Remote) -> str:
-    readable = re.sub(r"[^a-z0-9]+", "-", remote.url.lower()).strip("-")[:40]
-    told = f"{remote.url}\n{remote.endpoint}"
-    return f"{readable}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
 
 
 def _tell(message: str) -> None:

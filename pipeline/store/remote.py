@@ -17,7 +17,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from toolloom.schemas import StoreError
 
@@ -49,11 +49,11 @@ class RemoteFile:
         time = next((info[name] for name in TIMES if info.get(name)), 0.0)
         if hasattr(time, "timestamp"):
             time = time.timestamp()
-        return cls(int(info.get("size") or 0), str(tag), float(time) if _number(time) else 0.0)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float)
+        return cls(
+            int(info.get("size") or 0),
+            str(tag),
+            float(time) if isinstance(time, int | float) else 0.0,
+        )
 
 
 def is_url(text: str) -> bool:
@@ -65,7 +65,19 @@ class Remote:
     """A folder of outputs in a store. Raises StoreError, whatever goes wrong."""
 
     def __init__(self, url: str) -> None:
-        self.url = _public(url)
+        if re.search(r"//[^@]*:.*@", url) or "?" in url:  # a key may hold slashes
+            raise StoreError(
+                "--outputs: a URL with a password, or with anything after `?`, would be shown and "
+                "kept in many places. Put it into the environment, or into fsspec's configuration "
+                "(docs/remote.md)."
+            )
+        scheme, _, rest = url.rpartition("://")
+        if not scheme or not rest.strip("/") or set("*[") & set(rest):
+            raise StoreError(
+                f"--outputs {url}: is no folder. Name one, such as s3://bucket/folder, "
+                "without `*` and `[`."
+            )
+        self.url = f"{scheme.lower()}://{rest.rstrip('/')}"
 
     @cached_property
     def _opened(self) -> tuple[Any, str]:
@@ -111,30 +123,35 @@ class Remote:
 
     def names(self, folder: str) -> dict[str, RemoteFile | None]:
         """What is in a folder, by its own name: files, and folders as None."""
-        fs, root = self._opened
-        place = f"{root}/{folder}"
-        try:
-            fs.invalidate_cache()
-            listed = fs.ls(place, detail=True)
-        except FileNotFoundError:
-            return {}
-        except Exception as error:
-            raise self._told(error, "listed", folder) from error
-        return dict(_below(place, ((info["name"], info) for info in listed)))
+        return dict(self._listed(folder, "ls"))
 
     def files(self, folder: str) -> dict[str, RemoteFile]:
         """All files below a folder, by their paths in it."""
+        return {name: seen for name, seen in self._listed(folder, "find") if seen is not None}
+
+    def _listed(
+        self, folder: str, how: Literal["ls", "find"]
+    ) -> Iterator[tuple[str, RemoteFile | None]]:
+        """Names in a folder, as far as they stay in it: whoever may write there may be hostile.
+
+        Hidden names are this machine's own: locks, and what is not whole yet. A pattern could stand
+        for other files when it is to be removed.
+        """
         fs, root = self._opened
-        place = f"{root}/{folder}"
+        start = f"{root}/{folder}".removeprefix("/") + "/"
         try:
             fs.invalidate_cache()
-            listed = fs.find(place, detail=True)
+            listed = getattr(fs, how)(f"{root}/{folder}", detail=True)
         except FileNotFoundError:
-            return {}
+            return
         except Exception as error:
             raise self._told(error, "listed", folder) from error
-        found = _below(place, listed.items())
-        return {name: seen for name, seen in found if seen is not None}
+        for info in listed.values() if how == "find" else listed:
+            full = info["name"].rstrip("/").removeprefix("/")
+            name = full.removeprefix(start)
+            hidden = any(not part or part.startswith(".") for part in name.split("/"))
+            if full.startswith(start) and not hidden and not set("\0*[?") & set(name):
+                yield name, RemoteFile.of(info) if info["type"] == "file" else None
 
     def seen(self, name: str) -> RemoteFile | None:
         """A file, or None if there is none of this name."""
@@ -191,7 +208,13 @@ class Remote:
     def _told(self, error: BaseException, done: str, name: str = "") -> StoreError:
         """An error of a store's library as one that says what to do."""
         where = f"{self.url}/{name}" if name else self.url
-        why = " ".join(self._hidden(str(error) or type(error).__name__).split())
+        text = str(error) or type(error).__name__
+        options = self._opened[0].storage_options if "_opened" in self.__dict__ else {}
+        for option, value in options.items():
+            if SECRET.search(option) and isinstance(value, str) and len(value) > 3:
+                text = text.replace(value, "[key]")
+        text = re.sub(r"\?[\w.%-]+=[^\s\"']*", "", text)  # an address's parameters: signatures
+        why = " ".join(re.sub(r"//[^/\s:@]*:[^/\s@]*@", "//[key]@", text).split())
         return StoreError(f"{where}: cannot be {done} ({why}). {self._advice(error)}")
 
     def _advice(self, error: BaseException) -> str:
@@ -213,15 +236,6 @@ class Remote:
             "same command again: nothing that was finished is lost."
         )
 
-    def _hidden(self, text: str) -> str:
-        """Libraries may repeat what they were given."""
-        options = self._opened[0].storage_options if "_opened" in self.__dict__ else {}
-        for option, value in options.items():
-            if SECRET.search(option) and isinstance(value, str) and len(value) > 3:
-                text = text.replace(value, "[key]")
-        text = re.sub(r"\?[\w.%-]+=[^\s\"']*", "", text)  # an address's parameters: signatures
-        return re.sub(r"//[^/\s:@]*:[^/\s@]*@", "//[key]@", text)
-
 
 def each(work: Callable[[T], V], items: Iterable[T]) -> list[V]:
     """`work` of each item, several at once; the first error ends what has not begun."""
@@ -235,41 +249,3 @@ def each(work: Callable[[T], V], items: Iterable[T]) -> list[V]:
         except BaseException:
             threads.shutdown(cancel_futures=True)
             raise
-
-
-def _below(
-    place: str, listed: Iterable[tuple[str, Any]]
-) -> Iterator[tuple[str, RemoteFile | None]]:
-    """Names in a folder, as far as they stay in it: whoever may write there may be hostile."""
-    for full, info in listed:
-        name = full.rstrip("/").removeprefix("/")
-        start = place.removeprefix("/") + "/"
-        if name.startswith(start) and _harmless(name.removeprefix(start)):
-            yield name.removeprefix(start), RemoteFile.of(info) if info["type"] == "file" else None
-
-
-def _harmless(name: str) -> bool:
-    """Hidden names are this machine's own: locks, and what is not whole yet.
-
-    A pattern could stand for other files when it is to be removed.
-    """
-    return not set("\0*[?") & set(name) and all(
-        part and not part.startswith(".") for part in name.split("/")
-    )
-
-
-def _public(url: str) -> str:
-    """A URL that can be shown. Raises StoreError if it holds what nobody should see."""
-    if re.search(r"//[^@]*:.*@", url) or "?" in url:  # a key may hold slashes
-        raise StoreError(
-            "--outputs: a URL with a password, or with anything after `?`, would be shown and "
-            "kept in many places. Put it into the environment, or into fsspec's configuration "
-            "(docs/remote.md)."
-        )
-    scheme, _, rest = url.rpartition("://")
-    if not scheme or not rest.strip("/") or set("*[") & set(rest):
-        raise StoreError(
-            f"--outputs {url}: is no folder. Name one, such as s3://bucket/folder, "
-            "without `*` and `[`."
-        )
-    return f"{scheme.lower()}://{rest.rstrip('/')}"

@@ -209,7 +209,10 @@ class TableWriter:
             writer = pq.ParquetWriter(path, self.config.schema, compression="zstd")
             self.writer = self.open.enter_context(writer)
             self.files.append(0)
-        self.writer.write_table(_table(self.config.schema, self.waiting))
+        import pyarrow as pa
+
+        arrays = [_array(self.waiting[field.name], field.type) for field in self.config.schema]
+        self.writer.write_table(pa.Table.from_arrays(arrays, schema=self.config.schema))
         self.files[-1] += self.count
         self.waiting, self.count, self.letters = {}, 0, 0
         if self.files[-1] >= ROWS_IN_FILE:
@@ -324,13 +327,6 @@ def _named(folder: Path, split: str, files: list[int]) -> Iterator[tuple[Path, i
         folder.rmdir()
 
 
-def _table(schema: pa.Schema, columns: dict[str, list[Any]]) -> pa.Table:
-    import pyarrow as pa
-
-    arrays = [_array(columns[field.name], field.type) for field in schema]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     """pyarrow cannot make lists of JSON itself: they are made of their text."""
     import pyarrow as pa
@@ -361,18 +357,16 @@ def read_rows(path: Path, size: int = 64, *, stored: bool = False) -> Iterator[J
             for batch in file.iter_batches(size):
                 for row in cast(Iterable[JsonObject], batch.to_pylist()):
                     for name in objects:
-                        row[name] = _decoded(row[name])
+                        texts = row[name]
+                        row[name] = texts and [
+                            None if text is None else json.loads(text) for text in texts
+                        ]
                     yield row
     except FileNotFoundError as error:
         raise explain(path, error, "read") from error
     except (OSError, pa.ArrowException, ValueError) as error:
         why = str(error).partition("\n")[0][:200]
         raise StoreError(f"{path}: is damaged ({why}).") from error
-
-
-def _decoded(texts: list[str | None] | None) -> list[Any] | None:
-    """JSON of a column. Tables of others have nulls in it."""
-    return texts and [None if text is None else json.loads(text) for text in texts]
 
 
 def _holds_json(kind: pa.DataType) -> bool:

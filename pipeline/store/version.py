@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from os.path import isfile
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -70,18 +71,17 @@ class Version:
             yield from read_rows(path)
 
     def samples(self, split: str | None = None) -> Iterator[Sample]:
-        """The samples of a split, or of all splits, one at a time."""
-        for each in [split] if split else self.splits("samples"):
-            for row in self.rows("samples", each):
-                yield self._sample(row)
-
-    def _sample(self, row: JsonObject) -> Sample:
-        try:
-            return Sample.model_validate({key: self.parsed(row, key) for key in PARTS})
-        except ValidationError as error:
-            first = error.errors()[0]
-            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            raise StoreError(f"{self.path}: the row {row.get('id')} is damaged ({why}).") from error
+        """The samples of a split, or of all splits, one at a time. Raises StoreError."""
+        splits = [split] if split else self.splits("samples")
+        for row in chain.from_iterable(self.rows("samples", each) for each in splits):
+            try:
+                sample = Sample.model_validate({key: self.parsed(row, key) for key in PARTS})
+            except ValidationError as error:
+                first = error.errors()[0]
+                why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+                where = f"{self.path}: the row {row.get('id')}"
+                raise StoreError(f"{where} is damaged ({why}).") from error
+            yield sample
 
     def told(self, key: str) -> Any:
         """What the manifest tells under a key. Raises StoreError if it tells nothing."""
@@ -142,15 +142,15 @@ def open_version(path: Path) -> Version:
         raise _damaged(where, "its `name` or `version` is none that a dataset can have")
     configs = manifest["configs"]
     splits = configs.values() if isinstance(configs, dict) else [None]
-    if not all(isinstance(each, dict) and all(map(_names_files, each.values())) for each in splits):
+
+    def names_files(sheet: Any) -> bool:
+        """Whether files are named, all of them in the version: a manifest may be foreign."""
+        files = sheet.get("files") if isinstance(sheet, dict) else None
+        return isinstance(files, dict) and all(map(_TABLE.fullmatch, files))
+
+    if not all(isinstance(each, dict) and all(map(names_files, each.values())) for each in splits):
         raise _damaged(where, "its `configs` do not name files by split")
     return Version(path, manifest)
-
-
-def _names_files(told: Any) -> bool:
-    """Whether files are named, all of them in the version: a manifest may be foreign."""
-    files = told.get("files") if isinstance(told, dict) else None
-    return isinstance(files, dict) and all(map(_TABLE.fullmatch, files))
 
 
 def _damaged(where: Path, why: str) -> StoreError:
@@ -212,28 +212,23 @@ def find_version(outputs: Path, name: str) -> Version:
         return _whole(Path(name).resolve())
     root = outputs / "datasets"
     dataset, _, wanted = name.rstrip("/").partition("/")
-    there = dataset in {path.name for path in root.glob("*")}
-    known = numbers(root / dataset) if there else []
+    known = numbers(root / dataset) if dataset in {p.name for p in root.glob("*")} else []
     for number in reversed(known):
         if wanted in ("", "latest", dotted(number)):
             return _whole(root / dataset / dotted(number))
     what = f"version {wanted!r} of {dataset!r}" if wanted and known else f"dataset {name!r}"
-    raise NothingFound(f"There is no {what} in {mirror.shown(root)}. {_known(root)}")
+    folders = sorted(root.glob("*"))
+    found = [f"{path.name}/{dotted(number)}" for path in folders for number in numbers(path)]
+    older = [f"{p.parent.parent.name}/{p.parent.name}" for p in root.glob("*/v*/manifest.json")]
+    known_ones = f"There are: {', '.join(found)}." if found else "There is none yet."
+    if older:
+        known_ones += f" Of an older layout, to be published again: {', '.join(sorted(older))}."
+    raise NothingFound(f"There is no {what} in {mirror.shown(root)}. {known_ones}")
 
 
 def _whole(path: Path) -> Version:
     mirror.fetch(path)
     return open_version(path)
-
-
-def _known(root: Path) -> str:
-    folders = sorted(root.glob("*"))
-    found = [f"{path.name}/{dotted(number)}" for path in folders for number in numbers(path)]
-    older = [f"{p.parent.parent.name}/{p.parent.name}" for p in root.glob("*/v*/manifest.json")]
-    there = f"There are: {', '.join(found)}." if found else "There is none yet."
-    if older:
-        there += f" Of an older layout, to be published again: {', '.join(sorted(older))}."
-    return there
 
 
 def following(known: list[Number], parent: Version | None, made: JsonObject) -> Number:

@@ -17,7 +17,7 @@ from toolloom.pipeline.store import mirror, mirror_unit
 from toolloom.pipeline.store import outputs as mirrors
 from toolloom.pipeline.store.files import write_lines
 from toolloom.pipeline.store.locks import hold_folder
-from toolloom.pipeline.store.mirror_names import whole
+from toolloom.pipeline.store.mirror_unit import whole
 from toolloom.pipeline.store.remote import RemoteFile
 from toolloom.pipeline.store.run import RunFolder, find_run
 from toolloom.pipeline.store.stage_files import StageFolder
