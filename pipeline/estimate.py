@@ -299,6 +299,10 @@ class Flow:
         self.accepted += accepted
         return accepted
 
+    @property
+    def use(self) -> Usage:
+        return _use(self.sums)
+
 
 def _use(sums: Mapping[str, float]) -> Usage:
     return Usage.model_validate({m: v if m == "cost" else round(v) for m, v in sums.items()})
@@ -379,7 +383,7 @@ def forecast(
                 agent=stage.agent,
                 records=round(flow.entering),
                 accepted=round(flow.accepted),
-                use=_use(flow.sums),
+                use=flow.use,
             )
             for stage, flow in pairs
         ),

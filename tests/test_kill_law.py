@@ -2,7 +2,7 @@
 
 Every feature runs on these two; none of them needs a kill of its own. What is beside them has its
 own test: `llm/test_batch_restarts.py` batches, `pipeline/store/test_mirror.py` stores that are
-written back to, `pipeline/cluster/test_foreman.py` workers, `pipeline/orchestration/test_killed.py`
+written back to, `pipeline/test_cluster.py` workers, `pipeline/orchestration/test_killed.py`
 servers that schedule.
 """
 

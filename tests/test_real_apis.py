@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_whole_run import hashes
+from support.processes import hashes
 from typer.testing import CliRunner
 
 from toolloom import load_recipe, make_dataset

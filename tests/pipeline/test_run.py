@@ -1,11 +1,5 @@
 import asyncio
 import dataclasses
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -326,59 +320,3 @@ def test_a_preview_draws_no_more_than_it_needs() -> None:
     small = parse_recipe({"name": "a", "queries": {"count": 2}, "apis": {"domains": 1}}, "")
     assert (shrunk(large, 3).queries.count, shrunk(large, 3).apis.domains) == (9, 4)
     assert shrunk(small, 3) == small
-
-
-KILLED = """
-import asyncio, sys
-from pathlib import Path
-from support import toys
-from support import waiting
-from toolloom.pipeline.run import run
-toys.DELAY = 0.05
-async def note(stage, shard, work):
-    with open(sys.argv[2], "a") as log:
-        log.write(f'["{stage}", {shard}]\\n')
-    return await work()
-recipe = toys.recipe(model={"concurrency": 2})
-asyncio.run(run(recipe, outputs=Path(sys.argv[1]), stages=toys.STAGES, run_shard=note))
-"""
-
-
-def start(outputs: Path, log: Path) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join([str(Path(toys.__file__).parents[1]), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.Popen([sys.executable, "-c", KILLED, outputs, log], env=environment)
-
-
-def finished(run: RunFolder) -> set[tuple[str, int]]:
-    """The shards a rerun must not repeat."""
-    marks = run.path.glob("*/shards/*.done")
-    stages = [stage.name for stage in toys.STAGES if run.stage(stage.name).mark]
-    whole = {(name, shard) for name in stages for shard in range(6)}
-    return whole | {(mark.parent.parent.name, int(mark.stem)) for mark in marks}
-
-
-def wait_for(condition: Any, process: subprocess.Popen[bytes]) -> None:
-    """Poll until the condition holds or the process has ended."""
-    while not condition() and process.poll() is None:
-        time.sleep(0.005)
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
-    """After kill -9 at several moments no finished shard is repeated, and the bytes are equal."""
-    recipe = toys.recipe(model={"concurrency": 2})
-    broken, whole = tmp_path / "broken", tmp_path / "whole"
-    folder, kills = RunFolder(broken / "runs" / recipe.run_id), 0
-    for number in range(5):
-        log, before = tmp_path / f"{number}.log", finished(folder)
-        log.touch()
-        process = start(broken, log)
-        wait_for(lambda seen=before: len(finished(folder)) >= len(seen) + 4, process)
-        process.send_signal(signal.SIGKILL)
-        kills += process.wait() == -signal.SIGKILL
-        assert not before & {tuple(json.loads(line)) for line in log.read_text().splitlines()}
-    assert start(broken, tmp_path / "last.log").wait() == 0
-    assert kills >= 2
-    assert start(whole, tmp_path / "whole.log").wait() == 0
-    assert files(broken) == files(whole)

@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,15 +14,10 @@ from toolloom.pipeline.run import preview, run, segments
 from toolloom.pipeline.stage import Stage, StageInput, check, main_before, planned
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.schemas import Query, Recipe, RecipeError, Record, Sample
+from toolloom.schemas import Query, RecipeError, Record, Sample
 
 BOTH = {"expand": {"rows": 5}, "rewrite": {"votes": 0}}
 WITH_BESIDE = (*toys.STAGES, *growing_dataset.BESIDE)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    found = (p for p in folder.rglob("*") if p.suffix in {".jsonl", ".json"})
-    return {str(p.relative_to(folder)): p.read_bytes() for p in found}
 
 
 def test_a_recipe_asks_for_what_stands_beside() -> None:
@@ -152,54 +142,3 @@ def test_totals_go_by_the_rows() -> None:
     totals = {stage.name: (stage.total, stage.sure) for stage in watch.figures()}
     assert totals["templates"] == totals["rewritten"] == (21, False)
     assert totals["expanded"] == (21, False)
-
-
-KILLED = """
-import asyncio, dataclasses, sys, time
-from pathlib import Path
-from support import growing_dataset, toys
-from toolloom.pipeline.run import run
-calls = []
-def slow(stage):
-    async def work(record, context):
-        calls.append(record)
-        if len(sys.argv) > 2 and stage.name == sys.argv[3] and len(calls) > 6:
-            Path(sys.argv[2]).touch()
-            await asyncio.sleep(60)
-        return await stage.work(record, context)
-    def sift(given):
-        for each in stage.sift(given):
-            if len(sys.argv) > 2 and stage.name == sys.argv[3]:
-                Path(sys.argv[2]).touch()
-                time.sleep(60)
-            yield each
-    return dataclasses.replace(stage, work=stage.work and work, sift=stage.sift and sift)
-recipe = toys.recipe(expand={"rows": 5}, rewrite={"votes": 0})
-stages = (*toys.STAGES, *map(slow, growing_dataset.BESIDE))
-asyncio.run(run(recipe, outputs=Path(sys.argv[1]), stages=stages))
-"""
-
-
-def start(*arguments: Path | str) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join([str(Path(toys.__file__).parents[1]), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.Popen([sys.executable, "-c", KILLED, *arguments], env=environment)
-
-
-@pytest.mark.slow
-def test_killed_in_any_of_them_a_run_ends_like_an_unbroken_one(tmp_path: Path) -> None:
-    """After kill -9 the stage has no marker, and the next process goes on to equal bytes."""
-    broken, whole = tmp_path / "broken", tmp_path / "whole"
-    recipe: Recipe = toys.recipe(**BOTH)
-    for stage in growing_dataset.BESIDE:
-        sign = tmp_path / stage.name
-        process = start(broken, sign, stage.name)
-        while not sign.exists() and process.poll() is None:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        folder = RunFolder(broken / "runs" / recipe.run_id)
-        assert folder.stage(stage.name).mark is None
-    for outputs in (broken, whole):
-        assert start(outputs).wait() == 0
-    assert files(broken) == files(whole)
