@@ -26,9 +26,9 @@ from typing import Any
 import yaml
 from jsonschema import Draft202012Validator
 
-from toolloom.pipeline.formats.importers.documents import load
-from toolloom.pipeline.formats.importers.ledger import ImportLog
-from toolloom.pipeline.formats.importers.openapi import read
+from toolloom.pipeline.formats.files import load
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.pipeline.formats.openapi import read
 from toolloom.schemas import ImportFailed
 
 SLOW = 10.0  # seconds for one input, checks included

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from jsonschema import Draft202012Validator
 
-from toolloom.pipeline.formats.importers.ledger import ImportLog
-from toolloom.pipeline.formats.importers.openapi import read
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.pipeline.formats.openapi import read
 from toolloom.schemas import Api, ImportFailed
 
 HEAD = (

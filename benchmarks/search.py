@@ -73,8 +73,8 @@ def _needed(sample: Sample) -> tuple[Api, ...]:
 
 def of_api_bank(path: Path) -> Task:
     """API-Bank's annotated searches. Raises ImportFailed."""
-    from toolloom.pipeline.formats.importers import api_bank
-    from toolloom.pipeline.formats.importers.ledger import ImportLog
+    from toolloom.pipeline.formats import api_bank
+    from toolloom.pipeline.formats.import_log import ImportLog
 
     apis = _unique(api_bank.read(path, ImportLog(str(path))))
     ids = {api.name: api.id for api in apis}

@@ -14,7 +14,7 @@ import typer
 from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, complain, known, say, tell
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.formats.audit.audit import AuditReport
+    from toolloom.pipeline.formats.audit import AuditReport
 
 
 class TrainerForm(StrEnum):
@@ -157,8 +157,8 @@ def audit(
 
     Example: `toolloom audit train.jsonl --format openai --flagged flagged.jsonl`
     """
-    from toolloom.pipeline.formats.audit import audit as audits
-    from toolloom.pipeline.formats.audit.writing import JsonLinesFile, write_report
+    from toolloom.pipeline.formats import audit as audits
+    from toolloom.pipeline.formats.audit import JsonLinesFile, write_report
     from toolloom.pipeline.render.terminal import view
 
     known("--format", format, [*audits.FORMATS])

@@ -27,7 +27,7 @@ from typing import BinaryIO, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.store.files import explain, read_lines, record_line, replacing
 from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.mirror import shown

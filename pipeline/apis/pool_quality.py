@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import Field
 
 from toolloom.pipeline.apis.pool import PoolFolder, together
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.render.section import FIRST, Section, first, safe_json, short
 from toolloom.pipeline.store.files import record_line, to_text
 from toolloom.schemas import Api, Record, StoreError

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from toolloom.pipeline.apis.execution.results import named, server_name
 from toolloom.pipeline.apis.pool import PoolFolder, find_pool
-from toolloom.pipeline.formats.importers import detect
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats import detect
+from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.render.section import Section, first_lines, short
 from toolloom.schemas import (
     Api,

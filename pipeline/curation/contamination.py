@@ -41,7 +41,7 @@ from toolloom.pipeline.curation.parts import (
     reject,
     turns,
 )
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import to_line
 from toolloom.schemas import Finding, JsonObject, Reason, Recipe, canonical

@@ -1,11 +1,11 @@
-"""Foreign forms of APIs and dialogues: how each is read, and how it is written.
+"""Foreign forms of APIs and dialogues, one module each: how it is read, and how it is written.
 
-`importers/` make Api records of OpenAPI, MCP, Python, tool files and benchmarks, and book every
-loss; all foreign schemas pass through one reader whose output is legal JSON Schema within a budget.
-`audit/` reads what others made into our records and runs the certain checks on it; `export/`
-writes rows for trainers. `toolbench_seeds.py` makes requests to rewrite of ToolBench's trees.
+A module holds what its form has of the three: `read` makes Api records (`detect.py` chooses) and
+books every loss, `dialogues` makes our records of rows that others wrote (`audit.py` runs the
+certain checks on them), and a function of the form's name writes rows for trainers (`base.py`).
+All foreign schemas pass through `json_schema.py`, whose output is legal and within a budget.
 Everything read here is hostile: it is parsed, never evaluated.
 
 May touch: the files it is given; store, llm, render, checks, schemas.
-Begin with `importers/openapi.py`, then `export/chat.py` and its reverse, `audit/chat.py`.
+Begin with `chat.py`, which reads what it writes, then `openapi.py`.
 """

@@ -19,11 +19,10 @@ from unicodedata import category
 
 from toolloom.pipeline.checks.tags import values_of
 from toolloom.pipeline.checks.wording import odd_request
-from toolloom.pipeline.formats.audit import toolbench
-from toolloom.pipeline.formats.audit.reading import Reading
-from toolloom.pipeline.formats.audit.rows import ForeignRow, files, rows
-from toolloom.pipeline.formats.importers import toolbench as documents
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats import toolbench
+from toolloom.pipeline.formats.files import ForeignRow, files, foreign_rows
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.pipeline.formats.reading import Reading
 from toolloom.schemas import (
     Api,
     Dialogue,
@@ -69,9 +68,9 @@ class Documents:
     def take(self, row: ForeignRow) -> None:
         """Learn from a row, if it is a query or a tool document."""
         value = row.value
-        if not isinstance(value, dict) or not documents.fits(value):
+        if not isinstance(value, dict) or not toolbench.fits(value):
             return
-        found = documents.read(Path(row.place), ImportLog(row.place), document=value)
+        found = toolbench.read(Path(row.place), ImportLog(row.place), document=value)
         ids = tuple(self._keep(api) for api in found)
         if isinstance(value.get("query"), str):
             self._queries[_folded(value["query"])] = ids
@@ -105,8 +104,8 @@ def check(paths: Iterable[str]) -> None:
             found = files(_path(path))
         except StoreError as error:
             raise RecipeError(f"rewrite.seeds: {error}") from error
-        first = islice((row for file in found for row in _of(file, rows, lost)), _LOOKED_AT)
-        if any(_is_tree(row) or documents.fits(row.value) for row in first):
+        first = islice((row for file in found for row in _of(file, foreign_rows, lost)), _LOOKED_AT)
+        if any(_is_tree(row) or toolbench.fits(row.value) for row in first):
             continue
         raise RecipeError(
             f"rewrite.seeds: {path} has neither solution trees (`answer_generation`) nor queries "
@@ -151,7 +150,7 @@ def tree_seeds(
     found = dict.fromkeys(file for path in paths for file in files(_path(path)))
     lost: dict[str, str] = {}
     for file in found:
-        for row in _of(file, rows, lost):
+        for row in _of(file, foreign_rows, lost):
             carry_on()
             known.take(row)
     taken = Counter[str]()
@@ -169,7 +168,7 @@ def _seed_or_reason(
 ) -> Seed | Rejected | None:
     """None for rows that are no tree: the queries, which were read before."""
     raw = reading.raw
-    if isinstance(raw, dict) and documents.fits(raw):
+    if isinstance(raw, dict) and toolbench.fits(raw):
         return None
     hybrid = reading.dialogue.query.text.strip() if reading.dialogue else ""
     try:

@@ -9,7 +9,7 @@ import pytest
 from support.api_pools import api
 
 from toolloom.pipeline.apis.pool import open_pool
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats.import_log import ImportLog
 
 TOOLS = [
     {

@@ -15,7 +15,7 @@ from support.api_pools import HOSTILE, api, call, pool
 from toolloom.llm import FakeServer
 from toolloom.pipeline.apis.pool import open_pool
 from toolloom.pipeline.apis.pool_quality import type_of
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Source
 
 

@@ -13,7 +13,7 @@ from support.api_pools import HOSTILE, api, call, pool
 
 from toolloom.pipeline.apis.pool import open_pool
 from toolloom.pipeline.apis.sources import sections, server
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.render.terminal import view
 from toolloom.schemas import Source
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from toolloom.pipeline.formats.importers.ledger import ImportLog
-from toolloom.pipeline.formats.importers.openapi import read
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.pipeline.formats.openapi import read
 from toolloom.schemas import Api, ImportReport
 
 INFO = {"title": "Zoo", "version": "1", "license": {"name": "MIT License", "identifier": "MIT"}}

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.formats.audit.audit import judged, reader
-from toolloom.pipeline.formats.audit.reading import Reading
+from toolloom.pipeline.formats.audit import judged, reader
+from toolloom.pipeline.formats.reading import Reading
 from toolloom.schemas import Finding, JsonObject
 
 SCHEMA: JsonObject = {

@@ -49,8 +49,8 @@ from toolloom.pipeline.apis.execution.results import (
     server_reference,
     too_late,
 )
-from toolloom.pipeline.formats.importers.intake import ApiBuilder, line
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.pipeline.formats.intake import ApiBuilder, line
 from toolloom.schemas import Api, ApiSource, Failure, ImportFailed, JsonObject, ToolloomError
 
 PAGES = 100

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from toolloom.pipeline.formats.importers.ledger import legal
+from toolloom.pipeline.formats.import_log import legal
 from toolloom.schemas import Api, Execution, Failure, JsonObject, Observation
 
 Search: TypeAlias = Callable[[Sequence[Api], str], Awaitable[list[JsonObject]]]

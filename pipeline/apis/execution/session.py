@@ -34,8 +34,8 @@ from toolloom.pipeline.apis.execution.results import (
     server_name,
     server_reference,
 )
-from toolloom.pipeline.formats.importers.intake import reference
-from toolloom.pipeline.formats.importers.pymodule import find_source
+from toolloom.pipeline.formats.intake import reference
+from toolloom.pipeline.formats.python import find_source
 from toolloom.schemas import (
     Api,
     ApiSource,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from toolloom.pipeline.dataset.complexity import stem
 from toolloom.pipeline.dataset.export.goals import action_text, document, goal_lines, served
-from toolloom.pipeline.formats.export.base import (
+from toolloom.pipeline.formats.base import (
     Arguments,
     Exported,
     ExportPlace,

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from toolloom.pipeline.dataset.export import goal_shapes
 from toolloom.pipeline.dataset.export.survival import lost
 from toolloom.pipeline.dataset.export.templates import ChatTemplate
-from toolloom.pipeline.formats.export import shapes, text_shapes
+from toolloom.pipeline.formats import row_shapes
 from toolloom.pipeline.store.files import explain
 from toolloom.pipeline.store.tables import load_file, read_rows
 from toolloom.schemas import ExportError, JsonObject, NothingFound
@@ -100,17 +100,17 @@ def _read(value: Any) -> Any:
 
 
 SHAPES: dict[str, tuple[Shaped, ...]] = {
-    "trl": (Shaped(shapes.TrlRow, _messages), Shaped(shapes.ChatShape, _messages)),
-    "trl-dpo": (Shaped(shapes.PairRow, _pairs),),
-    "llamafactory": (Shaped(text_shapes.FactoryRow),),
-    "axolotl": (Shaped(shapes.AxolotlRow, _axolotl),),
-    "verl": (Shaped(shapes.VerlRow, _messages, padded=True), Shaped(shapes.VerlRlRow)),
-    "openai": (Shaped(shapes.OpenAiRow, _messages),),
-    "hermes": (Shaped(text_shapes.HermesRow),),
-    "xlam": (Shaped(text_shapes.XlamRow),),
-    "bfcl": (Shaped(text_shapes.BfclRow), Shaped(text_shapes.BfclAnswers)),
-    "api-bank": (Shaped(text_shapes.BankRow),),
-    "toolllama": (Shaped(text_shapes.LlamaRow),),
+    "trl": (Shaped(row_shapes.TrlRow, _messages), Shaped(row_shapes.ChatShape, _messages)),
+    "trl-dpo": (Shaped(row_shapes.PairRow, _pairs),),
+    "llamafactory": (Shaped(row_shapes.FactoryRow),),
+    "axolotl": (Shaped(row_shapes.AxolotlRow, _axolotl),),
+    "verl": (Shaped(row_shapes.VerlRow, _messages, padded=True), Shaped(row_shapes.VerlRlRow)),
+    "openai": (Shaped(row_shapes.OpenAiRow, _messages),),
+    "hermes": (Shaped(row_shapes.HermesRow),),
+    "xlam": (Shaped(row_shapes.XlamRow),),
+    "bfcl": (Shaped(row_shapes.BfclRow), Shaped(row_shapes.BfclAnswers)),
+    "api-bank": (Shaped(row_shapes.BankRow),),
+    "toolllama": (Shaped(row_shapes.LlamaRow),),
     "few-shot": (Shaped(goal_shapes.FewShotRow, _messages),),
     "all-shot": (Shaped(goal_shapes.AllShotRow),),
 }

@@ -9,7 +9,7 @@ from os.path import isfile
 from pathlib import Path
 
 from toolloom.pipeline.dataset.export.files import Opened
-from toolloom.pipeline.formats.export.base import (
+from toolloom.pipeline.formats.base import (
     Arguments,
     Exported,
     ExportFile,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from toolloom.pipeline.dataset.complexity import Demonstration, Retriever, repository
 from toolloom.pipeline.dataset.export.goals import Served, action_text, document, goal_lines, served
-from toolloom.pipeline.formats.export.base import (
+from toolloom.pipeline.formats.base import (
     Arguments,
     Exported,
     ExportSource,

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
 
-from toolloom.pipeline.formats.export.base import Column, ExportFile
+from toolloom.pipeline.formats.base import Column, ExportFile
 from toolloom.pipeline.store.files import replacing, to_line, to_text
 from toolloom.pipeline.store.locks import LOCK, hold
 from toolloom.schemas import JsonObject, StoreError

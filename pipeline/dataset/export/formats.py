@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from toolloom.pipeline.dataset.export.all_shot import LONGEST, AllShots, all_shot, all_shot_notes
 from toolloom.pipeline.dataset.export.few_shot import SHOTS, FewShots, few_shot
-from toolloom.pipeline.formats.export.api_bank import api_bank
-from toolloom.pipeline.formats.export.base import ExportFile, Format
-from toolloom.pipeline.formats.export.chat import axolotl, axolotl_notes, openai, trl, verl
-from toolloom.pipeline.formats.export.hermes import hermes
-from toolloom.pipeline.formats.export.llamafactory import dataset_info, llamafactory
-from toolloom.pipeline.formats.export.preferences import trl_dpo
-from toolloom.pipeline.formats.export.single import bfcl, xlam
-from toolloom.pipeline.formats.export.toolllama import toolllama
+from toolloom.pipeline.formats.api_bank import api_bank
+from toolloom.pipeline.formats.base import ExportFile, Format
+from toolloom.pipeline.formats.bfcl import bfcl
+from toolloom.pipeline.formats.chat import axolotl, axolotl_notes, openai, trl, verl
+from toolloom.pipeline.formats.preferences import trl_dpo
+from toolloom.pipeline.formats.sharegpt import dataset_info, hermes, llamafactory
+from toolloom.pipeline.formats.toolllama import toolllama
+from toolloom.pipeline.formats.xlam import xlam
 
 _BFCL = ("simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance")
 _IN_TEXT = "the format writes calls as JSON within a text"

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from toolloom.pipeline.dataset.export.all_shot import HEAD
 from toolloom.pipeline.dataset.export.goals import ACTIONS, GoalLines, read_documents, read_lines
-from toolloom.pipeline.formats.export.shapes import Message, RowShape
+from toolloom.pipeline.formats.row_shapes import Message, RowShape
 
 _Functions: TypeAlias = Mapping[str, frozenset[str] | None]
 """Names, and the arguments of each where no others may be given."""

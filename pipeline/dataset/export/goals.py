@@ -19,7 +19,7 @@ from typing import Any
 
 from toolloom.agents.query import moment
 from toolloom.pipeline.checks.text.call_text import parse, write
-from toolloom.pipeline.formats.export.base import (
+from toolloom.pipeline.formats.base import (
     NotRepresentable,
     arguments,
     envelope,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.apis.pool import PoolFolder, find_pool, open_pool
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Api, ImportFailed, ImportReport, NothingFound, Source, StoreError
 from toolloom.schemas.api import PublicApi
 
@@ -159,7 +159,7 @@ def test_a_failure_in_the_middle_changes_nothing(pool: PoolFolder, error: BaseEx
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.apis.pool import PoolFolder
 from toolloom.schemas import Api, StoreError
 pool = PoolFolder(Path(sys.argv[1]))

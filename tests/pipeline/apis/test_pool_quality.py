@@ -13,7 +13,7 @@ from toolloom.pipeline.apis.pool_quality import (
     filter_pool,
     judge,
 )
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Api, Source, StoreError
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from toolloom.pipeline.dataset.export.formats import FORMATS
-from toolloom.pipeline.formats.audit.audit import audited
-from toolloom.pipeline.formats.export.base import NotRepresentable
+from toolloom.pipeline.formats.audit import audited
+from toolloom.pipeline.formats.base import NotRepresentable
 from toolloom.schemas import Dialogue, Sample, Verdict
 
 # Format of the export → format of the audit.

@@ -8,7 +8,7 @@ import pytest
 from support import toys
 
 from toolloom.pipeline.curation.benchmarks import Gold, check, files, items, read
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import RecipeError
 
 

@@ -16,7 +16,7 @@ from toolloom.pipeline.dataset.export.exporting import export
 from toolloom.pipeline.dataset.export.formats import format_named
 from toolloom.pipeline.dataset.export.goal_shapes import AllShotRow
 from toolloom.pipeline.dataset.export.goals import read_lines
-from toolloom.pipeline.formats.export.base import ExportPlace, NotRepresentable
+from toolloom.pipeline.formats.base import ExportPlace, NotRepresentable
 from toolloom.schemas import Api, JsonObject, Sample
 
 

@@ -10,8 +10,8 @@ import yaml
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 from pydantic import TypeAdapter
 
-from toolloom.pipeline.formats.export.base import ExportPlace
-from toolloom.pipeline.formats.export.chat import axolotl, axolotl_notes, openai, trl, verl
+from toolloom.pipeline.formats.base import ExportPlace
+from toolloom.pipeline.formats.chat import axolotl, axolotl_notes, openai, trl, verl
 from toolloom.schemas import FunctionCall, Message, Sample, ToolCall
 
 SYSTEM = {

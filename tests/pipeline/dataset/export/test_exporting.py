@@ -20,7 +20,7 @@ from toolloom.pipeline.dataset.export.exporting import (
 )
 from toolloom.pipeline.dataset.export.files import Opened
 from toolloom.pipeline.dataset.export.formats import FORMATS, NAMES, format_named
-from toolloom.pipeline.formats.export.base import ExportFile
+from toolloom.pipeline.formats.base import ExportFile
 from toolloom.pipeline.store.locks import LOCK, is_held
 from toolloom.pipeline.store.tables import read_rows
 from toolloom.pipeline.store.version import Version

@@ -13,7 +13,7 @@ import pytest
 
 from toolloom.pipeline.dataset.export.exporting import export
 from toolloom.pipeline.dataset.export.formats import FORMATS, format_named
-from toolloom.pipeline.formats.export.defects import DEFECTS
+from toolloom.pipeline.formats.preferences import DEFECTS
 from toolloom.pipeline.store.tables import read_rows
 from toolloom.schemas import Sample
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.formats.export.base import NotRepresentable
-from toolloom.pipeline.formats.export.defects import DEFECTS, Turn
-from toolloom.pipeline.formats.export.preferences import _dialogue, trl_dpo
+from toolloom.pipeline.formats.base import NotRepresentable
+from toolloom.pipeline.formats.preferences import DEFECTS, Turn, _dialogue, trl_dpo
 from toolloom.schemas import Sample
 
 KINDS = ["single", "parallel", "clarification", "recovery", "search", "multi_turn"]

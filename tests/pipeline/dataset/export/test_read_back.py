@@ -9,8 +9,8 @@ from support import foreign_rows
 
 from toolloom.pipeline.dataset.export.files import Opened
 from toolloom.pipeline.dataset.export.formats import FORMATS
-from toolloom.pipeline.formats.audit.reading import Reading
-from toolloom.pipeline.formats.export.base import Arguments, NotRepresentable
+from toolloom.pipeline.formats.base import Arguments, NotRepresentable
+from toolloom.pipeline.formats.reading import Reading
 from toolloom.schemas import JsonObject, Sample
 
 TABLE = {format.name: format for format in FORMATS}

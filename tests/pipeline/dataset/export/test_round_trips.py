@@ -14,7 +14,7 @@ from toolloom.pipeline.checks.text.call_text import parse
 from toolloom.pipeline.dataset.export.checking import SHAPES
 from toolloom.pipeline.dataset.export.exporting import _made
 from toolloom.pipeline.dataset.export.formats import FORMATS, format_named
-from toolloom.pipeline.formats.export.base import Format
+from toolloom.pipeline.formats.base import Format
 from toolloom.schemas import FunctionCall, Sample, ToolCall
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(

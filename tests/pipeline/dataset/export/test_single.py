@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.formats.export.base import NotRepresentable, number_of
-from toolloom.pipeline.formats.export.single import _allowed, _dialect, bfcl, xlam
-from toolloom.pipeline.formats.importers import bfcl as reader
-from toolloom.pipeline.formats.importers.ledger import ImportLog
+from toolloom.pipeline.formats import bfcl as reader
+from toolloom.pipeline.formats.base import NotRepresentable, number_of
+from toolloom.pipeline.formats.bfcl import _allowed, _dialect, bfcl
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.pipeline.formats.xlam import xlam
 from toolloom.schemas import Sample
 
 SYSTEM = "You call APIs. The present moment is Monday 2026-03-02 09:30."

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.checks.text.call_text import parse
-from toolloom.pipeline.formats.export.api_bank import api_bank
-from toolloom.pipeline.formats.export.base import ExportPlace, NotRepresentable
-from toolloom.pipeline.formats.export.hermes import hermes
-from toolloom.pipeline.formats.export.llamafactory import dataset_info, llamafactory
-from toolloom.pipeline.formats.export.toolllama import toolllama
+from toolloom.pipeline.formats.api_bank import api_bank
+from toolloom.pipeline.formats.base import ExportPlace, NotRepresentable
+from toolloom.pipeline.formats.sharegpt import dataset_info, hermes, llamafactory
+from toolloom.pipeline.formats.toolllama import toolllama
 from toolloom.schemas import Sample
 
 SYSTEM = "You call APIs. The present moment is Monday 2026-03-02 09:30."

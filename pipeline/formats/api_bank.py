@@ -1,0 +1,462 @@
+"""API-Bank: API descriptions, annotated dialogues, released training rows and scenes.
+
+An API is put together from all that a source says of it: its description, where one is given or
+was found by a ToolSearcher call, and the calls made to it, whose values show what it takes and
+gives. Many files of one folder are one source. ToolSearcher itself is API-Bank's API Search
+(section 3.1), which toolloom has of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from toolloom.pipeline.checks.text.call_text import CallTextError, parse, write
+from toolloom.pipeline.formats.base import (
+    Arguments,
+    Exported,
+    NotRepresentable,
+    arguments,
+    envelope,
+    given,
+    kind_of,
+    spaced,
+    spoken,
+    system_of,
+    text_of,
+    words_beside_calls,
+)
+from toolloom.pipeline.formats.files import UNREAD, rows
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.pipeline.formats.intake import UNSORTED, ApiBuilder, line, reference, text
+from toolloom.pipeline.formats.json_schema import schema_of
+from toolloom.schemas import Api, FunctionCall, ImportFailed, JsonObject, Message, Sample
+
+TOOL = "API-Bank"
+_EXAMPLES = 5  # values of an argument, and results, that are kept of the calls of an API
+_TYPES = {
+    "str": "string",
+    "string": "string",
+    "int": "integer",
+    "integer": "integer",
+    "float": "number",
+    "number": "number",
+    "bool": "boolean",
+    "boolean": "boolean",
+    "list": "array",
+    "array": "array",
+    "dict": "object",
+    "object": "object",
+}
+
+
+def fits(document: Any) -> bool:
+    """Whether a document, or a list of them, is one of API-Bank's forms."""
+    if isinstance(document, list):
+        return any(is_bank_row(row) for row in document[:20])
+    return is_bank_row(document)
+
+
+def fits_text(content: str) -> bool:
+    """Whether a text is a scene of API-Bank's level 3."""
+    return bool(
+        re.search(r"(?mi)^[ \t]*Scene[ \t]{0,9}:", content)
+        and re.search(r"(?i)API Calls?:", content)
+    )
+
+
+def read(
+    source: Path, ledger: ImportLog, *, category: str = "", document: Any = UNREAD
+) -> Iterator[Api]:
+    """The APIs of a file, or of all files of a folder taken together."""
+    bank = Bank()
+    for path in _files(source):
+        bank.take(path, ledger, document)
+    yield from bank.apis(ledger, reference(source), category)
+
+
+def _files(source: Path) -> list[Path]:
+    if not source.is_dir():
+        return [source]
+    endings = {".json", ".jsonl", ".txt"}
+    return sorted(p for p in source.rglob("*") if p.suffix.lower() in endings and p.is_file())
+
+
+class Bank:
+    """What several files say of the same APIs."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _KnownApi] = {}
+
+    def take(self, path: Path, ledger: ImportLog, document: Any = UNREAD) -> None:
+        """Add what a file says. `document`: its content, if it was loaded before."""
+        for fact in evidence(path, ledger, document):
+            self._known.setdefault(fact.name, _KnownApi()).add(fact)
+
+    def apis(self, ledger: ImportLog, named: str, category: str = "") -> Iterator[Api]:
+        """The APIs put together. `named`: what their source is called."""
+        ledger.format = "api-bank"
+        intake = ApiBuilder(ledger, "api-bank", named)
+        for name, known in self._known.items():
+            if name == SEARCH:
+                intake.refuse(name, "It is API-Bank's API Search; toolloom has its own.")
+                continue
+            yield from intake.api(
+                category=category or UNSORTED,
+                tool=TOOL,
+                name=name,
+                description=known.description,
+                parameters=known.parameters(),
+                returns=known.returns(),
+            )
+        if calls := sum(known.calls for known in self._known.values()):
+            ledger.note(f"{named}: {calls} calls of {len(self._known)} APIs were looked at.")
+
+
+class _KnownApi:
+    """What a source says of one API."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.description = ""
+        self._described: Described | None = None
+        self._values: dict[str, list[Any]] = {}
+        self._given: dict[str, int] = {}
+        self._outputs: list[Any] = []
+
+    def add(self, fact: Described | BankCall) -> None:
+        if isinstance(fact, Described):
+            if self._described is None:  # descriptions of one name agree, but for their wording
+                self._described, self.description = fact, fact.description
+            return
+        self.calls += 1
+        for key, value in fact.arguments.items():
+            self._given[key] = self._given.get(key, 0) + 1
+            seen = self._values.setdefault(key, [])
+            if len(seen) < _EXAMPLES and value not in seen:
+                seen.append(value)
+        if fact.answered and len(self._outputs) < _EXAMPLES:
+            self._outputs.append(fact.output)
+
+    def parameters(self) -> JsonObject:
+        """Described arguments, else those that were given; needed is what no call leaves out."""
+        described = self._described.inputs if self._described else {}
+        names = described or {key: {} for key in self._values}
+        return {
+            "type": "object",
+            "properties": {name: self._argument(name, said) for name, said in names.items()},
+            "required": [name for name, said in names.items() if self._needed(name, said)],
+        }
+
+    def _argument(self, name: str, said: Any) -> JsonObject:
+        values = self._values.get(name, [])
+        made = typed(said) if said else schema_of(values)
+        fitting = [v for v in values if schema_of([v]).get("type") == made.get("type")]
+        return {**made, **({"examples": fitting} if fitting else {})}
+
+    def _needed(self, name: str, said: Any) -> bool:
+        optional = isinstance(said, dict) and "optional" in text(said.get("description")).lower()
+        always = self.calls == 0 or self._given.get(name, 0) == self.calls
+        return always and not optional
+
+    def returns(self) -> JsonObject | None:
+        """What its calls answered, in the words of its description where the two agree."""
+        described = self._described.outputs if self._described else {}
+        said = {name: typed(about) for name, about in described.items()}
+        seen = schema_of(self._outputs)
+        if not self._outputs:
+            return {"type": "object", "properties": said} if said else None
+        if seen.get("type") == "object":
+            keys = {key for output in self._outputs for key in output}
+            return {"type": "object", "properties": said} if said and keys <= {*said} else seen
+        about = next(iter(said.values())).get("description") if len(said) == 1 else None
+        return {**seen, **({"description": about} if about else {})}
+
+
+def typed(said: Any) -> JsonObject:
+    """A described argument or result, such as `{"type": "list(str)", "description": …}`."""
+    given = said if isinstance(said, dict) else {}
+    written = line(given.get("type"))
+    inner = re.fullmatch(r"(?i)list\s*[\[(]\s*(\w+)\s*[\])]", written)
+    kind = _TYPES.get(written.lower(), "array" if inner else "")
+    made: JsonObject = {"type": kind} if kind else {}
+    if inner and inner[1].lower() in _TYPES:
+        made["items"] = {"type": _TYPES[inner[1].lower()]}
+    if written.lower() == "datetime":
+        made["type"] = "string"
+    if about := text(given.get("description")).strip():
+        made["description"] = about
+    return made
+
+
+def searches(path: Path) -> list[tuple[str, str]]:
+    """(keywords, the API that was meant) of each ToolSearcher call that found some, in order.
+
+    Meant is, of the APIs found, the last one called before the next search; where none is, the
+    last one found: ToolSearcher puts GetUserToken before an API that needs a token.
+    """
+    pairs: list[tuple[str, str]] = []
+    for file in _files(path):
+        calls = [f for f in evidence(file, ImportLog(file.name)) if isinstance(f, BankCall)]
+        starts = [number for number, call in enumerate(calls) if call.name == SEARCH]
+        for start, end in zip(starts, [*starts[1:], len(calls)][: len(starts)], strict=True):
+            pair = (line(calls[start].arguments.get("keywords")), _meant(calls[start:end]))
+            if all(pair) and pair not in pairs:
+                pairs.append(pair)
+    return pairs
+
+
+def _meant(calls: list[BankCall]) -> str:
+    """The API a search was for. `calls`: the search and the calls up to the next one."""
+    output = calls[0].output
+    entries = output if isinstance(output, list) else [output]
+    found = [line(entry.get("name")) for entry in entries if isinstance(entry, dict)]
+    called = [call.name for call in calls[1:] if call.name in found]
+    return called[-1] if called else next(reversed(found), "")
+
+
+SEARCH = "ToolSearcher"
+_LARGEST_SCENE = 1_000_000
+_LONGEST = 100_000  # letters of a line in running text that are looked at
+_CALLED = re.compile(r"(?:API-Request\s*:\s*)?\[?\s*([A-Za-z_]\w*)\s*\(")
+_ANSWERED = re.compile(r"\)\s*\]?\s*->\s*")
+
+
+@dataclass(frozen=True)
+class Described:
+    """An API's description."""
+
+    name: str
+    description: str
+    inputs: JsonObject
+    outputs: JsonObject
+
+
+@dataclass(frozen=True)
+class BankCall:
+    """A call of an API, and what it answered if it did."""
+
+    name: str
+    arguments: JsonObject = field(default_factory=dict)
+    output: Any = None
+    answered: bool = False
+
+
+Fact: TypeAlias = Described | BankCall
+
+
+def is_bank_row(row: Any) -> bool:
+    """Whether a JSON value is a description, a turn of a dialogue or a training row."""
+    if not isinstance(row, dict):
+        return False
+    if row.get("role") in ("User", "AI", "API"):
+        return "text" in row or "api_name" in row
+    if isinstance(row.get("input_parameters"), dict) or "apiCode" in row:
+        return True
+    asked = text(row.get("instruction")) + text(row.get("input"))
+    return "input" in row and ("API descriptions" in asked or "API-Request" in asked)
+
+
+def evidence(path: Path, ledger: ImportLog, document: Any = UNREAD) -> Iterator[Fact]:
+    """All that one file says. What cannot be read of it is booked as skipped."""
+    if path.suffix.lower() == ".txt":
+        yield from _scene(path, ledger)
+        return
+    for place, row in rows(path, ledger, document):
+        for number, entry in enumerate(row if isinstance(row, list) else [row], 1):
+            if is_bank_row(entry):
+                yield from _facts(entry)
+            else:
+                ledger.read += 1
+                ledger.skip(f"{place}, row {number}", "It is none of API-Bank's forms.")
+
+
+def _facts(row: dict[str, Any]) -> Iterator[Fact]:
+    if row.get("role") == "API":
+        yield from _turn(row)
+    elif "input_parameters" in row or "apiCode" in row:
+        yield from _described(row)
+    else:
+        for key in ("instruction", "input", "output", "expected_output"):
+            for one in text(row.get(key)).splitlines():
+                yield from _running(one[:_LONGEST].strip())
+
+
+def _described(row: Any) -> Iterator[Described]:
+    """A description; training rows of level 3 call its fields otherwise."""
+    if not isinstance(row, dict):
+        return
+    name = line(row.get("name")) or line(row.get("apiCode"))
+    inputs = row.get("input_parameters", row.get("parameters"))
+    outputs = row.get("output_parameters", row.get("response"))
+    if name and isinstance(inputs, dict):
+        outputs = outputs if isinstance(outputs, dict) else {}
+        yield Described(name, text(row.get("description")), inputs, outputs)
+
+
+def _turn(row: dict[str, Any]) -> Iterator[Fact]:
+    name, given = line(row.get("api_name")), row.get("param_dict")
+    result = row.get("result")
+    result = result if isinstance(result, dict) else {}
+    if not name:
+        return
+    answered = "output" in result and not result.get("exception")
+    arguments = given if isinstance(given, dict) else {}
+    yield BankCall(name, arguments, result.get("output"), answered)
+    if name == SEARCH:
+        yield from _found(result.get("output"))
+
+
+def _found(output: Any) -> Iterator[Described]:
+    for entry in output if isinstance(output, list) else [output]:
+        yield from _described(entry)
+
+
+def _running(one: str) -> Iterator[Fact]:
+    """A line of a training row: a description, or a call with or without its answer."""
+    if one.startswith("{"):
+        try:
+            yield from _described(json.loads(one))
+        except (ValueError, RecursionError):
+            return
+    elif one.startswith("API-Request"):
+        asked, output = _split(one)
+        calls = _parsed(asked)
+        for call in calls:
+            yield BankCall(call.name, call.arguments, output)
+            if call.name == SEARCH:
+                yield from _found(output)
+
+
+def _split(one: str) -> tuple[str, Any]:
+    """The call and its answer, where that is a list or an object as Python writes them."""
+    arrow = _ANSWERED.search(one)
+    if not arrow:
+        return one, None
+    answer = one[arrow.end() :].strip()
+    asked = one[: arrow.start()] + ")" + ("]" if "[" in one[: arrow.start()] else "")
+    if answer[:1] not in ("{", "["):
+        return asked, None
+    read = _parsed(f"Answer(it={answer})")
+    return asked, read[0].arguments.get("it") if read else None
+
+
+def _scene(path: Path, ledger: ImportLog) -> Iterator[BankCall]:
+    try:
+        if path.stat().st_size > _LARGEST_SCENE:
+            raise ImportFailed(f"{path.name} is too large for a scene. Name the file that is one.")
+        content = path.read_text("utf-8", "replace")
+    except OSError as error:
+        raise ImportFailed(f"{path.name} cannot be read: {error.strerror}.") from error
+    ledger.bytes += path.stat().st_size
+    after = re.split(r"(?i)API Calls?:", content, maxsplit=1)
+    for one in after[1].splitlines() if len(after) > 1 else []:
+        one = one.strip()[:_LONGEST]
+        if not one:
+            continue
+        calls = _parsed(one[: one.rfind(")") + 1])
+        yield from calls
+        if not calls:
+            ledger.read += 1
+            ledger.skip(f"{path.name}: {one[:80]}", "It cannot be read as a call.")
+
+
+def _parsed(written: str) -> list[BankCall]:
+    if not _CALLED.match(written):
+        return []
+    try:
+        return [
+            BankCall(call.name, call.arguments)
+            for call in parse(written)
+            if isinstance(call.arguments, dict)
+        ]
+    except (CallTextError, RecursionError):
+        return []
+
+
+_REQUEST = (
+    "Write the next API request of this dialogue as [ApiName(key1='value1', key2='value2', ...)]."
+    "\nExpected output:\nAPI-Request: [ApiName(key1='value1', key2='value2', ...)]"
+)
+_SPEAKER = re.compile(r"\n\s*(?:User|AI|API-Request|Generate API Request|Generate AI Response):")
+_REPLY = "Write the assistant's next reply in this dialogue.\nExpected output:\nAI: the reply"
+
+
+def api_bank(sample: Sample, form: Arguments) -> Exported:
+    said = spoken(sample.dialogue.messages)
+    if any(_SPEAKER.search(message.content or "") for message in said if message.role != "tool"):
+        raise NotRepresentable("words look like another speaker's line")
+    described = [spaced(_api_document(api)) for api in given(sample)]
+    lines: list[str] = []
+    rows: list[tuple[str, JsonObject]] = []
+    for place, message in enumerate(said):
+        if message.role == "assistant":
+            rows.append(("sft", _training_row(sample, [*described, *lines], message)))
+        lines += _lines(message, said[place + 1 :])
+    lost = ["what schemas say beyond type and description", *words_beside_calls(said)]
+    return Exported(tuple(rows), tuple(lost if any(a.properties for a in given(sample)) else ()))
+
+
+def _api_document(api: Api) -> JsonObject:
+    return {
+        "name": api.function,
+        "description": api.description,
+        "input_parameters": _fields(api.properties, {*api.properties} - {*api.required}),
+        "output_parameters": _fields(api.fields),
+    }
+
+
+def _fields(
+    properties: dict[str, JsonObject], optional: set[str] | frozenset[str] = frozenset()
+) -> JsonObject:
+    """API-Bank has no list of what is required; what may be left out says so in its words."""
+    return {
+        name: {"type": kind_of(schema), "description": _about(schema, name in optional)}
+        for name, schema in properties.items()
+    }
+
+
+def _about(schema: Any, optional: bool) -> str:
+    told = text_of(schema.get("description", "")) if isinstance(schema, dict) else ""
+    return f"{told} Optional.".lstrip() if optional else told
+
+
+def _training_row(sample: Sample, lines: Sequence[str], message: Message) -> JsonObject:
+    calling = bool(message.tool_calls)
+    head = "\n".join(part for part in (_REQUEST if calling else _REPLY, system_of(sample)) if part)
+    ask = "Generate API Request: " if calling else "Generate AI Response: "
+    output = f"API-Request: {_calls_text(message)}" if calling else f"AI: {message.content or ''}"
+    return {
+        "instruction": f"{head}\nAPI descriptions:\n",
+        "input": "\n".join([*lines, ask]),
+        "output": output,
+    }
+
+
+def _calls_text(message: Message) -> str:
+    made = [FunctionCall(name=c.function.name, arguments=arguments(c)) for c in message.tool_calls]
+    return write(made)
+
+
+def _lines(message: Message, later: Sequence[Message]) -> list[str]:
+    """A message as lines of the dialogue; a request stands with its result behind an arrow."""
+    if message.role == "user":
+        return [f"User: {message.content or ''}"]
+    if message.role == "tool":
+        return []
+    if not message.tool_calls:
+        return [f"AI: {message.content or ''}"]
+    results = {m.tool_call_id: m for m in later if m.role == "tool"}
+    lines = []
+    for call in message.tool_calls:
+        if call.id not in results:
+            raise NotRepresentable("a call has no result")
+        request = write([FunctionCall(name=call.function.name, arguments=arguments(call))])
+        seen = envelope(results[call.id])
+        shown = spaced({"error": seen.error} if seen.error else seen.response)
+        lines.append(f"API-Request: {request}->{shown}")
+    return lines

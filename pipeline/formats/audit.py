@@ -1,0 +1,332 @@
+"""Audit a file that others made: read each row, hold it to the checks it can be held to, count."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, TypeAlias
+
+from toolloom.pipeline.checks import (
+    Check,
+    answered_calls,
+    fitting_arguments,
+    fitting_observations,
+    inspect,
+    kept_values,
+    known_names,
+    leaked_calls,
+    plain_values,
+    readable_calls,
+    searched_first,
+    turn_order,
+)
+from toolloom.pipeline.formats.import_log import writable
+from toolloom.pipeline.formats.reading import Reading
+from toolloom.pipeline.render.section import Section
+from toolloom.schemas import Dialogue, Finding, JsonObject, NothingFound, StoreError
+
+Read: TypeAlias = Callable[[Path], Iterator[Reading]]
+
+# Format → module of this package and its function.
+FORMATS: dict[str, tuple[str, str]] = {
+    "trl": ("chat", "trl_dialogues"),
+    "openai": ("chat", "openai_dialogues"),
+    "sharegpt": ("sharegpt", "sharegpt_dialogues"),
+    "hermes": ("sharegpt", "hermes_dialogues"),
+    "xlam": ("xlam", "dialogues"),
+    "bfcl": ("bfcl", "dialogues"),
+    "api-bank": ("api_bank_dialogues", "dialogues"),
+    "toolbench": ("toolbench", "dialogues"),
+}
+_LONGEST = 300  # letters of a detail that is shown
+_UNMAPPED = 12  # rows of the table of what was not read
+_PATIENCE = 200  # rows without one dialogue, after which the format is taken to be another
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A row with all that is wrong with it."""
+
+    reading: Reading
+    findings: tuple[Finding, ...]
+
+    def as_json(self) -> JsonObject:
+        return {
+            "place": self.reading.place,
+            "findings": [f.model_dump(mode="json") for f in self.findings],
+            "row": self.reading.raw,
+        }
+
+
+@dataclass
+class ReasonTally:
+    """One reason: how many findings and rows, and the first few."""
+
+    findings: int = 0
+    rows: int = 0
+    checks: Counter[str] = field(default_factory=Counter)
+    examples: list[tuple[str, Finding]] = field(default_factory=list)
+
+
+@dataclass
+class AuditReport:
+    """What an audit found."""
+
+    source: str
+    format: str
+    rows: int = 0
+    dialogues: int = 0
+    calls: int = 0
+    flagged: int = 0
+    reasons: dict[str, ReasonTally] = field(default_factory=dict)
+    checks: Counter[str] = field(default_factory=Counter)
+    unmapped: Counter[str] = field(default_factory=Counter)
+
+    def take(self, row: Audited, ran: Iterable[str], examples: int) -> None:
+        """Count a row."""
+        self.rows += 1
+        dialogue = row.reading.dialogue
+        if dialogue is not None:
+            self.dialogues += 1
+            self.calls += sum(len(m.tool_calls) for m in dialogue.messages)
+        self.checks.update(ran)
+        self.unmapped.update(set(row.reading.unmapped))
+        self.flagged += bool(row.findings)
+        for reason in dict.fromkeys(f.reason.value for f in row.findings):
+            self.reasons.setdefault(reason, ReasonTally()).rows += 1
+        for found in row.findings:
+            tally = self.reasons[found.reason.value]
+            tally.findings += 1
+            tally.checks[found.check] += 1
+            if len(tally.examples) < examples:
+                tally.examples.append((row.reading.place, found))
+
+    def as_json(self) -> JsonObject:
+        return {
+            "source": self.source,
+            "format": self.format,
+            "rows": self.rows,
+            "dialogues": self.dialogues,
+            "calls": self.calls,
+            "flagged": self.flagged,
+            "reasons": {name: _told(tally) for name, tally in self.reasons.items()},
+            "checks": dict(self.checks),
+            "unmapped": dict(self.unmapped.most_common()),
+        }
+
+
+def _told(tally: ReasonTally) -> JsonObject:
+    return {
+        "findings": tally.findings,
+        "rows": tally.rows,
+        "checks": dict(tally.checks),
+        "examples": [
+            {"place": place, **found.model_dump(mode="json")} for place, found in tally.examples
+        ],
+    }
+
+
+def reader(format: str) -> Read:
+    """The reader of a format. Raises NothingFound."""
+    if format not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise NothingFound(f"There is no format `{format}`. Formats are: {known}.")
+    module, function = FORMATS[format]
+    found: Read = getattr(import_module(f"toolloom.pipeline.formats.{module}"), function)
+    return found
+
+
+def audited(path: Path, format: str) -> Iterator[Audited]:
+    """Every row of the file with its findings, one at a time. Raises NothingFound, StoreError."""
+    rows = dialogues = 0
+    first = None
+    for reading in reader(format)(path):
+        rows += 1
+        dialogues += reading.dialogue is not None
+        first = first or reading
+        if not dialogues and rows == _PATIENCE:
+            break
+        yield judged(reading)
+    if first is None:
+        raise StoreError(f"{path} has no rows to audit.")
+    if not dialogues:
+        why = first.faults[0].detail if first.faults else "it is no dialogue"
+        looked = f"none of its {'first ' if rows == _PATIENCE else ''}{rows:,} rows is a dialogue"
+        raise StoreError(
+            f"{path} does not look like {format}: {looked if rows > 1 else 'its one row is none'}. "
+            f"{first.place}: {why}. Is it in another format? Known are {', '.join(FORMATS)}."
+        )
+
+
+def judged(reading: Reading) -> Audited:
+    """The findings on a row: its reader's own, then those of the checks that apply to it."""
+    if reading.dialogue is None:
+        return Audited(reading, reading.faults)
+    return Audited(reading, (*reading.faults, *inspect(reading.dialogue, expected(reading))))
+
+
+def audit(
+    path: Path,
+    format: str,
+    *,
+    examples: int = 3,
+    flag: Callable[[JsonObject], None] | None = None,
+    tell: Callable[[AuditReport], None] | None = None,
+) -> AuditReport:
+    """Audit a file in one pass. `flag` takes each flagged row, `tell` the report after each row.
+
+    Raises NothingFound, StoreError.
+    """
+    report = AuditReport(path.name, format)
+    for row in audited(path, format):
+        ran = [c.__name__ for group in expected(row.reading) for c in group]
+        report.take(row, ran, examples)
+        if flag and row.findings:
+            flag(row.as_json())
+        if tell:
+            tell(report)
+    return report
+
+
+def dumped(value: Any, indent: int | None = None) -> str:
+    """JSON of a report or a flagged row; what JSON does not have (dates of Parquet) as text."""
+    try:
+        return writable(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
+    except (ValueError, RecursionError):  # a row no JSON can be made of again
+        return dumped({**value, "row": None})
+
+
+def sections(report: AuditReport) -> list[Section]:
+    """Counts, findings by reason with examples, what was not read, which checks ran."""
+    shown = [Section(note=_head(report))]
+    if report.reasons:
+        ranked = sorted(report.reasons.items(), key=lambda item: -item[1].rows)
+        rows = [(name, t.rows, t.findings, ", ".join(t.checks)) for name, t in ranked]
+        shown.append(Section(head=("reason", "rows", "findings", "checks"), rows=rows))
+        shown += [
+            Section(name, items=[_example(*example) for example in tally.examples])
+            for name, tally in ranked
+            if tally.examples
+        ]
+    if report.unmapped:
+        common = report.unmapped.most_common(_UNMAPPED)
+        more = len(report.unmapped) - len(common)
+        note = f"and {more:,} more: --json names them all" if more else ""
+        head = ("not read, as our record has no place for it", "rows")
+        shown.append(Section(head=head, rows=common, note=note))
+    ran = ", ".join(f"{name} {rows:,}" for name, rows in report.checks.items())
+    words = f"Checks, with the rows they ran on: {ran or 'none'}."
+    return [*shown, Section(note=words)]
+
+
+def _head(report: AuditReport) -> str:
+    share = 100 * report.flagged / report.rows if report.rows else 0
+    number = f"{report.flagged:,} of the rows ({share:.1f} %)" if report.flagged else "No row"
+    faulty = f"{number} {'have findings' if report.flagged > 1 else 'has a finding'}"
+    return (
+        f"{report.source} as {report.format}: {report.rows:,} rows, {report.dialogues:,} of them "
+        f"dialogues, with {report.calls:,} calls. {faulty}."
+    )
+
+
+def _example(place: str, finding: Finding) -> str:
+    turn = "" if finding.turn is None else f", message {finding.turn}"
+    detail = finding.detail[:_LONGEST] + ("…" if len(finding.detail) > _LONGEST else "")
+    return f"{place}{turn}: {detail}"
+
+
+# Groups as in `checks.CHECKS`: check → flags of a Reading that it needs.
+TABLE: tuple[tuple[tuple[Check[Dialogue], tuple[str, ...]], ...], ...] = (
+    ((plain_values, ()),),
+    (
+        (turn_order, ()),
+        (answered_calls, ("has_results",)),
+        (readable_calls, ()),
+    ),
+    (
+        (leaked_calls, ("has_reply",)),
+        (known_names, ()),
+        (searched_first, ("has_results",)),
+        (fitting_arguments, ()),
+        (fitting_observations, ("has_results",)),
+        (kept_values, ()),
+    ),
+)
+
+
+def expected(reading: Reading) -> tuple[tuple[Check[Dialogue], ...], ...]:
+    """The checks a row is held to, in the groups in which they run."""
+    if reading.dialogue is None:
+        return ()
+    return tuple(
+        tuple(check for check, needs in group if all(getattr(reading, need) for need in needs))
+        for group in TABLE
+    )
+
+
+class JsonLinesFile:
+    """A file of JSON lines that is there when all is written, and not before."""
+
+    def __init__(self, path: Path, source: Path) -> None:
+        """`source`: what is audited, which is not to be overwritten. Raises StoreError."""
+        _apart(path, source)
+        self._path = path
+        self._part = path.with_name(f".{path.name}.part")
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> JsonLinesFile:
+        try:
+            self._file = self._part.open("w", encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
+        return self
+
+    def write(self, row: JsonObject) -> None:
+        assert self._file
+        try:
+            self._file.write(dumped(row) + "\n")
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._file
+        try:
+            self._file.close()
+            if kind is None:
+                os.replace(self._part, self._path)
+            else:
+                self._part.unlink(missing_ok=True)
+        except OSError as failed:
+            raise _unwritable(self._path, failed) from failed
+
+
+def write_report(path: Path, report: AuditReport, source: Path) -> None:
+    """The report as JSON. Raises StoreError."""
+    _apart(path, source)
+    try:
+        path.write_text(dumped(report.as_json(), indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _apart(path: Path, source: Path) -> None:
+    if path.exists() and source.exists() and path.samefile(source):
+        raise StoreError(f"{path} is what is audited. Name another file to write to.")
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder. Name a file to write to.")
+
+
+def _unwritable(path: Path, error: OSError) -> StoreError:
+    why = error.strerror or str(error)
+    return StoreError(f"{path} cannot be written: {why}. Check the folder and its rights.")

@@ -1,0 +1,248 @@
+"""What a format is: a pure function from a sample to rows, the files they go to, and words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from toolloom.pipeline.store.files import to_text
+from toolloom.schemas import (
+    API_SEARCH,
+    Api,
+    JsonObject,
+    Message,
+    Observation,
+    Sample,
+    Scenario,
+    ToolCall,
+    digest,
+)
+
+Arguments: TypeAlias = Literal["object", "string"]
+Kind: TypeAlias = Literal["jsonl", "json", "parquet"]
+# How a column of Parquet is stored. `objects`: a list of JSON values, each with keys of its own.
+Column: TypeAlias = Literal["text", "objects", "turns", "calling turns", "tools", "reward", "extra"]
+Rows: TypeAlias = tuple[tuple[str, JsonObject], ...]
+"""Rows, each with the name of its file."""
+
+PYTHON_TYPES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+    "null": "None",
+}
+
+DIGITS = 15  # of a number of ours: 64 bits hold it with two more
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What a sample becomes."""
+
+    rows: Rows = ()
+    lost: tuple[str, ...] = ()  # parts of the sample that these rows do not hold
+    unfit: str = ""  # why there is no row
+    waits: bool = False  # its row comes later, with that of other samples
+
+
+@dataclass(frozen=True)
+class ExportFile:
+    """A file of a format. `path` holds `{split}`."""
+
+    path: str
+    kind: Kind
+    columns: dict[str, Column] = field(default_factory=dict)  # of Parquet
+
+
+@dataclass(frozen=True)
+class ExportPlace:
+    """Where an export lies: what notes to a trainer name."""
+
+    dataset: str
+    splits: tuple[str, ...]  # those with rows
+    folder: str
+
+
+class ExportSource(Protocol):
+    """What is exported: a version of a dataset."""
+
+    @property
+    def name(self) -> str: ...
+
+    def splits(self, config: str) -> list[str]: ...
+
+    def samples(self, split: str | None = None) -> Iterable[Sample]: ...
+
+
+class StatefulFormat(Protocol):
+    """Makes the rows of an export in which what a sample becomes depends on others."""
+
+    def rows(self, sample: Sample, form: Arguments) -> Exported:
+        """What there is to write now that this sample came. Raises Unfit."""
+
+    def rest(self) -> Rows:
+        """What is left to write at the end of a split."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A form of rows that a trainer, or a benchmark, reads."""
+
+    name: str
+    about: str
+    rows: Callable[[Sample, Arguments], Exported]
+    files: dict[str, ExportFile]
+    arguments: tuple[Arguments, ...]  # what arguments of calls can be; the first is the default
+    why: str = ""  # if there is no choice of arguments
+    notes: Callable[[ExportPlace], dict[str, str]] = lambda place: {}  # further files by name
+    hint: str = ""  # how to point the trainer at it; holds {folder}, {dataset}, {split}
+    # Where samples depend on others; `rows` then makes those of a sample that stands alone.
+    weaver: Callable[[ExportSource, int], StatefulFormat] | None = (
+        None  # given how many demonstrations to show
+    )
+    shots: int | None = None  # demonstrations shown unless told otherwise, if it shows any
+
+
+class NotRepresentable(Exception):
+    """A sample that a format cannot hold; the text says why, in few words."""
+
+
+def given(sample: Sample) -> tuple[Api, ...]:
+    """The tools the assistant was given. In the retrieve abilities API Search is the only one."""
+    query = sample.dialogue.query
+    return (API_SEARCH,) if query.ability.searches else query.pool
+
+
+def tools(sample: Sample) -> list[JsonObject]:
+    return [api.as_tool() for api in given(sample)]
+
+
+def arguments(call: ToolCall) -> JsonObject:
+    """The arguments of a call as an object. Raises Unfit for text that was never read."""
+    if isinstance(call.function.arguments, str):
+        raise NotRepresentable("a call's arguments are unread text")
+    return call.function.arguments
+
+
+def calls(message: Message) -> list[JsonObject]:
+    """Name and arguments of each call of a message. Raises Unfit."""
+    return [{"name": c.function.name, "arguments": arguments(c)} for c in message.tool_calls]
+
+
+def called(message: Message) -> str:
+    """Calls as JSON: one object, or a list if there are several. Raises Unfit."""
+    made = calls(message)
+    return spaced(made[0] if len(made) == 1 else made)
+
+
+def envelope(message: Message) -> Observation:
+    """The observation of a tool message. Raises Unfit."""
+    try:
+        return message.observation()
+    except ValueError as error:
+        raise NotRepresentable("an observation is not in the envelope") from error
+
+
+def turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """Messages one at a time, but the results of one turn's calls together."""
+    group: list[Message] = []
+    for message in messages:
+        if group and not (message.role == "tool" == group[0].role):
+            yield group
+            group = []
+        group.append(message)
+    if group:
+        yield group
+
+
+def number_of(sample: Sample) -> int:
+    """All digits of its id, which are its seed and number: unique in a split.
+
+    Of a seed with more digits than a column of integers has room for, some of its hash.
+    """
+    digits = re.findall(r"[0-9]+", sample.id)
+    if sum(map(len, digits)) > DIGITS:
+        number = digits[-1][-9:]
+        seed = int(digest(digits[:-1], 16), 16) % 10 ** (DIGITS - len(number))
+        digits = [str(seed), number]
+    return int("".join(digits) or 0)
+
+
+def system_of(sample: Sample) -> str:
+    first = sample.dialogue.messages[0]
+    return (first.content or "") if first.role == "system" else ""
+
+
+def spoken(messages: Sequence[Message]) -> list[Message]:
+    """All messages but the system turn. Raises Unfit if there is none."""
+    rest = [m for m in messages if m.role != "system"]
+    if not rest or rest[0].role != "user":
+        raise NotRepresentable("the user does not begin")
+    return rest
+
+
+def words_beside_calls(messages: Sequence[Message]) -> tuple[str, ...]:
+    """What formats lose that hold either words or calls in a turn."""
+    both = any(m.tool_calls and m.content for m in messages)
+    return ("words beside a call",) if both else ()
+
+
+def spaced(value: Any) -> str:
+    """JSON as chat templates write it: so that text and object look the same to a model."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, which UTF-8 cannot hold
+        return json.dumps(value)
+    return text
+
+
+def text_of(value: Any) -> str:
+    """A value as it is written into a text: strings bare, the rest as JSON."""
+    return value if isinstance(value, str) else to_text(value)
+
+
+def first_calls(sample: Sample) -> tuple[Message, list[Message]]:
+    """The user's first turn and the messages that make its calls: one, or none at all.
+
+    Raises Unfit if one round of calls is not all the request needs.
+    """
+    query, said = sample.dialogue.query, spoken(sample.dialogue.messages)
+    if query.ability.searches:
+        raise NotRepresentable("APIs are searched for before they are called")
+    ends = [place for place, m in enumerate(said) if m.role == "user" and place]
+    first = said[: ends[0]] if ends else said
+    rounds = [m for m in first if m.tool_calls]
+    if not rounds and query.scenario is not Scenario.IRRELEVANCE:
+        raise NotRepresentable("the assistant asks before it calls")
+    if len(rounds) > 1 and query.scenario is not Scenario.ERROR_RECOVERY:
+        raise NotRepresentable("calls need the results of others")
+    return said[0], rounds[:1]
+
+
+def lost_after_calls(sample: Sample, extra: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The parts that neither format holds."""
+    said = spoken(sample.dialogue.messages)
+    lost = [*extra]
+    if any(m.role == "tool" for m in said):
+        lost.append("observations")
+    lost.append("answers")
+    if any(m.role == "user" for m in said[1:]):
+        lost.append("the user's later turns")
+    if sample.dialogue.query.scenario is Scenario.ERROR_RECOVERY:
+        lost.append("what follows an error")
+    return tuple(lost)
+
+
+def kind_of(schema: Any) -> str:
+    """A JSON type as API-Bank, and Python, call it."""
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if isinstance(kind, list):
+        kind = next((one for one in kind if one != "null"), "null")
+    return PYTHON_TYPES.get(str(kind), "any")

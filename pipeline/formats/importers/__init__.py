@@ -1,1 +1,0 @@
-"""Importers: every common way to describe an API becomes `Api` records."""

@@ -1,0 +1,297 @@
+"""TRL's preference pairs: an accepted turn, and the same turn with one planted defect.
+
+A defect counts only if the certain checks find it, under its own reason and in that turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.checks.transcript import known_functions
+from toolloom.pipeline.formats.base import Arguments, Exported, NotRepresentable, tools
+from toolloom.pipeline.formats.chat import chat
+from toolloom.schemas import (
+    API_SEARCH,
+    Api,
+    Dialogue,
+    JsonObject,
+    Message,
+    Reason,
+    Sample,
+    ToolCall,
+)
+from toolloom.schemas.base import seed_for
+
+
+def trl_dpo(sample: Sample, form: Arguments) -> Exported:
+    """A pair for each turn that calls."""
+    messages = sample.dialogue.messages
+    rows = []
+    calling = [place for place, message in enumerate(messages) if message.tool_calls]
+    for place in calling:
+        found = _spoilt(Turn(sample, place))
+        if found is None:
+            continue
+        defect, spoilt = found
+        row = {
+            "prompt": chat(messages[:place], form),
+            "chosen": chat([messages[place]], form),
+            "rejected": chat([spoilt], form),
+            "tools": tools(sample),
+            "defect": defect.name,
+            "reason": defect.reason.value,
+        }
+        rows.append(("pairs", row))
+    if not rows:
+        why = "no planted defect is found by the checks" if calling else "nothing is called"
+        raise NotRepresentable(why)
+    lost = ["what follows the turn that is compared"]
+    if len(rows) < len(calling):
+        lost.append("turns in which no planted defect is found by the checks")
+    return Exported(tuple(rows), tuple(lost))
+
+
+def _spoilt(turn: Turn) -> tuple[Defect, Message] | None:
+    """The first defect, in a drawn order, that the checks find."""
+    chance = Random(seed_for("pairs", turn.sample.id, turn.place))
+    for defect in drawn(chance):
+        message = defect.spoil(turn, chance)
+        if message and message != turn.message and _is_found(turn, defect, message):
+            return defect, message
+    return None
+
+
+def _is_found(turn: Turn, defect: Defect, message: Message) -> bool:
+    """Whether the checks name this defect in a dialogue that has it."""
+    findings = inspect(_dialogue(turn, message))
+    return any(f.reason is defect.reason and (f.turn in (None, turn.place)) for f in findings)
+
+
+def _dialogue(turn: Turn, message: Message) -> Dialogue:
+    """The accepted dialogue with this turn in place of its own: all else is free of faults.
+
+    Results answer the calls they answered; if nothing is called, what led from them goes too.
+    """
+    dialogue = turn.sample.dialogue
+    before, after = dialogue.messages[: turn.place], dialogue.messages[turn.place + 1 :]
+    if not message.tool_calls:
+        users = [place for place, m in enumerate(after) if m.role == "user"]
+        after = after[users[0] :] if users else ()
+    names = {call.id: call.function.name for call in message.tool_calls}
+    renamed = tuple(
+        m.model_copy(update={"name": names[m.tool_call_id]}) if m.tool_call_id in names else m
+        for m in after
+    )
+    return dialogue.model_copy(update={"messages": (*before, message, *renamed)})
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A calling turn of a sample, to be spoilt."""
+
+    sample: Sample
+    place: int  # its index
+
+    @property
+    def message(self) -> Message:
+        return self.sample.dialogue.messages[self.place]
+
+    @property
+    def known(self) -> list[str]:
+        """Functions that could be called in this turn."""
+        messages = self.sample.dialogue.messages[: self.place]
+        return known_functions(self.sample.dialogue.query, messages)
+
+    def api(self, function: str) -> Api | None:
+        apis = (*self.sample.dialogue.query.pool, API_SEARCH)
+        return next((api for api in apis if api.function == function), None)
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A kind of defect. `spoil` gives the spoilt turn, or nothing where it does not apply."""
+
+    name: str
+    reason: Reason
+    spoil: Callable[[Turn, Random], Message | None]
+
+
+def _with_call(turn: Turn, place: int, name: str, values: JsonObject) -> Message:
+    calls = list(turn.message.tool_calls)
+    function = calls[place].function.model_copy(update={"name": name, "arguments": values})
+    calls[place] = calls[place].model_copy(update={"function": function})
+    return turn.message.model_copy(update={"tool_calls": tuple(calls)})
+
+
+def _some_call(turn: Turn, chance: Random) -> tuple[int, ToolCall, Api | None]:
+    place = chance.randrange(len(turn.message.tool_calls))
+    call = turn.message.tool_calls[place]
+    return place, call, turn.api(call.function.name)
+
+
+def _values(call: ToolCall) -> JsonObject:
+    """The arguments, to be changed; text that was never read has none."""
+    found = call.function.arguments
+    return json.loads(json.dumps(found)) if isinstance(found, dict) else {}
+
+
+def _schemas(api: Api | None) -> dict[str, JsonObject]:
+    """Schema of each argument; of one whose schema is just `true`, an empty one."""
+    found = api.properties if api else {}
+    return {name: schema if isinstance(schema, dict) else {} for name, schema in found.items()}
+
+
+def no_call(turn: Turn, chance: Random) -> Message | None:
+    """The dialogue's last answer, before anything was called: facts out of nowhere."""
+    last = turn.sample.dialogue.messages[-1]
+    if last.role != "assistant" or not last.content:
+        return None
+    return Message(role="assistant", content=last.content)
+
+
+def unknown_function(turn: Turn, chance: Random) -> Message | None:
+    """A name like the right one that nobody offers."""
+    place, call, _ = _some_call(turn, chance)
+    name = call.function.name
+    words = name.split("_")
+    made = ["_".join(reversed(words)), f"{name}_info", f"get_{name}", name.replace("_", "")]
+    taken = {api.function for api in turn.sample.dialogue.query.pool} | {API_SEARCH.function}
+    free = [one[:64] for one in made if one[:64] not in taken]
+    return _with_call(turn, place, chance.choice(free), _values(call)) if free else None
+
+
+def other_function(turn: Turn, chance: Random) -> Message | None:
+    """Another function that is on offer, with the arguments that it too has."""
+    place, call, _ = _some_call(turn, chance)
+    taken = {one.function.name for one in turn.message.tool_calls} | {API_SEARCH.function}
+    others = [name for name in turn.known if name not in taken]
+    if not others:
+        return None
+    name = chance.choice(others)
+    api = turn.api(name)
+    shared = set(api.properties) if api else set()
+    kept = {key: value for key, value in _values(call).items() if key in shared}
+    return _with_call(turn, place, name, kept)
+
+
+def missing_argument(turn: Turn, chance: Random) -> Message | None:
+    place, call, api = _some_call(turn, chance)
+    values = _values(call)
+    present = [name for name in (api.required if api else ()) if name in values]
+    if not present:
+        return None
+    del values[chance.choice(present)]
+    return _with_call(turn, place, call.function.name, values)
+
+
+def unknown_argument(turn: Turn, chance: Random) -> Message | None:
+    """An argument under a name that the function does not have."""
+    place, call, api = _some_call(turn, chance)
+    values = _values(call)
+    if api is None or not values:
+        return None
+    name = chance.choice(sorted(values))
+    fresh = f"{name}_value"
+    if fresh in api.properties:
+        return None
+    renamed = {fresh if key == name else key: value for key, value in values.items()}
+    return _with_call(turn, place, call.function.name, renamed)
+
+
+def wrong_type(turn: Turn, chance: Random) -> Message | None:
+    place, call, _ = _some_call(turn, chance)
+    values = _values(call)
+    if not values:
+        return None
+    name = chance.choice(sorted(values))
+    values[name] = _mistyped(values[name])
+    return _with_call(turn, place, call.function.name, values)
+
+
+def _mistyped(value: Any) -> Any:
+    """Numbers as text, anything else in a list, lists without it: what models get wrong."""
+    if isinstance(value, list) and value:
+        return value[0]
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if plain else [value]
+
+
+def outside_enum(turn: Turn, chance: Random) -> Message | None:
+    place, call, api = _some_call(turn, chance)
+    values = _values(call)
+    listed = [
+        name
+        for name, schema in _schemas(api).items()
+        if name in values and isinstance(schema.get("enum"), list)
+    ]
+    if not listed:
+        return None
+    name = chance.choice(listed)
+    values[name] = f"other {values[name]}" if isinstance(values[name], str) else "other"
+    return _with_call(turn, place, call.function.name, values)
+
+
+def unsaid_value(turn: Turn, chance: Random) -> Message | None:
+    """A value of the right type that nobody said."""
+    place, call, api = _some_call(turn, chance)
+    values = _values(call)
+    free = [
+        name
+        for name, schema in _schemas(api).items()
+        if name in values and "enum" not in schema and "const" not in schema
+    ]
+    free = [name for name in free if _unsaid(values[name], chance) is not None]
+    if not free:
+        return None
+    name = chance.choice(free)
+    values[name] = _unsaid(values[name], chance)
+    return _with_call(turn, place, call.function.name, values)
+
+
+def _unsaid(value: Any, chance: Random) -> Any:
+    """Another value of the same kind; None where there is none to be made."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value + chance.randrange(17, 97)
+    if isinstance(value, float):
+        return round(value + chance.randrange(17, 97), 2)
+    if isinstance(value, str) and value.strip():
+        digits = [c if not c.isdigit() else str((int(c) + 3) % 10) for c in value]
+        return "".join(digits) if any(c.isdigit() for c in value) else f"{value} Ostrava"
+    return None
+
+
+def search_skipped(turn: Turn, chance: Random) -> Message | None:
+    """The call that the search was to find, before it is found."""
+    if [c.function.name for c in turn.message.tool_calls] != [API_SEARCH.function]:
+        return None
+    for message in turn.sample.dialogue.messages[turn.place + 1 :]:
+        wanted = [c for c in message.tool_calls if c.function.name not in turn.known]
+        if wanted:
+            values = _values(wanted[0])
+            return _with_call(turn, 0, wanted[0].function.name, values)
+    return None
+
+
+DEFECTS = (
+    Defect("no_call", Reason.NO_API_CALL, no_call),
+    Defect("unknown_function", Reason.API_HALLUCINATION, unknown_function),
+    Defect("other_function", Reason.UNNEEDED_API_CALL, other_function),
+    Defect("missing_argument", Reason.MISSING_INPUT_PARAMETERS, missing_argument),
+    Defect("unknown_argument", Reason.INVALID_INPUT_PARAMETERS, unknown_argument),
+    Defect("wrong_type", Reason.INVALID_INPUT_PARAMETERS, wrong_type),
+    Defect("outside_enum", Reason.INVALID_INPUT_PARAMETERS, outside_enum),
+    Defect("unsaid_value", Reason.UNGROUNDED_ARGUMENT, unsaid_value),
+    Defect("search_skipped", Reason.SEARCH_SKIPPED, search_skipped),
+)
+
+
+def drawn(chance: Random) -> Iterator[Defect]:
+    """All kinds, in the order in which they are tried."""
+    yield from chance.sample(DEFECTS, len(DEFECTS))

@@ -1,0 +1,349 @@
+"""ShareGPT's conversations as LLaMA-Factory extends them (its data/README.md).
+
+Turns of `from` and `value`, or of `role` and `content` where its tags say so; a call is a turn of
+its own that holds JSON, one object or a list; `tools` is JSON text, `system` may be a column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from toolloom.pipeline.checks.transcript import shown
+from toolloom.pipeline.formats.base import (
+    Arguments,
+    Exported,
+    ExportPlace,
+    NotRepresentable,
+    called,
+    calls,
+    envelope,
+    given,
+    spaced,
+    spoken,
+    system_of,
+    tools,
+    turns,
+    words_beside_calls,
+)
+from toolloom.pipeline.formats.conversation import (
+    Conversation,
+    RowCall,
+    identity,
+    opened,
+    readings,
+    tagged,
+    turns_in,
+)
+from toolloom.pipeline.formats.files import ForeignRow
+from toolloom.pipeline.formats.intake import line
+from toolloom.pipeline.formats.reading import Reading, refused
+from toolloom.schemas import JsonObject, Message, Reason, Sample
+
+_COLUMNS = ("conversations", "messages", "conversation")
+_FACTORY_COLUMNS = {*_COLUMNS, "id", "system", "tools", "chosen", "rejected"}
+ROLES = {
+    **dict.fromkeys(("system",), "system"),
+    **dict.fromkeys(("human", "user"), "user"),
+    **dict.fromkeys(("gpt", "assistant", "chatgpt", "model", "bot"), "assistant"),
+    **dict.fromkeys(("function_call", "tool_call", "function-call"), "call"),
+    **dict.fromkeys(
+        ("observation", "tool", "tool_response", "function_response", "function-response"), "result"
+    ),
+    "function": "function",  # a call in one tool's data, a result in another's
+}
+
+
+def sharegpt_dialogues(path: Path) -> Iterator[Reading]:
+    """Every row of a file of conversations."""
+    return readings(path, _factory_row)
+
+
+def _factory_row(value: JsonObject, row: ForeignRow) -> Reading:
+    said = conversation(value)
+    if isinstance(said, str):
+        return refused(row, said)
+    taken = Conversation("openai", row)
+    taken.fields(value, _FACTORY_COLUMNS)
+    taken.offer(value.get("tools"))
+    first = speaker(said[0])[0]
+    if value.get("system") and first == "system":  # LLaMA-Factory: the turn wins over the column
+        taken.note("field `system`: there is a system turn")
+    elif value.get("system"):
+        taken.system(value["system"])
+    for turn in said:
+        _factory_turn(taken, turn)
+    if value.get("rejected"):
+        taken.note("field `rejected`: the worse answer is not judged")
+    return taken.reading(identity(value, row))
+
+
+def conversation(value: JsonObject) -> list[JsonObject] | str:
+    """The turns of a row, the better answer of a preference included, or why there are none."""
+    column = next((key for key in _COLUMNS if value.get(key) is not None), None)
+    if column is None:
+        return f"it has no column `{'`, `'.join(_COLUMNS)}`"
+    said = turns_in(value[column])
+    if isinstance(said, str):
+        return f"its `{column}`: {said}"
+    chosen = opened(value.get("chosen"))[0]
+    return [*said, chosen] if isinstance(chosen, dict) else said
+
+
+def speaker(turn: JsonObject) -> tuple[str, str, Any]:
+    """(who speaks, as `ROLES` names it or "", the role's own name, what is said)."""
+    role = turn.get("from", turn.get("role"))
+    called = line(role)
+    return ROLES.get(called.lower(), ""), called, turn.get("value", turn.get("content"))
+
+
+def _factory_turn(taken: Conversation, turn: JsonObject) -> None:
+    who, role, said = speaker(turn)
+    if who == "function":
+        who = "call" if calls_in(taken, said) else "result"
+    if who == "system":
+        taken.system(said)
+    elif who == "user":
+        taken.user(said)
+    elif who == "assistant":
+        taken.assistant(said)
+    elif who == "call":
+        _calls(taken, said)
+    elif who == "result":
+        taken.results(said)
+    else:
+        detail = f"a turn of the role `{role[:60]}`, which is left out"
+        taken.fault(Reason.MALFORMED_DIALOGUE, detail)
+
+
+def _calls(taken: Conversation, said: Any) -> None:
+    """A turn that is to be nothing but calls; a thought before them is allowed."""
+    thought, rest = "", said
+    if isinstance(said, str) and "</think>" in said:
+        rest, thoughts = tagged(said, "think")
+        thought = "".join(f"<think>{one}</think>" for one in thoughts)
+    found = calls_in(taken, rest)
+    taken.assistant(thought if found else said, found)
+    if not found:
+        detail = "a turn of calls that is no JSON of a name and arguments"
+        taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)
+    elif how := taken.mended(rest)[1]:
+        taken.note(f"calls: text that {how}")
+
+
+def calls_in(taken: Conversation, said: Any) -> list[RowCall]:
+    """The calls of a JSON object or list with a name and arguments each; none if one has none."""
+    value = taken.mended(said)[0]
+    found = []
+    for entry in value if isinstance(value, list) else [value]:
+        entry = opened(entry)[0]
+        inner = entry.get("function", entry) if isinstance(entry, dict) else None
+        if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
+            return []
+        if not {"arguments", "parameters"} & inner.keys():
+            return []
+        given = entry.get("id")
+        asked = inner.get("arguments", inner.get("parameters"))
+        found.append(RowCall(inner["name"], asked, given if isinstance(given, str) else ""))
+    return found
+
+
+_HERMES_COLUMNS = {"id", "conversations", "messages", "conversation", "tools", "system"}
+
+
+def hermes_dialogues(path: Path) -> Iterator[Reading]:
+    """Every row of a file of conversations."""
+    return readings(path, _hermes_row)
+
+
+def _hermes_row(value: JsonObject, row: ForeignRow) -> Reading:
+    said = conversation(value)
+    if isinstance(said, str):
+        return refused(row, said)
+    taken = Conversation("openai", row)
+    taken.fields(value, _HERMES_COLUMNS)
+    spoken = [speaker(turn) for turn in said]
+    if value.get("system") and spoken[0][0] != "system":
+        spoken.insert(0, ("system", "system", value["system"]))
+    system = spoken[0][2] if spoken[0][0] == "system" else ""
+    if not _offered(taken, system):
+        taken.offer(value.get("tools"))
+    for who, role, words in spoken:
+        _hermes_turn(taken, who, role, words)
+    return taken.reading(identity(value, row))
+
+
+def _offered(taken: Conversation, system: Any) -> bool:
+    """Offer the tools of the system turn; whether there are any that can be read."""
+    inside = tagged(system, "tools")[1] if isinstance(system, str) else []
+    for block in inside:  # the instruction may name the tags before it uses them
+        tools, how = _list(block.strip())
+        if tools:
+            if how:
+                taken.note(f"tools: the list {how}")
+            taken.offer(tools)
+            return True
+    if any(block.strip() for block in inside):
+        taken.note("tools: the list in <tools>, which cannot be read")
+    return False
+
+
+def _list(block: str) -> tuple[list[Any], str]:
+    """Tools as one JSON list or one JSON object a line, and how they were read if not as JSON."""
+    value, how = opened(block)
+    if isinstance(value, list | dict):
+        return value if isinstance(value, list) else [value], how
+    found = [opened(part) for part in block.splitlines() if part.strip()]
+    if not all(isinstance(tool, dict) for tool, _ in found):
+        return [], ""
+    return [tool for tool, _ in found], next((how for _, how in found if how), "")
+
+
+def _hermes_turn(taken: Conversation, who: str, role: str, said: Any) -> None:
+    answered = tagged(said, "tool_response")[1] if isinstance(said, str) else []
+    if who in {"result", "function"} or (who == "user" and answered):
+        _results(taken, said, answered)
+    elif who == "system":
+        taken.system(_without_tools(taken, said))
+    elif who == "user":
+        taken.user(said)
+    elif who in {"assistant", "call"}:
+        _assistant(taken, said)
+    else:
+        detail = f"a turn of the role `{role[:60]}`, which is left out"
+        taken.fault(Reason.MALFORMED_DIALOGUE, detail)
+
+
+def _without_tools(taken: Conversation, said: Any) -> Any:
+    """The system turn without its list of tools, which the record holds as APIs."""
+    if not isinstance(said, str) or not taken.tools.pool:
+        return said
+    return tagged(said, "tools")[0]
+
+
+def _assistant(taken: Conversation, said: Any) -> None:
+    """Words and calls. What is between tags and no call is a fault, and stays in the words."""
+    if not isinstance(said, str):
+        taken.assistant(said)
+        return
+    words, blocks = tagged(said, "tool_call")
+    made: list[RowCall] = []
+    wrong = ["a <tool_call> without an end"] if "<tool_call>" in words else []
+    for block in blocks:
+        found = calls_in(taken, block.strip())
+        made += found
+        if not found:
+            words += f"<tool_call>{block}</tool_call>"
+            wrong.append(f"a <tool_call> that is no call: {shown(block.strip())}")
+        elif how := taken.mended(block.strip())[1]:
+            taken.note(f"calls: text that {how}")
+    taken.assistant(words, made)
+    for detail in wrong:
+        taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)
+
+
+def _results(taken: Conversation, said: Any, answered: list[str]) -> None:
+    if not answered:
+        taken.results(said)
+    for block in answered:
+        value, how = opened(block.strip())
+        if how:
+            taken.note(f"results: text that {how}")
+        if isinstance(value, dict) and "content" in value and {"name", "tool_call_id"} & {*value}:
+            taken.result(value["content"], value.get("tool_call_id"), value.get("name"))
+        else:
+            taken.result(value)
+
+
+SPEAKERS = {"user": "human", "assistant": "gpt", "tool": "tool"}
+_HOW = (
+    "Functions you may call are described as JSON within <tools></tools>. For each call write an "
+    "object with `name` and `arguments` within <tool_call></tool_call>; what it returns comes "
+    "within <tool_response></tool_response>."
+)
+
+
+def instructed(system: str, sample: Sample) -> str:
+    """The system turn with the tools in it."""
+    parts = [system] if system else []
+    if given(sample):
+        parts += [_HOW, f"<tools>\n{closed(tools(sample))}\n</tools>"]
+    return "\n\n".join(parts)
+
+
+def closed(value: object) -> str:
+    """JSON in which nothing looks like a tag: JSON may write `<` as an escape."""
+    return spaced(value).replace("<tool", "\\u003ctool").replace("</tool", "\\u003c/tool")
+
+
+def call_text(message: Message) -> str:
+    """A turn's calls, each between tags, after its words. Raises Unfit."""
+    if "<tool_call>" in (message.content or ""):
+        raise NotRepresentable("words look like a call")
+    made = [f"<tool_call>\n{closed(call)}\n</tool_call>" for call in calls(message)]
+    return "\n".join([message.content, *made] if message.content else made)
+
+
+def _response(message: Message) -> str:
+    observed = envelope(message).model_dump(mode="json")
+    answer = {"name": message.name, "content": observed}
+    return f"<tool_response>\n{closed(answer)}\n</tool_response>"
+
+
+def _value(group: list[Message]) -> str:
+    if group[0].role == "tool":
+        return "\n".join(map(_response, group))
+    return call_text(group[0]) if group[0].role == "assistant" else group[0].content or ""
+
+
+def hermes(sample: Sample, form: Arguments) -> Exported:
+    said = spoken(sample.dialogue.messages)
+    turned = [{"from": SPEAKERS[g[0].role], "value": _value(g)} for g in turns(said)]
+    system = {"from": "system", "value": instructed(system_of(sample), sample)}
+    row = {
+        "id": sample.id,
+        "conversations": [system, *turned],
+        "tools": spaced(tools(sample)),
+    }
+    return Exported((("sft", row),))
+
+
+COLUMNS = {"messages": "conversations", "system": "system", "tools": "tools"}
+
+
+def llamafactory(sample: Sample, form: Arguments) -> Exported:
+    said = spoken(sample.dialogue.messages)
+    described = [api.as_tool()["function"] for api in given(sample)]
+    row = {
+        "conversations": [_written_turn(group) for group in turns(said)],
+        "system": system_of(sample),
+        "tools": spaced(described) if described else "",
+    }
+    return Exported((("sft", row),), words_beside_calls(said))
+
+
+def _written_turn(group: list[Message]) -> JsonObject:
+    """One turn; the results of one turn's calls are one observation, a list in their order."""
+    first = group[0]
+    if first.role == "tool":
+        seen = [message.content or "" for message in group]
+        value = seen[0] if len(seen) == 1 else f"[{', '.join(seen)}]"
+        return {"from": "observation", "value": value}
+    if first.tool_calls:
+        return {"from": "function_call", "value": called(first)}
+    return {"from": "human" if first.role == "user" else "gpt", "value": first.content or ""}
+
+
+def dataset_info(place: ExportPlace) -> dict[str, str]:
+    """The entries for LLaMA-Factory's `dataset_info.json`, one for each split."""
+    entries = {
+        f"{place.dataset}_{split}": {
+            "file_name": f"{split}.jsonl",
+            "formatting": "sharegpt",
+            "columns": COLUMNS,
+        }
+        for split in place.splits
+    }
+    return {"dataset_info.json": json.dumps(entries, indent=2, ensure_ascii=False) + "\n"}

@@ -1,0 +1,382 @@
+"""The frame of an audit: which checks run, what is counted, what is written."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import foreign_rows
+
+from toolloom.pipeline.checks import CHECKS
+from toolloom.pipeline.formats.audit import (
+    FORMATS,
+    TABLE,
+    JsonLinesFile,
+    audit,
+    audited,
+    dumped,
+    expected,
+    judged,
+    reader,
+    write_report,
+)
+from toolloom.pipeline.formats.reading import Reading, Script, Toolbox, dialogue, envelope
+from toolloom.schemas import NothingFound, Scenario, StoreError
+
+FUNCTION = {
+    "name": "shop.price",
+    "description": "What something costs.",
+    "parameters": {
+        "type": "dict",
+        "properties": {"item": {"type": "string"}, "count": {"type": "integer"}},
+        "required": ["item"],
+    },
+}
+
+
+def question(number: int, said: str, **arguments: Any) -> dict[str, Any]:
+    """A BFCL row that holds its own gold call."""
+    allowed = {name: [value] for name, value in arguments.items()}
+    return {
+        "id": f"q{number}",
+        "question": [[{"role": "user", "content": said}]],
+        "function": [FUNCTION],
+        "ground_truth": [{"shop.price": allowed}],
+    }
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Two good rows, one with two faults, one that is none."""
+    rows: list[Any] = [
+        question(1, "What are 3 tulips?", item="tulip", count=3),
+        question(2, "What is a rose?", item="rose"),
+        question(3, "What are 3 tulips?", kind="tulip", count=3),
+        ["no row"],
+    ]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_findings_are_counted_by_reason(file: Path) -> None:
+    """Rows and findings are two numbers; examples name the row."""
+    flagged: list[Any] = []
+    report = audit(file, "bfcl", examples=1, flag=flagged.append)
+    assert (report.rows, report.dialogues, report.calls, report.flagged) == (4, 3, 3, 2)
+    told = report.as_json()
+    assert {name: (t["rows"], t["findings"]) for name, t in told["reasons"].items()} == {
+        "missing_input_parameters": (1, 1),
+        "invalid_input_parameters": (1, 1),
+        "malformed_dialogue": (1, 1),
+    }
+    example = told["reasons"]["missing_input_parameters"]["examples"][0]
+    assert example["place"] == "questions.jsonl, row 3" and "`item`" in example["detail"]
+    assert [row["row"] for row in flagged] == [
+        {**question(3, "What are 3 tulips?", kind="tulip", count=3)},
+        ["no row"],
+    ]
+
+
+def test_checks_that_did_not_run_are_not_counted(file: Path) -> None:
+    """The report says for how many rows each check had what it needs."""
+    ran = audit(file, "bfcl").checks
+    assert ran["fitting_arguments"] == 3
+    assert "fitting_observations" not in ran
+
+
+def test_a_reading_is_held_to_what_its_format_holds() -> None:
+    """Results and replies are judged only where there are some."""
+    script = Script()
+    script.user("Hello.")
+    made = dialogue("a", script.messages(), ())
+    names = [
+        {check.__name__ for group in expected(reading) for check in group}
+        for reading in (
+            Reading("a", None, made),
+            Reading("a", None, made, has_results=True, has_reply=True),
+        )
+    ]
+    assert names[1] - names[0] == {
+        "answered_calls", "searched_first", "fitting_observations", "leaked_calls"
+    }  # fmt: skip
+    assert expected(Reading("a", None)) == ()
+
+
+def test_checks_of_the_intent_are_in_no_audit() -> None:
+    """Nobody tells the intent of others' data."""
+    audits = {check.__name__ for group in TABLE for check, _ in group}
+    generated = {check.__name__ for group in CHECKS for check in group}
+    assert not audits & {"intended_calls", "mentioned_values", "opening_request"}
+    assert audits - generated == {"turn_order", "leaked_calls", "kept_values"}
+
+
+def test_another_format_is_noticed(file: Path) -> None:
+    """A file of which no row is a dialogue is a mistake of the command, not of the data."""
+    with pytest.raises(StoreError, match="does not look like xlam.*Known are trl"):
+        audit(file, "xlam")
+    with pytest.raises(NothingFound, match="no format `csv`"):
+        audit(file, "csv")
+
+
+def test_a_large_file_of_another_format_is_not_read_to_its_end(tmp_path: Path) -> None:
+    """After some hundred rows without a dialogue the audit stops."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"n": 1}\n' * 5_000)
+    seen = 0
+    with pytest.raises(StoreError, match="its first 200 rows"):
+        for _ in audited(path, "bfcl"):
+            seen += 1
+    assert seen < 300
+
+
+@pytest.mark.parametrize("format", [*FORMATS])
+def test_every_format_has_its_reader(format: str) -> None:
+    """What the command offers is there."""
+    assert callable(reader(format))
+
+
+def test_words_and_the_calls_after_them_are_one_message() -> None:
+    """Others write them as two turns; our record has one assistant message for both."""
+    script = Script()
+    script.user("Hello.")
+    script.assistant("Let me see.")
+    (made,) = script.assistant("", [("price", {"item": "rose"})])
+    script.result(made, 3)
+    script.assistant("It is 3.")
+    roles = [m.role for m in script.messages()]
+    assert roles == ["system", "user", "assistant", "tool", "assistant"]
+    assert script.messages()[2].content == "Let me see."
+    assert script.messages()[3].observation().response == 3
+    assert dialogue("a", script.messages(), ()).query.scenario is Scenario.SINGLE
+
+
+def test_tools_get_legal_and_unique_names() -> None:
+    """Calls are found under the name their row gives; unknown names stay as they are."""
+    tools = Toolbox("bfcl")
+    for name in ("a.b", "a_b", "api_search", "a.b"):
+        assert tools.add(name) is None
+    assert tools.add("") is not None
+    names = [tools.called(name) for name in ("a.b", "a_b", "api_search", "c")]
+    assert names == ["a_b", "a_b_2", "api_search_2", "c"]
+    assert len(tools.pool) == 3 and tools.unmapped
+
+
+def test_a_default_is_allowed_whatever_its_own_schema_says() -> None:
+    """`N/A` for a choice of seconds or minutes is no fault of the call that leaves it so."""
+    tools = Toolbox("bfcl")
+    unit = {"type": "string", "enum": ["s", "min"], "default": "N/A"}
+    tools.add("wait", "", {"type": "object", "properties": {"unit": unit}})
+    (api,) = tools.pool
+    assert {"const": "N/A"} in api.properties["unit"]["anyOf"]
+
+
+def test_results_are_put_into_our_envelope() -> None:
+    """Ours stays, JSON text becomes a value, and anything else is the response itself."""
+    assert envelope('{"response": 1, "error": "no"}') == (1, "no")
+    assert envelope('{"a": 1}') == ({"a": 1}, None)
+    assert envelope("{broken") == ("{broken", None)
+
+
+def test_flagged_rows_are_there_when_all_are_written(tmp_path: Path) -> None:
+    """An audit that ends early leaves no half file."""
+    out = tmp_path / "flagged.jsonl"
+
+    def write(rows: Iterator[dict[str, Any]]) -> None:
+        with JsonLinesFile(out, tmp_path / "in") as lines:
+            for row in rows:
+                lines.write(row)
+
+    def ends_early() -> Iterator[dict[str, Any]]:
+        yield {"n": 1}
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        write(ends_early())
+    assert [*tmp_path.iterdir()] == []
+    write(iter([{"n": "\ud800"}, {"n": 2}]))
+    assert [json.loads(line)["n"] for line in out.read_text().splitlines()] == ["?", 2]
+
+
+def test_nothing_is_written_over_what_is_audited(file: Path, tmp_path: Path) -> None:
+    """Neither by the flagged rows nor by the report, nor is a folder taken for a file."""
+    with pytest.raises(StoreError, match="is what is audited"):
+        JsonLinesFile(file, file)
+    report = audit(file, "bfcl")
+    with pytest.raises(StoreError, match="is what is audited"):
+        write_report(file, report, file)
+    with pytest.raises(StoreError, match="is a folder"):
+        write_report(tmp_path, report, file)
+    with pytest.raises(StoreError, match="cannot be written"):
+        write_report(tmp_path / "no" / "report.json", report, file)
+
+
+KEYS = " ".join(
+    [
+        "from value role content name arguments parameters function tool_calls tool_call_id id",
+        "function_call conversations messages tools system query answers chosen rejected prompt",
+        "completion answer_generation train_messages tree node_type description children type",
+        "observation api_list properties required functions parallel_tool_calls response error",
+    ]
+)
+WORDS = [
+    *("system", "user", "assistant", "tool", "function", "human", "gpt", "function_call"),
+    *("observation", "Finish"),
+    *("get_weather", "", "{", "[]", "{}", "{'a': 1}", '{"name": "f", "arguments": {}}', "\ud800"),
+    *("<tool_call>", "</tool_call>", "<tools>[{}]</tools>", "<tool_response>1</tool_response>"),
+    *(
+        "\nThought: x\nAction: f\nAction Input: {",
+        ": [{'name': 'f'}]",
+        "<think>x</think>",
+        "Action:",
+    ),
+]
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(WORDS)
+    | st.text(max_size=8)
+)
+NAMES = st.sampled_from(KEYS.split()) | st.text(max_size=5)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=6),
+    max_leaves=30,
+)
+ROWS = st.dictionaries(NAMES, VALUES, max_size=8)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every value within a row."""
+    found = [path]
+    listed = enumerate(value) if isinstance(value, list) else ()
+    for key, part in value.items() if isinstance(value, dict) else listed:
+        found += places(part, (*path, key))
+    return found
+
+
+@st.composite
+def mutations(draw: st.DrawFn, row: Any) -> Any:
+    """A good row in which a few values are others, gone, or JSON text."""
+    made = copy.deepcopy(row)
+    for _ in range(draw(st.integers(1, 3))):
+        path = draw(st.sampled_from(places(made)[1:] or [()]))
+        if not path:
+            break
+        inner = made
+        for key in path[:-1]:
+            inner = inner[key]
+        how = draw(st.sampled_from(["other", "gone", "text", "repr"]))
+        if how == "other":
+            inner[path[-1]] = draw(VALUES)
+        elif how == "gone":
+            del inner[path[-1]]
+        else:
+            inner[path[-1]] = (json.dumps if how == "text" else repr)(inner[path[-1]])
+    return made
+
+
+def judge(folder: Path, format: str, rows: list[Any]) -> None:
+    """Every row comes back, in order and judged, and can be written down."""
+    found = foreign_rows.readings(folder, format, rows)
+    assert len(found) == len(rows)
+    for each in found:
+        row = judged(each)
+        assert each.dialogue is not None or row.findings
+        json.dumps([f.model_dump(mode="json") for f in row.findings])
+        assert dumped(row.as_json())
+
+
+@pytest.mark.parametrize("format", foreign_rows.GOOD)
+@given(rows=st.lists(ROWS, min_size=1, max_size=6))
+def test_any_rows_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, format: str, rows: list[Any]
+) -> None:
+    """No reader raises for a JSON object, and none leaves a row out."""
+    judge(tmp_path_factory.getbasetemp(), format, rows)
+
+
+@pytest.mark.parametrize("format", foreign_rows.GOOD)
+@given(data=st.data())
+def test_damaged_rows_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, format: str, data: st.DataObject
+) -> None:
+    """A good row of which parts are wrong, gone or text is no reason to raise."""
+    rows = [data.draw(mutations(row)) for row in foreign_rows.GOOD[format]]
+    judge(tmp_path_factory.getbasetemp(), format, rows)
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+DEEP = "[" * 900 + "]" * 900
+CALL = '{"name": "f", "arguments": {}}'
+NAMELESS = {"function": {"name": "f"}}
+HALF = '{"' * 1_000
+BROKEN = {"function": {"name": "f", "arguments": HALF}}
+SEARCH = {"name": "api_search", "parameters": {"properties": 5}}
+SPACED = {"name": "f", "parameters": {f"p{n}": {"type": f"a{' ' * 197}b"} for n in range(50)}}
+MANY = {
+    "properties": {f"p{n}": {"example_value": 1} for n in range(40_000)},
+    "required": [f"q{n}" for n in range(40_000)],
+}
+COSTLY = [
+    {"conversations": [{"from": "human", "value": "<tool_call>" * 200_000}] * 3},
+    {"conversations": [{"from": "gpt", "value": "<tool_call>{'" * 50_000 + "</tool_call>"}] * 3},
+    {"conversations": [{"from": "gpt", "value": f"<tool_call>{CALL}</tool_call>" * 99}] * 400},
+    {
+        "conversations": [{"from": "function_call", "value": '{"' * 100_000}],
+        "tools": '{"' * 100_000,
+    },
+    {
+        "conversations": [
+            {"from": "function_call", "value": f"[{CALL}{f', {CALL}' * 900}]"},
+            {"from": "observation", "value": "x" * 3_000_000},
+        ]
+    },
+    {"conversations": [{"from": "system", "value": ": [{" * 100_000}]},
+    {"conversations": [{"from": r, "value": "\n" * 500_000} for r in ("system", "user", "gpt")]},
+    {"conversations": [{"from": "gpt", "value": "Action:\n" * 50_000 + " " * 50_000}] * 2},
+    {"messages": [{"role": "user", "content": "x"}] * 100_000, "tools": [{}] * 100_000},
+    {"messages": [{"role": "tool", "content": DEEP}], "tools": DEEP, "conversations": DEEP},
+    {"messages": [{"role": "assistant", "tool_calls": [NAMELESS] * 20_000}]},
+    {"messages": [{"role": "assistant", "tool_calls": [NAMELESS] * 99}] * 400},
+    {"messages": [{"role": "assistant", "tool_calls": [BROKEN] * 99}] * 9},
+    {"conversations": [{"from": "gpt", "value": f"<tool_call>{HALF}</tool_call>" * 400}]},
+    {"conversations": [{"from": "function_call", "value": HALF}] * 400},
+    {"messages": [{"role": "system", "content": "Today is " * 50_000 + " " * 500_000}]},
+    {"query": "x", "answers": DEEP, "tools": "[" + '{"parameters": ' * 300 + "1" + "}" * 300 + "]"},
+    {"query": "x", "answers": "{'a': " * 10_000, "tools": [{"parameters": {"a": "List[" * 5_000}}]},
+    {"query": "x", "answers": [], "tools": [{"name": "f", "parameters": {"a": " " * 500_000}}]},
+    {"answer_generation": {"train_messages": [[{"role": "user", "content": nested(500)}]]}},
+    {"messages": [{"role": "user", "content": "x"}], "tools": [SEARCH]},
+    {"query": "x", "answers": [], "tools": [SPACED] * 20},
+    {
+        "answer_generation": {
+            "function": [{"name": "f", "parameters": MANY}],
+            "train_messages": [[{"role": "user", "content": "x"}]],
+        }
+    },
+]
+
+
+@pytest.mark.parametrize("format", foreign_rows.GOOD)
+@pytest.mark.parametrize("number", range(len(COSTLY)))
+def test_a_hostile_row_costs_little(tmp_path: Path, format: str, number: int) -> None:
+    """Size, nesting and broken brackets are bounded: no row takes more than seconds."""
+    began = time.process_time()
+    judge(tmp_path, format, [COSTLY[number]])
+    assert time.process_time() - began < 10

@@ -1,0 +1,355 @@
+"""BFCL's function documents and questions."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolloom.pipeline.formats import bfcl
+from toolloom.pipeline.formats.audit import audited, dumped, judged, reader
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.schemas import Api, Finding, Reason
+
+FUNCTION = {
+    "name": "shapes.triangle.area",
+    "description": "The area of a triangle.",
+    "parameters": {
+        "type": "dict",
+        "properties": {
+            "base": {"type": "float", "description": "In metres."},
+            "corners": {"type": "tuple", "items": {"type": "float"}},
+            "note": {"type": "any"},
+        },
+        "required": ["base"],
+    },
+    "response": {"type": "dict", "properties": {"area": {"type": "float"}}},
+}
+
+
+def gather(path: Path, *rows: Any) -> tuple[list[Api], ImportLog]:
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    ledger = ImportLog(path.name)
+    return list(bfcl.read(path, ledger)), ledger
+
+
+def test_a_dotted_name_is_a_tool_and_a_name(tmp_path: Path) -> None:
+    """What stands before the last dot is the tool; the function name is legal and booked."""
+    (api,), ledger = gather(tmp_path / "geometry.json", FUNCTION)
+    assert (api.tool, api.name, api.function) == ("shapes.triangle", "area", "shapes_triangle_area")
+    assert api.source.operation == "shapes.triangle.area"
+    assert [renamed.why for renamed in ledger.report(imported=1).renamed] == ["illegal"]
+
+
+def test_its_types_become_those_of_json_schema(tmp_path: Path) -> None:
+    """dict, float, tuple and any are put right, in the response as well."""
+    (api,), _ = gather(tmp_path / "geometry.json", FUNCTION)
+    assert api.properties["base"] == {"type": "number", "description": "In metres."}
+    assert api.properties["corners"] == {"type": "array", "items": {"type": "number"}}
+    assert api.properties["note"] == {}
+    assert api.fields == {"area": {"type": "number"}}
+
+
+def test_questions_carry_functions(tmp_path: Path) -> None:
+    """Functions of questions are read once each; a question without any is skipped by its id."""
+    question = {"id": "q_1", "question": [[{"role": "user", "content": "How large is it?"}]]}
+    rows = [{**question, "function": [FUNCTION]}, {**question, "function": FUNCTION}, question]
+    found, ledger = gather(tmp_path / "questions.json", *rows)
+    report = ledger.report(imported=len(found))
+    assert len(found) == 1 and report.read == 2
+    assert report.skipped[0].what == "questions.json:3 q_1"
+
+
+def test_names_without_dots_belong_to_their_file(tmp_path: Path) -> None:
+    """The tool of a plain name is its file, in words."""
+    (api,), _ = gather(tmp_path / "file_system.json", {**FUNCTION, "name": "list_files"})
+    assert (api.tool, api.name) == ("file system", "list_files")
+
+
+@pytest.mark.parametrize(
+    "row", [5, "x", {}, {"question": 1}, {"function": 5}, {"function": []}, {"parameters": 5}]
+)
+def test_odd_rows_are_booked(tmp_path: Path, row: Any) -> None:
+    """A row of any other form is one skipped line."""
+    found, ledger = gather(tmp_path / "odd.jsonl", row, FUNCTION)
+    assert len(found) == 1 and ledger.read == 2
+
+
+def test_fits() -> None:
+    """A document or a question is told from other JSON."""
+    assert bfcl.fits(FUNCTION) and bfcl.fits([FUNCTION])
+    assert bfcl.fits({"question": [], "function": [FUNCTION]})
+    assert not bfcl.fits({"name": "x", "parameters": {"type": "object"}})
+    assert not bfcl.fits({"question": "What?", "function": ""}) and not bfcl.fits(None)
+
+
+FUNCTIONS = [
+    {
+        "name": "bakery.order",
+        "description": "Order bread.",
+        "parameters": {
+            "type": "dict",
+            "properties": {
+                "kind": {"type": "string", "enum": ["Rye", "Wheat"], "description": "Flour."},
+                "loaves": {"type": "integer", "description": "How many."},
+                "weight": {"type": "float", "description": "Of a loaf in kg. Default is 1.0."},
+                "days": {"type": "tuple", "items": {"type": "string"}, "description": "When."},
+                "note": {"type": "dict", "properties": {"from": {"type": "string"}}},
+                "shop": {"type": "any", "description": "Any of ours."},
+            },
+            "required": ["kind", "loaves"],
+        },
+    }
+]
+QUESTION = {
+    "id": "simple_1",
+    "question": [[{"role": "user", "content": "Bring us 12 rye loaves on Monday and on Friday."}]],
+    "function": FUNCTIONS,
+}
+GOLD = {
+    "id": "simple_1",
+    "ground_truth": [
+        {
+            "bakery.order": {
+                "kind": ["Rye", "rye"],
+                "loaves": [12],
+                "weight": ["", 1],
+                "days": [["Monday", "Friday"], ["Mon", "Fri"]],
+                "note": [{"from": ["us", ""]}, ""],
+                "shop": ["", None],
+            }
+        }
+    ],
+}
+
+
+def written(folder: Path, question: Any, gold: Any, beside: bool = False) -> Path:
+    """A file of questions, and one of gold answers in the sibling folder."""
+    questions = folder / "BFCL_v4_simple.json"
+    questions.write_text(json.dumps(question) + "\n")
+    answers = folder / "possible_answer" / questions.name
+    if beside:
+        answers = folder / "BFCL_v4_simple_possible_answer.json"
+    answers.parent.mkdir(exist_ok=True)
+    answers.write_text(json.dumps(gold) + "\n")
+    return questions
+
+
+def findings(folder: Path, question: Any = QUESTION, gold: Any = GOLD) -> list[Finding]:
+    return [f for row in audited(written(folder, question, gold), "bfcl") for f in row.findings]
+
+
+def changed(**arguments: Any) -> Any:
+    """The gold answer with other allowed values; None takes an argument away."""
+    gold = copy.deepcopy(GOLD)
+    given: dict[str, Any] = gold["ground_truth"][0]["bakery.order"]  # type: ignore[index]
+    given.update(arguments)
+    for name in [n for n, values in given.items() if values is None]:
+        del given[name]
+    return gold
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_right_answer_passes(tmp_path: Path, beside: bool) -> None:
+    """`""` and null leave out, tuples are lists, a float may be whole, `any` is anything."""
+    rows = list(audited(written(tmp_path, QUESTION, GOLD, beside), "bfcl"))
+    assert [row.findings for row in rows] == [()]
+    dialogue = rows[0].reading.dialogue
+    assert dialogue
+    ((_, call),) = dialogue.calls()
+    assert call.function.name == "bakery_order"
+    assert call.function.arguments == {
+        "kind": "Rye",
+        "loaves": 12,
+        "weight": 1,
+        "days": ["Monday", "Friday"],
+        "note": {"from": "us"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("gold", "reason"),
+    [
+        (changed(loaves=[15]), Reason.UNGROUNDED_ARGUMENT),
+        (changed(loaves=None), Reason.MISSING_INPUT_PARAMETERS),
+        (changed(loaves=["12"]), Reason.INVALID_INPUT_PARAMETERS),
+        (changed(loaves=[12.5]), Reason.INVALID_INPUT_PARAMETERS),
+        (changed(kind=["Spelt"]), Reason.INVALID_INPUT_PARAMETERS),
+        (changed(kind=["Rye", "Dark"]), Reason.INVALID_INPUT_PARAMETERS),
+        (changed(days=["Monday"]), Reason.INVALID_INPUT_PARAMETERS),
+        (changed(loafs=[12]), Reason.INVALID_INPUT_PARAMETERS),
+        (
+            {"id": "simple_1", "ground_truth": [{"bakery.orders": {"kind": ["Rye"]}}]},
+            Reason.API_HALLUCINATION,
+        ),
+        ({"id": "simple_1", "ground_truth": ["order()"]}, Reason.FALSE_API_CALL_FORMAT),
+        ({"id": "simple_1"}, Reason.MALFORMED_DIALOGUE),
+    ],
+)
+def test_a_planted_fault_is_found_under_its_reason(
+    tmp_path: Path, gold: Any, reason: Reason
+) -> None:
+    """One change to the gold answer is enough."""
+    assert reason in {f.reason for f in findings(tmp_path, gold=gold)}
+
+
+def test_a_variable_the_user_names_may_stand_for_any_value(tmp_path: Path) -> None:
+    """BFCL lets a string stand for a list or dict where it is a variable's name."""
+    question = copy.deepcopy(QUESTION)
+    question["question"] = [[{"role": "user", "content": "Bring 12 rye loaves on `breadDays`."}]]
+    assert findings(tmp_path, question, changed(days=["breadDays"])) == []
+    assert findings(tmp_path, question, changed(days=["otherDays"]))
+
+
+def test_a_question_without_an_answer_and_an_answer_without_a_question(tmp_path: Path) -> None:
+    """Both are told: nothing is dropped because its other half is missing."""
+    gold = {"id": "simple_2", "ground_truth": []}
+    first, second = findings(tmp_path, gold=gold)
+    assert first.reason is Reason.NO_API_CALL
+    assert "simple_2" in second.detail
+
+
+def test_without_a_file_of_answers_the_functions_are_judged(tmp_path: Path) -> None:
+    """The questions alone are read, and the report says what is missing."""
+    path = tmp_path / "questions.json"
+    path.write_text(json.dumps(QUESTION))
+    (row,) = audited(path, "bfcl")
+    assert not row.findings
+    assert any("gold answers" in told for told in row.reading.unmapped)
+
+
+def test_rows_of_several_turns_are_named(tmp_path: Path) -> None:
+    """They have no gold calls to judge; they are counted, with the reason."""
+    several = {"id": "multi_turn_1", "question": [[], []], "involved_classes": ["Till"]}
+    path = tmp_path / "mixed.json"
+    path.write_text(f"{json.dumps(QUESTION)}\n{json.dumps(several)}\n")
+    found = [f.detail for row in audited(path, "bfcl") for f in row.findings]
+    assert len(found) == 1 and "several turns" in found[0]
+
+
+GOLD_FUNCTION = {
+    "name": "a.b",
+    "description": "Does it.",
+    "parameters": {
+        "type": "dict",
+        "properties": {
+            "n": {"type": "integer", "default": 3},
+            "of": {"type": "array", "items": {"type": "dict", "properties": {"k": {}}}},
+        },
+        "required": ["n"],
+    },
+}
+GOOD: dict[str, list[Any]] = {
+    "bfcl": [
+        {
+            "id": "q",
+            "question": [[{"role": "user", "content": "Do 3 on 2024-05-03."}]],
+            "function": [GOLD_FUNCTION],
+            "ground_truth": [{"a.b": {"n": [3, ""], "of": [[{"k": ["v"]}]]}}],
+        }
+    ],
+    "api-bank": [
+        {"role": "User", "text": "Do 3 on May 3rd."},
+        {
+            "role": "API",
+            "api_name": "ToolSearcher",
+            "param_dict": {"keywords": "do"},
+            "result": {
+                "api_name": "ToolSearcher",
+                "input": {"keywords": "do"},
+                "output": [{"name": "Do", "input_parameters": {"n": {"type": "int"}}}],
+                "exception": None,
+            },
+        },
+        {"role": "API", "api_name": "Do", "param_dict": {"n": "3"}, "result": {"output": 1}},
+        {"role": "AI", "text": "Done."},
+    ],
+}
+TRAINING = {
+    "instruction": "The current time is 2039-03-09 18:56:09.",
+    "input": '{"name": "Do", "input_parameters": {"n": {"type": "int"}}}\nUser: Do 3.\n',
+    "output": "API-Request: [Do(n='3')]->{'output': 1, 'exception': None}",
+}
+NAMES = st.sampled_from(
+    ["role", "text", "api_name", "output", "n", "k", "a.b", "type", "properties", "items"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats()
+    | st.sampled_from(["", "User", "ToolSearcher", "api_search", "[Do(", "dict", "\ud800", "2024-05-03"])
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [path]
+    listed = enumerate(value) if isinstance(value, list) else ()
+    for key, part in value.items() if isinstance(value, dict) else listed:
+        found += places(part, (*path, key))
+    return found
+
+
+@st.composite
+def damaged(draw: st.DrawFn, rows: list[Any]) -> list[Any]:
+    """Good rows in which a few values are others, or gone."""
+    made = copy.deepcopy(rows)
+    for _ in range(draw(st.integers(1, 3))):
+        *before, last = draw(st.sampled_from(places(made)[1:] or [(0,)]))
+        inner: Any = made
+        for key in before:
+            inner = inner[key]
+        if draw(st.booleans()) and len(before) > 0:
+            del inner[last]
+        elif made:
+            inner[last] = draw(VALUES)
+    return made
+
+
+def judge(folder: Path, format: str, lines: list[str]) -> None:
+    """Every row is read or refused, judged, and can be written down."""
+    path = folder / "rows.jsonl"
+    path.write_text("\n".join(lines), "utf-8", "surrogatepass")
+    for reading in reader(format)(path):
+        row = judged(reading)
+        assert reading.dialogue is not None or row.findings
+        assert dumped(row.as_json())
+
+
+@pytest.mark.parametrize("format", GOOD)
+@given(data=st.data())
+def test_damaged_rows_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, format: str, data: st.DataObject
+) -> None:
+    """A good row of which parts are wrong or gone is no reason to raise."""
+    rows = data.draw(damaged(GOOD[format]))
+    judge(tmp_path_factory.getbasetemp(), format, [json.dumps(row) for row in rows])
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*TRAINING]),
+        st.text(max_size=40) | st.sampled_from([*TRAINING.values()]) | VALUES,
+        min_size=1,
+    )
+)
+def test_any_training_row_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, row: dict[str, Any]
+) -> None:
+    """Whatever text stands where calls are looked for."""
+    judge(tmp_path_factory.getbasetemp(), "api-bank", [json.dumps({**TRAINING, **row})])
+
+
+@pytest.mark.parametrize("format", GOOD)
+@pytest.mark.parametrize("depth", [70, 900])
+def test_a_row_too_deep_to_judge_is_refused(tmp_path: Path, format: str, depth: int) -> None:
+    """It is counted with the reason, and the audit goes on."""
+    good = [json.dumps(row) for row in GOOD[format]]
+    deep = "[" * depth + "]" * depth
+    extra = '{"id": "d", "question": %s, "role": "AI"}' % deep  # noqa: UP031 - braces of JSON
+    judge(tmp_path, format, [*good, extra])

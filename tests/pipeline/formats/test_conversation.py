@@ -1,0 +1,192 @@
+""""""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import foreign_rows
+
+from toolloom.pipeline.formats.conversation import (
+    MOST_TOOLS,
+    MOST_TURNS,
+    Conversation,
+    RowCall,
+    excess,
+    joined,
+    opened,
+    present,
+    tagged,
+    turns_in,
+)
+from toolloom.pipeline.formats.files import ForeignRow
+
+
+def conversation() -> Conversation:
+    """A row that offers two functions and in which the user has spoken."""
+    taken = Conversation("openai", ForeignRow("a row"))
+    taken.offer([foreign_rows.TOOL, {"name": "get time", "parameters": None}])
+    taken.user("Rain?")
+    return taken
+
+
+def answered(taken: Conversation) -> list[str | None]:
+    made = taken.reading("x").dialogue
+    assert made
+    return [m.tool_call_id for m in made.messages if m.role == "tool"]
+
+
+def test_a_result_without_an_id_answers_its_name_or_the_first_open_call() -> None:
+    """Name before order; one too many answers nothing."""
+    taken = conversation()
+    taken.assistant("", [RowCall("get_weather", {}), RowCall("get time", {})])
+    taken.result("noon", name="get time")
+    taken.result("rain")
+    taken.result("snow")
+    assert answered(taken) == ["call 2", "call 1", None]
+
+
+def test_ids_that_a_row_gives_are_kept_even_if_they_are_wrong() -> None:
+    """An id used twice, or one that answers nothing, is for the checks to find."""
+    taken = conversation()
+    taken.assistant("", [RowCall("get_weather", {"city": "Bern"}, "a")])
+    taken.result("rain", "b")
+    assert answered(taken) == ["b"]
+    found = [f.detail for f in foreign_rows.findings(taken.reading("x"))]
+    assert "an observation that answers no open call" in found
+
+
+def test_ids_of_results_mean_nothing_where_calls_have_none() -> None:
+    """Then the order decides, as if there were none."""
+    taken = conversation()
+    taken.assistant("", [RowCall("get_weather", {"city": "Bern"})])
+    taken.result("rain", "b")
+    assert answered(taken) == ["call 1"] and taken.reading("x").has_results
+
+
+def test_a_name_that_no_endpoint_takes_is_mapped_with_its_calls_and_results() -> None:
+    """`get time` becomes a legal function name everywhere."""
+    taken = conversation()
+    taken.assistant("", [RowCall("get time", {})])
+    taken.result("noon", name="get time")
+    found = taken.reading("x")
+    assert foreign_rows.calls(found) == [("get_time", {})]
+    assert foreign_rows.answers(found) == [("get_time", "noon", None)]
+
+
+def test_our_own_envelope_is_not_wrapped_again() -> None:
+    """A result that is an envelope is taken as it is; anything else is its response."""
+    taken = conversation()
+    taken.assistant("", [RowCall("get_weather", {}), RowCall("get_weather", {})])
+    taken.result('{"response": null, "error": "503"}')
+    taken.result({"error": "503"})
+    assert foreign_rows.answers(taken.reading("x")) == [
+        ("get_weather", None, "503"),
+        ("get_weather", {"error": "503"}, None),
+    ]
+
+
+@pytest.mark.parametrize("given", [None, "", "{}"])
+def test_a_call_without_arguments_has_none(given: Any) -> None:
+    """Nothing, an empty text and an empty object are the same call; the first two are told."""
+    taken = conversation()
+    taken.assistant("", [RowCall("get time", given)])
+    found = taken.reading("x")
+    assert foreign_rows.calls(found) == [("get_time", {})]
+    assert bool(found.unmapped) == (given != "{}")
+
+
+def test_faults_name_the_message_they_are_in() -> None:
+    """Before any turn there is no message to name."""
+    taken = Conversation("openai", ForeignRow("a row"))
+    taken.offer([3])
+    taken.user("Rain?")
+    taken.offer([{"description": "no name"}])
+    assert [f.turn for f in taken.faults] == [None, 1]
+
+
+def test_notes_and_tools_are_bounded(tmp_path: Path) -> None:
+    """A row with endless columns and tools is read as far as it may cost."""
+    tools = [{"name": f"f{n}"} for n in range(MOST_TOOLS + 5)]
+    row = {**foreign_rows.TRL, **{f"column {n}": 1 for n in range(500)}, "tools": tools}
+    found = foreign_rows.reading(tmp_path, "trl", row)
+    assert found.dialogue and len(found.dialogue.query.pool) == MOST_TOOLS
+    assert len(found.unmapped) < 60
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(max_size=6), JSON, max_size=4))
+def test_json_and_python_s_text_of_a_value_are_that_value(value: object) -> None:
+    """JSON is read as such; what Python's `repr` writes too, and is told."""
+    assert opened(json.dumps(value)) == (value, "")
+    found, how = opened(repr(value))
+    assert found == value and (how or json.loads(repr(value)) == value)
+
+
+@pytest.mark.parametrize("text", ["plain", "", "{broken", "__import__('os')", "[open('x')]", "7"])
+def test_other_text_stays_text(text: str) -> None:
+    """Nothing is evaluated, and a bare number or word is text."""
+    assert opened(text) == (text, "")
+
+
+def test_broken_json_is_mended_only_if_asked() -> None:
+    """Results are never mended: only what a model was to write as JSON is."""
+    assert opened('{"a": [1, 2')[0] == '{"a": [1, 2'
+    assert opened('{"a": [1, 2', mend=True) == ({"a": [1, 2]}, "is no JSON and was mended")
+
+
+def test_depth_and_size_are_bounded() -> None:
+    """What is too deep is left as text; a row of it is refused in words."""
+    deep = "[" * 100 + "]" * 100
+    assert opened(deep) == (deep, "")
+    assert "deeper" in (excess(json.loads(deep)) or "") and excess({"a": [1]}) is None
+    assert "parts" in (excess([0] * 300_000) or "")
+
+
+def test_tags_are_taken_out_in_order() -> None:
+    """What stands between tags is listed, the rest joined; an open tag stays."""
+    assert tagged("a<t>1</t>b<t>2</t>c", "t") == ("abc", ["1", "2"])
+    assert tagged("a<t>1</t><t>2", "t") == ("a<t>2", ["1"])
+    assert tagged("</t>", "t") == ("</t>", [])
+
+
+def test_turns_may_be_text_but_must_be_objects() -> None:
+    """Columns and single turns may be JSON text, as Parquet files have them."""
+    assert turns_in(json.dumps([json.dumps({"role": "user"})])) == [{"role": "user"}]
+    assert turns_in([{}, 1]) == "its turn 2 is no object"
+    assert turns_in([{}] * (MOST_TURNS + 1)) == f"it has more than {MOST_TURNS} turns"
+    assert turns_in(None) == turns_in([]) == "it has no turns"
+
+
+def test_parts_of_a_content_are_joined_only_if_all_are_texts() -> None:
+    """A picture among them leaves the parts as they are."""
+    assert joined([{"type": "text", "text": "a"}, "b"]) == "ab"
+    assert joined([{"type": "image_url"}]) == [{"type": "image_url"}]
+
+
+@pytest.mark.parametrize(
+    ("told", "now"),
+    [
+        ("The present moment is Monday 2026-03-02 09:30. Ask.", dt.datetime(2026, 3, 2, 9, 30)),
+        ("Today is 2024-05-01", dt.datetime(2024, 5, 1)),
+        ("Current date: Friday, 2024-05-03", dt.datetime(2024, 5, 3)),
+        ("Today is 2024-02-31", None),
+        ("You are a model of 2024-05-01.", None),
+    ],
+)
+def test_the_present_is_read_from_the_system_turn(told: str, now: dt.datetime | None) -> None:
+    """Relative dates in a dialogue can be judged only if its present is told."""
+    assert present(told) == now

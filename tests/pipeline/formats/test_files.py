@@ -1,0 +1,367 @@
+"""A file's records: one document, or one JSON value a line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolloom.pipeline.formats import files
+from toolloom.pipeline.formats.files import (
+    LONGEST_LINE,
+    ForeignRow,
+    foreign_rows,
+    in_lines,
+    load,
+    rows,
+)
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.schemas import ImportFailed, StoreError
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "zoo.yaml"
+
+
+def read(file: Path, text: str | bytes) -> Any:
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load(file)
+
+
+def test_yaml_values_stay_what_a_person_wrote(file: Path) -> None:
+    """Only true and false are booleans; dates, times, `NO` and numbers with zeros are texts."""
+    text = """
+    day: 2024-05-01
+    countries: [NO, SE, yes, on, off]
+    time: 12:30
+    code: 007
+    open: true
+    number: -12
+    half: .5
+    none: ~
+    empty:
+    quoted: "true"
+    tagged: !!str 5
+    endless: .inf
+    """
+    assert read(file, text) == {
+        "day": "2024-05-01",
+        "countries": ["NO", "SE", "yes", "on", "off"],
+        "time": "12:30",
+        "code": "007",
+        "open": True,
+        "number": -12,
+        "half": 0.5,
+        "none": None,
+        "empty": None,
+        "quoted": "true",
+        "tagged": "5",
+        "endless": ".inf",
+    }
+
+
+def test_keys_are_text(file: Path) -> None:
+    """Response codes are numbers in YAML, and JSON has only texts as keys."""
+    assert read(file, "200: a\ntrue: b\n1.5: c\n~: d\n? [x]\n: e\n") == {
+        "200": "a",
+        "true": "b",
+        "1.5": "c",
+        "null": "d",
+        "?": "e",
+    }
+
+
+def test_merge_keys_fill_the_gaps(file: Path) -> None:
+    """An object's own entries win over those it merges."""
+    found = read(file, "base: &b {a: 1, b: 2}\nnew:\n  <<: *b\n  b: 3\n")
+    assert found["new"] == {"a": 1, "b": 3}
+
+
+def test_tags_build_nothing(file: Path) -> None:
+    """A tag that would call a function in an unsafe loader is passed over."""
+    text = "a: !!python/object/apply:os.system ['touch gone']\nb: !wombat {c: 1}\n"
+    assert read(file, text) == {"a": ["touch gone"], "b": {"c": 1}}
+    assert not Path("gone").exists()
+
+
+def test_tabs_are_read(file: Path) -> None:
+    """The faster parser refuses some tabs that YAML allows."""
+    assert read(file, "a:\tone\nb: \t2\n") == {"a": "one", "b": 2}
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "b": 2, "a": 3}', "a: 1\nb: 2\na: 3\n"])
+def test_a_key_twice_is_noted(file: Path, text: str) -> None:
+    """The last value counts, and the report says that there was another."""
+    file.write_text(text)
+    ledger = ImportLog("zoo")
+    assert load(file, ledger) == {"a": 3, "b": 2}
+    report = ledger.report(imported=0)
+    assert "`a`" in report.notes[0]
+    assert report.bytes == len(text)
+
+
+@pytest.mark.parametrize("coding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_byte_order_marks_tell_the_encoding(file: Path, coding: str) -> None:
+    """Files saved on Windows are read as they are."""
+    assert read(file, '{"näme": "Größe"}'.encode(coding)) == {"näme": "Größe"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b'{"a": [1, 2', "line 1, column 12. It ends too early"),
+        (b'{"a": 1,\n "b" 2}' * 2, "line 2"),
+        (b"a: [1\nb: 2", "line 2"),
+        (b'{"a": "\xff\xfe"}', "Save it as UTF-8"),
+        ('{"a": "ü"}'.encode("latin-1"), "Save it as UTF-8"),
+        (b'{"a": ' * 100_000, "nested too deeply"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"- " * 5_000 + b"a", "nested too deeply"),
+        (b"a: " + b"[" * 5_000, "nested too deeply"),
+        (b"a: *nobody", "no anchor `nobody`"),
+        (b"a: {b: }}", "line 1"),
+        (b"a: \x00", "zoo.yaml is no YAML"),
+    ],
+)
+def test_what_cannot_be_read_says_where_and_why(file: Path, text: bytes, expected: str) -> None:
+    """The message names the file and the place; no other exception comes through."""
+    with pytest.raises(ImportFailed) as caught:
+        read(file, text)
+    assert "zoo.yaml" in str(caught.value)
+    assert expected in str(caught.value)
+
+
+def test_only_files_of_a_bearable_size_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder, a pipe, a missing or huge file fail at once instead of hanging."""
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "big.json").write_text('{"a": "' + "x" * 100 + '"}')
+    monkeypatch.setattr(files, "LARGEST", 50)
+    for name in (".", "pipe.json", "missing.json", "big.json", "nul\0.json"):
+        with pytest.raises(ImportFailed):
+            load(tmp_path / name)
+
+
+def test_json_with_comments_is_read_as_yaml(file: Path) -> None:
+    """A last comma or a comment in braces is no reason to refuse a file."""
+    assert read(file, '{\n  "a": 1, # one\n  "b": [2,],\n}\n') == {"a": 1, "b": [2]}
+
+
+def test_aliases_share_and_may_be_cyclic(file: Path) -> None:
+    """Nine levels of nine aliases are one object each, not hundreds of millions."""
+    lines = ["a0: &a0 {x: 1}"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    start = time.perf_counter()
+    found = read(file, "\n".join([*lines, "me: &me {self: *me, <<: *me}"]))
+    assert time.perf_counter() - start < 20
+    assert found["a9"][0] is found["a8"]
+    assert found["me"]["self"] is found["me"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": "' + "x" * 10_000_000 + '"}', "a: " + "x" * 10_000_000, "[" + "1," * 3_000_000 + "1"],
+    ids=["json", "yaml", "cut"],
+)
+def test_ten_megabytes_on_one_line_are_read_or_refused_soon(file: Path, text: str) -> None:
+    """No line is too long for a bounded time."""
+    start = time.perf_counter()
+    with contextlib.suppress(ImportFailed):
+        read(file, text)
+    assert time.perf_counter() - start < 20
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(), VALUES))
+def test_json_reads_as_json_does(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
+    """A file of legal JSON means what the standard library says."""
+    file = tmp_path_factory.getbasetemp() / "any.json"
+    file.write_text(json.dumps(value))
+    assert load(file) == value
+
+
+@given(st.text(alphabet="ab:-?&*!|>'\"{}[],#% \n\t<~1.", max_size=40))
+def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    """Whatever stands in a file: a value or ImportFailed."""
+    file = tmp_path_factory.getbasetemp() / "any.yaml"
+    file.write_text(text)
+    try:
+        load(file)
+    except ImportFailed as error:
+        assert "any.yaml" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.json", '{"a": 1}\n{"a": 2}\n', True),
+        ("a.json", "\n\n[1]\n[2]\n", True),
+        ("a.json", '{"a": 1}\n', False),
+        ("a.json", '{\n  "a": 1\n}\n', False),
+        ("a.jsonl", '{"a": 1}\n', True),
+        ("a.yaml", "a: 1\nb: 2\n", False),
+    ],
+)
+def test_lines_are_told_from_a_document(
+    tmp_path: Path, name: str, content: str, expected: bool
+) -> None:
+    """Lines are lines when the first is whole JSON and another follows, or the file says so."""
+    path = tmp_path / name
+    path.write_text(content)
+    assert in_lines(path) is expected
+
+
+def test_a_broken_line_is_booked(tmp_path: Path) -> None:
+    """A line that is no JSON is skipped with its number; the others are read."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n{"a": \n\n{"a": 3}\n')
+    ledger = ImportLog("a.jsonl")
+    assert [place for place, _ in rows(path, ledger)] == ["a.jsonl:1", "a.jsonl:4"]
+    (skipped,) = ledger.report(imported=0).skipped
+    assert skipped.what == "a.jsonl:2" and ledger.bytes == path.stat().st_size
+
+
+def test_a_document_that_was_loaded_is_not_read_again(tmp_path: Path) -> None:
+    """With its content at hand the file is not opened."""
+    assert list(rows(tmp_path / "gone.json", ImportLog("x"), [1])) == [("gone.json", [1])]
+
+
+def test_a_line_that_is_too_long_is_booked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rest is passed over, and the lines after it keep their numbers."""
+    monkeypatch.setattr("toolloom.pipeline.formats.files.LONGEST_LINE", 20)
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n{"a": "' + 90 * "x" + '"}\n{"a": 3}\n')
+    ledger = ImportLog("a.jsonl")
+    assert [place for place, _ in rows(path, ledger)] == ["a.jsonl:1", "a.jsonl:3"]
+    (skipped,) = ledger.report(imported=0).skipped
+    assert (skipped.what, skipped.why) == ("a.jsonl:2", "The line has more than 20 bytes.")
+
+
+ROWS = [{"id": n, "text": f"say «{n}» }}]\\"} for n in range(5)]
+
+
+def rows_of(path: Path, content: str | bytes) -> list[ForeignRow]:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return list(foreign_rows(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", json.dumps(ROWS)),
+        ("b.json", json.dumps(ROWS, indent=2)),
+        ("c.jsonl", "\n".join(map(json.dumps, ROWS))),
+        ("d.json", "\n".join(map(json.dumps, ROWS)) + "\n\n"),
+        ("e.json", "\ufeff" + json.dumps(ROWS)),
+    ],
+)
+def test_every_form_gives_the_same_rows(tmp_path: Path, name: str, content: str) -> None:
+    """A list, JSON lines under either ending, with or without a byte order mark."""
+    found = rows_of(tmp_path / name, content)
+    assert [row.value for row in found] == ROWS
+    assert found[2].place == f"{name}, row 3"
+
+
+def test_parquet_gives_the_same_rows(tmp_path: Path) -> None:
+    """Cells keep their values."""
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
+    assert [row.value for row in foreign_rows(tmp_path / "a.parquet")] == ROWS
+
+
+def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
+    """In the order of names; files of other kinds are passed over."""
+    (tmp_path / "b.jsonl").write_text('{"n": 2}')
+    (tmp_path / "a.json").write_text('[{"n": 1}]')
+    (tmp_path / "notes.txt").write_text("not data")
+    assert [row.value["n"] for row in foreign_rows(tmp_path)] == [1, 2]
+
+
+def test_a_list_is_read_in_pieces(tmp_path: Path) -> None:
+    """Memory holds a piece of a large file, wherever its rows are cut."""
+    path = tmp_path / "large.json"
+    row = json.dumps({"text": "x" * 1_000})
+    path.write_text("[" + ",\n".join([row] * 20_000) + "]")
+    tracemalloc.start()
+    assert sum(1 for _ in foreign_rows(path)) == 20_000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8_000_000
+
+
+def test_a_broken_line_is_a_row_with_a_fault(tmp_path: Path) -> None:
+    """The lines after it are read."""
+    found = rows_of(tmp_path / "a.jsonl", '{"n": 1}\n{"n": 2,,}\n\n{"n": 3}\n')
+    assert [row.value for row in found] == [{"n": 1}, None, {"n": 3}]
+    assert "no JSON" in found[1].fault and found[1].raw == '{"n": 2,,}'
+
+
+@pytest.mark.parametrize("content", ['[{"n": 1}, {"n": ', '[{"n": 1}', '[{"n": 1}, nonsense]'])
+def test_a_list_that_ends_too_soon_gives_what_it_has(tmp_path: Path, content: str) -> None:
+    """What can be read is read; the rest is one fault."""
+    first, second = rows_of(tmp_path / "a.json", content)
+    assert first.value == {"n": 1}
+    assert "no JSON" in second.fault
+
+
+def test_a_line_without_end_is_one_fault(tmp_path: Path) -> None:
+    """It is passed over without being held."""
+    path = tmp_path / "a.jsonl"
+    with path.open("wb") as file:
+        file.write(b'{"n": 1}\n"' + b"x" * (LONGEST_LINE + 10) + b'"\n{"n": 2}\n')
+    found = list(foreign_rows(path))
+    assert [row.value for row in found] == [{"n": 1}, None, {"n": 2}]
+    assert "bytes" in found[1].fault
+
+
+def test_half_a_character_is_a_fault_of_its_line(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8 harm nothing else."""
+    found = rows_of(tmp_path / "a.jsonl", b'{"n": 1}\n{"n": "\xff"}\n{"n": 3}\n')
+    assert [bool(row.fault) for row in found] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.json", b"", "is empty"),
+        ("a.jsonl", b" \n ", "is empty"),
+        ("a.json", b"\x7fELF\x00\x00", "is no text"),
+        ("a.json", b"\x1f\x8b\x08zipped", "Unpack it"),
+        ("a.json", b"PAR1....PAR1", "`.parquet`"),
+        ("a.parquet", b"PAR1 no more", "as Parquet"),
+        ("a.parquet", b"", "as Parquet"),
+    ],
+)
+def test_what_is_no_file_of_rows_is_refused(
+    tmp_path: Path, name: str, content: bytes, told: str
+) -> None:
+    """With what it is, and what to do."""
+    with pytest.raises(StoreError, match=told):
+        rows_of(tmp_path / name, content)
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    """A missing file, and a folder without any."""
+    with pytest.raises(StoreError, match="does not exist"):
+        list(foreign_rows(tmp_path / "none.json"))
+    with pytest.raises(StoreError, match="holds no file"):
+        list(foreign_rows(tmp_path))

@@ -1,0 +1,406 @@
+"""Schemas told from values."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.pipeline.formats.json_schema import (
+    PARAMETERS,
+    RETURNS,
+    SchemaBudget,
+    arguments,
+    plain,
+    schema_of,
+)
+from toolloom.schemas import canonical
+
+API = "Zoo/zoo/find"
+WORDS = [
+    "type",
+    "properties",
+    "required",
+    "items",
+    "anyOf",
+    "oneOf",
+    "allOf",
+    "$ref",
+    "enum",
+    "const",
+    "default",
+    "example",
+    "examples",
+    "additionalProperties",
+    "pattern",
+    "format",
+    "minimum",
+    "exclusiveMinimum",
+    "multipleOf",
+    "maxLength",
+    "uniqueItems",
+    "nullable",
+    "readOnly",
+    "description",
+    "title",
+    "not",
+    "patternProperties",
+    "prefixItems",
+    "definitions",
+]
+VALUES = ["string", "int", "dict", "object", "array", "any", "#", "#/definitions/a", "#/", "(", ""]
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(VALUES)
+    | st.text(max_size=8)
+)
+KEYS = st.sampled_from(WORDS) | st.text(max_size=5)
+SCHEMAS = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=6),
+    max_leaves=40,
+)
+
+
+def ledger() -> ImportLog:
+    return ImportLog("zoo.json")
+
+
+def read(schema: Any, budget: SchemaBudget = PARAMETERS, place: str = "parameters") -> Any:
+    return plain(schema, ledger=ledger(), api=API, place=place, budget=budget)
+
+
+def booked(schema: Any, budget: SchemaBudget = PARAMETERS) -> list[tuple[str, str]]:
+    book = ledger()
+    plain(schema, ledger=book, api=API, place="parameters", budget=budget)
+    return [(cut.why, cut.place) for cut in book.report(imported=1).cut]
+
+
+@given(SCHEMAS, st.sampled_from([PARAMETERS, RETURNS, SchemaBudget(bytes=150, depth=2)]))
+def test_whatever_goes_in_a_valid_schema_within_the_budget_comes_out(
+    schema: Any, budget: SchemaBudget
+) -> None:
+    """The result is JSON, a legal schema of 2020-12, and never over the budget."""
+    found = read(schema, budget)
+    Draft202012Validator.check_schema(found)
+    text = canonical(found)
+    assert json.loads(text) == found
+    assert len(text.encode()) <= budget.bytes
+    assert "$ref" not in found
+    whole = arguments(schema, ledger=ledger(), api=API)
+    Draft202012Validator.check_schema(whole)
+    assert whole["type"] == "object"
+    assert set(whole.get("required", ())) <= set(whole["properties"])
+
+
+@pytest.mark.parametrize(
+    ("given_type", "expected"),
+    [
+        ("dict", "object"),
+        ("float", "number"),
+        ("int", "integer"),
+        ("bool", "boolean"),
+        ("tuple", "array"),
+        ("String", "string"),
+        ("file", "string"),
+        (["integer", "null"], ["integer", "null"]),
+    ],
+)
+def test_types_have_the_names_of_json_schema(given_type: Any, expected: Any) -> None:
+    """Names of Python, BFCL and Swagger become the seven of JSON Schema."""
+    assert read({"type": given_type}) == {"type": expected}
+
+
+def test_any_is_no_type_and_an_unknown_type_is_booked() -> None:
+    """`any` allows everything; a type nobody knows is left out and said."""
+    assert read({"type": "any"}) == {}
+    assert booked({"type": "any"}) == []
+    assert booked({"type": "Wombat"}) == [("invalid", "parameters.type")]
+
+
+def test_nullable_becomes_a_type() -> None:
+    """OpenAPI 3.0 says null beside the type, 2020-12 in it and among the choices."""
+    assert read({"type": "string", "nullable": True, "enum": ["a"]}) == {
+        "type": ["string", "null"],
+        "enum": ["a", None],
+    }
+    assert read({"oneOf": [{"type": "string"}], "x-nullable": True}) == {"type": ["string", "null"]}
+
+
+def test_properties_may_be_named_like_keywords() -> None:
+    """Under `properties` the names `$ref`, `type`, `enum`, `required` and `allOf` are names."""
+    names = ["$ref", "type", "enum", "required", "allOf", "properties", "description"]
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+    assert read({**schema, "required": ["$ref"]}) == {**schema, "required": ["$ref"]}
+
+
+def test_references_are_written_out_with_what_stands_beside_them() -> None:
+    """A description beside a reference is about this place and wins."""
+    schema = {
+        "properties": {"home": {"$ref": "#/$defs/Place", "description": "Where it lives."}},
+        "$defs": {"Place": {"type": "string", "description": "A place."}},
+    }
+    assert read(schema) == {
+        "type": "object",
+        "properties": {"home": {"type": "string", "description": "Where it lives."}},
+    }
+
+
+def test_a_cycle_is_cut_and_booked() -> None:
+    """A schema that holds itself is an object without parts the second time."""
+    schema: Any = {
+        "$ref": "#/$defs/Animal",
+        "$defs": {
+            "Animal": {
+                "properties": {"name": {"type": "string"}, "mother": {"$ref": "#/$defs/Animal"}}
+            }
+        },
+    }
+    assert read(schema)["properties"]["mother"] == {"type": "object"}
+    assert booked(schema) == [("cycle", "parameters.mother")]
+
+
+@pytest.mark.parametrize("key", ["allOf", "anyOf", "properties", "items"])
+def test_objects_that_hold_themselves_end(key: str) -> None:
+    """Aliases of YAML can make a schema its own part."""
+    schema: Any = {"type": "object"}
+    schema[key] = {"allOf": [schema] * 9, "anyOf": [schema] * 9, "items": schema}.get(
+        key, {"a": schema}
+    )
+    start = time.perf_counter()
+    found = read(schema)
+    assert time.perf_counter() - start < 20  # without a bound: hours
+    Draft202012Validator.check_schema(found)
+
+
+def test_objects_that_multiply_stay_within_the_budget() -> None:
+    """Nine levels of nine aliases are 387 million schemas, and a few kilobytes here."""
+    laugh: Any = {"type": "string"}
+    for _ in range(9):
+        laugh = {"allOf": [laugh] * 9, "properties": {f"a{n}": laugh for n in range(9)}}
+    start = time.perf_counter()
+    found = read({"properties": {"ha": laugh}, "default": laugh})
+    assert time.perf_counter() - start < 20  # without a bound: hours
+    assert len(canonical(found)) <= PARAMETERS.bytes
+
+
+def test_all_of_is_merged() -> None:
+    """The parts of `allOf` are one object: all properties, all that is required."""
+    schema = {
+        "allOf": [
+            {"properties": {"a": {"type": "string"}}, "required": ["a"]},
+            {"properties": {"b": {"type": "number"}}, "required": ["b"]},
+        ],
+        "properties": {"a": {"maxLength": 3}},
+    }
+    assert read(schema) == {
+        "type": "object",
+        "properties": {"a": {"type": "string", "maxLength": 3}, "b": {"type": "number"}},
+        "required": ["a", "b"],
+    }
+
+
+def test_one_of_is_any_of() -> None:
+    """What is cut from alternatives may make two of them fit, which `oneOf` forbids."""
+    schema = {"oneOf": [{"type": "string"}, {"properties": {"id": {"type": "integer"}}}]}
+    assert read(schema) == {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "object", "properties": {"id": {"type": "integer"}}},
+        ]
+    }
+
+
+def test_many_alternatives_become_their_types() -> None:
+    """More than eight are too many to show; the wider schema is booked."""
+    schema = {"oneOf": [{"type": "string", "maxLength": n} for n in range(20)]}
+    assert read(schema) == {"type": "string"}
+    assert booked(schema) == [("enum", "parameters.anyOf")]
+
+
+def test_choices_are_cut_but_not_those_of_a_response() -> None:
+    """64 choices are enough to offer; an answer may hold the 65th."""
+    schema = {"type": "string", "enum": [f"c{n}" for n in range(900)]}
+    assert len(read(schema)["enum"]) == 64
+    assert booked(schema) == [("enum", "parameters.enum")]
+    assert read(schema, RETURNS) == {"type": "string"}
+
+
+def test_choices_have_the_type() -> None:
+    """YAML reads `1` as a number; as a choice of a text it is "1"."""
+    assert read({"type": "string", "enum": [1, True, "on"]})["enum"] == ["1", "true", "on"]
+    assert read({"type": "boolean", "enum": ["true"]})["enum"] == [True]
+
+
+def test_limits_of_older_drafts() -> None:
+    """A boolean `exclusiveMinimum` says how `minimum` is meant."""
+    schema = {
+        "type": "integer",
+        "minimum": 0,
+        "exclusiveMinimum": True,
+        "maximum": 9,
+        "exclusiveMaximum": False,
+    }
+    assert read(schema) == {"type": "integer", "exclusiveMinimum": 0, "maximum": 9}
+
+
+def test_required_on_a_property_is_lifted() -> None:
+    """Draft 3 marks the property itself."""
+    schema = {"properties": {"a": {"type": "string", "required": True}, "b": {"required": False}}}
+    assert read(schema)["required"] == ["a"]
+
+
+@pytest.mark.parametrize("pattern", [r"\p{L}+", "(", "a" * 201, "[[a]", 5])
+def test_patterns_that_python_reads_otherwise_are_left_out(pattern: Any) -> None:
+    """Such a pattern would break or mislead whoever checks with the schema."""
+    assert "pattern" not in read({"type": "string", "pattern": pattern})
+
+
+def test_depth_is_cut_and_booked() -> None:
+    """Four levels of properties are written out."""
+    schema: Any = {"type": "string"}
+    for name in "fedcba":
+        schema = {"type": "object", "properties": {name: schema}}
+    found = read(schema)
+    for name in "abcd":
+        found = found["properties"][name]
+    assert found == {"type": "object"}
+    assert booked(schema) == [("depth", "parameters.a.b.c.d")]
+
+
+def test_the_byte_budget_gives_up_depth_first_and_then_properties() -> None:
+    """What is required stays longest, and every reason is booked once, with the first place."""
+    inner = {
+        "properties": {f"p{n}": {"type": "string", "description": "x" * 90} for n in range(20)}
+    }
+    schema = {"properties": {f"q{n}": inner for n in range(5)}, "required": ["q4"]}
+    assert booked(schema, SchemaBudget(bytes=2_000))[0][0] == "bytes"
+    found = read(schema, SchemaBudget(bytes=400))
+    assert "q4" in found["properties"]
+    assert found["required"] == ["q4"]
+
+
+def test_texts_are_cut_and_legible() -> None:
+    """Markup, control characters and lone surrogates are no part of a description."""
+    text = (
+        "<p>Finds **one** [animal](http://zoo.example).</p>\n\n\x1b[2JBy \ud800 name. "
+        + "word " * 300
+    )
+    found = read({"type": "string", "description": text})["description"]
+    assert found.startswith("Finds one animal. [2JBy ? name. word")
+    assert len(found) <= 400
+
+
+def test_a_reading_property_is_no_argument_and_a_writing_one_no_result() -> None:
+    """`readOnly` values come from the server, `writeOnly` ones never do."""
+    schema = {
+        "properties": {"id": {"readOnly": True}, "key": {"writeOnly": True}},
+        "required": ["id", "key"],
+    }
+    assert list(read(schema)["properties"]) == ["key"]
+    assert list(read(schema, RETURNS)["properties"]) == ["id"]
+
+
+def test_references_without_a_source_are_booked() -> None:
+    """A schema that came alone can refer to nothing but itself."""
+    book = ledger()
+    schema = {
+        "properties": {
+            "a": {"$ref": "http://x.example/a"},
+            "b": {"$ref": "b.json"},
+            "c": {"$ref": "#/c"},
+        }
+    }
+    plain(schema, ledger=book, api=API, place="parameters")
+    found = book.report(imported=1).unresolved
+    assert [each.why for each in found] == ["remote", "outside", "missing"]
+
+
+def test_alternatives_at_the_top_of_arguments_become_one_object() -> None:
+    """OpenAI allows no `anyOf` there: all properties, and what all alternatives require."""
+    schema = {
+        "oneOf": [
+            {"properties": {"id": {"type": "string"}, "x": {}}, "required": ["id", "x"]},
+            {"properties": {"id": {"type": "string"}, "y": {}}, "required": ["id"]},
+        ]
+    }
+    found = arguments(schema, ledger=ledger(), api=API)
+    assert found == {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "x": {}, "y": {}},
+        "required": ["id"],
+    }
+
+
+def test_rules_without_a_counterpart_are_booked() -> None:
+    """`patternProperties` goes, and so does the rule that nothing else may stand there."""
+    schema = {
+        "patternProperties": {"^x": {}},
+        "additionalProperties": False,
+        "properties": {"a": {}},
+    }
+    assert read(schema) == {"type": "object", "properties": {"a": {}}}
+    assert booked(schema) == [("invalid", "parameters.patternProperties")]
+
+
+def test_choices_that_multiply_are_not_compared() -> None:
+    """Two `enum`s of aliases would take forever to compare; only plain choices are."""
+
+    def laugh() -> Any:
+        found: Any = ["ha"]
+        for _ in range(12):
+            found = [found] * 9
+        return found
+
+    start = time.perf_counter()
+    found = read({"enum": ["a", laugh()], "allOf": [{"enum": [laugh(), "a", "b"]}]})
+    assert time.perf_counter() - start < 20  # without a bound: hours
+    assert found == {"type": "string", "enum": ["a"]}
+
+
+def test_a_title_describes_only_what_the_name_does_not_say() -> None:
+    """Generated titles repeat the name or name a class."""
+    titles = {"start_date": "Start Date", "a": "AnimalModel", "b": "Born after this day"}
+    found = read({"properties": {n: {"type": "string", "title": t} for n, t in titles.items()}})
+    assert [p.get("description") for p in found["properties"].values()] == [
+        None,
+        None,
+        "Born after this day",
+    ]
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@given(st.lists(values, max_size=4))
+def test_all_values_fit_their_schema(seen: list[Any]) -> None:
+    """A schema is valid and accepts every value it was told from, shallow ones at least."""
+    schema = schema_of(seen)
+    Draft202012Validator.check_schema(schema)
+    assert all(Draft202012Validator(schema).is_valid(value) for value in seen)
+
+
+def test_keys_that_are_data_are_no_properties() -> None:
+    """An object by numbers is told as an object alone."""
+    assert schema_of([{"10032": {"name": "Ann"}}]) == {"type": "object"}
+
+
+def test_whole_and_broken_numbers_are_numbers() -> None:
+    """Integers among numbers do not make two types."""
+    assert schema_of([1, 2.5]) == {"type": "number"}
+    assert schema_of([[{"n": 1}], [{"n": 2.5}]])["items"]["properties"]["n"] == {"type": "number"}

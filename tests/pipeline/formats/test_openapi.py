@@ -1,0 +1,457 @@
+"""OpenAPI descriptions become APIs: files, operations, what they return, and what is odd."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.api_specs import INFO, imported, one, spec
+
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.pipeline.formats.openapi import is_openapi, read
+from toolloom.schemas import ImportFailed
+
+
+def test_an_operation_becomes_an_api(file: Path) -> None:
+    """Names, texts, tags, licence and place come from the description."""
+    operation = {
+        "operationId": "findAnimals",
+        "summary": "Find animals",
+        "description": "<p>By their **name**.</p>",
+        "tags": ["animals", "search", "animals"],
+        "deprecated": True,
+        "parameters": [
+            {"name": "name", "in": "query", "description": "A name.", "schema": {"type": "string"}}
+        ],
+        "responses": {
+            "200": {"content": {"application/json": {"schema": {"type": "array", "items": {}}}}}
+        },
+    }
+    info = {**INFO, "x-apisguru-categories": ["open_data"]}
+    (api,), report = imported(file, spec({"/animals": {"get": operation}}, info=info))
+    assert api.id == "Open data/Zoo/findAnimals"
+    assert api.function == "findAnimals"
+    assert api.description == "Find animals. By their name."
+    assert api.collections == ("animals", "search")
+    assert api.deprecated
+    assert api.parameters == {
+        "type": "object",
+        "properties": {"name": {"type": "string", "description": "A name."}},
+    }
+    assert api.returns == {"type": "array"}
+    assert api.source.model_dump() == {
+        "kind": "openapi",
+        "reference": "zoo.json",
+        "operation": "GET /animals",
+        "licence": "MIT",
+    }
+    assert (report.format, report.version) == ("openapi", "3.0.3")
+
+
+def test_the_category_asked_for_wins(file: Path) -> None:
+    """Without one, and without one in the source, it is `Imported`."""
+    paths = {"/a": {"get": {}}}
+    assert imported(file, spec(paths), "Animals")[0][0].category == "Animals"
+    assert imported(file, spec(paths))[0][0].category == "Imported"
+
+
+def test_operations_without_an_id_of_their_own_are_named_by_method_and_path(file: Path) -> None:
+    """Missing and repeated ids; names with characters no function name has, and collisions."""
+    paths = {
+        "/pets/{id}": {"get": {}, "put": {"operationId": "pets/put"}},
+        "/pets": {"get": {"operationId": "pets.put"}, "post": {"operationId": "pets/put"}},
+        "/" + "long/" * 30: {"get": {}, "post": {"operationId": "x" * 100}},
+    }
+    apis, report = imported(file, spec(paths))
+    assert [(api.name, api.function) for api in apis[:4]] == [
+        ("GET /pets/{id}", "get_pets_id"),
+        ("pets/put", "pets_put"),
+        ("pets.put", "pets_put_2"),
+        ("POST /pets", "post_pets"),
+    ]
+    assert len(report.renamed) == 6
+    assert any("`pets/put` of POST /pets" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("responses", "expected"),
+    [
+        ({"204": {}, "201": {"a": "integer"}, "200": {"a": "string"}}, "string"),
+        ({"404": {"a": "integer"}, "default": {"a": "boolean"}}, "boolean"),
+        ({"2XX": {"a": "number"}}, "number"),
+        ({"404": {"a": "integer"}}, None),
+    ],
+)
+def test_the_first_success_says_what_is_returned(
+    file: Path, responses: Any, expected: str | None
+) -> None:
+    """Else the default response; an error's schema is never taken."""
+    made = {
+        code: {
+            "content": {
+                "application/json": {
+                    "schema": {"type": "object", "properties": {"a": {"type": r["a"]}}}
+                }
+            }
+            if r
+            else {}
+        }
+        for code, r in responses.items()
+    }
+    api = one(file, {"responses": made})
+    assert (api.fields["a"]["type"] if api.returns else None) == expected
+
+
+def test_an_example_is_read_as_a_schema_where_there_is_none(file: Path) -> None:
+    """Many descriptions show an answer and do not describe it."""
+    for media in ({"example": {"a": 1}}, {"examples": {"x": {"value": {"a": 1}}}}):
+        api = one(file, {"responses": {"200": {"content": {"application/json": media}}}})
+        assert api.returns == {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+def test_files_that_refer_to_each_other(tmp_path: Path) -> None:
+    """A folder is read from its root; a path's item, a parameter and a schema in other files."""
+    (tmp_path / "index.yml").write_text(
+        "swagger: '2.0'\ninfo: {title: Zoo}\npaths:\n  /a/{id}:\n    $ref: paths/a.json\n"
+    )
+    (tmp_path / "paths").mkdir()
+    (tmp_path / "paths" / "a.json").write_text(
+        json.dumps(
+            {
+                "get": {
+                    "parameters": [{"$ref": "../shared.yaml#/id"}],
+                    "responses": {"200": {"schema": {"$ref": "../shared.yaml#/Animal"}}},
+                }
+            }
+        )
+    )
+    (tmp_path / "shared.yaml").write_text(
+        "id: {name: id, in: path, required: true, type: integer}\n"
+        "Animal: {properties: {mother: {$ref: '#/Name'}}}\nName: {type: string}\n"
+    )
+    ledger = ImportLog("zoo")
+    (api,) = read(tmp_path, ledger)
+    assert api.properties == {"id": {"type": "integer"}}
+    assert api.fields == {"mother": {"type": "string"}}
+    assert api.source.reference == "index.yml"
+    assert ledger.report(imported=1).unresolved == ()
+
+
+def test_the_root_of_a_folder_is_the_one_that_says_it_is(tmp_path: Path) -> None:
+    """A well-known name first, else the only file of its kind; two are a question to the user."""
+    (tmp_path / "animal.json").write_text("{}")
+    with pytest.raises(ImportFailed, match="holds no OpenAPI"):
+        list(read(tmp_path, ImportLog("zoo")))
+    (tmp_path / "zoo.json").write_text(json.dumps(spec({"/a": {"get": {}}})))
+    assert len(list(read(tmp_path, ImportLog("zoo")))) == 1
+    (tmp_path / "yard.json").write_text(json.dumps(spec({})))
+    with pytest.raises(ImportFailed, match=r"yard\.json, zoo\.json"):
+        list(read(tmp_path, ImportLog("zoo")))
+
+
+def test_references_out_of_the_folder_are_reported_and_not_read(tmp_path: Path) -> None:
+    """Nothing of another machine or another folder gets into an API."""
+    (tmp_path / "secret.json").write_text('{"type": "string", "description": "secret"}')
+    (tmp_path / "zoo").mkdir()
+    targets = ["/etc/passwd", "http://zoo.example/a.json", "../secret.json", "gone.json", "a.md"]
+    (tmp_path / "zoo" / "a.md").write_text("# A")
+    parameters = [
+        {"name": f"p{n}", "in": "query", "schema": {"$ref": t}} for n, t in enumerate(targets)
+    ]
+    (api,), report = imported(
+        tmp_path / "zoo" / "zoo.json", spec({"/a": {"get": {"parameters": parameters}}})
+    )
+    assert api.properties == {f"p{n}": {} for n in range(5)}
+    assert [each.why for each in report.unresolved] == [
+        "outside", "remote", "outside", "missing", "unreadable",
+    ]  # fmt: skip
+
+
+def test_webhooks_are_no_operations(file: Path) -> None:
+    """A file of webhooks only gives no APIs and says why."""
+    document = {"openapi": "3.1.0", "info": INFO, "webhooks": {"born": {"post": {}}}}
+    apis, report = imported(file, document)
+    assert apis == []
+    assert "1 webhooks" in report.notes[0]
+
+
+def test_what_is_no_operation_is_skipped_with_a_reason(file: Path) -> None:
+    """Paths and operations of the wrong kind are counted; extensions are nothing."""
+    paths = {
+        "/a": {"get": 5, "post": {}, "x-note": {}, "summary": "A"},
+        "/b": 7,
+        "/c": {"$ref": "#/nothing"},
+        "x-paths": {},
+    }
+    apis, report = imported(file, spec(paths))
+    assert [api.name for api in apis] == ["POST /a"]
+    assert [skipped.what for skipped in report.skipped] == ["GET /a", "/b", "/c"]
+
+
+def test_yaml_with_everything_that_breaks_readers(tmp_path: Path) -> None:
+    """Dates, `NO`, integer codes, a property named `$ref`, a cycle, tabs, odd types."""
+    text = """
+openapi: 3.1.0
+info: {title: Zoo, version: 2024-01-01}
+paths:
+  /a:
+    get:
+      summary:	Odd
+      parameters:
+        - {name: country, in: query, schema: {type: string, enum: [NO, SE], default: NO}}
+        - {name: day, in: query, schema: {type: [string, 'null'], example: 2024-05-01}}
+      responses:
+        200:
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/Props'}
+components:
+  schemas:
+    Props:
+      type: dict
+      properties:
+        $ref: {type: str}
+        items: {$ref: '#/components/schemas/Props'}
+"""
+    (api,), report = imported(tmp_path / "zoo.yaml", text)
+    assert api.description == "Odd"
+    assert api.properties["country"] == {"type": "string", "enum": ["NO", "SE"], "default": "NO"}
+    assert api.properties["day"] == {"type": ["string", "null"], "examples": ["2024-05-01"]}
+    assert api.fields == {"$ref": {"type": "string"}, "items": {"type": "object"}}
+    assert [cut.why for cut in report.cut] == ["cycle"]
+
+
+@pytest.mark.parametrize("text", ["", "hello", "[1]", "{}", '{"swagger": "1.2"}', "openapi: [3]"])
+def test_what_is_no_description_says_so(file: Path, text: str) -> None:
+    """A file of something else fails with what it lacks, not with zero APIs."""
+    with pytest.raises(ImportFailed, match=r"zoo\.json is no OpenAPI description"):
+        imported(file, text)
+
+
+@pytest.mark.parametrize("paths", [None, 5, [], {"/a": {}}, {"/a": []}])
+def test_descriptions_without_operations_are_noted(file: Path, paths: Any) -> None:
+    """Zero APIs never come without a word."""
+    apis, report = imported(file, spec(paths))
+    assert apis == []
+    assert report.notes or report.skipped
+
+
+def test_odd_values_everywhere_are_survived(file: Path) -> None:
+    """Wrong types where the specification wants others lose that value and nothing else."""
+    operation = {
+        "operationId": ["x"],
+        "summary": 5,
+        "tags": [1, "a", {}],
+        "parameters": [5, {"name": 5}, {"in": "query"}, {"name": "q"}, {"name": "r", "schema": 7}],
+        "requestBody": {"content": {"application/json": 5}},
+        "responses": {"200": {"content": []}, "201": 5},
+    }
+    info = {"title": {}, "license": [], "x-apisguru-categories": {}}
+    (api,), _ = imported(file, spec({"/a": {"get": operation}}, info=info))
+    assert api.tool == "zoo"
+    assert api.collections == ("a",)
+    assert set(api.properties) == {"q", "r", "body"}
+
+
+def test_a_long_description_is_cut_and_booked(file: Path) -> None:
+    """Models read 1,024 characters at most."""
+    (api,), report = imported(file, spec({"/a": {"get": {"description": "word " * 3_000}}}))
+    assert len(api.description) <= 1_024
+    assert [(cut.why, cut.place) for cut in report.cut] == [("text", "description")]
+
+
+def test_laughter_in_yaml_ends_soon(tmp_path: Path) -> None:
+    """Aliases that would be hundreds of millions of schemas, as schemas, examples and choices."""
+    lines = [
+        "openapi: 3.0.0",
+        "info: {title: Zoo}",
+        "x0: &x0 {type: object, properties: {a: {type: string}}}",
+    ]
+    for n in range(1, 10):
+        ten = ", ".join(f"p{k}: *x{n - 1}" for k in range(9))
+        lines.append(f"x{n}: &x{n} {{type: object, properties: {{{ten}}}, default: *x{n - 1}}}")
+    lines.append("paths: {/a: {post: {parameters: [{name: *x9, in: *x9}, {name: q, in: *x9}],")
+    lines.append(
+        "  operationId: *x9, tags: [*x9], summary: *x9, requestBody: {content: {application/json: {schema: *x9}}},"
+    )
+    lines.append("  responses: {200: {content: {application/json: {example: *x9}}}}}}}")
+    (api,), report = imported(tmp_path / "zoo.yaml", "\n".join(lines))
+    assert len(json.dumps(api.parameters)) < 10_000
+    assert report.cut
+
+
+def test_a_description_that_holds_itself_ends(tmp_path: Path) -> None:
+    """Aliases of YAML may make a cycle anywhere."""
+    text = (
+        "openapi: 3.0.0\ninfo: &i {title: Zoo, license: *i}\npaths: &p\n  /a: &a\n    get: &g\n"
+        "      parameters: &q [*q, *g]\n      requestBody: &b {content: {application/json: {schema: *g}}}\n"
+        "      responses: {200: *g, 201: {content: &c {application/json: *c}}}\n      allOf: [*g]\n"
+    )
+    apis, _ = imported(tmp_path / "zoo.yaml", text)
+    assert len(apis) == 1
+
+
+def test_a_description_is_told_by_its_key() -> None:
+    """OpenAPI 3 and Swagger 2, also where YAML reads the version as a number."""
+    assert is_openapi({"openapi": "3.1.0"})
+    assert is_openapi({"swagger": 2.0})
+    assert not is_openapi({"swagger": "1.2"})
+    assert not is_openapi(["openapi"])
+
+
+OK: Any = {"200": {"description": "Fine."}}
+
+
+def swagger(paths: Any, **more: Any) -> dict[str, Any]:
+    return {"swagger": "2.0", "info": INFO, "paths": paths, **more}
+
+
+def test_parameters_of_the_path_are_shared_and_overridden(file: Path) -> None:
+    """An operation's parameter replaces its path's with the same name and place."""
+    item = {
+        "parameters": [
+            {"$ref": "#/components/parameters/id"},
+            {"name": "full", "in": "query", "schema": {"type": "boolean"}},
+        ],
+        "get": {
+            "parameters": [{"name": "full", "in": "query", "schema": {"type": "string"}}],
+            "responses": OK,
+        },
+    }
+    shared = {"id": {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}}
+    document = spec({"/a/{id}": item}, components={"parameters": shared})
+    (api,), _ = imported(file, document)
+    assert api.properties == {"id": {"type": "integer"}, "full": {"type": "string"}}
+    assert api.required == ("id",)
+
+
+def test_a_name_used_in_two_places_becomes_two_names(file: Path) -> None:
+    """Both arguments are kept, and a note says which is which."""
+    operation = {
+        "parameters": [
+            {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}},
+            {"name": "id", "in": "query", "schema": {"type": "integer"}},
+        ],
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {"properties": {"id": {"type": "boolean"}}, "required": ["id"]}
+                }
+            },
+        },
+    }
+    (api,), report = imported(file, spec({"/a/{id}": {"post": operation}}))
+    assert {n: s["type"] for n, s in api.properties.items()} == {
+        "id": "string",
+        "id_query": "integer",
+        "id_body": "boolean",
+    }
+    assert api.required == ("id", "id_body")
+    assert "`id` of the query is `id_query`" in report.notes[0]
+
+
+def test_headers_that_are_not_a_callers_and_cookies_are_left_out(file: Path) -> None:
+    """Authorization, Accept and Content-Type belong to the transport; cookies get a line."""
+    names = ["Authorization", "accept", "Content-Type", "X-Trace"]
+    parameters = [{"name": n, "in": "header", "schema": {"type": "string"}} for n in names]
+    parameters.append({"name": "session", "in": "cookie", "schema": {"type": "string"}})
+    (api,), report = imported(file, spec({"/a": {"get": {"parameters": parameters}}}))
+    assert list(api.properties) == ["X-Trace"]
+    assert "`session` of GET /a" in report.notes[0]
+
+
+def test_a_path_parameter_nobody_describes_is_a_text(file: Path) -> None:
+    """Without it the path could not be built; a note says that it was added."""
+    (api,), report = imported(file, spec({"/a/{b}": {"get": {}}}))
+    assert api.parameters["properties"] == {"b": {"type": "string"}}
+    assert api.required == ("b",)
+    assert "`b` of GET /a/{b}" in report.notes[0]
+
+
+def body(media: str, schema: Any, **more: Any) -> dict[str, Any]:
+    return {"requestBody": {"content": {media: {"schema": schema}}, **more}}
+
+
+@pytest.mark.parametrize(
+    "media",
+    [
+        "application/json",
+        "application/vnd.zoo.v2+json; charset=utf-8",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "application/xml",
+    ],
+)
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_the_properties_of_a_body_become_arguments(file: Path, media: str, method: str) -> None:
+    """Whatever its media type, and even where HTTP gives a body no meaning."""
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    api = one(file, body(media, schema, required=True), method=method)
+    assert api.parameters == schema
+
+
+def test_json_is_preferred_to_forms(file: Path) -> None:
+    """One form of the body is enough, and JSON says most."""
+    content = {
+        "multipart/form-data": {"schema": {"properties": {"a": {}}}},
+        "application/json": {"schema": {"properties": {"b": {}}}},
+    }
+    assert list(one(file, {"requestBody": {"content": content}}).properties) == ["b"]
+
+
+def test_a_body_that_is_no_object_is_one_argument(file: Path) -> None:
+    """A list, a text and alternatives stay whole under the name `body`."""
+    schema = {"type": "array", "items": {"type": "string"}}
+    api = one(file, body("application/json", schema, required=True, description="Names."))
+    assert api.properties == {"body": {**schema, "description": "Names."}}
+    assert api.required == ("body",)
+
+
+def test_a_body_one_may_leave_out_requires_nothing(file: Path) -> None:
+    """`required` of its schema holds only if there is a body."""
+    schema = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
+    assert one(file, body("application/json", schema, required=False)).required == ()
+
+
+def test_alternatives_of_a_body_are_all_offered(file: Path) -> None:
+    """Properties of `oneOf` beside the body's own are arguments too, none required."""
+    schema = {
+        "properties": {"a": {"type": "string"}},
+        "oneOf": [{"properties": {"b": {"type": "string"}}, "required": ["b"]}],
+    }
+    assert list(one(file, body("application/json", schema)).properties) == ["a", "b"]
+
+
+def test_swagger_2_bodies_and_forms(file: Path) -> None:
+    """`in: body` has a schema, `in: formData` is one; parameters carry their own types."""
+    pet = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    paths = {
+        "/a": {
+            "post": {
+                "parameters": [
+                    {"name": "pet", "in": "body", "schema": {"$ref": "#/definitions/Pet"}},
+                    {"name": "n", "in": "query", "type": "integer", "required": True},
+                ],
+                "responses": {"201": {"schema": {"$ref": "#/definitions/Pet"}}},
+            },
+            "put": {
+                "parameters": [
+                    {"name": "photo", "in": "formData", "type": "file", "required": True},
+                    {"name": "tags", "in": "formData", "type": "array", "items": {"type": "bool"}},
+                ]
+            },
+        }
+    }
+    (post, put), report = imported(file, swagger(paths, definitions={"Pet": pet}))
+    assert report.version == "2.0"
+    assert post.properties == {"n": {"type": "integer"}, "name": {"type": "string"}}
+    assert set(post.required) == {"n", "name"}
+    assert post.returns == pet
+    assert put.properties == {
+        "photo": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "boolean"}},
+    }
+    assert put.required == ("photo",)

@@ -1,0 +1,309 @@
+"""ToolBench's queries and tools, with the names its own code gives."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import foreign_rows
+from support.foreign_rows import (
+    BENCH_FUNCTION,
+    INSTRUCTION,
+    PATH,
+    TOOLLLAMA,
+    TREE,
+    changed,
+    with_turn,
+)
+
+from toolloom.pipeline.formats import toolbench
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.schemas import Api
+
+ENTRY = {
+    "category_name": "Food",
+    "tool_name": "Bread & Butter",
+    "api_name": "List loaves",
+    "api_description": "Lists the loaves of a bakery.",
+    "required_parameters": [
+        {"name": "bakeryId", "type": "NUMBER", "description": "Which one.", "default": "12"},
+        {"name": "id", "type": "STRING", "description": "", "default": ""},
+    ],
+    "optional_parameters": [
+        {"name": "fresh only", "type": "BOOLEAN", "description": "", "default": "true"},
+        {"name": "lat", "type": "NUMBER", "description": "", "default": "48.2"},
+        {"name": "sort", "type": "ENUM", "description": "", "default": "price"},
+    ],
+    "method": "GET",
+    "template_response": {
+        "loaves": [{"name": "str", "grams": "int", "_list_length": 3}],
+        "tags": ["list of str with length 5"],
+        "next": "NoneType",
+    },
+}
+
+
+def gather(path: Path, document: Any, **given: Any) -> tuple[list[Api], ImportLog]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document))
+    ledger = ImportLog(path.name)
+    return list(toolbench.read(path, ledger, **given)), ledger
+
+
+def test_a_query_file_gives_each_api_once(tmp_path: Path) -> None:
+    """An API that stands in several queries is one API, and the repeats are told."""
+    query = {"api_list": [ENTRY], "query": "Which bread is there?", "query_id": 1}
+    (api,), ledger = gather(tmp_path / "queries.json", [query, query])
+    assert api.id == "Food/Bread & Butter/List loaves"
+    assert api.function == "list_loaves_for_bread_butter"
+    assert ledger.read == 1 and "count once: 1." in ledger.report(imported=1).notes[0]
+
+
+def test_types_and_defaults_follow_toolbench(tmp_path: Path) -> None:
+    """NUMBER is an integer, or a number where its default shows it; names are standardised."""
+    (api,), _ = gather(tmp_path / "q.json", [{"api_list": [ENTRY]}])
+    bakery = {"type": "integer", "description": "Which one.", "examples": [12]}
+    assert api.properties["bakeryid"] == bakery
+    assert api.properties["fresh_only"] == {"type": "boolean", "default": True}
+    assert api.properties["lat"] == {"type": "number", "default": 48.2}
+    assert api.properties["sort"] == {"type": "string", "default": "price"}
+    assert api.required == ("bakeryid", "is_id")
+
+
+def test_a_template_of_type_names_is_what_it_returns(tmp_path: Path) -> None:
+    """The values of `template_response` are names of types; lists keep their items."""
+    (api,), _ = gather(tmp_path / "q.json", [{"api_list": [ENTRY]}])
+    loaf = {"name": {"type": "string"}, "grams": {"type": "integer"}}
+    assert api.fields["loaves"]["items"]["properties"] == loaf
+    assert api.fields["tags"] == {"type": "array", "items": {"type": "string"}}
+    assert api.fields["next"] == {"type": "null"}
+
+
+def test_a_tool_file_is_filed_by_its_folder(tmp_path: Path) -> None:
+    """In `tools/<category>/<tool>.json` the folder is the category; an answer shows the result."""
+    api = {"name": "2 loaves", "description": "Two.", "required_parameters": []}
+    tool = {
+        "tool_name": "Bread",
+        "standardized_name": "bread_shop",
+        "api_list": [{**api, "test_endpoint": {"price": 2.5}}],
+    }
+    (found,), _ = gather(tmp_path / "tools" / "Food" / "bread.json", tool)
+    assert found.id == "Food/Bread/2 loaves"
+    assert found.function == "get_2_loaves_for_bread_shop"
+    assert found.fields == {"price": {"type": "number"}}
+
+
+def test_function_names_keep_their_last_64_characters(tmp_path: Path) -> None:
+    """As in ToolBench, a long name loses its beginning."""
+    entry = {**ENTRY, "api_name": "x" * 80}
+    (api,), _ = gather(tmp_path / "q.json", [{"api_list": [entry]}])
+    assert len(api.function) == 64 and api.function.endswith("x_for_bread_butter")
+
+
+def test_what_is_left_out_is_booked(tmp_path: Path) -> None:
+    """Defaults of another type, second parameters of one name and bare names are told."""
+    entry = {
+        **ENTRY,
+        "required_parameters": [],
+        "optional_parameters": [
+            {"name": "n", "type": "NUMBER", "default": "many"},
+            {"name": "N", "type": "STRING"},
+            7,
+        ],
+    }
+    bare = {"tool_name": "Bread", "api_name": "Only a name"}
+    found, ledger = gather(tmp_path / "q.json", [{"api_list": [entry, bare, 3]}, {"query": "?"}, 4])
+    report = ledger.report(imported=len(found))
+    assert [cut.place for cut in report.cut] == [
+        "parameters.n.default",
+        "optional_parameters, number 2",
+        "optional_parameters, number 3",
+    ]
+    assert len(found) == 1 and report.read == 1 + len(report.skipped) == 5
+
+
+@pytest.mark.parametrize("document", [None, [], 5, {}, {"api_list": 5}, {"api_list": [5]}, [[]]])
+def test_other_json_does_not_fit(document: Any) -> None:
+    """Values of other forms are told apart, whatever their types."""
+    assert not toolbench.fits(document)
+
+
+def test_a_given_category_wins(tmp_path: Path) -> None:
+    """What the user says goes before what the file says."""
+    (api,), _ = gather(tmp_path / "q.json", [{"api_list": [ENTRY]}], category="Mine")
+    assert api.category == "Mine"
+
+
+CALL = ("weather_for_sky", {"city": "Bern"})
+
+
+def tree(path: list[Any]) -> Any:
+    """A solution tree with this winning path."""
+    made = copy.deepcopy(TREE)
+    made["answer_generation"]["train_messages"] = [path[:3], path]
+    return made
+
+
+def ended(arguments: Any) -> Any:
+    """The tree whose path ends with these arguments of Finish."""
+    path = copy.deepcopy(PATH)
+    path[-1]["function_call"]["arguments"] = json.dumps(arguments)
+    return tree(path)
+
+
+def result(content: str) -> Any:
+    path = copy.deepcopy(PATH)
+    path[3]["content"] = content
+    return tree(path)
+
+
+@pytest.mark.parametrize("row", [TREE, TOOLLLAMA])
+def test_a_tree_and_its_training_row_are_the_same_dialogue(tmp_path: Path, row: Any) -> None:
+    """The longest path is read; Finish is the reply; `Begin!` and thoughts are no one's words."""
+    found = foreign_rows.reading(tmp_path, "toolbench", row)
+    assert foreign_rows.calls(found) == [CALL]
+    assert foreign_rows.answers(found) == [("weather_for_sky", {"sky": "rain", "wind": None}, None)]
+    assert foreign_rows.said(found, "user") == ["Will it rain in Bern?"]
+    assert foreign_rows.said(found, "assistant") == ["Yes, rain."]
+    assert found.dialogue and [a.function for a in found.dialogue.query.pool] == ["weather_for_sky"]
+    assert foreign_rows.findings(found) == [] and "thoughts" in found.unmapped
+
+
+def test_the_value_of_an_example_is_an_optional_parameter_s_default(tmp_path: Path) -> None:
+    """ToolBench took example values from RapidAPI's defaults; a needed one's is only an example."""
+    found = foreign_rows.reading(tmp_path, "toolbench", TREE)
+    assert found.dialogue
+    properties = found.dialogue.query.pool[0].properties
+    assert properties["city"] == {"type": "string", "examples": ["Paris"]}
+    assert properties["unit"] == {"type": "string", "default": "metric"}
+
+
+def test_giving_up_is_told(tmp_path: Path) -> None:
+    """A path that ends with give_up_and_restart has no answer, which is no fault of its calls."""
+    found = foreign_rows.reading(
+        tmp_path, "toolbench", ended({"return_type": "give_up_and_restart"})
+    )
+    assert foreign_rows.reasons(found) == ["unhelpful_answer"] and not found.has_reply
+    found = foreign_rows.reading(tmp_path, "toolbench", ended({"return_type": "give_answer"}))
+    assert foreign_rows.reasons(found) == ["false_api_call_format"]
+
+
+def test_a_step_that_ends_with_its_call_misses_nothing(tmp_path: Path) -> None:
+    """ToolLLaMA trains on each prefix of a path: the last call has no result yet."""
+    row = changed(TOOLLLAMA, conversations=TOOLLLAMA["conversations"][:3])
+    found = foreign_rows.reading(tmp_path, "toolbench", row)
+    assert foreign_rows.calls(found) == [CALL] and foreign_rows.findings(found) == []
+
+
+def test_a_response_that_was_cut_off_is_read_as_text(tmp_path: Path) -> None:
+    """ToolBench keeps 1,024 letters of an envelope: what is left is its response."""
+    whole = json.dumps({"error": "", "response": '[{"sky": "rain"}, {"sky": "snow\u00e4"}]'})
+    found = foreign_rows.reading(tmp_path, "toolbench", result(whole[:-8] + "..."))
+    ((_, seen, error),) = foreign_rows.answers(found)
+    assert seen.startswith('[{"sky": "rain"}') and "\\" not in seen and error is None
+    assert "results: text that was cut off" in found.unmapped
+
+
+@pytest.mark.parametrize(
+    ("envelope", "error"),
+    [
+        ({"error": "Timeout error...", "response": ""}, "Timeout error..."),
+        ({"error": "Message error...", "response": "{'title': 'Terror'}"}, None),
+        ({"error": "Message error...", "response": ""}, "Message error..."),
+        ({"error": "", "response": ""}, None),
+    ],
+)
+def test_errors_are_told_from_labels(tmp_path: Path, envelope: Any, error: str | None) -> None:
+    """ToolBench labels every response with the word `error` in it: that is no failure."""
+    found = foreign_rows.reading(tmp_path, "toolbench", result(json.dumps(envelope)))
+    assert foreign_rows.answers(found)[0][2] == error
+
+
+def test_what_the_search_told_its_model_is_no_user_turn(tmp_path: Path) -> None:
+    """DFSDT asks for a different action in a user message: it is named and left out."""
+    again = {"role": "user", "content": "This is not the first time you try this task, all failed."}
+    found = foreign_rows.reading(tmp_path, "toolbench", tree([*PATH[:4], again, *PATH[4:]]))
+    assert len(foreign_rows.said(found, "user")) == 1 and foreign_rows.findings(found) == []
+    assert "messages of the search that ask for another try" in found.unmapped
+
+
+def test_an_unfinished_search_is_read_from_its_tree(tmp_path: Path) -> None:
+    """Without a winning path the last try is read, hallucinated functions and all."""
+    nodes: Any = {"node_type": "Action Input", "description": "", "children": []}
+    last = nodes
+    for kind, told in (
+        ("Thought", "I log in.\nAction: login"),
+        ("Action", "login_for_sky"),
+        ("Action Input", "{}"),
+    ):
+        last["children"] = [{"node_type": kind, "description": told, "children": []}]
+        last = last["children"][0]
+    last["observation"] = '{"error": "No such function name: login_for_sky", "response": ""}'
+    answer = {**TREE["answer_generation"], "train_messages": [], "valid_data": False}
+    found = foreign_rows.reading(
+        tmp_path, "toolbench", {"tree": {"tree": nodes}, "answer_generation": answer}
+    )
+    assert foreign_rows.calls(found) == [("login_for_sky", {})]
+    assert foreign_rows.reasons(found) == ["unhelpful_answer", "api_hallucination"]
+
+
+def test_a_thought_that_writes_an_action_is_a_fault_where_it_is_trained_on(tmp_path: Path) -> None:
+    """A reader of Thought, Action and Action Input takes the first `Action:` it meets."""
+    value = "\nThought: I plan.\nAction: look it up\n\nAction: weather_for_sky\nAction Input: {}"
+    row = with_turn(TOOLLLAMA, 2, "conversations", value=value)
+    found = foreign_rows.reading(tmp_path, "toolbench", row)
+    assert (
+        found.faults[0].reason == "false_api_call_format" and foreign_rows.calls(found)[0][1] == {}
+    )
+
+
+def test_a_step_without_an_action_is_a_fault(tmp_path: Path) -> None:
+    """Words alone end no step."""
+    row = with_turn(TOOLLLAMA, 2, "conversations", value="\nThought: I give up.")
+    assert foreign_rows.reading(tmp_path, "toolbench", row).faults[0].reason == "no_api_call"
+
+
+def test_an_instruction_has_a_request_and_apis_but_no_calls(tmp_path: Path) -> None:
+    """Its functions are named as the importer names them; its answer is in another file."""
+    found = foreign_rows.reading(tmp_path, "toolbench", INSTRUCTION)
+    assert found.dialogue and [a.function for a in found.dialogue.query.pool] == ["weather_for_sky"]
+    assert foreign_rows.calls(found) == [] and foreign_rows.findings(found) == []
+    assert found.dialogue.query.scenario == "single"
+
+
+def test_an_instruction_must_list_the_apis_it_needs(tmp_path: Path) -> None:
+    """`relevant APIs` that are not in `api_list` cannot be called."""
+    row = changed(INSTRUCTION, **{"relevant APIs": [["Sky", "Weather"], ["Sky", "Wind"], 3]})
+    found = foreign_rows.reading(tmp_path, "toolbench", row)
+    assert (
+        foreign_rows.reasons(found) == ["api_hallucination"] * 2
+        and "Wind" in found.faults[0].detail
+    )
+
+
+def test_a_function_that_only_ends_like_one_on_offer_is_not_on_offer(tmp_path: Path) -> None:
+    """ToolBench ran `sky` for `weather_for_sky`: the name is hallucinated all the same."""
+    path = copy.deepcopy(PATH)
+    path[2]["function_call"]["name"] = path[3]["name"] = "sky"
+    assert foreign_rows.reasons(foreign_rows.reading(tmp_path, "toolbench", tree(path))) == [
+        "api_hallucination"
+    ]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{"query": "x"}, {"answer_generation": {}}, {"answer_generation": {"train_messages": [[1]]}}],
+)
+def test_a_row_of_another_kind_is_refused(tmp_path: Path, row: object) -> None:
+    """The reason names what was looked for."""
+    found = foreign_rows.reading(tmp_path, "toolbench", row)
+    assert found.dialogue is None and "it" in found.faults[0].detail
+
+
+def test_a_system_turn_without_functions_is_a_fault(tmp_path: Path) -> None:
+    """Without their list nobody can say which calls are right."""
+    row = with_turn(TOOLLLAMA, 0, "conversations", value=f"Functions: {BENCH_FUNCTION['name']}")
+    assert foreign_rows.reading(tmp_path, "toolbench", row).faults[0].reason == "illegal_schema"
