@@ -6,6 +6,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Hashes instead of resolving; bytecode is made of what is imported, not of all there is (200 MB).
 FROM_LOCK := install --require-hashes --no-deps --no-compile --progress-bar off
 RECIPE ?= recipes/quickstart.yaml
+# Bytecode is kept: without it each of the tests' processes compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 PACKAGE := agents cli llm pipeline prompts schemas
 
 .PHONY: run test test-all quick slow lint install lock clean

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import snowballstemmer
 from rapidfuzz import fuzz
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, ask, one
@@ -199,6 +198,8 @@ _EMPTY = frozenset({"a", "an", "and", "the", "of", "for", "in", "to", "service",
 @cache
 def stems(name: str) -> tuple[str, ...]:
     """The sorted stems of a name's words, without those that say nothing."""
+    import snowballstemmer  # 0.1 s
+
     stemmer = snowballstemmer.stemmer("english")
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     found = stemmer.stemWords(re.findall(r"[^\W_]+", parted.lower()))

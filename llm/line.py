@@ -1,4 +1,9 @@
-"""A line: one address with one key, its limits, and the OpenAI client that sends."""
+"""A line: one address with one key, its limits, and the client that sends.
+
+Requests go through the HTTP client that the OpenAI SDK brings (httpx2 over aiohttp). The SDK itself
+takes 0.5 s to import and twice as long for the same request, so it is there for what only it knows:
+files, batches, lists of models.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -30,6 +35,8 @@ CONNECT_SECONDS = 10.0
 MODELS_SECONDS = 3.0
 LONGEST_REST = 30.0  # seconds for which a line that failed is passed by
 CONNECTIONS = 2048
+ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+"""Headers that say who pays, by the variables from which the SDK takes them."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +101,24 @@ class Connection:
         )
         self.failures = 0  # in a row, since the last answer
         self._rests = 0.0  # until when others are asked first
+        self._base_url = way.base_url
         self._http = _http(way.base_url, endpoint.timeout)
-        self._client = _client(way.base_url, self.caller.key, self._http)
-        self._request = _posted(self._client, path, endpoint.timeout)
+        self._request = _posted(way.base_url.rstrip("/") + path, self.caller.key, endpoint.timeout)
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._http.aclose()
+
+    @cached_property
+    def _sdk(self) -> openai.AsyncOpenAI:
+        import openai
+
+        return openai.AsyncOpenAI(
+            api_key=self.caller.key,
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=_patience(self._timeout),
+            http_client=self._http,
+        )
 
     @property
     def load(self) -> tuple[bool, float]:
@@ -194,7 +213,6 @@ class Connection:
             self._rests = time.monotonic() + min(LONGEST_REST, 0.25 * 2.0 ** min(self.failures, 10))
 
     async def _fetch(self, parcel: OutgoingRequest) -> httpx2.Response:
-        """A success. Through the SDK's HTTP client: its `post` takes twice as long for the same."""
         response = await self._http.send(self._request(content=parcel.content))
         if response.status_code >= 400:
             raise self._refusal(response, parcel.formatted)
@@ -203,8 +221,18 @@ class Connection:
     async def call(
         self, act: Callable[[openai.AsyncOpenAI], Awaitable[T]], seconds: float | None = None
     ) -> T:
-        """One try of any call of the client, outside the limits of requests."""
-        return await self._answered(act(self._client), seconds)
+        """One try of any call of the SDK, outside the limits of requests."""
+        import openai
+
+        async def asked() -> T:
+            try:
+                return await act(self._sdk)
+            except openai.APIStatusError as error:
+                raise self._refusal(error.response, formatted=False) from error
+            except openai.APIError as error:
+                raise self._no_answer(error) from error
+
+        return await self._answered(asked(), seconds)
 
     async def models(self) -> list[str]:
         """What GET /models lists; nothing if that fails, for it is only a hint."""
@@ -213,7 +241,7 @@ class Connection:
 
         try:
             async with asyncio.timeout(MODELS_SECONDS):
-                response = await self._client.get("/models", cast_to=httpx2.Response)
+                response = await self._sdk.get("/models", cast_to=httpx2.Response)
             return sorted(self.caller.scrub(str(e["id"])) for e in response.json()["data"])
         except (openai.APIError, httpx2.HTTPError, TimeoutError):
             return []
@@ -223,14 +251,11 @@ class Connection:
     async def _answered(self, asked: Awaitable[T], seconds: float | None = None) -> T:
         """What is answered in time. Raises what anything but a success amounts to."""
         import httpx2
-        import openai
 
         try:
             async with asyncio.timeout(max(self._timeout, seconds or 0.0)):
                 answer = await asked
-        except openai.APIStatusError as error:
-            raise self._refusal(error.response, formatted=False) from error
-        except (openai.APIError, httpx2.HTTPError, TimeoutError) as error:
+        except (httpx2.HTTPError, TimeoutError) as error:
             raise self._no_answer(error) from error
         self.reached = True
         return answer
@@ -255,13 +280,14 @@ async def _nothing(_: Usage) -> None: ...
 
 
 def _http(base_url: str, timeout: float) -> httpx2.AsyncClient:
-    import httpx2  # 0.9 s together with openai: only once there is something to ask
-    import openai
+    import httpx2  # 0.3 s with aiohttp: only once there is something to ask
+    from httpx_aiohttp.httpx2 import Httpx2AiohttpClient
 
-    return openai.DefaultAioHttpClient(
+    return Httpx2AiohttpClient(
         timeout=_patience(timeout),
         limits=httpx2.Limits(max_connections=CONNECTIONS, keepalive_expiry=30),
         trust_env=not is_loopback(base_url),  # a proxy would look for 127.0.0.1 at home
+        follow_redirects=True,
     )
 
 
@@ -271,24 +297,22 @@ def _patience(timeout: float) -> httpx2.Timeout:
     return httpx2.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS))
 
 
-def _client(base_url: str, key: str, http: httpx2.AsyncClient) -> openai.AsyncOpenAI:
-    import openai
-
-    return openai.AsyncOpenAI(
-        api_key=key, base_url=base_url, max_retries=0, timeout=http.timeout, http_client=http
-    )
-
-
-def _posted(client: openai.AsyncOpenAI, path: str, timeout: float) -> partial[httpx2.Request]:
-    """Makes requests to a path, all but their `content`: as the SDK would send them."""
+def _posted(url: str, key: str, timeout: float) -> partial[httpx2.Request]:
+    """Makes requests to an address, all but their `content`."""
     import httpx2
 
-    known = {k: v for k, v in client.default_headers.items() if isinstance(v, str)}
-    headers = {**known, **client.auth_headers, "Content-Type": "application/json"}
+    headers = {
+        "Authorization": f"Bearer {key}",
+        "Accept": "application/json",
+        "Content-Type": "application/json",
+        "User-Agent": "toolloom",
+    }
+    account = {header: os.environ.get(variable) for header, variable in ACCOUNT.items()}
+    headers |= {header: name for header, name in account.items() if name}
     return partial(
         httpx2.Request,
         "POST",
-        httpx2.URL(str(client.base_url).rstrip("/") + path),
+        httpx2.URL(url),
         headers=httpx2.Headers(headers),
         extensions={"timeout": _patience(timeout).as_dict()},
     )

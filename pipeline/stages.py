@@ -1,6 +1,7 @@
 """The stages, in order: each wires an agent to its inputs.
 
 What `templates`, `expanded` and `rewritten` need is imported when a run has them: most have not.
+What curates is imported when there is something to curate: numpy alone takes 0.1 s.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from toolloom.pipeline.apis.sources import (
     mended_by,
     shown,
 )
-from toolloom.pipeline.curation import balance, benchmarks, contamination, duplicates
 from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput
@@ -272,7 +272,44 @@ def check_templates(recipe: Recipe) -> None:
 
         _check_there("expand.templates", recipe.expand.templates)
         check_files(recipe.expand.templates)
-        benchmarks.check(recipe)
+        check_benchmarks(recipe)
+
+
+def drop_duplicates(given: StageInput) -> Iterator[Sifted]:
+    """The stage `deduplicated`."""
+    from toolloom.pipeline.curation.duplicates import deduplicate
+
+    return deduplicate(given)
+
+
+def check_benchmarks(recipe: Recipe) -> None:
+    """Raises RecipeError for benchmarks that are not there."""
+    if recipe.curation.against:
+        from toolloom.pipeline.curation.benchmarks import check
+
+        check(recipe)
+
+
+def has_benchmarks(recipe: Recipe) -> bool:
+    return bool(recipe.curation.against)
+
+
+def drop_contaminated(given: StageInput) -> Iterator[Sifted]:
+    """The stage `decontaminated`."""
+    from toolloom.pipeline.curation.contamination import decontaminate
+
+    return decontaminate(given)
+
+
+def wants_balance(recipe: Recipe) -> bool:
+    return bool(recipe.curation.balance)
+
+
+def cut_to_balance(given: StageInput) -> Iterator[Sifted]:
+    """The stage `balanced`."""
+    from toolloom.pipeline.curation.balance import balance
+
+    return balance(given)
 
 
 def check_seeds(recipe: Recipe) -> None:
@@ -394,7 +431,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("queries", "query", Need, Query, word_queries, feed=feed_queries, expects=expect_needs),
     Stage("dialogues", "simulator", Query, Dialogue, play_dialogues),
     Stage("tested", "tester", Dialogue, Sample, test_dialogues),
-    Stage("deduplicated", "", Sample, Sample, sift=duplicates.deduplicate),
+    Stage("deduplicated", "", Sample, Sample, sift=drop_duplicates),
     Stage(
         "templates",
         "query",
@@ -421,11 +458,11 @@ STAGES: tuple[Stage, ...] = (
         "",
         Sample,
         Sample,
-        sift=contamination.decontaminate,
-        when=contamination.is_wanted,
-        check=benchmarks.check,
+        sift=drop_contaminated,
+        when=has_benchmarks,
+        check=check_benchmarks,
     ),
-    Stage("balanced", "", Sample, Sample, sift=balance.balance, when=balance.is_wanted),
+    Stage("balanced", "", Sample, Sample, sift=cut_to_balance, when=wants_balance),
     Stage(
         "rewritten",
         "rewriter",

@@ -14,12 +14,11 @@ from collections.abc import Collection, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-import snowballstemmer
-
 from toolloom.schemas import Api, JsonObject, SearchPlan
 
 if TYPE_CHECKING:
     import numpy as np
+    import snowballstemmer
     from numpy.typing import NDArray
 
     from toolloom.llm import Embedder
@@ -34,6 +33,8 @@ DIGITS = 6  # of a cosine: sums in float32 differ beyond, from row to row and ma
 
 @cache
 def _stemmer() -> snowballstemmer.stemmer:
+    import snowballstemmer  # 0.1 s
+
     return snowballstemmer.stemmer("english")
 
 

@@ -24,12 +24,8 @@ from toolloom.pipeline.curation.parts import (
     reject,
 )
 from toolloom.pipeline.stage import Sifted, StageInput
-from toolloom.schemas import Dimension, Finding, JsonObject, Reason, Recipe, Scenario
+from toolloom.schemas import Dimension, Finding, JsonObject, Reason, Scenario
 from toolloom.schemas.splits import api_id, needed, split_of
-
-
-def is_wanted(recipe: Recipe) -> bool:
-    return bool(recipe.curation.balance)
 
 
 def balance(given: StageInput) -> Iterator[Sifted]:

@@ -44,7 +44,7 @@ from toolloom.pipeline.curation.parts import (
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import to_line
-from toolloom.schemas import Finding, JsonObject, Reason, Recipe, canonical
+from toolloom.schemas import Finding, JsonObject, Reason, canonical
 
 ENOUGH = 2  # values that say something
 _LONG = 4  # words of a value that says enough alone
@@ -359,10 +359,6 @@ _DETAILS = {
     "text": "This whole text is also in",
     "calls": "These calls are also in",
 }
-
-
-def is_wanted(recipe: Recipe) -> bool:
-    return bool(recipe.curation.against)
 
 
 def decontaminate(given: StageInput) -> Iterator[Sifted]:

@@ -12,8 +12,6 @@ from functools import lru_cache, partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import snowballstemmer
-
 STOP = frozenset(
     """
     a about above after again all also am an and any are as at be been before being
@@ -96,6 +94,8 @@ def stem(word: str) -> str:
     """Snowball's English stem of a folded word. A new stemmer each time: they hold state."""
     if _ROOT.fullmatch(word):
         return word
+    import snowballstemmer  # 0.1 s
+
     return str(snowballstemmer.stemmer("english").stemWord(word))
 
 

@@ -8,7 +8,8 @@ import pytest
 from support import toys
 from support.curation_rows import fallen, in_split, kept, row, sift
 
-from toolloom.pipeline.curation.balance import balance, is_wanted, value
+from toolloom.pipeline.curation.balance import balance, value
+from toolloom.pipeline.stages import wants_balance
 from toolloom.schemas import (
     Ability,
     Dimension,
@@ -98,5 +99,5 @@ def test_a_factor_leaves_the_median(factor: float) -> None:
 
 def test_it_is_a_stage_only_if_it_is_wanted() -> None:
     """Without dimensions there is nothing to balance."""
-    assert not is_wanted(toys.recipe())
-    assert is_wanted(toys.recipe(curation={"balance": {"calls": 2}}))
+    assert not wants_balance(toys.recipe())
+    assert wants_balance(toys.recipe(curation={"balance": {"calls": 2}}))
