@@ -69,15 +69,11 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
         return folded(value)
     if isinstance(value, str | int | float):
-        return _number_text(value)
+        if isinstance(value, int):
+            return str(value)
+        found = float(value)
+        return str(int(found)) if found.is_integer() and abs(found) < 2**53 else repr(found)
     return folded(repr(value))
-
-
-def _number_text(value: str | int | float) -> str:
-    if isinstance(value, int):
-        return str(value)
-    found = float(value)
-    return str(int(found)) if found.is_integer() and abs(found) < 2**53 else repr(found)
 
 
 def plain_call(name: str, arguments: JsonObject) -> str:
@@ -249,7 +245,16 @@ class BenchmarkIndex:
         for text in item.texts:
             self._add_text(benchmark, item.place, text)
         if item.calls:
-            self._add_calls(benchmark, item)
+            number = len(self._shelf)
+            self._note(benchmark, item.place, "; ".join(map(_written, item.calls)))
+            self.calls += len(item.calls)
+            if len(item.calls) > 1:
+                self._size[number] = len(item.calls)
+            for gold in item.calls:
+                if gold.alternatives:
+                    self._open[plain_name(gold.name)].append((gold, number))
+                else:
+                    self._calls.add([hashed(plain_call(gold.name, gold.arguments))], number)
 
     def _add_text(self, benchmark: str, place: str, text: str) -> None:
         found = words(text)
@@ -262,18 +267,6 @@ class BenchmarkIndex:
         self._runs.add(hashes.tolist(), number)
         self._wholes.add([each for each in short if each is not None], number)
         self.texts += 1
-
-    def _add_calls(self, benchmark: str, item: BenchmarkRow) -> None:
-        number = len(self._shelf)
-        self._note(benchmark, item.place, "; ".join(map(_written, item.calls)))
-        self.calls += len(item.calls)
-        if len(item.calls) > 1:
-            self._size[number] = len(item.calls)
-        for gold in item.calls:
-            if gold.alternatives:
-                self._open[plain_name(gold.name)].append((gold, number))
-            else:
-                self._calls.add([hashed(plain_call(gold.name, gold.arguments))], number)
 
     def _note(self, *texts: str) -> None:
         self._shelf.put(json.dumps(texts).encode())
@@ -311,7 +304,9 @@ class BenchmarkIndex:
         made = [(name, arguments) for name, arguments in calls if isinstance(arguments, dict)]
         in_all: set[int] | None = None
         for name, arguments in made:
-            among = self._having(name, arguments)
+            found = set(self._calls.all(hashed(plain_call(name, arguments))))
+            golds = self._open.get(plain_name(name), ())
+            among = found | {number for gold, number in golds if fits(arguments, gold.arguments)}
             if among and says(arguments) >= ENOUGH:
                 return self._matched([(name, arguments)], min(among))
             in_all = among if in_all is None else in_all & among
@@ -321,16 +316,12 @@ class BenchmarkIndex:
             return self._matched(made, same[0])
         return None
 
-    def _having(self, name: str, arguments: JsonObject) -> set[int]:
-        """The benchmarks' rows with such a call."""
-        found = set(self._calls.all(hashed(plain_call(name, arguments))))
-        golds = self._open.get(plain_name(name), ())
-        return found | {number for gold, number in golds if fits(arguments, gold.arguments)}
-
     def _matched(self, made: Sequence[tuple[str, JsonObject]], number: int) -> Match:
         benchmark, place, theirs = self._noted(number)
         match = "; ".join(plain_call(*call) for call in made)
-        return _match("calls", benchmark, place, match, "; ".join(_each(made)), theirs)
+        return _match(
+            "calls", benchmark, place, match, "; ".join(written(*call) for call in made), theirs
+        )
 
 
 def _match(check: str, benchmark: str, place: str, match: str, row: str, theirs: str) -> Match:
@@ -348,10 +339,6 @@ def _cut(text: str, match: str) -> str:
 
 def _written(gold: Gold) -> str:
     return written(gold.name, gold.arguments)
-
-
-def _each(made: Sequence[tuple[str, JsonObject]]) -> Iterator[str]:
-    return (written(*call) for call in made)
 
 
 _DETAILS = {
@@ -384,29 +371,24 @@ def read_benchmarks(given: StageInput) -> BenchmarkIndex:
     index = BenchmarkIndex(given.scratch)
     try:
         for named in given.recipe.curation.against:
-            _add(named, index, given)
+            ledger, name = ImportLog(named), Path(named).name or named
+            before = index.rows, index.texts, index.calls, index.unread
+            for item in benchmarks.items(named, ledger):
+                given.rows.check()
+                index.add(name, item)
+            after = index.rows, index.texts, index.calls, index.unread
+            rows, texts, golds, unread = (b - a for a, b in zip(before, after, strict=True))
+            lost = len(ledger.report(imported=0).skipped)
+            message = f"{name}: {rows:,} rows, {texts:,} texts and {golds:,} calls to look for"
+            if lost or unread:
+                message += f"; {lost:,} rows or files and {unread:,} calls could not be read"
+            level = logging.WARNING if lost or unread or not rows else logging.INFO
+            note(level, "benchmark", message, benchmark=name, rows=rows, lost=lost, unread=unread)
         index.close()
     except BaseException:
         index.discard()
         raise
     return index
-
-
-def _add(named: str, index: BenchmarkIndex, given: StageInput) -> None:
-    """Read a benchmark, and tell what could not be read of it."""
-    ledger, name = ImportLog(named), Path(named).name or named
-    before = index.rows, index.texts, index.calls, index.unread
-    for item in benchmarks.items(named, ledger):
-        given.rows.check()
-        index.add(name, item)
-    after = index.rows, index.texts, index.calls, index.unread
-    rows, texts, golds, unread = (b - a for a, b in zip(before, after, strict=True))
-    lost = len(ledger.report(imported=0).skipped)
-    message = f"{name}: {rows:,} rows, {texts:,} texts and {golds:,} calls to look for"
-    if lost or unread:
-        message += f"; {lost:,} rows or files and {unread:,} calls could not be read"
-    level = logging.WARNING if lost or unread or not rows else logging.INFO
-    note(level, "benchmark", message, benchmark=name, rows=rows, lost=lost, unread=unread)
 
 
 def matches(row: JsonObject, index: BenchmarkIndex) -> Iterator[Match]:

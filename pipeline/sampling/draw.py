@@ -18,7 +18,6 @@ from toolloom.pipeline.apis.execution.results import server_name
 from toolloom.pipeline.apis.execution.session import find_place, place_of
 from toolloom.pipeline.sampling.groups import Group, Link, in_order
 from toolloom.pipeline.sampling.needs import (
-    Calls,
     Distractors,
     NeedBuilder,
     NeedKind,
@@ -265,7 +264,14 @@ class SplitDraw:
         known = list(dict.fromkeys(kinds))
         hopeless: set[NeedKind] = set()
         for number, kind in enumerate(kinds):
-            for each in _likest(kind, known):
+            for each in sorted(
+                known,
+                key=lambda k: (
+                    k != kind,
+                    k.ability is not kind.ability,
+                    k.scenario is not kind.scenario,
+                ),
+            ):
                 if each in hopeless:
                     continue
                 need = self._need(number, each)
@@ -328,17 +334,13 @@ class SplitDraw:
         try:
             for _ in range(1 if self._split.unseen else TRIES):
                 calls = draft.calls(apis, link)
-                if self._is_mine(calls, apis):
+                pool = [api.model_dump(include={"category", "tool", "name"}) for api in apis]
+                intent = [intention.model_dump(mode="json") for intention in calls.intent]
+                if split_of(self._recipe.splits, {"intent": intent, "pool": pool}) is self._split:
                     return draft.need(name, self._offers, apis, calls)
         except NoValue:
             pass
         return None
-
-    def _is_mine(self, calls: Calls, apis: Sequence[Api]) -> bool:
-        """Whether a need with these calls is in the split; told before there is a need."""
-        pool = [api.model_dump(include={"category", "tool", "name"}) for api in apis]
-        intent = [intention.model_dump(mode="json") for intention in calls.intent]
-        return split_of(self._recipe.splits, {"intent": intent, "pool": pool}) is self._split
 
 
 def _levels(recipe: Recipe, group: Group, scenario: Scenario, count: int) -> list[Level]:
@@ -356,14 +358,6 @@ def _levels(recipe: Recipe, group: Group, scenario: Scenario, count: int) -> lis
         parts |= {level: room[level] for level in full}
         weights = {level: w for level, w in weights.items() if level not in full}
     return [level for level, n in parts.items() for _ in range(n)]
-
-
-def _likest(kind: NeedKind, kinds: Iterable[NeedKind]) -> list[NeedKind]:
-    """The kind, then those it gives way to, if no API can serve it: the most alike first."""
-    return sorted(
-        kinds,
-        key=lambda k: (k != kind, k.ability is not kind.ability, k.scenario is not kind.scenario),
-    )
 
 
 def counted(

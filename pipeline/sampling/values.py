@@ -72,17 +72,19 @@ class _Present:
     identities: frozenset[str] = frozenset()
     drawn: Iterator[int] = field(default_factory=count)
 
-    def faker(self) -> Faker:
-        found = _faker(LOCALES.get(self.language, "en_US"))
-        found.seed_instance(self.rng.getrandbits(64))
-        return found
-
 
 @cache
 def _faker(locale: str) -> Faker:
     from faker import Faker
 
     return Faker(locale)
+
+
+def faker_for(language: str, rng: random.Random) -> Faker:
+    """Faker in the words of a language, seeded anew."""
+    faker = _faker(LOCALES.get(language, "en_US"))
+    faker.seed_instance(rng.getrandbits(64))
+    return faker
 
 
 def draw_value(
@@ -161,28 +163,27 @@ def _sayable(value: Any) -> bool:
 def _typed(name: str, schema: JsonObject, at: _Present, depth: int) -> Any:
     kind = first_type(schema)
     if kind is None and (variants := list(variants_of(schema))):
-        return _variant(name, variants, at, depth)
+        for variant in variants[:8]:
+            if not is_null(variant):
+                try:
+                    return _value(name, variant, at, depth + 1)
+                except NoValue:
+                    continue
+        raise NoValue(name)
     if kind is None and isinstance(schema.get("allOf"), list):
         return _described(name, merged(schema), at, depth + 1)
     if kind == "object" or (kind is None and "properties" in schema):
-        return _nested(name, schema, at, depth)
+        for _ in range(TRIES):
+            with suppress(NoValue):
+                if drawn := _object(schema, at, depth + 1):
+                    return drawn
+        raise NoValue(name)
     if kind == "array" or (kind is None and "items" in schema):
         return _list(name, schema, at, depth)
     if kind in ("integer", "number"):
         return _number(name, schema, at, whole=kind == "integer")
     if kind in ("string", None):
         return _text(name, schema, at)
-    raise NoValue(name)
-
-
-def _variant(name: str, variants: list[Any], at: _Present, depth: int) -> Any:
-    """A value of the first variant that can be drawn."""
-    for variant in variants[:8]:
-        if not is_null(variant):
-            try:
-                return _value(name, variant, at, depth + 1)
-            except NoValue:
-                continue
     raise NoValue(name)
 
 
@@ -203,15 +204,6 @@ def _object(schema: JsonObject, at: _Present, depth: int) -> JsonObject:
     if required - drawn.keys():
         raise NoValue(", ".join(sorted(required - drawn.keys())))
     return drawn if schema.keys() <= PLAIN_OBJECT else _checked("", schema, drawn)
-
-
-def _nested(name: str, schema: JsonObject, at: _Present, depth: int) -> JsonObject:
-    """An object as a value. One without any property says nothing."""
-    for _ in range(TRIES):
-        with suppress(NoValue):
-            if drawn := _object(schema, at, depth + 1):
-                return drawn
-    raise NoValue(name)
 
 
 def _list(name: str, schema: JsonObject, at: _Present, depth: int) -> list[Any]:
@@ -240,7 +232,7 @@ def _text(name: str, schema: JsonObject, at: _Present) -> str:
         draw = BY_NAME["id"]
     if draw is None or form in UNSAYABLE:
         raise NoValue(name)
-    return str(draw(at.faker()))
+    return str(draw(faker_for(at.language, at.rng)))
 
 
 def _form_by_name(name: str) -> str:
@@ -253,7 +245,7 @@ def _form_by_name(name: str) -> str:
 
 def _number(name: str, schema: JsonObject, at: _Present, *, whole: bool) -> int | float:
     draw = by_name(name, plural=False)
-    made = draw(at.faker()) if draw else None
+    made = draw(faker_for(at.language, at.rng)) if draw else None
     if isinstance(made, int | float) and fits(schema, int(made) if whole else made):
         return int(made) if whole else made
     low, high = _limits(schema, many=isinstance(made, str))

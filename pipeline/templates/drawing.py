@@ -64,18 +64,15 @@ class RowOrder:
                 for key, size in zip(self._keys[_ROUNDS:], self.sizes, strict=True)
             ]
             return np.stack(columns, axis=1).astype(np.int64)
-        places = self._permuted(numbers)
+        found = self._once(numbers)
+        while len(out := np.flatnonzero(found >= self.count)):
+            found[out] = self._once(found[out])
+        places = found
         columns = []
         for size in self.sizes:
             places, column = np.divmod(places, np.uint64(size))
             columns.append(column)
         return np.stack(columns, axis=1).astype(np.int64)
-
-    def _permuted(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        found = self._once(numbers)
-        while len(out := np.flatnonzero(found >= self.count)):
-            found[out] = self._once(found[out])
-        return found
 
     def _once(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
         left, right = numbers >> self._half, numbers & self._mask
@@ -162,12 +159,10 @@ class RowDraw:
         drawn = zip(at.tolist(), zip(*places, strict=True), calls, said, strict=True)
         for place, row, made, words in drawn:
             split = fixed or self._places.of(made)
-            if split in self._splits and not (self._original and self._is_first(row)):
+            if split in self._splits and not (
+                self._original and (not any(row[choice] for choice in self._told))
+            ):
                 yield DrawnRow(row, place, split, mark(made, words))
-
-    def _is_first(self, row: Row) -> bool:
-        """Whether it says and calls what the sample does."""
-        return not any(row[choice] for choice in self._told)
 
     def _table(self, start: int, count: int) -> Table:
         """The rows, a choice a column. The order comes again with other observations at its end."""

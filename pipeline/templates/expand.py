@@ -124,7 +124,12 @@ class _Run:
             except TemplateMisfit as error:
                 yield misfit(template, str(error), self._given)
                 continue
-            entry.splits = tuple(self._splits(mould, template))
+            wanted = self._plan.splits
+            if template.split:
+                wanted = (template.split,) if template.split in wanted else ()
+            entry.splits = tuple(
+                RowSplits(mould, self._given.recipe.splits).among(wanted, mould.query)
+            )
             if entry.splits and self._plan.apart:
                 single = tuple(self._held.apart(template, entry.splits))
                 if not single:
@@ -135,13 +140,6 @@ class _Run:
             entry.most = RowDraw(mould, places, entry.splits, rng).count
             entry.distinct = mould.distinct - (template.kind == "mined")
             entry.done = not entry.splits
-
-    def _splits(self, mould: TemplateRenderer, template: Template) -> list[Split]:
-        """The wanted splits that its rows may be in."""
-        wanted = self._plan.splits
-        if template.split:
-            wanted = (template.split,) if template.split in wanted else ()
-        return RowSplits(mould, self._given.recipe.splits).among(wanted, mould.query)
 
     def _held_out(self, mould: TemplateRenderer, splits: Iterable[Split]) -> Rejected:
         template = mould.template
@@ -194,8 +192,15 @@ class _Maker:
             draws += size
             if self._checker.whole and not whole:
                 whole = True
-                self._inspect_again()
-            yield from self._rejects()
+                for made in self._made.values():
+                    made.rows = [
+                        row
+                        for row, looked in zip(made.rows, made.inspected, strict=True)
+                        if looked or self._checker.accepts(row)
+                    ]
+                    made.inspected = bytearray([1] * len(made.rows))
+            yield from self._checker.rejected
+            self._checker.rejected.clear()
             tired = draws > _PATIENCE + _DRAWS * self._share
             most = entry.made + self._count >= entry.distinct
             vain = self._contaminated > _VAIN + self._count
@@ -243,20 +248,6 @@ class _Maker:
             self._contaminated += 1
             self._checker.reject(row, findings)
         return bool(findings)
-
-    def _inspect_again(self) -> None:
-        """A composed verdict was wrong: no row of this template stands on one."""
-        for made in self._made.values():
-            made.rows = [
-                row
-                for row, looked in zip(made.rows, made.inspected, strict=True)
-                if looked or self._checker.accepts(row)
-            ]
-            made.inspected = bytearray([1] * len(made.rows))
-
-    def _rejects(self) -> Iterator[Rejected]:
-        yield from self._checker.rejected
-        self._checker.rejected.clear()
 
     def _expansions(self) -> Iterator[bytes]:
         entry, template = self._entry, self._mould.template

@@ -54,7 +54,12 @@ def draw_templates(given: StageInput) -> Iterator[Template | Rejected | Need]:
         called |= _called(written)
         yield written
     if plan.ask:
-        yield from _asked(given.recipe, plan, apis, called)
+        zones = SplitPools(given.recipe, apis)
+        for api in sorted(apis, key=lambda a: a.id):
+            place = zone(given.recipe.splits, api.category, api.tool)
+            wanted = set(plan.splits) & ({place} if place.unseen else set(SEEN))
+            if wanted and api.id not in called:
+                yield _need(given.recipe, api, wanted, zones.offers(place))
 
 
 def _called(made: Template | Rejected) -> set[str]:
@@ -82,18 +87,6 @@ def _written(recipe: Recipe, plan: ExpansionPlan, apis: Sequence[Api]) -> list[T
     language, distractors = recipe.languages[0], recipe.queries.distractors
     given = Given(apis, recipe.seed, language, distractors, recipe.splits)
     return load_templates(plan.templates, given)
-
-
-def _asked(
-    recipe: Recipe, plan: ExpansionPlan, apis: Sequence[Api], called: set[str]
-) -> Iterator[Need | Rejected]:
-    """A need for each API that may be called in a wanted split and that no template calls."""
-    zones = SplitPools(recipe, apis)
-    for api in sorted(apis, key=lambda a: a.id):
-        place = zone(recipe.splits, api.category, api.tool)
-        wanted = set(plan.splits) & ({place} if place.unseen else set(SEEN))
-        if wanted and api.id not in called:
-            yield _need(recipe, api, wanted, zones.offers(place))
 
 
 def _need(

@@ -102,7 +102,12 @@ class Checker:
         quick = known.proves(table) if known else [False] * len(rows)
         for row, pairs, proven in zip(rows, met, quick, strict=True):
             self.looked = False
-            if proven and not pairs and not self.whole and self._is_settled:
+            if (
+                proven
+                and not pairs
+                and not self.whole
+                and (self._known is not None and self._known.settled)
+            ):
                 yield self._composes(row)
             elif pairs and not self.whole and self._can_pass_over:
                 self._passed_over += 1
@@ -121,10 +126,6 @@ class Checker:
         self._passed_over += len(places)
         over[places] = True
         return over
-
-    @property
-    def _is_settled(self) -> bool:
-        return self._known is not None and self._known.settled
 
     def accepts(self, row: Row, met: Pairs | None = None) -> bool:
         """Whether a row is accepted: composed, or inspected. `met`: its values that interfere."""

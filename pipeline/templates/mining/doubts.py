@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 
 from toolloom.pipeline.checks.evidence import is_status
 from toolloom.pipeline.checks.grounding import close
@@ -28,7 +29,6 @@ from toolloom.pipeline.templates.mining.variables import (
     distinctive,
     is_alike,
     is_number,
-    pairs,
 )
 
 _WORKED_OUT = frozenset(
@@ -95,9 +95,13 @@ def _bears_on_response(one: Variable, found: SampleValues) -> None:
     for leaf in seen:
         if frozenset(content(spaced(leaf.name))) & _WORKED_OUT and not is_status(leaf.value):
             one.refuse(f"`{leaf.name}` of the response follows from it")
-        if leaf.name == one.first.name and not _holds(leaf, one):
+        if leaf.name == one.first.name and not (
+            isinstance(leaf.value, str) and str(one.value).lower() in leaf.value.lower()
+        ):
             one.refuse("the response has another value of that name")
-        if (day_of(leaf.value) or _counts_days(leaf)) and _moves_days(one):
+        if (day_of(leaf.value) or _counts_days(leaf)) and (
+            bool(day_of(one.value)) or _counts_days(one.first)
+        ):
             one.refuse(f"`{leaf.name}` of the response may be counted from it")
     parts = {one.first.name, *(w.folded for w in words(spaced(one.first.name)))}
     if is_number(one.value) and parts & _BOUNDS and seen:
@@ -106,16 +110,6 @@ def _bears_on_response(one: Variable, found: SampleValues) -> None:
     for leaf in seen if compared else ():
         if is_number(leaf.value):
             one.refuse(f"the words compare: perhaps with `{leaf.name}` of the response")
-
-
-def _holds(leaf: SampleValue, one: Variable) -> bool:
-    """Is the value told inside a longer text?"""
-    return isinstance(leaf.value, str) and str(one.value).lower() in leaf.value.lower()
-
-
-def _moves_days(one: Variable) -> bool:
-    """A day, or a length of time in days or less."""
-    return bool(day_of(one.value)) or _counts_days(one.first)
 
 
 def _counts_days(leaf: SampleValue) -> bool:
@@ -182,24 +176,22 @@ def settle(found: SampleValues, all_: Sequence[Variable]) -> list[TextPlaces]:
     common = _common(found)
     while True:
         certain = [v for v in all_ if not v.doubt]
-        places = [parted(text, certain, now) for text in _texts(found, certain)]
+        own = {leaf.path for one in certain for leaf, _ in one.leaves}
+        whole = [
+            SampleText(
+                "observed" if leaf.side == "response" else "given",
+                leaf.path,
+                leaf.value,
+                leaf.place,
+            )
+            for leaf in (*found.intended, *found.called, *found.observed)
+            if isinstance(leaf.value, str) and leaf.path not in own
+        ]
+        places = [parted(text, certain, now) for text in [*found.texts, *whole]]
         for one in certain:
             _judge(one, places, found, now, common)
         if not any(v.doubt for v in certain):
             return places
-
-
-def _texts(found: SampleValues, certain: Iterable[Variable]) -> list[SampleText]:
-    """The words of the sample, and its texts that are no value themselves."""
-    own = {leaf.path for one in certain for leaf, _ in one.leaves}
-    whole = [
-        SampleText(
-            "observed" if leaf.side == "response" else "given", leaf.path, leaf.value, leaf.place
-        )
-        for leaf in (*found.intended, *found.called, *found.observed)
-        if isinstance(leaf.value, str) and leaf.path not in own
-    ]
-    return [*found.texts, *whole]
 
 
 def _common(found: SampleValues) -> frozenset[str]:
@@ -229,11 +221,13 @@ def _alone(
         for text in found.fixed:
             if exact(str(one.value), plain(text)):
                 one.refuse("it stands in a text that stays as it is")
-    for one, other in pairs(all_):
+    for one, other in combinations(all_, 2):
         if not is_alike(one.value, other.value):
             continue
         if _is_linked(one, other, found):
-            _merge(one, other)
+            one.leaves += other.leaves
+            other.leaves = []
+            other.doubt = MERGED
         else:
             detail = "have the same value, and words do not tell which is meant"
             for each in (one, other):
@@ -247,12 +241,6 @@ def _is_linked(one: Variable, other: Variable, found: SampleValues) -> bool:
     now = dt.datetime.fromisoformat(found.query["now"])
     said = [parted(t, [one], now).spans for t in found.texts if t.role == "user"]
     return sum(map(len, said)) == 1 and one.value == other.value
-
-
-def _merge(one: Variable, other: Variable) -> None:
-    one.leaves += other.leaves
-    other.leaves = []
-    other.doubt = MERGED
 
 
 MERGED = "merged"

@@ -64,20 +64,17 @@ def _belong(one: Variable, other: Variable) -> bool:
     """All days of a dialogue keep their order, the times of a call, and the ends of a range."""
     if day_of(one.value) and day_of(other.value):
         return True
-    if not _of_one_call(one, other):
+    ours = {(leaf.api, leaf.number) for leaf, _ in one.leaves if leaf.side != "intent"}
+    theirs = {(leaf.api, leaf.number) for leaf, _ in other.leaves if leaf.side != "intent"}
+    planned = {leaf.number for leaf, _ in one.leaves if leaf.side == "intent"}
+    if not (
+        bool(ours & theirs)
+        or bool(planned & {leaf.number for leaf, _ in other.leaves if leaf.side == "intent"})
+    ):
         return False
     if clock_of(one.value) and clock_of(other.value):
         return True
     return is_number(one.value) and is_number(other.value) and _are_ends(one, other)
-
-
-def _of_one_call(one: Variable, other: Variable) -> bool:
-    ours = {(leaf.api, leaf.number) for leaf, _ in one.leaves if leaf.side != "intent"}
-    theirs = {(leaf.api, leaf.number) for leaf, _ in other.leaves if leaf.side != "intent"}
-    planned = {leaf.number for leaf, _ in one.leaves if leaf.side == "intent"}
-    return bool(ours & theirs) or bool(
-        planned & {leaf.number for leaf, _ in other.leaves if leaf.side == "intent"}
-    )
 
 
 def _are_ends(one: Variable, other: Variable) -> bool:
@@ -132,14 +129,6 @@ def mine(
         nothing = "none of the values that the user tells may vary"
         why = Finding(check="mining", reason=Reason.NOTHING_TO_VARY, detail=nothing)
         return _refused(sample, [why, *findings])
-    return _template(found, pools, places).model_copy(
-        update={"kind": kind, "split": split, "refused": tuple(findings)}
-    )
-
-
-def _template(
-    found: SampleValues, pools: Sequence[ValueOptions], places: Sequence[TextPlaces]
-) -> Template:
     query, names = found.query, _names(pools)
     name, unserved = query["id"], query["scenario"] == Scenario.IRRELEVANCE
     apis = [intention["api"] for intention in query["intent"] if not unserved]
@@ -153,7 +142,7 @@ def _template(
         sample=skeleton,
         choices=tuple(_choices(pools, names, rng_for("mined", name, "ties"))),
         provenance=(Provenance(stage=STAGE, agent="", model="", seed=0, parents=(name,)),),
-    )
+    ).model_copy(update={"kind": kind, "split": split, "refused": tuple(findings)})
 
 
 def _refused(sample: JsonObject, findings: Sequence[Finding]) -> Rejected:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from toolloom.pipeline.checks.grounding import close
 from toolloom.pipeline.checks.text.dates import dated
-from toolloom.pipeline.checks.text.numbers import Quantity, quantities
+from toolloom.pipeline.checks.text.numbers import quantities
 from toolloom.pipeline.checks.text.times import timed
 from toolloom.pipeline.checks.text.words import STOP, alone, fold, forms, runs, spaced, stem, words
 from toolloom.pipeline.templates.mining.survey import SampleText
@@ -118,17 +118,13 @@ def _stands(text: str, start: int, end: int, one: Variable, form: str, now: dt.d
         return False
     if re.match(r"[,:.]\d", text[end : end + 2]) or _in_calendar(text, start, now.date()):
         return False
-    q = _number_at(text, start + text[start:end].startswith("-"))
+    place = start + text[start:end].startswith("-")
+    found = quantities(text)
+    at = bisect_right(found, place, key=attrgetter("start")) - 1
+    q = found[at] if at >= 0 and place < found[at].end else None
     if q is None or q.scale != 1:
         return False
     return form in ROUNDED or any(close(r, one.value) for r in q.readings())
-
-
-def _number_at(text: str, place: int) -> Quantity | None:
-    """The number that a text says at a place."""
-    found = quantities(text)
-    at = bisect_right(found, place, key=attrgetter("start")) - 1
-    return found[at] if at >= 0 and place < found[at].end else None
 
 
 @lru_cache(maxsize=256)
@@ -185,8 +181,17 @@ def _tellings(
         yield from ((t.start, t.end) for t in timed(text) if time in t.times)
     else:
         yield from runs(value, text)
-        yield from _parts(text, value, common)
-        yield from _aliases(text, value)
+        inside = [w for w in words(spaced(value)) if w.folded not in STOP and len(w.folded) > 2]
+        wanted = {stem(w.folded) for w in inside} - common
+        single = len(words(value)) == 1
+        for word in words(text) if wanted else ():
+            if stem(word.folded) in wanted and (single or len(word.folded) > 3):
+                yield word.start, word.end
+        for alias in forms(value) - {fold(value)}:
+            if any(c.isalnum() for c in alias):
+                yield from runs(alias, text) if len(alias) > 2 else ()
+            elif (start := text.find(alias)) >= 0:
+                yield start, start + len(alias)
 
 
 def _nearly(text: str, value: object, now: dt.datetime) -> Iterator[tuple[int, int]]:
@@ -206,15 +211,6 @@ def _nearly(text: str, value: object, now: dt.datetime) -> Iterator[tuple[int, i
         yield from ((t.start, t.end) for t in timed(text) if t.sure)
 
 
-def _aliases(text: str, value: str) -> Iterator[tuple[int, int]]:
-    """Other names of the value: «$» for USD, «Germany» for DE."""
-    for alias in forms(value) - {fold(value)}:
-        if any(c.isalnum() for c in alias):
-            yield from runs(alias, text) if len(alias) > 2 else ()
-        elif (start := text.find(alias)) >= 0:
-            yield start, start + len(alias)
-
-
 _NEXT = re.compile(r",? [A-Z]\w")
 _BEFORE = re.compile(r"[^.!?:]\s[A-Z]\w*\s\Z")
 
@@ -231,16 +227,6 @@ def in_longer_name(places: TextPlaces, one: Variable) -> str:
         if role == "observed" and comma:
             return text[span.start : span.end + 20].strip()
     return ""
-
-
-def _parts(text: str, value: str, common: frozenset[str]) -> Iterator[tuple[int, int]]:
-    """Words of the value on their own: «Maria» for Maria Silva, «lasagnas» for lasagna."""
-    inside = [w for w in words(spaced(value)) if w.folded not in STOP and len(w.folded) > 2]
-    wanted = {stem(w.folded) for w in inside} - common
-    single = len(words(value)) == 1
-    for word in words(text) if wanted else ():
-        if stem(word.folded) in wanted and (single or len(word.folded) > 3):
-            yield word.start, word.end
 
 
 def is_common(one: Variable, common: Iterable[str]) -> str:

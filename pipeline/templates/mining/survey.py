@@ -101,18 +101,6 @@ def survey(sample: JsonObject) -> SampleValues | Finding:
     if any(sign in json.dumps(dialogue, ensure_ascii=False) for sign in (OPEN, CLOSE)):
         return _none("its text holds the characters that mark slots")
     found = SampleValues({**sample, "dialogue": deepcopy(dialogue)})
-    _read_query(found)
-    for place, message in enumerate(found.tree["dialogue"]["messages"]):
-        _read_message(found, place, message)
-    leaves = len(found.intended) + len(found.called) + len(found.observed)
-    return _none(f"it holds {leaves} values; {_LEAVES} at most") if leaves > _LEAVES else found
-
-
-def _none(why: str) -> Finding:
-    return Finding(check="mining", reason=Reason.NOTHING_TO_VARY, detail=why)
-
-
-def _read_query(found: SampleValues) -> None:
     query, apis = found.query, found.apis
     at: Path = ("dialogue", "query")
     found.texts.append(SampleText("goal", (*at, "text"), query["text"], -1))
@@ -124,6 +112,14 @@ def _read_query(found: SampleValues) -> None:
         found.texts.append(
             SampleText("error", (*at, "fault", "error"), query["fault"]["error"], -1)
         )
+    for place, message in enumerate(found.tree["dialogue"]["messages"]):
+        _read_message(found, place, message)
+    leaves = len(found.intended) + len(found.called) + len(found.observed)
+    return _none(f"it holds {leaves} values; {_LEAVES} at most") if leaves > _LEAVES else found
+
+
+def _none(why: str) -> Finding:
+    return Finding(check="mining", reason=Reason.NOTHING_TO_VARY, detail=why)
 
 
 def _read_message(found: SampleValues, place: int, message: JsonObject) -> None:
@@ -164,7 +160,11 @@ def _read_call(found: SampleValues, place: int, path: Path, function: JsonObject
 def _read_result(found: SampleValues, place: int, message: JsonObject) -> None:
     content = message.get("content") or ""
     execution = message.get("execution") or {}
-    number = _number_of(found, message)
+    numbers: dict[str, int] = {}
+    for each in found.tree["dialogue"]["messages"]:
+        for call in each.get("tool_calls") or ():
+            numbers[call["id"]] = len(numbers)
+    number = numbers.get(message.get("tool_call_id") or "")
     if number is None or message.get("name") == API_SEARCH.function:
         return  # documentation stays as it is, and says nothing of this dialogue's values
     found.results[number] = place
@@ -182,15 +182,6 @@ def _read_result(found: SampleValues, place: int, message: JsonObject) -> None:
     path = (*at, "response")
     leaves = _leaves("response", path, api, seen.get("response"), schema, place, number)
     found.observed += leaves
-
-
-def _number_of(found: SampleValues, message: JsonObject) -> int | None:
-    """The number of the call that a tool message answers."""
-    numbers: dict[str, int] = {}
-    for each in found.tree["dialogue"]["messages"]:
-        for call in each.get("tool_calls") or ():
-            numbers[call["id"]] = len(numbers)
-    return numbers.get(message.get("tool_call_id") or "")
 
 
 _STYLES: tuple[Mapping[str, Any], ...] = (

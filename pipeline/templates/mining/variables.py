@@ -10,7 +10,7 @@ import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.evidence import is_status
@@ -96,72 +96,47 @@ def _forms_of(value: Any) -> Mapping[str, Form]:
     return _STRINGS if isinstance(value, str) else {}
 
 
-def _on_day(write: Callable[[dt.date], str]) -> Form:
-    def form(value: Any) -> str | None:
-        day = day_of(value)
-        return write(day) if day else None
-
-    return form
-
-
-def _ordinal(day: dt.date) -> str:
+def _day_as(pattern: str, value: str) -> str:
+    """A day in strftime's pattern, with `{0}` for its number and `{1}` for 1st, 2nd and so on."""
+    day = dt.date.fromisoformat(value)
     ending = "th" if 10 < day.day < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")
-    return f"{day.day}{ending}"
+    return day.strftime(pattern).format(day.day, f"{day.day}{ending}")
 
 
 def _day_forms() -> Iterator[tuple[str, Form]]:
+    """Month first and day first, the month's name whole and short, with the year and without."""
     yield ITSELF, str
     for called, month in (("", "%B"), ("short_", "%b")):
         for with_year, year in (("_year", " %Y"), ("", "")):
-            for name, write in _orders(month, year):
-                yield f"{called}{name}{with_year}", _on_day(write)
+            after = f",{year}" if year else ""
+            for name, pattern in (
+                ("weekday_month_day", f"%A, {month} {{0}}{after}"),
+                ("month_day", f"{month} {{0}}{after}"),
+                ("day_month", f"{{0}} {month}{year}"),
+                ("month_day_th", f"{month} {{1}}{after}"),
+                ("day_th_month", f"{{1}} of {month}{year}"),
+            ):
+                yield f"{called}{name}{with_year}", partial(_day_as, pattern)
 
 
-def _orders(month: str, year: str) -> Iterator[tuple[str, Callable[[dt.date], str]]]:
-    """Month first and day first. `year` with the space before it, or nothing."""
-    after = f",{year}" if year else ""
-
-    def first(day: dt.date) -> str:
-        return f"{day.strftime(month)} {day.day}{day.strftime(after)}"
-
-    yield "weekday_month_day", lambda day: f"{day:%A}, {first(day)}"
-    yield "month_day", first
-    yield "day_month", lambda day: f"{day.day} {day.strftime(month + year)}"
-    yield (
-        "month_day_th",
-        lambda day: f"{day.strftime(month)} {_ordinal(day)}{day.strftime(after)}",
-    )
-    yield "day_th_month", lambda day: f"{_ordinal(day)} of {day.strftime(month + year)}"
+def _clock_as(pattern: str, value: str) -> str:
+    time = dt.time.fromisoformat(value)
+    long = f"{time.hour % 12 or 12}:{time.minute:02}"
+    half = "am" if time.hour < 12 else "pm"
+    short = long if time.minute else long.removesuffix(":00")
+    return pattern.format(time=time, long=long, short=short, half=half, HALF=half.upper())
 
 
-def _on_clock(write: Callable[[dt.time], str]) -> Form:
-    def form(value: Any) -> str | None:
-        time = clock_of(value)
-        return write(time) if time else None
-
-    return form
-
-
-def _twelve(time: dt.time, whole: bool = True) -> str:
-    hour = time.hour % 12 or 12
-    return f"{hour}" if whole and not time.minute else f"{hour}:{time.minute:02}"
-
-
-def _half(time: dt.time) -> str:
-    return "am" if time.hour < 12 else "pm"
-
-
-_CLOCKS: Mapping[str, Form] = {
-    ITSELF: str,
-    "24h": _on_clock(lambda t: f"{t:%H:%M}"),
-    "24h_short": _on_clock(lambda t: f"{t.hour}:{t.minute:02}"),
-    "12h": _on_clock(lambda t: f"{_twelve(t)} {_half(t)}"),
-    "12h_capital": _on_clock(lambda t: f"{_twelve(t)} {_half(t).upper()}"),
-    "12h_close": _on_clock(lambda t: f"{_twelve(t)}{_half(t)}"),
-    "12h_close_capital": _on_clock(lambda t: f"{_twelve(t)}{_half(t).upper()}"),
-    "12h_dots": _on_clock(lambda t: f"{_twelve(t)} {_half(t)[0]}.m."),
-    "12h_long": _on_clock(lambda t: f"{_twelve(t, whole=False)} {_half(t)}"),
-    "12h_long_capital": _on_clock(lambda t: f"{_twelve(t, whole=False)} {_half(t).upper()}"),
+_CLOCK_FORMS = {
+    "24h": "{time:%H:%M}",
+    "24h_short": "{time.hour}:{time.minute:02}",
+    "12h": "{short} {half}",
+    "12h_capital": "{short} {HALF}",
+    "12h_close": "{short}{half}",
+    "12h_close_capital": "{short}{HALF}",
+    "12h_dots": "{short} {half[0]}.m.",
+    "12h_long": "{long} {half}",
+    "12h_long_capital": "{long} {HALF}",
 }
 
 
@@ -174,27 +149,18 @@ def _words(value: Any) -> str | None:
     return _TENS[tens - 2] + (f"-{_ONES[ones]}" if ones else "")
 
 
-def _capital(text: str | None) -> str | None:
-    return text[:1].upper() + text[1:] if text else None
-
-
 def _decimals(places: int, separator: str = "") -> Form:
     return lambda v: f"{v:{separator}.{places}f}" if isinstance(v, float) else None
-
-
-def _padded(value: Any) -> str | None:
-    """A whole number with cents."""
-    return f"{value:.2f}" if isinstance(value, int) else None
 
 
 _NUMBERS: Mapping[str, Form] = {
     ITSELF: plain_number,
     "short": lambda v: str(int(v)) if float(v).is_integer() else repr(float(v)),
     "words": _words,
-    "words_capital": lambda v: _capital(_words(v)),
+    "words_capital": lambda v: (_words(v) or "").capitalize() or None,
     "thousands": lambda v: f"{v:,}",
     "short_thousands": lambda v: f"{int(v):,}" if float(v).is_integer() else None,
-    "cents": _padded,
+    "cents": lambda v: f"{v:.2f}" if isinstance(v, int) else None,  # of a whole number
     "decimals_2": _decimals(2),
     "thousands_2": _decimals(2, ","),
     "decimals_1": _decimals(1),
@@ -208,48 +174,37 @@ def _spaced(text: str) -> str:
     return " ".join(_HUMP.sub(" ", text.replace("_", " ")).split())
 
 
-def _names(text: str) -> str:
-    return " ".join(w[:1].upper() + w[1:].lower() for w in text.split(" "))
-
-
-def _titled(text: str) -> str:
-    return " ".join(w[:1].upper() + w[1:] for w in text.split(" "))
-
-
-def _as_it_is(text: str) -> str:
-    return text
-
-
 _CASES: Mapping[str, Callable[[str], str]] = {
-    ITSELF: _as_it_is,
+    ITSELF: str,
     "lower": str.lower,
     "capital": lambda text: text[:1].upper() + text[1:],
     "sentence": lambda text: text[:1].upper() + text[1:].lower(),
-    "title": _titled,
-    "names": _names,
+    "title": lambda text: " ".join(w[:1].upper() + w[1:] for w in text.split(" ")),
+    "names": lambda text: " ".join(w[:1].upper() + w[1:].lower() for w in text.split(" ")),
     "upper": str.upper,
 }
 _SPACES: Mapping[str, Callable[[str], str]] = {
-    ITSELF: _as_it_is,
+    ITSELF: str,
     "spaced": _spaced,
     "open": lambda text: _spaced(text).replace("-", " "),
     "hyphens": lambda text: _spaced(text).replace(" ", "-"),
 }
 
 
-def _string_form(part: Callable[[str], str], write: Callable[[str], str]) -> Form:
-    return lambda value: write(part(value)) if isinstance(value, str) else None
-
-
-def _string_forms() -> Iterator[tuple[str, Form]]:
-    for spacing, part in _SPACES.items():
-        for case, write in _CASES.items():
-            yield "_".join(filter(None, (spacing, case))), _string_form(part, write)
+def _string_as(space: Callable[[str], str], case: Callable[[str], str], value: str) -> str:
+    return case(space(value))
 
 
 _DAYS: Mapping[str, Form] = dict(_day_forms())
-_STRINGS: Mapping[str, Form] = dict(_string_forms())
-
+_CLOCKS: Mapping[str, Form] = {
+    ITSELF: str,
+    **{name: partial(_clock_as, pattern) for name, pattern in _CLOCK_FORMS.items()},
+}
+_STRINGS: Mapping[str, Form] = {
+    "_".join(filter(None, (spacing, casing))): partial(_string_as, space, case)
+    for spacing, space in _SPACES.items()
+    for casing, case in _CASES.items()
+}
 
 _GENERIC = frozenset(
     stem(w)
@@ -292,8 +247,18 @@ class Variable:
 
 def variables(found: SampleValues) -> tuple[list[Variable], list[SampleValue]]:
     """Arguments, then fields of responses; and the leaves that belong to none of them."""
-    arguments = _arguments(found.intended)
-    loose = [leaf for leaf in found.called if not _passed(leaf, arguments)]
+    # An argument with the same value in two calls is one, whoever takes it.
+    named: dict[tuple[str, str], Variable] = {}
+    for leaf in found.intended:
+        if may_vary(leaf.value):
+            one = named.setdefault((leaf.name, canonical(leaf.value)), Variable(leaf))
+            one.leaves.append((leaf, ITSELF))
+    arguments = list(named.values())
+    loose = [
+        leaf
+        for leaf in found.called
+        if not any(one.first.name == leaf.name and _attach(leaf, one) for one in arguments)
+    ]
     rest = [leaf for leaf in found.observed if not _echoed(leaf, arguments)]
     fields = _fields(rest)
     loose = [leaf for leaf in loose if not _referred(leaf, fields, found)]
@@ -345,35 +310,18 @@ def _squeezed(text: str) -> str:
     return re.sub(r"[\s_-]", "", text).casefold()
 
 
-def _arguments(intended: Iterable[SampleValue]) -> list[Variable]:
-    """An argument with the same value in two calls is one, whoever takes it."""
-    found: dict[tuple[str, str], Variable] = {}
-    for leaf in intended:
-        if may_vary(leaf.value):
-            one = found.setdefault((leaf.name, canonical(leaf.value)), Variable(leaf))
-            one.leaves.append((leaf, ITSELF))
-    return list(found.values())
-
-
-def _form_in(leaf: SampleValue, one: Variable) -> str | None:
-    """The form of a variable's value that the leaf is; a number only as the same number."""
-    if is_number(leaf.value):
-        return ITSELF if type(leaf.value) is type(one.value) and leaf.value == one.value else None
-    if is_number(one.value):
-        return "text" if leaf.value == str(one.value) else None
-    return form_of(one.value, leaf.value)
-
-
 def _attach(leaf: SampleValue, one: Variable) -> bool:
-    form = _form_in(leaf, one)
+    """Note a leaf that is a form of a variable's value; a number only as the same number."""
+    if is_number(leaf.value):
+        is_same = type(leaf.value) is type(one.value) and leaf.value == one.value
+        form = ITSELF if is_same else None
+    elif is_number(one.value):
+        form = TEXT if leaf.value == str(one.value) else None
+    else:
+        form = form_of(one.value, leaf.value)
     if form is not None:
         one.leaves.append((leaf, form))
     return form is not None
-
-
-def _passed(leaf: SampleValue, arguments: Iterable[Variable]) -> bool:
-    """Is this argument of a call what the user means? Then it is noted there."""
-    return any(one.first.name == leaf.name and _attach(leaf, one) for one in arguments)
 
 
 def _echoed(leaf: SampleValue, arguments: Iterable[Variable]) -> bool:
@@ -433,26 +381,14 @@ def _fields(leaves: Iterable[SampleValue]) -> list[Variable]:
 
 def _referred(leaf: SampleValue, fields: Iterable[Variable], found: SampleValues) -> bool:
     """Does this argument come from an earlier response, as the intent says?"""
-    if not any(_refers(leaf, intention) for intention in found.query["intent"]):
+    references = [i.get("references") or {} for i in found.query["intent"] if i["api"] == leaf.api]
+    if not any(leaf.names[:1] and leaf.names[0] in each for each in references):
         return False
     for one in fields:
         if one.first.place < leaf.place and same(one.value, leaf.value) and _attach(leaf, one):
             one.referred = True
             return True
     return False
-
-
-def _refers(leaf: SampleValue, intention: JsonObject) -> bool:
-    references = intention.get("references") or {}
-    return intention["api"] == leaf.api and bool(leaf.names) and leaf.names[0] in references
-
-
-def pairs(found: Iterable[Variable]) -> Iterator[tuple[Variable, Variable]]:
-    """Every two of them, the earlier first."""
-    listed = list(found)
-    for place, one in enumerate(listed):
-        for other in listed[place + 1 :]:
-            yield one, other
 
 
 def folded(value: Any) -> str:

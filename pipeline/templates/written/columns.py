@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from toolloom.pipeline.checks.schema import as_dict, fits
@@ -16,6 +18,7 @@ from toolloom.pipeline.templates.written.pools import (
     NAME,
     Argument,
     DerivedPool,
+    Drawn,
     Family,
     Pool,
     PoolMistake,
@@ -84,16 +87,15 @@ class Columns:
         """Pools by slot; with `wanted`, only these and what they are derived from."""
         if wanted is not None:
             pools = {s: p for s, p in pools.items() if s not in self._places}
-            pools = _with_parents(pools, {*wanted, *self._parents()})
+            parents = {p.of for p, _ in self._written.values() if isinstance(p, DerivedPool)}
+            needed = _with_origins({*wanted, *parents}, pools)
+            pools = {slot: pool for slot, pool in pools.items() if slot in needed}
         for slot, pool in pools.items():
             if slot in self._places:
                 self._document.fault((*place, slot), "has values in `together` already.")
                 continue
             self._places[slot] = (*place, slot)
             self._written[slot] = pool, (*place, slot)
-
-    def _parents(self) -> set[str]:
-        return {p.of for p, _ in self._written.values() if isinstance(p, DerivedPool)}
 
     def add_schema(self, slot: str, argument: Argument, place: Place) -> None:
         """Values of what the slot fills."""
@@ -128,7 +130,7 @@ class Columns:
             self.add(slot, pool, fills.about if fills else f"slot {slot}")
         self._derive(derived)
 
-    def _pool(self, slot: str, written: Written) -> Pool:
+    def _pool(self, slot: str, written: list[Any] | Drawn | SchemaPool) -> Pool:
         if isinstance(written, list):
             return Pool(tuple(written), "literal")
         setting = self._setting_for(slot)
@@ -137,25 +139,20 @@ class Columns:
             if argument is None:
                 raise PoolMistake("`schema`: the slot is no argument and no field of a response")
             return from_schema(argument, written.count, setting)
-        if isinstance(written, DerivedPool):
-            raise TypeError("derived slots come later")
         return written.values(setting)
 
     def _derive(self, derived: Mapping[str, DerivedPool]) -> None:
         for slot in in_order(derived):
             form, place = derived[slot], self._written[slot][1]
-            family = self._of.get(form.of)
-            if family is None:
-                if form.of not in self._places:
-                    hint = nearest(form.of, {*self._places} - {slot})
-                    self._document.fault((*place, "of"), f"there is no slot `{form.of}`; {hint}")
-                continue
-            try:
-                family.derive(slot, form)
-            except PoolMistake as error:
-                self._document.fault(place, f"{error}.")
-                continue
-            self._of[slot] = family
+            if family := self._of.get(form.of):
+                try:
+                    family.derive(slot, form)
+                    self._of[slot] = family
+                except PoolMistake as error:
+                    self._document.fault(place, f"{error}.")
+            elif form.of not in self._places:
+                hint = nearest(form.of, {*self._places} - {slot})
+                self._document.fault((*place, "of"), f"there is no slot `{form.of}`; {hint}")
         for slot in derived:
             if way := circle(derived, slot):
                 what = f"is derived from itself: {' → '.join(way)}."
@@ -180,33 +177,23 @@ class Columns:
 
     def used(self, standing: Collection[str]) -> set[str]:
         """The slots that stand somewhere, and those that they are derived from."""
-        found, waiting = set[str](), list(standing)
-        while waiting:
-            slot = waiting.pop()
-            if slot in found:
-                continue
-            found.add(slot)
-            written = self._written.get(slot)
-            if written is not None and isinstance(written[0], DerivedPool):
-                waiting.append(written[0].of)
-        return found
+        return _with_origins(standing, {slot: pool for slot, (pool, _) in self._written.items()})
 
     def choices(self, standing: Collection[str]) -> tuple[Choice, ...]:
         """The choices of all slots that stand somewhere."""
         return tuple(f.choice([*standing]) for f in self._families if set(f.slots) & set(standing))
 
 
-def _with_parents(pools: Mapping[str, Written], wanted: set[str]) -> dict[str, Written]:
-    """The pools that are wanted, and those they are derived from."""
-    found = set[str]()
-    waiting = [slot for slot in pools if slot in wanted]
+def _with_origins(slots: Iterable[str], pools: Mapping[str, Written]) -> set[str]:
+    """The slots, and those that they are derived from."""
+    found, waiting = set[str](), list(slots)
     while waiting:
         slot = waiting.pop()
-        found.add(slot)
-        pool = pools[slot]
-        if isinstance(pool, DerivedPool) and pool.of in pools and pool.of not in found:
-            waiting.append(pool.of)
-    return {slot: pool for slot, pool in pools.items() if slot in found}
+        if slot not in found:
+            found.add(slot)
+            pool = pools.get(slot)
+            waiting += [pool.of] if isinstance(pool, DerivedPool) else []
+    return found
 
 
 FIELD_VALUES = 12  # values of a field
@@ -290,14 +277,20 @@ class Fields:
         named: Collection[str] = (),
     ) -> Any:
         if isinstance(value, dict):
-            return {
-                name: echoed[name]
-                if name in echoed
-                else self._bound(self._inner(at, name))
-                if name in named
-                else self._slotted(self._inner(at, name), part, {}, setting)
-                for name, part in value.items()
-            }
+            slotted = {}
+            for name, part in value.items():
+                inner = _part(at, name)
+                inner = replace(inner, about=f"field {name} of {at.about}")
+                if name in echoed:
+                    slotted[name] = echoed[name]
+                elif name in named:  # the declared slot of its name
+                    slotted[name] = marker(name)
+                    self._taken.add(name)
+                    self.used.add(name)
+                    self.bound.append((inner, name))
+                else:
+                    slotted[name] = self._slotted(inner, part, {}, setting)
+            return slotted
         if isinstance(value, list) and value and isinstance(value[0], dict):
             first = self._slotted(_item(at), value[0], echoed, setting, named)
             return [first, *value[1:]]
@@ -305,42 +298,21 @@ class Fields:
             return value
         return self._slot(at, value, setting) if len(self.used) < MOST_SLOTS else value
 
-    def _inner(self, at: Argument, name: str) -> Argument:
-        part = _part(at, name)
-        return Argument(part.name, part.schema, f"field {name} of {at.about}")
-
-    def _bound(self, at: Argument) -> str:
-        """The declared slot of a field's name."""
-        self._taken.add(at.name)
-        self.used.add(at.name)
-        self.bound.append((at, at.name))
-        return marker(at.name)
-
     def _slot(self, at: Argument, value: Any, setting: WrittenSetting) -> str:
         """A new slot with the drawn value and others like it."""
-        slot = self._free_name(at.name)
+        base = re.sub(r"[^a-z0-9]+", "_", at.name.lower()).strip("_")[:32]
+        base = base if NAME.fullmatch(base) else "field"
+        number, slot = 2, base
+        while slot in self._columns.known:
+            slot, number = f"{base}_{number}", number + 1
         if at.name in self._taken:  # another field of that name: its values are like those
             pool = Pool(tuple(self._columns.values(at.name)), "literal")
         else:
-            pool = _like(at, value, setting)
+            pool = Pool((value,), "schema")
+            with suppress(PoolMistake):
+                drawn = from_schema(at, FIELD_VALUES, setting)
+                others = [v for v in drawn.values if canonical(v) != canonical(value)]
+                pool = Pool((value, *others)[:FIELD_VALUES], drawn.source)
         self._columns.add(slot, pool, at.about)
         self.used.add(slot)
         return marker(slot)
-
-    def _free_name(self, name: str) -> str:
-        base = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:32]
-        base = base if NAME.fullmatch(base) else "field"
-        number, found = 2, base
-        while found in self._columns.known:
-            found, number = f"{base}_{number}", number + 1
-        return found
-
-
-def _like(at: Argument, value: Any, setting: WrittenSetting) -> Pool:
-    """A value, and others that its schema gives."""
-    try:
-        pool = from_schema(at, FIELD_VALUES, setting)
-    except PoolMistake:
-        return Pool((value,), "schema")
-    others = [v for v in pool.values if canonical(v) != canonical(value)]
-    return Pool((value, *others)[:FIELD_VALUES], pool.source)

@@ -255,11 +255,15 @@ class Compiler:
     def template(self) -> Template | None:
         """The template; None if anything is wrong with it."""
         draft = self.draft
-        named = [self._api(number, call) for number, call in enumerate(draft.form.calls)]
+        by_name = self.scope.by_name
+        apis = [by_name[call.api] for call in draft.form.calls if call.api in by_name]
+        for number, call in enumerate(draft.form.calls):
+            if call.api not in by_name and self.scope.apis:
+                hint = nearest(call.api, by_name)
+                draft.fault(("calls", number, "api"), f"there is no API `{call.api}`; {hint}")
         needed = draft.slots()
         pools = read_pools(draft.form.pools, (*draft.place, "pools"), draft.document)
-        apis = [api for api in named if api is not None]
-        if not self._sound or len(apis) != len(named):
+        if not self._sound or len(apis) != len(draft.form.calls):
             return None
         draft.check_names(apis)
         columns = self._columns(apis, needed, pools)
@@ -279,14 +283,6 @@ class Compiler:
             draft.check_whole(apis, columns.first())
         intent = self._intent(apis, responses, columns) if self._sound else ()
         return self._made(apis, intent, responses, columns, standing) if self._sound else None
-
-    def _api(self, number: int, call: CallForm) -> Api | None:
-        api = self.scope.by_name.get(call.api)
-        if api is None and self.scope.apis:
-            hint = nearest(call.api, self.scope.by_name)
-            what = f"there is no API `{call.api}`; {hint}"
-            self.draft.fault(("calls", number, "api"), what)
-        return api
 
     def _columns(
         self, apis: Sequence[Api], needed: set[str], pools: Mapping[str, Written]
@@ -379,21 +375,17 @@ class Compiler:
         if form.answer is None and setting.language != "English":
             self.draft.fault(("answer",), f"missing: none can be made up in {setting.language}.")
             return None
-        answer = (
-            with_markers(form.answer)
-            if form.answer is not None
-            else tell(need, responses, filled([*responses], columns.first()))
-        )
-        sample = build(need, with_markers(goal), responses, answer)
-        made = Provenance(stage="templates", agent="", model="", seed=self.scope.seed)
+        answer = with_markers(form.answer)
+        if answer is None:
+            answer = tell(need, responses, filled([*responses], columns.first()))
         return Template(
             id=need.id,
             kind="written",
             goal=goal.replace("{{", "{").replace("}}", "}"),
             apis=tuple(api.id for api in apis),
-            sample=sample,
+            sample=build(need, with_markers(goal), responses, answer),
             choices=columns.choices(standing),
-            provenance=(made,),
+            provenance=(Provenance(stage="templates", agent="", model="", seed=self.scope.seed),),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from toolloom.pipeline.store.version import Version
 from toolloom.pipeline.templates.written.compiling import Compiler, GoalDraft, Scope
 from toolloom.pipeline.templates.written.forms import (
     FileForm,
+    Place,
     TemplateForm,
     WrittenDocument,
     read,
@@ -78,24 +79,24 @@ def load_templates(paths: Iterable[str | Path], given: Given | None = None) -> l
     mistakes of all files, those of the APIs that files name among them.
     """
     found: list[Template] = []
-    mistakes: list[str] = []
     names = _Names()
-    for path in _files(paths):
-        try:
-            document = read(path)
-        except TemplateFileError as error:
-            mistakes.append(str(error))
-            continue
-        found += _templates(document, given or Given(), names)
-        if document.faults:
-            mistakes.append(_told(document))
-    if mistakes:
-        raise TemplateFileError("\n".join(mistakes))
+    _read_all(paths, lambda document: found.extend(_templates(document, given or Given(), names)))
     return found
 
 
 def check_files(paths: Iterable[str | Path]) -> None:
     """Raises TemplateFileError for files that no APIs could make templates of."""
+
+    def check(document: WrittenDocument) -> None:
+        form = read_form(FileForm, document.value, (), document)
+        for number, raw in enumerate(form.templates if form else ()):
+            read_form(TemplateForm, raw, ("templates", number), document)
+
+    _read_all(paths, check)
+
+
+def _read_all(paths: Iterable[str | Path], understand: Callable[[WrittenDocument], object]) -> None:
+    """Read every file, and raise TemplateFileError with all mistakes of all of them."""
     mistakes: list[str] = []
     for path in _files(paths):
         try:
@@ -103,11 +104,13 @@ def check_files(paths: Iterable[str | Path]) -> None:
         except TemplateFileError as error:
             mistakes.append(str(error))
             continue
-        form = read_form(FileForm, document.value, (), document)
-        for number, raw in enumerate(form.templates if form else ()):
-            read_form(TemplateForm, raw, ("templates", number), document)
-        if document.faults:
-            mistakes.append(_told(document))
+        understand(document)
+        if faults := sorted(document.faults, key=lambda f: f.line):
+            several = "s" if len(faults) > 1 else ""
+            mistakes.append(f"{path} has {len(faults):,} mistake{several}:")
+            mistakes += [f"  {fault}" for fault in faults[:MOST_TOLD]]
+            if len(faults) > MOST_TOLD:
+                mistakes.append(f"  and {len(faults) - MOST_TOLD:,} more.")
     if mistakes:
         raise TemplateFileError("\n".join(mistakes))
 
@@ -122,16 +125,6 @@ def _files(paths: Iterable[str | Path]) -> Iterator[Path]:
         if not inside:
             raise TemplateFileError(f"{path}: the folder holds no .yaml file.")
         yield from inside
-
-
-def _told(document: WrittenDocument) -> str:
-    """The mistakes of a file, a line each."""
-    faults = sorted(document.faults, key=lambda f: f.line)
-    lines = [f"  {fault}" for fault in faults[:MOST_TOLD]]
-    if len(faults) > MOST_TOLD:
-        lines.append(f"  and {len(faults) - MOST_TOLD:,} more.")
-    several = "s" if len(faults) > 1 else ""
-    return "\n".join([f"{document.path} has {len(faults):,} mistake{several}:", *lines])
 
 
 def _templates(document: WrittenDocument, given: Given, names: _Names) -> Iterator[Template]:
@@ -153,7 +146,12 @@ def _templates(document: WrittenDocument, given: Given, names: _Names) -> Iterat
     for number, raw in enumerate(form.templates):
         yield from _compiled(number, raw, scope, document, names, used)
     if not document.faults:
-        _check_used(form, used, document)
+        declared: list[tuple[Place, str]] = [(("pools", slot), slot) for slot in form.pools]
+        for number, table in enumerate(form.together):
+            declared += [(("together", number, "slots"), slot) for slot in table.slots]
+        for place, slot in declared:
+            if slot not in used:
+                document.fault(place, f"no template has the slot `{{{slot}}}`.")
 
 
 def _compiled(
@@ -175,18 +173,6 @@ def _compiled(
         used |= compiler.used
         if template is not None:
             yield template
-
-
-def _check_used(form: FileForm, used: set[str], document: WrittenDocument) -> None:
-    """Each pool of the file fills a slot of some template."""
-    for slot in form.pools:
-        if slot not in used:
-            document.fault(("pools", slot), f"no template has the slot `{{{slot}}}`.")
-    for number, table in enumerate(form.together):
-        for slot in table.slots:
-            if slot not in used:
-                place = ("together", number, "slots")
-                document.fault(place, f"no template has the slot `{{{slot}}}`.")
 
 
 def _apis(form: FileForm, document: WrittenDocument) -> list[Api]:
@@ -240,28 +226,22 @@ class TemplatePreview:
 
 
 def preview(template: Template, count: int, seed: int = 0) -> TemplatePreview:
-    """Up to `count` different rows. Raises TemplateMisfit."""
-    mould = TemplateRenderer(template)
-    rows = []
-    for number, row in enumerate(_drawn(template, count, seed)):
-        sample = mould.sample(row, f"{template.id}-x{number:06d}", seed)
-        rows.append(PreviewRow(sample, inspect(sample.dialogue)))
-    return TemplatePreview(template, tuple(rows))
+    """Up to `count` different rows: the original values, then others by chance.
 
-
-def _drawn(template: Template, count: int, seed: int) -> Iterator[tuple[int, ...]]:
-    """The row of the original values, then others by chance, each once."""
-    rng = rng_for(seed, "preview", template.id)
+    Raises TemplateMisfit.
+    """
+    mould, rng = TemplateRenderer(template), rng_for(seed, "preview", template.id)
     sizes = [len(choice.rows) for choice in template.choices]
-    seen = {tuple(0 for _ in sizes)}
-    yield from seen
+    drawn = {(0,) * len(sizes): 0}  # with their numbers
     for _ in range(count * TRIES):
-        if len(seen) >= count:
-            return
-        row = tuple(rng.randrange(size) for size in sizes)
-        if row not in seen:
-            seen.add(row)
-            yield row
+        if len(drawn) >= count:
+            break
+        drawn.setdefault(tuple(rng.randrange(size) for size in sizes), len(drawn))
+    samples = (
+        mould.sample(row, f"{template.id}-x{number:06d}", seed) for row, number in drawn.items()
+    )
+    rows = (PreviewRow(sample, inspect(sample.dialogue)) for sample in samples)
+    return TemplatePreview(template, tuple(rows))
 
 
 def apis_of(version: Version) -> list[Api]:
@@ -269,16 +249,12 @@ def apis_of(version: Version) -> list[Api]:
     found: dict[str, Api] = {}
     for split in version.splits("apis"):
         for row in version.rows("apis", split):
-            api = _api(version, row["record"])
+            try:
+                api = Api.model_validate(json.loads(row["record"]))
+            except ValueError as error:
+                raise StoreError(f"{version.path}: the config `apis` is damaged.") from error
             found.setdefault(api.id, api)
     return list(found.values())
-
-
-def _api(version: Version, record: str) -> Api:
-    try:
-        return Api.model_validate(json.loads(record))
-    except ValueError as error:
-        raise StoreError(f"{version.path}: the config `apis` is damaged.") from error
 
 
 def mined(version: Version) -> Sequence[Template | Rejected]:

@@ -24,12 +24,11 @@ from toolloom.pipeline.templates.written.pools import (
     FAKERS,
     FORMS,
     NAME,
+    POOL_VALUES,
     FakerPool,
-    PoolMistake,
     SchemaPool,
     ValueForm,
     Written,
-    listed,
 )
 from toolloom.schemas import JsonObject, TemplateFileError, canonical
 
@@ -93,29 +92,27 @@ def dotted(place: Iterable[str | int]) -> str:
 
 def read(path: Path) -> WrittenDocument:
     """The one YAML document of a file. Raises TemplateFileError if it cannot be read at all."""
-    text = _text(path)
-    document = WrittenDocument(path)
     try:
-        _build(yaml.parse(text, Loader=yaml.CSafeLoader), document)
-    except yaml.YAMLError as error:
-        raise TemplateFileError(f"{path}: {_told(error)}") from error
-    return document
-
-
-def _text(path: Path) -> str:
-    try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise TemplateFileError(f"{path}: is not a file.")
-        if found.st_size > LARGEST:
+        if status.st_size > LARGEST:
             raise TemplateFileError(
-                f"{path}: has {found.st_size:,} bytes; at most {LARGEST:,} are read. Split it."
+                f"{path}: has {status.st_size:,} bytes; at most {LARGEST:,} are read. Split it."
             )
-        return path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise TemplateFileError(f"{path}: cannot be read ({error.strerror}).") from error
     except ValueError as error:  # UnicodeDecodeError is one
         raise TemplateFileError(f"{path}: is not UTF-8 text. Save it as UTF-8.") from error
+    document = WrittenDocument(path)
+    events = _events(text, path)
+    try:
+        for event in events:
+            document.value = _value(event, (), 0, events, document)
+    except yaml.YAMLError as error:
+        raise TemplateFileError(f"{path}: {_told(error)}") from error
+    return document
 
 
 def _told(error: yaml.YAMLError) -> str:
@@ -129,100 +126,58 @@ def _told(error: yaml.YAMLError) -> str:
     return f"line {mark.line + 1}: is not valid YAML: {problem}.{hint}"
 
 
-class _OpenKey:
-    """A mapping or sequence whose end has not come."""
-
-    def __init__(self, value: dict[str, Any] | list[Any], place: Place) -> None:
-        self.value, self.place = value, place
-        self.key: str | None = None
-
-    def next_place(self) -> Place:
-        """Where the value that comes next will be."""
-        if isinstance(self.value, list):
-            return (*self.place, len(self.value))
-        return (*self.place, self.key or "")
-
-    def add(self, value: Any) -> None:
-        if isinstance(self.value, list):
-            self.value.append(value)
-        else:
-            self.value[self.key or ""] = value
-            self.key = None
-
-
-def _build(events: Iterator[Any], document: WrittenDocument) -> None:
-    """Fill the document from a stream of events, without recursion."""
-    stack: list[_OpenKey] = []
-    done = 0
-    for seen, event in enumerate(events):
-        line = event.start_mark.line + 1
-        if seen > MOST_VALUES:
+def _events(text: str, path: Path) -> Iterator[Any]:
+    """Where values begin and end. Raises TemplateFileError for what plain YAML does without."""
+    documents = 0
+    event: Any
+    for number, event in enumerate(yaml.parse(text, Loader=yaml.CSafeLoader)):
+        at = f"{path}: line {event.start_mark.line + 1}:"
+        if number > MOST_VALUES:
+            raise TemplateFileError(f"{at} more than {MOST_VALUES:,} values. Split the file.")
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        if documents > 1:
+            raise TemplateFileError(f"{at} a second document begins; one is read.")
+        if getattr(event, "anchor", None):
+            sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
             raise TemplateFileError(
-                f"{document.path}: line {line}: more than {MOST_VALUES:,} values. Split the file."
+                f"{at} `{sign}{event.anchor}`: anchors and aliases are not read. Write the values "
+                "out, or quote the text."
             )
-        if isinstance(event, yaml.DocumentStartEvent):
-            done += 1
-            if done > 1:
-                raise TemplateFileError(
-                    f"{document.path}: line {line}: a second document begins; one is read."
-                )
-        elif isinstance(event, yaml.NodeEvent):
-            _refuse(event, document, line)
-            _node(event, stack, document, line)
-        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-            _put(stack.pop().value, stack, document)
+        tag = getattr(event, "tag", None)
+        if tag and not (tag == "!" and event.style):
+            raise TemplateFileError(f"{at} the tag `{tag}` is not read. Leave it out.")
+        if isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
+            yield event
 
 
-def _refuse(event: Any, document: WrittenDocument, line: int) -> None:
-    """Raises TemplateFileError for what plain YAML does without."""
-    if isinstance(event, yaml.AliasEvent) or event.anchor:
-        raise TemplateFileError(
-            f"{document.path}: line {line}: `{'*' if isinstance(event, yaml.AliasEvent) else '&'}"
-            f"{event.anchor}`: anchors and aliases are not read. Write the values out, or quote "
-            "the text."
-        )
-    if event.tag and not (event.tag == "!" and event.style):
-        raise TemplateFileError(
-            f"{document.path}: line {line}: the tag `{event.tag}` is not read. Leave it out."
-        )
-
-
-def _node(event: Any, stack: list[_OpenKey], document: WrittenDocument, line: int) -> None:
-    top = stack[-1] if stack else None
-    if top is not None and isinstance(top.value, dict) and top.key is None:
-        _take_key(event, top, document, line)
-        return
-    place = top.next_place() if top else ()
+def _value(
+    event: Any, place: Place, depth: int, events: Iterator[Any], document: WrittenDocument
+) -> Any:
+    """The value that begins with an event; the lines of all places in it go to the document."""
+    line = event.start_mark.line + 1
+    document.lines.setdefault(place, line)  # of a key its own: the one that people look for
     if isinstance(event, yaml.ScalarEvent):
-        # The line of a key is the one that people look for.
-        document.lines.setdefault(place, line)
-        _put(_scalar(event, place, document), stack, document)
-        return
-    document.lines.setdefault(place, line)
-    if len(stack) >= DEEPEST:
+        return _scalar(event, place, document)
+    if depth >= DEEPEST:
         raise TemplateFileError(f"{document.path}: line {line}: nested too deeply.")
-    stack.append(_OpenKey({} if isinstance(event, yaml.MappingStartEvent) else [], place))
-
-
-def _take_key(event: Any, top: _OpenKey, document: WrittenDocument, line: int) -> None:
-    if not isinstance(event, yaml.ScalarEvent):
-        raise TemplateFileError(f"{document.path}: line {line}: a key must be plain text.")
-    key = event.value
-    place = (*top.place, key)
-    if key in top.value:
-        document.lines[place] = line
-        document.fault(place, "stands twice; give each key once.")
-    if unseen := _unseen(key):
-        document.fault(top.place, f"a key holds the character {unseen}, which nobody can see.")
-    document.lines[place] = line
-    top.key = key
-
-
-def _put(value: Any, stack: list[_OpenKey], document: WrittenDocument) -> None:
-    if stack:
-        stack[-1].add(value)
-    else:
-        document.value = value
+    if isinstance(event, yaml.SequenceStartEvent):
+        items: list[Any] = []
+        while isinstance(item := next(events), yaml.NodeEvent):
+            items.append(_value(item, (*place, len(items)), depth + 1, events, document))
+        return items
+    mapping: dict[str, Any] = {}
+    while isinstance(key := next(events), yaml.NodeEvent):
+        line = key.start_mark.line + 1  # type: ignore[union-attr]  # of a text there is always one
+        if not isinstance(key, yaml.ScalarEvent):
+            raise TemplateFileError(f"{document.path}: line {line}: a key must be plain text.")
+        inside = (*place, key.value)
+        document.lines[inside] = line
+        if key.value in mapping:
+            document.fault(inside, "stands twice; give each key once.")
+        if unseen := _unseen(key.value):
+            document.fault(place, f"a key holds the character {unseen}, which nobody can see.")
+        mapping[key.value] = _value(next(events), inside, depth + 1, events, document)
+    return mapping
 
 
 def _scalar(event: Any, place: Place, document: WrittenDocument) -> Any:
@@ -373,15 +328,11 @@ def read_form(form: type[F], raw: Any, place: Place, document: WrittenDocument) 
         found = error.errors(include_url=False)
         for one in found:
             # A list none of whose items is right is no empty list.
-            inner = any(len(o["loc"]) > len(one["loc"]) > 0 for o in found if _within(o, one))
+            size, loc = len(one["loc"]), one["loc"]
+            inner = any(len(o["loc"]) > size > 0 and o["loc"][:size] == loc for o in found)
             if not (inner and one["type"] == "too_short"):
                 _explain(one, form, place, document)
         return None
-
-
-def _within(one: Any, other: Any) -> bool:
-    length = len(other["loc"])
-    return bool(one["loc"][:length] == other["loc"])
 
 
 def _names(form: type[ValueForm]) -> list[str]:
@@ -427,7 +378,19 @@ def _pool(raw: Any, place: Place, document: WrittenDocument) -> Written | None:
     if raw == "schema":
         return SchemaPool()
     if isinstance(raw, list):
-        return _list(raw, place, document)
+        if not raw:
+            document.fault(place, "is empty; a slot needs at least one value.")
+            return None
+        if len(raw) > POOL_VALUES:
+            what = f"has {len(raw):,} values; at most {POOL_VALUES:,} are taken."
+            document.fault(place, what)
+            return None
+        seen: set[str] = set()
+        for number, text in enumerate(map(canonical, raw)):
+            if text in seen:
+                document.fault((*place, number), f"the value {text[:80]} stands twice.")
+            seen.add(text)
+        return raw
     if not isinstance(raw, dict):
         kinds = ", ".join(f"`{kind}`" for kind in FORMS)
         document.fault(place, f"must be a list, `schema`, or a mapping with one of {kinds}.")
@@ -446,18 +409,3 @@ def _pool(raw: Any, place: Place, document: WrittenDocument) -> Written | None:
         document.fault((*place, "faker"), f"no provider `{made.faker}` may be used; {hint}")
         return None
     return made  # type: ignore[no-any-return]  # one of FORMS
-
-
-def _list(raw: Sequence[Any], place: Place, document: WrittenDocument) -> list[Any] | None:
-    try:
-        values = list(listed(list(raw)).values)
-    except PoolMistake as error:
-        document.fault(place, f"{error}.")
-        return None
-    seen: set[str] = set()
-    for number, value in enumerate(values):
-        text = canonical(value)
-        if text in seen:
-            document.fault((*place, number), f"the value {text[:80]} stands twice.")
-        seen.add(text)
-    return values

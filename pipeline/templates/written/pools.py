@@ -9,10 +9,10 @@ import datetime as dt
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from operator import methodcaller
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -20,8 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolloom.pipeline.checks.schema import first_type, fits
 from toolloom.pipeline.dataset.unfold import text_of
-from toolloom.pipeline.sampling.values import NoValue, draw_value
-from toolloom.pipeline.sampling.vocabulary import LOCALES
+from toolloom.pipeline.sampling.values import NoValue, draw_value, faker_for
 from toolloom.schemas import Choice, JsonObject, canonical, marker
 
 if TYPE_CHECKING:
@@ -66,20 +65,20 @@ def with_markers(value: Any) -> Any:
 
 
 def with_values(value: Any, values: Mapping[str, Any]) -> Any:
-    """A value with its slots with_values: one that is nothing but a slot keeps the type."""
-    return _mapped(value, lambda slot: values[slot], whole=True)
+    """A value with its slots filled: one that is nothing but a slot keeps the type."""
+    return _mapped(value, values.__getitem__)
 
 
-def _mapped(value: Any, given: Callable[[str], Any], *, whole: bool = False) -> Any:
+def _mapped(value: Any, fill: Callable[[str], Any]) -> Any:
     if isinstance(value, dict):
-        return {key: _mapped(part, given, whole=whole) for key, part in value.items()}
+        return {key: _mapped(part, fill) for key, part in value.items()}
     if isinstance(value, list):
-        return [_mapped(part, given, whole=whole) for part in value]
+        return [_mapped(part, fill) for part in value]
     if not isinstance(value, str):
         return value
-    if whole and (slot := whole_slot(value)):
-        return given(slot)
-    return "".join(text_of(given(slot)) if slot else literal for literal, slot in _pieces(value))
+    if slot := whole_slot(value):
+        return fill(slot)
+    return "".join(text_of(fill(slot)) if slot else literal for literal, slot in _pieces(value))
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:
@@ -104,45 +103,26 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
     yield text[end:], ""
 
 
-MOST_VALUES = 2_000
+POOL_VALUES = 2_000
 DRAWN = 20  # values of a pool that is drawn, unless it says how many
 TRIES = 20  # draws for each value that is wanted: many come twice
 FAR = 3_660  # days
 
-_FAKERS: Mapping[str, Callable[[Faker], Any]] = MappingProxyType({
-    "building_number": lambda f: f.building_number(),
-    "city": lambda f: f.city(),
-    "color_name": lambda f: f.color_name(),
-    "company": lambda f: f.company(),
-    "country": lambda f: f.country(),
-    "country_code": lambda f: f.country_code(),
-    "currency_code": lambda f: f.currency_code(),
-    "domain_name": lambda f: f.domain_name(),
-    "email": lambda f: f.email(),
-    "file_name": lambda f: f.file_name(),
-    "first_name": lambda f: f.first_name(),
-    "ipv4": lambda f: f.ipv4(),
-    "isbn13": lambda f: f.isbn13(separator=""),
-    "job": lambda f: f.job(),
-    "language_code": lambda f: f.language_code(),
-    "language_name": lambda f: f.language_name(),
-    "last_name": lambda f: f.last_name(),
-    "license_plate": lambda f: f.license_plate(),
-    "month_name": lambda f: f.month_name(),
-    "name": lambda f: f"{f.first_name()} {f.last_name()}",
-    "postcode": lambda f: f.postcode(),
-    "street_address": lambda f: f.street_address(),
-    "street_name": lambda f: f.street_name(),
-    "url": lambda f: f.url(),
-    "user_name": lambda f: f.user_name(),
-    "uuid4": lambda f: f.uuid4(),
-    "year": lambda f: f.year(),
-})  # fmt: skip
-FAKERS = tuple(_FAKERS)
+FAKERS = (
+    "building_number", "city", "color_name", "company", "country", "country_code", "currency_code",
+    "domain_name", "email", "file_name", "first_name", "ipv4", "isbn13", "job", "language_code",
+    "language_name", "last_name", "license_plate", "month_name", "name", "postcode",
+    "street_address", "street_name", "url", "user_name", "uuid4", "year",
+)  # fmt: skip
 """Faker's providers that may be named: public ones that give one word or line."""
+_FAKERS: Mapping[str, Callable[[Faker], Any]] = MappingProxyType({
+    **{name: methodcaller(name) for name in FAKERS},
+    "isbn13": methodcaller("isbn13", separator=""),
+    "name": lambda f: f"{f.first_name()} {f.last_name()}",  # without a title
+})  # fmt: skip
 
 Number: TypeAlias = int | float
-Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST_VALUES)]
+Count: TypeAlias = Annotated[int, Field(ge=1, le=POOL_VALUES)]
 Day: TypeAlias = Annotated[int, Field(ge=-FAR, le=FAR)]
 Size: TypeAlias = Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)]
 
@@ -194,8 +174,8 @@ class RangePool(ValueForm):
         step = rest[0] if rest else Decimal(1)
         if step <= 0 or low > high:
             raise PoolMistake("a range is [from, to] or [from, to, step], upwards")
-        if (high - low) / step >= MOST_VALUES:
-            raise PoolMistake(f"a range has at most {MOST_VALUES:,} values; take a longer step")
+        if (high - low) / step >= POOL_VALUES:
+            raise PoolMistake(f"a range has at most {POOL_VALUES:,} values; take a longer step")
         found = (low + step * i for i in range(int((high - low) / step) + 1))
         return Pool(tuple(int(n) if n == int(n) else float(n) for n in found), "range")
 
@@ -207,11 +187,9 @@ class FakerPool(ValueForm):
     n: Count = DRAWN
 
     def values(self, setting: WrittenSetting) -> Pool:
-        made = _faker(LOCALES.get(setting.language, "en_US"))
-        made.seed_instance(setting.rng.getrandbits(64))
-        draw = _FAKERS[self.faker]
+        draw, faker = _FAKERS[self.faker], faker_for(setting.language, setting.rng)
         try:
-            drawn = (draw(made) for _ in range(self.n * TRIES))
+            drawn = (draw(faker) for _ in range(self.n * TRIES))
             return Pool(_distinct(drawn, self.n), "faker")
         except AttributeError as error:
             raise PoolMistake(
@@ -226,8 +204,8 @@ class DaysPool(ValueForm):
 
     def values(self, setting: WrittenSetting) -> Pool:
         low, high = self.days
-        if low > high or high - low >= MOST_VALUES:
-            raise PoolMistake(f"days are [first, last], upwards, at most {MOST_VALUES:,} of them")
+        if low > high or high - low >= POOL_VALUES:
+            raise PoolMistake(f"days are [first, last], upwards, at most {POOL_VALUES:,} of them")
         today = setting.now.date()
         days = ((today + dt.timedelta(days=n)).isoformat() for n in range(low, high + 1))
         return Pool(tuple(days), "days")
@@ -271,39 +249,28 @@ FORMS: Mapping[str, type[ValueForm]] = MappingProxyType({
 })  # fmt: skip
 
 
-def listed(values: list[Any]) -> Pool:
-    """A literal list, or what is wrong with it."""
-    if not values:
-        raise PoolMistake("is empty; a slot needs at least one value")
-    if len(values) > MOST_VALUES:
-        raise PoolMistake(f"has {len(values):,} values; at most {MOST_VALUES:,} are taken")
-    return Pool(tuple(values), "literal")
-
-
 def from_schema(argument: Argument, count: int, setting: WrittenSetting) -> Pool:
     """Values of the enum, else the examples, else drawn. Raises PoolMistake."""
     schema = argument.schema if isinstance(argument.schema, dict) else {}
-    for key, source in (("enum", "enum"), ("examples", "examples")):
-        given = schema.get(key)
-        usable = [v for v in given if fits(schema, v)] if isinstance(given, list) else []
-        usable = [v for v in usable if v is not None and v != ""]
-        if usable:
-            return Pool(_distinct(iter(usable), count), source)
+    for key in ("enum", "examples"):
+        listed = schema.get(key)
+        usable = [v for v in listed if fits(schema, v)] if isinstance(listed, list) else []
+        if usable := [v for v in usable if v is not None and v != ""]:
+            return Pool(_distinct(usable, count), key)
+    tries = 1 if first_type(schema) == "boolean" else count * TRIES
+    drawn = (
+        draw_value(argument.name, argument.schema, setting.rng, setting.now, setting.language)
+        for _ in range(tries)
+    )
     try:
-        return Pool(_distinct(_draws(argument, count, setting), count), "schema")
+        return Pool(_distinct(drawn, count), "schema")
     except NoValue as error:
         raise PoolMistake(
             f"the schema of {argument.about} gives no values; write some under `pools`"
         ) from error
 
 
-def _draws(argument: Argument, count: int, setting: WrittenSetting) -> Iterator[Any]:
-    single = isinstance(argument.schema, dict) and first_type(argument.schema) == "boolean"
-    for _ in range(1 if single else count * TRIES):
-        yield draw_value(argument.name, argument.schema, setting.rng, setting.now, setting.language)
-
-
-def _distinct(values: Iterator[Any], count: int) -> tuple[Any, ...]:
+def _distinct(values: Iterable[Any], count: int) -> tuple[Any, ...]:
     """The first values that differ, no more than are wanted."""
     found: dict[str, Any] = {}
     for value in values:
@@ -313,23 +280,13 @@ def _distinct(values: Iterator[Any], count: int) -> tuple[Any, ...]:
     return tuple(found.values())
 
 
-@cache
-def _faker(locale: str) -> Faker:
-    from faker import Faker
-
-    return Faker(locale)
-
-
 LONGEST_FORMAT = 40
 
 
-def _plain(text: str) -> str:
-    """Without accents, as addresses are written: `zurich`."""
-    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-
-
 def _joined(text: str, sign: str) -> str:
-    return sign.join(re.findall(r"[^\W_]+", _plain(text).lower()))
+    """The words without accents, as addresses are written: `zurich-old-town`."""
+    letters = (c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    return sign.join(re.findall(r"[^\W_]+", "".join(letters).lower()))
 
 
 _WAYS: Mapping[str, Callable[[str], Any]] = MappingProxyType({
@@ -366,22 +323,22 @@ _PART = re.compile(r"%-?.?", re.DOTALL)
 def derive(form: DerivedPool, value: Any) -> Any:
     """The value that follows from another. Raises PoolMistake."""
     if form.map is not None:
-        if (key := _as_key(value)) not in form.map:
+        key = value if isinstance(value, str) else canonical(value)  # as it stands in YAML
+        if key not in form.map:
             raise PoolMistake(f"`map` has no entry for {canonical(value)}")
         return form.map[key]
     if form.later is not None:
-        return _later(_day(value, "later"), form.later)
+        day = _day(value, "later")
+        try:
+            return (day + dt.timedelta(days=form.later)).isoformat()
+        except OverflowError as error:
+            raise PoolMistake(f"no calendar has the day {form.later:,} days after {day}") from error
     if form.format is not None:
         return _written(_day(value, "format"), form.format)
     made = _WAYS[form.way or "text"](str(value))
     if made == "":
         raise PoolMistake(f"`as: {form.way}` leaves nothing of {canonical(value)}")
     return made
-
-
-def _as_key(value: Any) -> str:
-    """As the value stands in YAML as a key."""
-    return value if isinstance(value, str) else canonical(value)
 
 
 def _day(value: Any, way: str) -> dt.date:
@@ -392,13 +349,6 @@ def _day(value: Any, way: str) -> dt.date:
         raise PoolMistake(
             f"`{way}` takes dates, and {canonical(value)} is none such as 2026-03-02"
         ) from error
-
-
-def _later(day: dt.date, count: int) -> str:
-    try:
-        return (day + dt.timedelta(days=count)).isoformat()
-    except OverflowError as error:
-        raise PoolMistake(f"no calendar has the day {count:,} days after {day}") from error
 
 
 def _written(day: dt.date, form: str) -> str:

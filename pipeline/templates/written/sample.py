@@ -170,7 +170,8 @@ def _sentences(facts: Sequence[Fact], about: str, worked: bool) -> list[str]:
 
 def _sentence(fact: Fact) -> str:
     """«The booking number is 7.» Nothing for what has no plain words."""
-    label = _said(fact.label)
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", fact.label)
+    label = " ".join(parted.lower().split()).removeprefix("is ") or "result"
     if isinstance(fact.value, bool):
         return f"It is {label}." if fact.value and label.endswith(_ADJECTIVES) else ""
     shown = fact.shown.rstrip(".")
@@ -180,12 +181,6 @@ def _sentence(fact: Fact) -> str:
         verb = "" if label.split()[0].endswith("s") else "is "
         return f"It {verb}{label} {shown}."
     return f"The {label} is {shown}."
-
-
-def _said(label: str) -> str:
-    """A field's name in words: «created at» of `createdAt`."""
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", label)
-    return " ".join(parted.lower().split()).removeprefix("is ") or "result"
 
 
 MOST_AT_ONCE = 8  # calls of one act, as the simulator is held to
