@@ -5,7 +5,8 @@
 
 A server on loopback notes when the first request of a run comes in, against the moment at which
 the process was started; then the run is killed. Medians of RUNS; CPU seconds, which other work on
-the machine changes less, are those of the process and what it has started until then.
+the machine changes less, are those of the process and what it has started until then. A local run
+is to ask within 1.5 seconds.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
+from measure import TOOLLOOM, Json, in_turns, show
+
 RUNS = 5
-TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
 RECIPE = """
 name: start
 model: {base_url: "http://127.0.0.1:%d/v1", model: none}
@@ -42,8 +44,8 @@ def cpu(pid: int) -> float:
     return own + sum(cpu(int(child)) for child in children)
 
 
-def first_request(engine: str, home: Path) -> tuple[float, float]:
-    """Seconds, and CPU seconds, until the first request of a run came in."""
+def first_request(engine: str, home: Path) -> Json:
+    """Until the first request of a run came in."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         recipe = home / "start.yaml"
         recipe.write_text(RECIPE % server.getsockname()[1])
@@ -54,35 +56,33 @@ def first_request(engine: str, home: Path) -> tuple[float, float]:
         server.settimeout(120)
         connection, _ = server.accept()
         connection.recv(1)
-        took = time.monotonic() - began, cpu(process.pid)
+        taken = {"wall": time.monotonic() - began, "cpu": cpu(process.pid)}
         process.terminate()
         process.wait()
         connection.close()
-    return took
+    return taken
 
 
-def help_page() -> tuple[float, float]:
-    """Seconds, and CPU seconds, of `toolloom --help`."""
+def help_page() -> Json:
     before, began = os.times(), time.monotonic()
     subprocess.run([*TOOLLOOM, "--help"], stdout=subprocess.DEVNULL, check=True)
-    took, after = time.monotonic() - began, os.times()
+    wall, after = time.monotonic() - began, os.times()
     used = after.children_user + after.children_system
-    return took, used - before.children_user - before.children_system
+    return {"wall": wall, "cpu": used - before.children_user - before.children_system}
 
 
 def main() -> None:
     engines = ["local", *sys.argv[1:]]
     with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
         for engine in engines:
-            first_request(engine, Path(folder))  # what only the first start ever does
-            figures = [first_request(engine, Path(folder)) for _ in range(RUNS)]
-            show(f"first request, --engine {engine}", figures)
-    show("--help", [help_page() for _ in range(RUNS)])
-
-
-def show(what: str, figures: list[tuple[float, float]]) -> None:
-    wall, used = (statistics.median(column) for column in zip(*figures, strict=True))
-    print(f"{what:35} {wall:6.2f} s, {used:5.2f} s of CPU")
+            first_request(engine, home)  # what only the first start ever does
+        runs = {
+            f"run --engine {engine}": partial(first_request, engine, home) for engine in engines
+        }
+        taken = in_turns(RUNS, {**runs, "--help": help_page})
+    rows = [{"command": command, **row} for command, row in taken.items()]
+    show("Start", rows, {"command": "command", "wall": "seconds", "cpu": "CPU s"})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,527 @@
+"""What is done with finished rows, on one core, each beside a floor that does the least possible.
+
+    python benchmarks/dataset.py curate --rows 10000 1000000
+    python benchmarks/dataset.py expand --rows 100000 [--templates 5]
+    python benchmarks/dataset.py publish --rows 10000 1000000
+    python benchmarks/dataset.py verify --rows 10000 100000
+
+Rows are dialogues of about 6 kB: three kinds of them, each with words and values of its own (of
+5,000 cities, 20,000 hosts, and an API for every two rows), so that no cache holds the answers.
+With `--small` they are single calls with two APIs, of about 3 kB. The two ways of a subject take
+turns, each in a process of its own; the medians of `--rounds` are printed, with the seconds of the
+first as parts of those of the floor.
+
+- `curate` finds near duplicates; the floor drops only rows whose text is equal. Every tenth row is
+  a near duplicate of an earlier one: a word put in, left out or replaced, or only the case and the
+  punctuation changed. Recall and precision are those of the planted ones.
+- `expand` does what `toolloom expand` does once there are templates, which are mined of such
+  dialogues: rows are drawn, checked, noted in the run and published as Parquet. The floor draws
+  values, puts them into rows made beforehand with `str.format` and dumps them with orjson.
+- `publish` makes a version: rows split, counted, checked and written in every config, card, plots,
+  manifest, hashes. The floor reads the same lines with `json` and writes the same columns with
+  bare pyarrow.
+- `verify` is `toolloom verify`; the floor takes the SHA-256 of the same files and reads all tables
+  with bare pyarrow. 100,000 rows are to be verified in 120 seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import hashlib
+import json
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from measure import COSTS, Json, alone, answer, in_turns, memory, show
+
+from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.curation.duplicates import deduplicate
+from toolloom.pipeline.curation.parts import folded, instruction, jaccard, text_parts
+from toolloom.pipeline.dataset.publish import publish, sha256
+from toolloom.pipeline.dataset.rows import CONFIGS, samples_row, sft_row
+from toolloom.pipeline.dataset.unfold import MARK, write_expansion
+from toolloom.pipeline.dataset.verify import verify
+from toolloom.pipeline.stage import StageInput, nothing_of
+from toolloom.pipeline.store.files import Rows, read_records, record_line, write_lines
+from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.tables import VersionWriter
+from toolloom.pipeline.templates.expand import expand
+from toolloom.pipeline.templates.mining.known import SeenValues
+from toolloom.pipeline.templates.mining.mining import mine
+from toolloom.schemas import (
+    API_SEARCH,
+    Ability,
+    Api,
+    Dialogue,
+    Expansion,
+    FunctionCall,
+    Intention,
+    Message,
+    Observation,
+    Query,
+    Reference,
+    Sample,
+    Scenario,
+    Split,
+    Template,
+    ToolCall,
+    Usage,
+    Verdict,
+    parse_recipe,
+)
+
+SEED = 7
+NOW = dt.datetime(2026, 11, 21, 10)
+SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "zo")
+CATEGORIES = ("Travel", "Music", "Food", "Events", "Sports", "Health", "Weather", "Finance")
+RECIPE = {
+    "name": "benchmark",
+    "seed": SEED,
+    "splits": {**dict.fromkeys(Split, 0), "train": 8, "validation": 1, "test_instruction": 1},
+}
+EVERY, NEAR = 10, 5_000  # each so many-th row is like one of so many before it
+GROUP = 1_000  # rows of a Parquet group
+
+
+def word(number: int) -> str:
+    """A word for a number, and no other number's."""
+    size, parts = len(SYLLABLES), [SYLLABLES[number % len(SYLLABLES)]]
+    while number := number // size:
+        parts.append(SYLLABLES[number % size])
+    return "".join(parts) + "n"
+
+
+def fields(**kinds: str) -> Json:
+    """An object schema; the kind is a type, a colon and what is told of the field."""
+    properties: Json = {}
+    for name, kind in kinds.items():
+        form, about = kind.split(": ")
+        properties[name] = {"type": form.removesuffix("*"), "description": about}
+        if form.endswith("*"):
+            properties[name]["format"] = "date"
+    schema = {"type": "object", "properties": properties, "required": list(kinds)}
+    return {**schema, "additionalProperties": False}
+
+
+def apis(topic: int) -> tuple[Api, Api]:
+    """Two APIs: the second takes what the first finds."""
+    thing = word(topic)
+    common: Json = {"category": CATEGORIES[topic % len(CATEGORIES)], "tool": f"{thing}_desk"}
+    find = Api(
+        **common,
+        name="find",
+        function=f"find_{thing}",
+        description=f"Find the best {thing} of a city on a day.",
+        parameters=fields(
+            city=f"string: City in which the {thing} is",
+            day=f"string*: Day of the {thing}",
+            guests=f"integer: How many want the {thing}",
+        ),
+        returns=fields(
+            host=f"string: Who offers the {thing}",
+            price="number: Price in euros",
+            offer_code=f"string: Code of the {thing}",
+        ),
+    )
+    book = Api(
+        **common,
+        name="book",
+        function=f"book_{thing}",
+        description=f"Book the {thing} that an offer is for.",
+        parameters=fields(offer_code=f"string: Code of the {thing}"),
+        returns=fields(ticket_code=f"string: Ticket for the {thing}"),
+    )
+    return find, book
+
+
+def said(role: Any, text: str) -> Message:
+    return Message(role=role, content=text)
+
+
+def called(*calls: tuple[str, Json, Any], first: int = 1) -> list[Message]:
+    """Calls in one message, each with its response; `first`: number of the first call."""
+    asked, told = [], []
+    for number, (name, arguments, response) in enumerate(calls, first):
+        function, id_ = FunctionCall(name=name, arguments=arguments), f"call_{number}"
+        asked.append(ToolCall(id=id_, function=function))
+        content = Observation(response=response).model_dump_json()
+        told.append(Message(role="tool", content=content, tool_call_id=id_, name=name))
+    return [Message(role="assistant", tool_calls=tuple(asked)), *told]
+
+
+def wish(number: int, place: int = 0) -> tuple[Json, Json]:
+    """Arguments of a search, and what it finds."""
+    seed = number * 2 + place
+    day = NOW.date() + dt.timedelta(days=3 + seed % 300)
+    city = word(9_000 + seed % 5_000).title()
+    host = f"{word(70_000 + seed % 20_000).title()} House"
+    offer = {"host": host, "price": 20 + seed % 977 + 0.5, "offer_code": f"OF{seed + 10_000}"}
+    return {"city": city, "day": day.isoformat(), "guests": 2 + seed % 7}, offer
+
+
+def single(number: int, thing: str, find: Api, book: Api) -> Any:
+    asked, offer = wish(number)
+    messages = [
+        said(
+            "user",
+            f"Hello, please find a {thing} in {asked['city']} on {asked['day']}. There will be "
+            f"{asked['guests']} of us, and we are curious.",
+        ),
+        *called((find.function, asked, offer)),
+        said(
+            "assistant",
+            f"I found a {thing} at {offer['host']} for {offer['price']} euros. "
+            f"Its code is {offer['offer_code']}.",
+        ),
+    ]
+    return Ability.CALL, Scenario.SINGLE, [Intention(api=find.id, arguments=asked)], messages
+
+
+def parallel(number: int, thing: str, find: Api, book: Api) -> Any:
+    pairs = [wish(number), wish(number, 1)]
+    wishes = [f"one in {a['city']} on {a['day']} for {a['guests']} guests" for a, _ in pairs]
+    offers = [f"{f['host']} offers one for {f['price']} euros" for _, f in pairs]
+    summary = f"In {pairs[0][0]['city']}, {offers[0]}. The other: {offers[1]}."
+    messages = [
+        said("user", f"I need a {thing} twice: {wishes[0]}, and {wishes[1]}."),
+        *called(*((find.function, asked, offer) for asked, offer in pairs)),
+        said("assistant", summary),
+    ]
+    intent = [Intention(api=find.id, arguments=asked) for asked, _ in pairs]
+    return Ability.CALL, Scenario.PARALLEL, intent, messages
+
+
+def chain(number: int, thing: str, find: Api, book: Api) -> Any:
+    (asked, offer), ticket = wish(number), f"TK{number + 30_000}"
+    documents = [api.document() for api in (find, book)]
+    code = {"offer_code": offer["offer_code"]}
+    messages = [
+        said(
+            "user",
+            f"Find a {thing} in {asked['city']} on {asked['day']} for {asked['guests']} guests "
+            "and then book it, please.",
+        ),
+        *called((API_SEARCH.function, {"keywords": f"find and book a {thing}"}, documents)),
+        *called((find.function, asked, offer), first=2),
+        *called((book.function, code, {"ticket_code": ticket}), first=3),
+        said(
+            "assistant",
+            f"Your {thing} at {offer['host']} is booked for {offer['price']} euros; "
+            f"the ticket is {ticket}.",
+        ),
+    ]
+    reference = {"offer_code": Reference(call=0, field="offer_code")}
+    intent = [
+        Intention(api=find.id, arguments=asked),
+        Intention(api=book.id, arguments={}, references=reference),
+    ]
+    return Ability.PLAN_RETRIEVE_CALL, Scenario.SEQUENTIAL, intent, messages
+
+
+def sample(number: int, topics: int, small: bool = False, text: str = "") -> Sample:
+    """One of three kinds of dialogue, with values of this number; small ones are single calls."""
+    drawn = [apis((number + step * 7) % topics) for step in range(3)]
+    find, book = drawn[0]
+    kind = single if small else (single, parallel, chain)[number % 3]
+    thing = find.tool.removesuffix("_desk")
+    ability, scenario, intent, messages = kind(number, thing, find, book)
+    if text:
+        messages[0] = said("user", text)
+    system = "You are an assistant that can call APIs. The present moment is"
+    query = Query(
+        id=f"row-7-{number:06d}",
+        ability=ability,
+        scenario=scenario,
+        now=NOW,
+        pool=(find, book) if small else (find, book, *drawn[1], drawn[2][0]),
+        intent=tuple(intent),
+        text=str(messages[0].content),
+    )
+    spoken = (said("system", f"{system} {NOW:%A %Y-%m-%d %H:%M}."), *messages)
+    return Sample(dialogue=Dialogue(query=query, messages=spoken), verdict=Verdict())
+
+
+def finished(outputs: Path) -> RunFolder:
+    return RunFolder(outputs / "runs" / parse_recipe(RECIPE, "the benchmark").run_id)
+
+
+def samples_of_run(folder: Path, rows: int, small: bool, topics: int) -> float:
+    """Write a finished run of so many rows; the bytes of one."""
+    run = finished(folder)
+    for number in range(30):
+        if findings := inspect(sample(number, topics, small).dialogue):
+            raise SystemExit(f"row {number}: {findings}")
+    names = {"apis": ("api", "Api"), "tested": ("tester", "Sample")}
+    plan = [PlannedStage(name=n, agent=a, writes=w) for n, (a, w) in names.items()]
+    run.open(parse_recipe(RECIPE, "the benchmark"), plan)
+    pools, stage = run.stage("apis"), run.stage("tested")
+    offered = (record_line(api) for topic in range(topics) for api in apis(topic))
+    pools.write_shard(0, offered, (), Usage())
+    pools.finish(1, Api, None)
+    lines = (record_line(sample(number, topics, small)) for number in range(rows))
+    stage.write_shard(0, lines, (), Usage())
+    stage.finish(1, Sample, None)
+    return (stage.path / "accepted.jsonl").stat().st_size / rows
+
+
+def version(folder: Path, rows: int, small: bool, topics: int) -> float:
+    """Publish such a run."""
+    size = samples_of_run(folder, rows, small, topics)
+    publish(finished(folder), folder)
+    return size
+
+
+def templates(folder: Path, count: int, small: bool, topics: int) -> float:
+    """Mine the templates; bytes of the sample of one."""
+    dumped = [
+        sample(number, 40, small).model_dump(mode="json") for number in range(max(240, count))
+    ]
+    values = SeenValues()
+    for row in dumped:
+        values.add(row)
+    mined = [mine(row, values) for row in dumped[:count]]
+    assert all(isinstance(each, Template) for each in mined), mined
+    write_lines(folder / "templates.jsonl", map(record_line, mined))
+    return sum(len(json.dumps(row)) for row in dumped[:count]) / count
+
+
+def rows_with_doubles(folder: Path, rows: int, small: bool, topics: int) -> float:
+    """Write rows, and beside them which ones were planted: their likeness by both their ids."""
+    rng, earlier, planted = random.Random(rows), list[tuple[int, str]](), dict[str, float]()
+    words = [word(n) for n in rng.sample(range(100, 60_000), 4_000)]
+
+    def lines() -> Iterator[bytes]:
+        for number in range(rows):
+            text = f"Please find {' '.join(rng.choices(words, k=rng.randint(6, 24)))} tonight."
+            if number % EVERY == EVERY - 1:
+                of, like = rng.choice(earlier)
+                text = changed(like, words, rng)
+                likeness = jaccard(text_parts(folded(text)), text_parts(folded(like)))
+                planted[f"row-7-{number:06d} row-7-{of:06d}"] = likeness
+            else:
+                earlier.append((number, text))
+                del earlier[:-NEAR]
+            yield record_line(sample(number, topics, small, text))
+
+    write_lines(folder / "rows.jsonl", lines())
+    (folder / "planted.json").write_text(json.dumps(planted))
+    return (folder / "rows.jsonl").stat().st_size / rows
+
+
+def changed(text: str, words: list[str], rng: random.Random) -> str:
+    parts, place = text.split(), rng.randrange(1, len(text.split()) - 1)
+    match rng.randrange(4):
+        case 0:
+            parts.insert(place, rng.choice(words))
+        case 1:
+            del parts[place]
+        case 2:
+            parts[place] = rng.choice(words)
+        case _:
+            return text.upper().replace(".", "!")
+    return " ".join(parts)
+
+
+def by_curate(folder: Path, rows: int) -> Json:
+    recipe, path = parse_recipe(RECIPE, "the benchmark"), folder / "rows.jsonl"
+    nothing, before = nothing_of("known"), memory("VmRSS")
+    of = StageInput(recipe, "deduplicated", Rows(path, rows), nothing, folder)
+    gone = {each.id for each in deduplicate(of) if not isinstance(each, bytes)}
+    planted = json.loads((folder / "planted.json").read_text())
+    due = [set(pair.split()) for pair, like in planted.items() if like >= recipe.curation.near]
+    # Of a pair the row goes that is not in a test; one row may be in several pairs.
+    hits, meant = sum(bool(gone & pair) for pair in due), set[str]().union(*due)
+    return {
+        "gone": len(gone),
+        "recall": hits / max(1, len(due)),
+        "precision": len(gone & meant) / max(1, len(gone)),
+        "before": before,
+    }
+
+
+def by_equal_text(folder: Path, rows: int) -> Json:
+    texts = Rows(folder / "rows.jsonl", rows).objects()
+    digests = {hashlib.sha256(instruction(row).encode()).digest() for _, row in texts}
+    return {"gone": rows - len(digests)}
+
+
+def by_expand(folder: Path, rows: int) -> Json:
+    """What a run and its publication do."""
+    recipe = parse_recipe({**RECIPE, "expand": {"rows": rows}}, "the benchmark")
+    path = folder / "templates.jsonl"
+    given = Rows(path, path.read_bytes().count(b"\n"))
+    nothing = nothing_of("known")
+    of = StageInput(recipe, "expanded", nothing, nothing, folder, lambda _: given)
+    write_lines(folder / "expanded.jsonl", (x for x in expand(of) if isinstance(x, bytes)))
+    count = 0
+    with VersionWriter(folder / "tables", CONFIGS) as tables:
+        for expansion in read_records(folder / "expanded.jsonl", Expansion):
+            count += len(expansion.rows)
+            write_expansion(expansion, tables, SEED)
+        tables.finish()
+    shutil.rmtree(folder / "tables")
+    return {"made": count}
+
+
+def by_format(folder: Path, rows: int) -> Json:
+    """What a script would do at least."""
+    import orjson
+
+    rng, sizes = random.Random(SEED), 0
+    each_template = list(read_records(folder / "templates.jsonl", Template))
+    for number, each in enumerate(each_template):
+        wanted = rows // len(each_template) + (number < rows % len(each_template))
+        sample = samples_row(each.sample)
+        row = [sft_row(each.sample), {**sample, "dialogue": json.loads(sample["dialogue"])}]
+        row = json.loads(json.dumps(row))
+        whole, parts = slots_in(row)
+        for _ in range(wanted):
+            values = {
+                slot: value
+                for choice in each.choices
+                for slot, value in zip(choice.slots, rng.choice(choice.rows), strict=True)
+            }
+            for place, key, slot in whole:
+                place[key] = values[slot]
+            for place, key, form in parts:
+                place[key] = form(**values)
+            sizes += len(orjson.dumps(row))
+    return {"made": rows, "bytes": sizes / rows}
+
+
+def slots_in(row: Any) -> tuple[list[Any], list[Any]]:
+    """Where a value stands alone in a row, and where in a text, as `str.format` of that text."""
+    whole, parts, stack = [], [], [row]
+    while stack:
+        place = stack.pop()
+        for key, part in list(place.items() if isinstance(place, dict) else enumerate(place)):
+            if isinstance(part, dict | list):
+                stack.append(part)
+            elif isinstance(part, str) and (slot := MARK.fullmatch(part)):
+                whole.append((place, key, slot[1]))
+            elif isinstance(part, str) and MARK.search(part):
+                text = part.replace("{", "{{").replace("}", "}}")
+                parts.append((place, key, MARK.sub(r"{\1}", text).format))
+    return whole, parts
+
+
+def by_publish(folder: Path, rows: int) -> None:
+    publish(finished(folder), folder)
+    shutil.rmtree(folder / "datasets")
+
+
+def by_pyarrow(folder: Path, rows: int) -> None:
+    """What a script would do by hand."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {"id": pa.string(), "ability": pa.string(), "scenario": pa.string()}
+    texts = {name: pa.list_(pa.string()) for name in ("messages", "tools")}
+    parts = {name: pa.string() for name in ("dialogue", "verdict", "flags", "provenance")}
+    sft, samples = pa.schema({**kinds, **texts}), pa.schema({**kinds, **parts})
+
+    def columns(row: Any, named: Iterable[str]) -> Json:
+        query, messages = row["dialogue"]["query"], row["dialogue"]["messages"]
+        shown = ("description", "parameters")
+        tools = (
+            {"function": {"name": api["function"], **{name: api[name] for name in shown}}}
+            for api in query["pool"]
+        )
+        made: Json = {name: query[name] for name in kinds}
+        for name in named:
+            if name == "messages":
+                made[name] = [json.dumps({k: v for k, v in m.items() if v}) for m in messages]
+            elif name == "tools":
+                made[name] = [json.dumps({"type": "function", **tool}) for tool in tools]
+            else:
+                made[name] = json.dumps(row[name])
+        return made
+
+    with (
+        (finished(folder).stage("tested").path / "accepted.jsonl").open("rb") as file,
+        pq.ParquetWriter(folder / "sft.parquet", sft, compression="zstd") as one,
+        pq.ParquetWriter(folder / "samples.parquet", samples, compression="zstd") as two,
+    ):
+        while group := [json.loads(line) for line in islice(file, GROUP)]:
+            one.write_table(pa.Table.from_pylist([columns(row, texts) for row in group], sft))
+            two.write_table(pa.Table.from_pylist([columns(row, parts) for row in group], samples))
+
+
+def by_verify(folder: Path, rows: int) -> Json:
+    return {"gone": sum(verify(*folder.glob("datasets/benchmark/*.0.0")).counts.values())}
+
+
+def by_reading(folder: Path, rows: int) -> None:
+    """Hash every file and read every table, as one must at least."""
+    import pyarrow.parquet as pq
+
+    for path in sorted(folder.glob("datasets/**/*")):
+        if path.is_file():
+            sha256(path)
+        if path.suffix == ".parquet":
+            with pq.ParquetFile(path) as file:
+                assert sum(batch.num_rows for batch in file.iter_batches(64)) >= 0
+
+
+Way = Callable[[Path, int], Json | None]
+SUBJECTS: dict[str, tuple[Callable[[Path, int, bool, int], float], Way, str, Way]] = {
+    "curate": (rows_with_doubles, by_curate, "equal texts", by_equal_text),
+    "expand": (templates, by_expand, "format", by_format),
+    "publish": (samples_of_run, by_publish, "pyarrow", by_pyarrow),
+    "verify": (version, by_verify, "read", by_reading),
+}
+FIGURES = {"rate": "rows/s", **COSTS, "before": "MB before", "gone": "found", "made": "made"}
+FIGURES |= {"recall": "recall", "precision": "precision", "times": "× floor"}
+
+
+def measure(subject: str, floor: bool, folder: str, rows: int) -> Json | None:
+    _, way, _, least = SUBJECTS[subject]
+    return (least if floor else way)(Path(folder), rows)
+
+
+def compare(subject: str, rows: int, chosen: argparse.Namespace) -> list[Json]:
+    prepare, _, floor, _ = SUBJECTS[subject]
+    count = (chosen.templates or max(5, rows // 50_000)) if subject == "expand" else rows
+    topics = max(50, chosen.apis // 2 or rows // 4)
+    with tempfile.TemporaryDirectory(prefix=f"toolloom-{subject}-") as folder:
+        size = prepare(Path(folder), count, chosen.small, topics)
+        task = {"subject": subject, "folder": folder, "rows": rows}
+        ways = {
+            name: partial(alone, __file__, "measure", **task, floor=name == floor)
+            for name in (subject, floor)
+        }
+        taken = in_turns(chosen.rounds, ways)
+    least = taken[floor]["wall"]
+    return [
+        {"rows": rows, "bytes": size, "way": way, "rate": rows / row["wall"], **row}
+        | {"times": row["wall"] / least}
+        for way, row in taken.items()
+    ]
+
+
+def main() -> None:
+    answer({"measure": measure}, cores=1)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("subject", choices=SUBJECTS)
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--small", action="store_true", help="single calls with two APIs")
+    parser.add_argument("--apis", type=int, default=0, help="as many APIs, however many rows")
+    parser.add_argument("--templates", type=int, help="else 5, or one for 50,000 rows")
+    chosen = parser.parse_args()
+    found = [row for rows in chosen.rows for row in compare(chosen.subject, rows, chosen)]
+    used = {name: head for name, head in FIGURES.items() if any(name in row for row in found)}
+    show(chosen.subject, found, {"rows": "rows", "bytes": "bytes a row", "way": "way", **used})
+
+
+if __name__ == "__main__":
+    main()
