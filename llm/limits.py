@@ -131,43 +131,43 @@ class QuotaWindow:
         self, limit: float, seconds: float = WINDOW, past: tuple[tuple[float, float], ...] = ()
     ) -> None:
         self.limit = limit
-        self._seconds = seconds
+        self.seconds = seconds
         now = time.monotonic()
-        self._shares = deque(QuotaShare(now - ago, amount) for ago, amount in past)
-        self._used = sum(share.amount for share in self._shares)
+        self.shares = deque(QuotaShare(now - ago, amount) for ago, amount in past)
+        self.used = sum(share.amount for share in self.shares)
 
     @property
     def past(self) -> tuple[tuple[float, float], ...]:
         """What is in it, second by second."""
         now = time.monotonic()
-        live = [(now - s.at, s.amount) for s in self._shares if s.at + self._seconds > now]
+        live = [(now - s.at, s.amount) for s in self.shares if s.at + self.seconds > now]
         seconds = groupby(live, lambda share: int(share[0]))
         return tuple((float(ago), sum(amount for _, amount in some)) for ago, some in seconds)
 
     def wait(self, amount: float) -> float:
         """Seconds until there is room, 0 if there is; more than all of it fits an empty window."""
         now = time.monotonic()
-        while self._shares and self._shares[0].at + self._seconds <= now:
-            self._used -= self._shares.popleft().amount
-        if not self._shares or self._used + amount <= self.limit:
+        while self.shares and self.shares[0].at + self.seconds <= now:
+            self.used -= self.shares.popleft().amount
+        if not self.shares or self.used + amount <= self.limit:
             return 0.0
-        excess = self._used + amount - self.limit
-        for share in self._shares:
+        excess = self.used + amount - self.limit
+        for share in self.shares:
             excess -= share.amount
             if excess <= 0:
-                return share.at + self._seconds - now
-        return self._shares[-1].at + self._seconds - now
+                return share.at + self.seconds - now
+        return self.shares[-1].at + self.seconds - now
 
     def take(self, amount: float) -> QuotaShare:
         share = QuotaShare(time.monotonic(), amount)
-        self._shares.append(share)
-        self._used += amount
+        self.shares.append(share)
+        self.used += amount
         return share
 
     def correct(self, share: QuotaShare, amount: float) -> None:
         """What it really was. Of a share that has left the window nothing is counted."""
-        if share.at + self._seconds > time.monotonic():
-            self._used += amount - share.amount
+        if share.at + self.seconds > time.monotonic():
+            self.used += amount - share.amount
         share.amount = amount
 
 

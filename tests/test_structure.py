@@ -34,7 +34,6 @@ LONG = {"growth.py", "run.py", "unfold.py", "report.py"}
 
 PREFIXES = {
     "llm/batch",
-    "llm/fake",
     "pipeline/dataset/verify",
     "pipeline/store/mirror",
 }

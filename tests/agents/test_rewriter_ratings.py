@@ -9,7 +9,7 @@ import pytest
 from support.rewriting_seed import GOOD, SEED, checked_by, level_of, lost, made, says
 
 from toolloom.agents import rewriter
-from toolloom.llm.fake_answers import improvise
+from toolloom.llm.fake.script import improvise
 from toolloom.pipeline.shard import use_of
 from toolloom.schemas import Granularity, Reason
 

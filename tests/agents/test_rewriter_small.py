@@ -8,7 +8,7 @@ from support.rewriting_seed import checked_by
 
 from toolloom.agents import rewriter
 from toolloom.agents.ask import BadAnswer
-from toolloom.llm.fake_answers import improvise
+from toolloom.llm.fake.script import improvise
 from toolloom.schemas import Finding, Granularity, Reason, Seed, Split, Step
 
 SPANS = ("I need to know the score.", "We want the score of the game.")

@@ -14,7 +14,7 @@ from toolloom.llm.batch import Pace
 from toolloom.llm.batch_lines import outcomes
 from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES
 from toolloom.llm.fake import ScriptedFailure
-from toolloom.llm.fake_batches import Batching
+from toolloom.llm.fake.batches import Batching
 from toolloom.schemas import EndpointDown, EndpointError, Price, RequestRefused
 
 

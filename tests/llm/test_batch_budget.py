@@ -13,7 +13,7 @@ from support.waiting import until
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.cache import BATCHES, RESPONSES
 from toolloom.llm.fake import ScriptedFailure
-from toolloom.llm.fake_batches import Batching
+from toolloom.llm.fake.batches import Batching
 from toolloom.schemas import Budget, BudgetReached, EndpointDown
 
 

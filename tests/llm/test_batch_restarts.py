@@ -16,7 +16,7 @@ from toolloom.llm import FakeServer
 from toolloom.llm.batch import Pace
 from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES
 from toolloom.llm.database import address_of
-from toolloom.llm.fake_batches import Batching
+from toolloom.llm.fake.batches import Batching
 from toolloom.schemas import Budget, BudgetReached
 
 

@@ -21,7 +21,7 @@ from support.waiting import come_to_rest, until
 from toolloom.agents.ask import ask
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import ScriptedFailure
-from toolloom.llm.fake_limits import Dice, duration
+from toolloom.llm.fake.script import Dice, duration
 
 
 def post(server, content="Hello", path="/chat/completions", **fields):

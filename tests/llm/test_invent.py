@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.llm.invent import invent, sentence
+from toolloom.llm.fake.actor import invent, sentence
 
 SCHEMAS = [
     {"type": "string", "minLength": 30, "maxLength": 40},

@@ -6,20 +6,26 @@ python -m toolloom.llm.fake --port 8123 --latency 0.2
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 import json
+import socket
+import struct
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 from aiohttp import web
 
-from toolloom.llm.fake_answers import (
+from toolloom.llm.fake.batches import Batches, Batching
+from toolloom.llm.fake.script import (
+    JSON,
+    Dice,
+    Limits,
     Prefixes,
     Script,
     Scripted,
@@ -27,13 +33,12 @@ from toolloom.llm.fake_answers import (
     ScriptedReply,
     completion,
     embed,
+    error_body,
     improvise,
+    refusal,
+    respond,
     size,
 )
-from toolloom.llm.fake_batches import Batches, Batching
-from toolloom.llm.fake_command import chosen
-from toolloom.llm.fake_limits import Dice, Limits
-from toolloom.llm.fake_wire import JSON, drop, key_of, left, refusal, respond
 from toolloom.schemas import JsonObject, canonical
 
 __all__ = [
@@ -47,6 +52,8 @@ __all__ = [
     "improvise",
 ]
 
+LOOK = 0.05  # seconds between looks whether a client has left
+GOODBYE = struct.pack("ii", 1, 0)  # linger for no time: TCP sends a reset
 BODIES_KEPT = 1000
 LARGEST_BODY = 64 * 2**20
 ALL_MODES = ("json_schema", "json_object")
@@ -105,9 +112,9 @@ class FakeServer:
         self._dice = Dice(failures or {}, latency, spread, retry_after)
         self._limits = Limits(places, requests_per_minute, tokens_per_minute, minute)
         self._prefixes = Prefixes() if prefix_cache else None
-        self.batches = Batches(self, batches) if batches else None
         self._key = key
-        self.models = models
+        self._models = models
+        self.batches = Batches(batches, models, self._denied, self._line) if batches else None
         self._modes = tuple(modes)
         self._log_path = Path(log) if log else None
         self._log: TextIO | None = None
@@ -138,12 +145,7 @@ class FakeServer:
         self._port = self._runner.addresses[0][1]
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._runner is not None:
             await self._runner.cleanup()
         if self._log is not None:
@@ -161,7 +163,7 @@ class FakeServer:
         finally:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
-            loop.run_until_complete(self.__aexit__(None, None, None))
+            loop.run_until_complete(self.__aexit__())
             loop.close()
 
     def counters(self) -> JsonObject:
@@ -171,7 +173,7 @@ class FakeServer:
         counted = {name: getattr(self, name) for name in names}
         return {**counted, "failed": dict(self.failures), "cpu": time.process_time()}
 
-    async def reply(self, body: JsonObject, chat: bool = True) -> JsonObject | ScriptedFailure:
+    async def _reply(self, body: JsonObject, chat: bool = True) -> JsonObject | ScriptedFailure:
         """What the endpoint has to say to a body, counted nowhere."""
         if (refused := self._refused(body)) is not None:
             return refused
@@ -188,22 +190,28 @@ class FakeServer:
         cached = self._prefixes.cached(body) if self._prefixes else None
         return completion(body, outcome, key_of(body), cached)
 
-    def count_line(self, body: JsonObject, said: JsonObject | ScriptedFailure) -> None:
-        """A line of a batch counts as a request."""
+    async def _line(self, body: JsonObject, failure: ScriptedFailure | None) -> tuple[int, Any]:
+        """Status and body of an answer to a batch's line, which counts as a request."""
+        said = failure or await self._reply(body)
         self.received += 1
         self.bodies.append(body)
-        if isinstance(said, ScriptedFailure):
-            self.failures[said.name] += 1
-        else:
+        if not isinstance(said, ScriptedFailure):
             self._count(body)
+            return 200, said
+        self.failures[said.name] += 1
+        body_text = error_body(said)
+        try:
+            return said.status, json.loads(body_text)
+        except ValueError:
+            return said.status, body_text
 
     async def _tell(self, request: web.Request) -> web.Response:
         return web.json_response(self.counters())
 
     async def _list(self, request: web.Request) -> web.Response:
-        if (denied := self.denied(request)) is not None:
-            return respond(denied, {})
-        names = ("fake",) if self.models is None else self.models
+        if (denied := self._denied(request)) is not None:
+            return respond(denied)
+        names = ("fake",) if self._models is None else self._models
         entries = [{"id": name, "object": "model", "owned_by": "toolloom"} for name in names]
         return web.json_response({"object": "list", "data": entries})
 
@@ -220,8 +228,8 @@ class FakeServer:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         body: JsonObject = json.loads(await request.read())
         self.bodies.append(body)
-        if (refused := self.denied(request) or self._refused(body)) is not None:
-            return respond(refused, {})
+        if (refused := self._denied(request) or self._refused(body)) is not None:
+            return respond(refused)
         if (refused := self._limits.refusal(size(body))) is not None:
             return await self._fail(refused, request)
         try:
@@ -235,7 +243,7 @@ class FakeServer:
         wait = 0.0 if failure and failure.status == 429 else self._dice.latency()
         if wait:
             await asyncio.sleep(wait)
-        outcome = failure or await self.reply(body, request.path.endswith("/chat/completions"))
+        outcome = failure or await self._reply(body, request.path.endswith("/chat/completions"))
         if isinstance(outcome, ScriptedFailure):
             return await self._fail(outcome, request)
         self._limits.receive(outcome.get("usage", {}).get("completion_tokens", 0))
@@ -246,7 +254,7 @@ class FakeServer:
         self._count(body)
         return response
 
-    def denied(self, request: web.Request) -> ScriptedFailure | None:
+    def _denied(self, request: web.Request) -> ScriptedFailure | None:
         if self._key is None or request.headers.get("Authorization") == f"Bearer {self._key}":
             return None
         # Like several real servers, it repeats the key it does not like.
@@ -255,19 +263,23 @@ class FakeServer:
 
     def _refused(self, body: JsonObject) -> ScriptedFailure | None:
         model = str(body.get("model"))
-        if self.models is not None and model not in self.models:
+        if self._models is not None and model not in self._models:
             return refusal(404, f"The model `{model}` does not exist.", "model_not_found")
         kind = (body.get("response_format") or {}).get("type")
         if kind in (None, "text", *self._modes):
             return None
-        return refusal(400, f"response_format of type `{kind}` is not supported.", None)
+        return refusal(400, f"response_format of type `{kind}` is not supported.")
 
     async def _fail(self, failure: ScriptedFailure, request: web.Request) -> web.Response:
         self.failures[failure.name] += 1
         if failure.hang:
-            await left(request)
-        if failure.disconnect or failure.reset:
-            drop(request.transport, failure.reset)
+            while request.transport and not request.transport.is_closing():  # noqa: ASYNC110 - no event
+                await asyncio.sleep(LOOK)
+        if (failure.disconnect or failure.reset) and (transport := request.transport):
+            if failure.reset:
+                raw = transport.get_extra_info("socket")
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, GOODBYE)
+            transport.close()
         return respond(failure, self._limits.headers())
 
     def _count(self, body: JsonObject) -> None:
@@ -281,18 +293,6 @@ class FakeServer:
             self._log.write(json.dumps({"key": key, "model": body.get("model")}) + "\n")
 
 
-async def _serve_forever(server: FakeServer) -> None:
-    async with server:
-        print(f"serving on {server.base_url}", flush=True)
-        await asyncio.Event().wait()
-
-
-def main() -> None:
-    answer, options = chosen(__doc__)
-    script = improvise if answer is None else lambda body: answer
-    with suppress(KeyboardInterrupt):
-        asyncio.run(_serve_forever(FakeServer(script, **options)))
-
-
-if __name__ == "__main__":
-    main()
+def key_of(body: JsonObject) -> str:
+    """Equal bodies have equal keys; an answer's id begins with its request's."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:32]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from toolloom.llm.fake_batches import Batching
-from toolloom.llm.fake_limits import FAILURES
+from toolloom.llm import fake
+from toolloom.llm.fake.batches import Batching
+from toolloom.llm.fake.script import FAILURES, improvise
 
 
-def chosen(description: str | None) -> tuple[str | None, dict[str, Any]]:
-    """The answer to everything, if one was given, and the arguments for the server."""
+def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m toolloom.llm.fake",
-        description=description,
+        description=fake.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = ", ".join(("a status", *FAILURES))
@@ -36,10 +37,23 @@ def chosen(description: str | None) -> tuple[str | None, dict[str, Any]]:
     options = vars(parser.parse_args())
     batching = Batching(seconds=options.pop("batch_seconds"))
     options["batches"] = None if options.pop("no_batches") else batching
-    return options.pop("answer"), options
+    answer: str | None = options.pop("answer")
+    server = fake.FakeServer(improvise if answer is None else lambda body: answer, **options)
+    with suppress(KeyboardInterrupt):
+        asyncio.run(serve_forever(server))
 
 
 def shares(text: str) -> dict[str, float]:
     """Reads `429=0.05,reset=0.01`. Raises ValueError."""
     pairs = (part.partition("=") for part in text.split(",") if part)
     return {name.strip(): float(share) for name, _, share in pairs}
+
+
+async def serve_forever(server: fake.FakeServer) -> None:
+    async with server:
+        print(f"serving on {server.base_url}", flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

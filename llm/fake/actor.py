@@ -7,16 +7,17 @@ a model would; equal requests get equal answers, and now and then it forgets a v
 
 from __future__ import annotations
 
+import datetime as dt
+import hashlib
 import json
+import math
 import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from toolloom.llm import actor_rewriting
-from toolloom.llm.invent import invent
-from toolloom.schemas import JsonObject, digest
+from toolloom.schemas import JsonObject, canonical, digest
 
 FACETS = (
     *("price comparison", "appointment booking", "quality ratings", "opening hours"),
@@ -158,13 +159,11 @@ class _Wish:
 
     wish: str
     text: str
-    turn: int
 
 
 def assist(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
     """The assistant's next act: wish by wish what is still to do, else the answer."""
-    functions, said = _read(asked)
-    scene = _Scene({f["name"]: f for f in functions}, said)
+    scene = _Scene(asked)
     calls: list[JsonObject] = []
     for part in scene.parts():
         act_or_reply = scene.next_for(part)
@@ -177,44 +176,39 @@ def assist(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
             break
     if calls and dice.random() < SLIPS:
         calls[-1]["arguments"].popitem() if len(calls[-1]["arguments"]) > 1 else calls.clear()
-    told = scene.told()
-    slip = dice.random() < SLIPS and any(c.isdigit() for c in told)
-    return {"calls": calls, "reply": "" if calls else told + " It takes 97 hours." * slip}
-
-
-def _read(asked: str) -> tuple[list[JsonObject], list[tuple[str, str]]]:
-    """The functions and the (speaker, text) lines of the simulator's prompt."""
-    known, _, rest = asked.partition("\nDialogue:\n")
-    functions = [json.loads(line) for line in known.splitlines() if line.startswith("{")]
-    lines = rest.partition("\nThe assistant's next act:")[0].splitlines()
-    return functions, [(who, text) for who, _, text in (x.partition(": ") for x in lines) if text]
+    results = scene.results()
+    slip = dice.random() < SLIPS and any(c.isdigit() for c in results)
+    return {"calls": calls, "reply": "" if calls else results + " It takes 97 hours." * slip}
 
 
 class _Scene:
-    """What stands in the prompt: functions by name, the talk, calls with their results."""
+    """What stands in the simulator's prompt: functions by name, the talk as (speaker, text), calls
+    with their arguments and results."""
 
-    def __init__(self, functions: dict[str, JsonObject], said: list[tuple[str, str]]) -> None:
-        self.functions = functions
-        self.said = said
+    def __init__(self, asked: str) -> None:
+        before, _, rest = asked.partition("\nDialogue:\n")
+        functions = [json.loads(line) for line in before.splitlines() if line.startswith("{")]
+        self.functions: dict[str, JsonObject] = {f["name"]: f for f in functions}
+        lines = rest.partition("\nThe assistant's next act:")[0].splitlines()
+        self.said = said = [(w, text) for w, _, text in (x.partition(": ") for x in lines) if text]
         calls = [t.partition("(") for who, t in said if who == "Call"]
         results = [json.loads(t) for who, t in said if who.startswith("Result of")]
-        self.made = [
+        self.calls = [
             (name, json.loads(text[:-1]), seen)
             for (name, _, text), seen in zip(calls, results, strict=False)
         ]
 
     def parts(self) -> list[_Wish]:
         """The user's wishes; a turn without one adds to the wish before it."""
-        found: list[_Wish] = []
-        for turn, text in enumerate(t for who, t in self.said if who == "User"):
+        wishes: list[_Wish] = []
+        for text in (t for who, t in self.said if who == "User"):
             starts = [*_WISH.finditer(text)]
             for wish, after in zip(starts, [*starts[1:], None], strict=False):
                 words = text[wish.end() : after.start() if after else None]
-                found.append(_Wish(wish[1], words, turn))
-            if not starts and found:
-                found[-1].text += f" {text}"
-                found[-1].turn = turn
-        return found
+                wishes.append(_Wish(wish[1], words))
+            if not starts and wishes:
+                wishes[-1].text += f" {text}"
+        return wishes
 
     def next_for(self, part: _Wish) -> str | list[JsonObject]:
         """Calls that are due for a wish, or words that end the turn."""
@@ -226,7 +220,7 @@ class _Scene:
         missing = [n for n in function["parameters"].get("required", ()) if n not in arguments]
         if missing:
             return f"Which {missing[0].replace('_', ' ')} do you mean?"
-        seen = [s["error"] for c, given, s in self.made if (c, given) == (name, arguments)]
+        seen = [s["error"] for c, given, s in self.calls if (c, given) == (name, arguments)]
         if None in seen:
             return []
         if seen and ("try again" not in seen[-1].lower() or len(seen) > 2):
@@ -245,35 +239,30 @@ class _Scene:
     def _search(self, part: _Wish) -> str | list[JsonObject]:
         keywords = " ".join(w for w in part.wish.split() if w.lower() not in _STOP)
         arguments = {"keywords": keywords}
-        done = any((c, g) == ("api_search", arguments) for c, g, _ in self.made)
+        done = any((c, g) == ("api_search", arguments) for c, g, _ in self.calls)
         if "api_search" not in self.functions or done:
             return "I am sorry, I cannot help with that: none of the functions I have does it."
         return [{"name": "api_search", "arguments": arguments}]
 
     def _arguments(self, function: JsonObject, part: _Wish) -> JsonObject:
         """Values the user said for this wish, or else an earlier result gave."""
-        found: JsonObject = {}
+        arguments: JsonObject = {}
         for name, schema in function["parameters"]["properties"].items():
             label = re.escape(name.replace("_", " "))
             if said := re.findall(_SAID.format(label), part.text, re.IGNORECASE):
-                found[name] = _typed(said[-1], schema.get("type"))  # a correction comes last
+                arguments[name] = _typed(said[-1], schema.get("type"))  # a correction comes last
             elif name in function["parameters"].get("required", ()):
-                for result in (s["response"] for _, _, s in self.made):
+                for result in (s["response"] for _, _, s in self.calls):
                     if isinstance(result, dict) and name in result:
-                        found[name] = result[name]
-        return found
+                        arguments[name] = result[name]
+        return arguments
 
-    def told(self) -> str:
+    def results(self) -> str:
         """What the last turn's calls found, each field in a sentence."""
         last = max(i for i, (who, _) in enumerate(self.said) if who == "User")
         seen = [json.loads(t) for who, t in self.said[last:] if who.startswith("Result of")]
         facts = [x for s in seen for x in _facts(s["response"])]
         return " ".join(dict.fromkeys(facts)) or "It is done."
-
-
-def _fields(function: JsonObject) -> JsonObject:
-    found: JsonObject = (function.get("returns") or {}).get("properties", {})
-    return found
 
 
 def _facts(response: Any, label: str = "") -> Iterator[str]:
@@ -306,6 +295,40 @@ def _typed(text: str, kind: Any) -> Any:
     return text.lower() in ("yes", "true") if kind == "boolean" else text
 
 
+OMISSIONS = 0.07  # share of requests that name one thing too few
+AIMS = ("to give me some ideas", "to find out what suits me", "to help me with it")
+METRICS = ("plausibility", "conciseness", "relevance", "realness")
+_NAMES = re.compile(r"^(?:Categories of services|Tools|Operations): (.*)$", re.MULTILINE)
+
+
+def choose_situation(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
+    """The first part that is offered."""
+    return {"situation": 1 if re.search(r"^1\. ", asked, re.MULTILINE) else 0}
+
+
+def finish_request(asked: str, schema: JsonObject, dice: random.Random) -> str:
+    """A request that names what it is given, now and then without the last of it."""
+    found = _NAMES.findall(asked)
+    names = found[-1].split("; ") if found else []
+    if dice.random() < OMISSIONS:
+        names = names[:-1]
+    listed = ", ".join(names[:-1]) + " and " * (len(names) > 1) + "".join(names[-1:])
+    return f"Please use {listed or 'anything'} {dice.choice(AIMS)}."
+
+
+def continue_request(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
+    """A beginning of those that are offered, and an aim with a word of what was said before."""
+    openings = schema.get("properties", {}).get("opening", {}).get("enum") or ["Please use"]
+    subject = max(re.findall(r"[a-z]+", asked.partition("\nUse:")[0]), key=len, default="matter")
+    return {"opening": dice.choice(openings), "aim": f"to help me with the {subject}"}
+
+
+def rate(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
+    """Marks: mostly good, seldom poor."""
+    marks = {metric: dice.choices((1, 2, 3), (1, 6, 13))[0] for metric in METRICS}
+    return {"explanation": "It reads well, if a little stiff.", **marks}
+
+
 PARTS: dict[str, Callable[[str, JsonObject, random.Random], Any]] = {
     "You name application domains": name_domains,
     "You design web APIs": design_apis,
@@ -315,8 +338,162 @@ PARTS: dict[str, Callable[[str, JsonObject, random.Random], Any]] = {
     "You play the user": speak,
     "You test training data": vote,
     "A tester has rejected": validate,
-    "You find the part of a request": actor_rewriting.choose_situation,
-    "You finish a person's request": actor_rewriting.finish_request,
-    "You continue what a person says": actor_rewriting.continue_request,
-    "You rate what people say": actor_rewriting.rate,
+    "You find the part of a request": choose_situation,
+    "You finish a person's request": finish_request,
+    "You continue what a person says": continue_request,
+    "You rate what people say": rate,
+}
+
+
+WORDS = [
+    *("amber", "anchor", "autumn", "basket", "bridge", "candle", "canyon", "cedar"),
+    *("copper", "coral", "dawn", "ember", "falcon", "field", "forest", "garden"),
+    *("glacier", "harbor", "island", "juniper", "lantern", "maple", "meadow", "mirror"),
+    *("north", "ocean", "orchard", "pebble", "pine", "quartz", "river", "saffron"),
+    *("silver", "summit", "timber", "valley", "velvet", "willow", "winter"),
+]
+DEEPEST = 8
+DIMENSIONS = 256
+EPOCH = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+def invent(schema: JsonObject, seed: str) -> Any:
+    """A value that fits the schema; the same schema and seed give the same value.
+
+    Knows the keywords toolloom's own schemas use; ignores `pattern` and conditions.
+    """
+    return _Inventor(schema, random.Random(seed)).value(schema, 0)
+
+
+def sentence(seed: str) -> str:
+    """A few words that mean nothing."""
+    words = random.Random(seed).sample(WORDS, 7)
+    return f"{' '.join(words).capitalize()}."
+
+
+def vector(text: str) -> list[float]:
+    """The words of a text, each hashed to a direction, as one vector of length 1."""
+    made = [0.0] * DIMENSIONS
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
+    for word in re.findall(r"[^\W_]+", parted.lower()) or [text]:
+        place = int.from_bytes(hashlib.sha256(word.encode("utf-8", "replace")).digest()[:8])
+        made[place % DIMENSIONS] += 1.0 if place >> 32 & 1 else -1.0
+    length = math.hypot(*made) or 1.0
+    return [number / length for number in made]
+
+
+class _Inventor:
+    def __init__(self, root: JsonObject, dice: random.Random) -> None:
+        self._root = root
+        self._dice = dice
+
+    def value(self, schema: Any, depth: int) -> Any:
+        if not isinstance(schema, dict):
+            return self._text({})
+        schema = self._resolved(schema)
+        for keyword in ("enum", "examples"):
+            if schema.get(keyword):
+                return self._dice.choice(schema[keyword])
+        for keyword in ("const", "default"):
+            if keyword in schema:
+                return schema[keyword]
+        for keyword in ("anyOf", "oneOf"):
+            if schema.get(keyword):
+                rest = {k: v for k, v in schema.items() if k != keyword}
+                return self.value({**rest, **self._dice.choice(schema[keyword])}, depth)
+        return self._of_type(schema, depth)
+
+    def _resolved(self, schema: JsonObject) -> JsonObject:
+        """The schema with its local reference and its `allOf` folded in."""
+        for _ in range(DEEPEST):
+            reference = schema.get("$ref")
+            if not isinstance(reference, str):
+                break
+            rest = {k: v for k, v in schema.items() if k != "$ref"}
+            schema = {**self._target(reference), **rest}
+        merged = dict(schema)
+        for part in merged.pop("allOf", ()):
+            part = self._resolved(part)
+            properties = {**merged.get("properties", {}), **part.get("properties", {})}
+            required = [*merged.get("required", ()), *part.get("required", ())]
+            joined = {"properties": properties, "required": required} if properties else {}
+            merged = {**merged, **part, **joined}
+        return merged
+
+    def _target(self, reference: str) -> JsonObject:
+        found: Any = self._root
+        for step in filter(None, reference.removeprefix("#").split("/")):
+            step = step.replace("~1", "/").replace("~0", "~")
+            found = found.get(step, {}) if isinstance(found, dict) else {}
+        return found if isinstance(found, dict) else {}
+
+    def _of_type(self, schema: JsonObject, depth: int) -> Any:
+        kinds = schema.get("type") or ("object" if "properties" in schema else "string")
+        kind = kinds if isinstance(kinds, str) else next((k for k in kinds if k != "null"), "null")
+        if kind == "object":
+            return self._object(schema, depth)
+        if kind == "array":
+            return self._array(schema, depth)
+        if kind in ("integer", "number"):
+            return self._number(schema, whole=kind == "integer")
+        if kind == "boolean":
+            return self._dice.random() < 0.5
+        return None if kind == "null" else self._text(schema)
+
+    def _object(self, schema: JsonObject, depth: int) -> JsonObject:
+        properties = schema.get("properties", {})
+        required = schema.get("required", ())
+        names = required if depth >= DEEPEST else dict.fromkeys([*properties, *required])
+        return {name: self.value(properties.get(name, {}), depth + 1) for name in names}
+
+    def _array(self, schema: JsonObject, depth: int) -> list[Any]:
+        least = schema.get("minItems", 0 if depth >= DEEPEST else 1)
+        count = min(max(least, 2), schema.get("maxItems", max(least, 2)))
+        made: dict[str, Any] = {}
+        values = [self.value(schema.get("items", {}), depth + 1) for _ in range(count)]
+        if not schema.get("uniqueItems"):
+            return values
+        for _ in range(100):
+            made.update({canonical(value): value for value in values})
+            values = [self.value(schema.get("items", {}), depth + 1)]
+            if len(made) >= count:
+                break
+        return list(made.values())[:count]
+
+    def _number(self, schema: JsonObject, whole: bool) -> Any:
+        low: Any = schema.get("minimum", schema.get("exclusiveMinimum", 0))
+        low += 1 if whole and "exclusiveMinimum" in schema else 0
+        high: Any = schema.get("maximum", schema.get("exclusiveMaximum", low + 100))
+        high -= 1 if whole and "exclusiveMaximum" in schema else 0
+        step = schema.get("multipleOf")
+        if step:
+            first, last = -(-low // step), high // step
+            return step * self._dice.randint(int(first), int(max(first, last)))
+        if whole:
+            return self._dice.randint(int(-(-low // 1)), int(high // 1))
+        # Strictly between the bounds, unless they meet.
+        return round(low + (high - low) * self._dice.uniform(0.1, 0.9), 2) if high > low else low
+
+    def _text(self, schema: JsonObject) -> str:
+        made = FORMATS.get(schema.get("format", ""), _two_words)(self._dice)
+        while len(made) < schema.get("minLength", 0):
+            made += f" {_two_words(self._dice)}"
+        return made[: schema.get("maxLength", len(made))]
+
+
+def _two_words(dice: random.Random) -> str:
+    return " ".join(dice.sample(WORDS, 2))
+
+
+def _moment(dice: random.Random) -> dt.datetime:
+    return EPOCH + dt.timedelta(minutes=dice.randrange(525_600))
+
+
+FORMATS: dict[str, Callable[[random.Random], str]] = {
+    "date": lambda dice: _moment(dice).date().isoformat(),
+    "date-time": lambda dice: _moment(dice).isoformat().replace("+00:00", "Z"),
+    "time": lambda dice: f"{_moment(dice):%H:%M:%S}Z",
+    "email": lambda dice: f"{dice.choice(WORDS)}@example.com",
+    "uri": lambda dice: f"https://example.com/{dice.choice(WORDS)}",
+    "uuid": lambda dice: f"{dice.getrandbits(32):08x}-0000-4000-8000-{dice.getrandbits(48):012x}",
 }
