@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from toolloom.llm import Model, Reply, Request
-from toolloom.llm.parsing import IllegalSchema, check_schema, readings, violation
+from toolloom.llm.wire import IllegalSchema, check_schema, readings, violation
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     AgentName,

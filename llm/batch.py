@@ -21,8 +21,8 @@ from toolloom.llm.batch_office import Absent, BatchApi, NoBatches, Pace, TooLarg
 from toolloom.llm.batch_purse import UNSENT, BatchPurse
 from toolloom.llm.batch_results import Commit, Results
 from toolloom.llm.cache import Cache
+from toolloom.llm.client import Client
 from toolloom.llm.faults import Garbled, Trouble
-from toolloom.llm.lines import Client
 from toolloom.llm.log import WORK, Work, note
 from toolloom.llm.wire import Reply, decode
 from toolloom.schemas import BudgetReached, Endpoint, EndpointError, JsonObject, Usage

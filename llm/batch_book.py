@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES, Cache
-from toolloom.llm.responses import lose
+from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES, Cache, lose
 from toolloom.schemas import Usage
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING, TypeVar
 
 from toolloom.llm.batch_book import GATHERED, OPEN, UPLOADED, BatchRow, BatchTable, now
 from toolloom.llm.batch_lines import URL
+from toolloom.llm.client import Client
 from toolloom.llm.faults import Caller
-from toolloom.llm.lines import Client
 from toolloom.llm.log import note
 from toolloom.schemas import EndpointError, RequestRefused
 

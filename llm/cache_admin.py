@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from toolloom.llm.cache import inserts
 from toolloom.llm.database import (
     RESPONSES,
     SQLITE,
@@ -23,7 +24,6 @@ from toolloom.llm.database import (
     held,
     shown,
 )
-from toolloom.llm.responses import inserts
 from toolloom.pipeline.render.section import Section, dollars, size
 from toolloom.schemas import JsonObject, NothingFound, Usage
 

@@ -1,18 +1,28 @@
-"""The database of the response cache: its tables, and how it is opened."""
+"""The database of the response cache: its tables, how it is opened, and what is held in it.
+
+Only PostgreSQL holds names, for processes that share no disk. There, once a run was on a cluster,
+are also the orders that its workers have begun, beside the name that shows that its driver lives.
+"""
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import logging
 import sqlite3
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable
 
-from toolloom.schemas import StoreError
+from toolloom.llm.log import note
+from toolloom.schemas import Busy, StoreError
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 HELD_SECONDS = 0.1  # how long SQLite may hold up the event loop for a locked database
@@ -243,3 +253,191 @@ def _add_columns(connection: sa.Connection, table: sa.Table) -> list[str]:
         added = CreateColumn(column).compile(dialect=connection.dialect)
         connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {added}")
     return [column.name for column in missing]
+
+
+NAMESPACE = "toolloom/"
+# The server lets go of what a machine held that is gone when it takes the connection for dead:
+# after 45 s, not after the two hours that systems usually wait.
+ALIVE = {"tcp_keepalives_idle": 20, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 5}
+
+
+def key_of(name: str) -> int:
+    """A name as PostgreSQL's locks have it: a signed 64-bit number."""
+    hashed = hashlib.blake2b(f"{NAMESPACE}{name}".encode(), digest_size=8).digest()
+    return int.from_bytes(hashed, "big", signed=True)
+
+
+def is_held(name: str) -> sa.ColumnElement[bool]:
+    """Whether some connection holds a name, told without holding it for a moment."""
+    locks, databases = sa.table("pg_locks"), sa.table("pg_database")
+    high, low = divmod(key_of(name) % 2**64, 2**32)
+    here: sa.Select[tuple[int]] = (
+        sa.select(sa.column("oid", sa.Integer))
+        .select_from(databases)
+        .where(sa.column("datname") == sa.func.current_database())
+    )
+    return sa.exists(
+        sa.select(sa.literal(1))
+        .select_from(locks)
+        .where(
+            sa.column("locktype") == "advisory",
+            sa.column("granted"),
+            sa.column("objsubid") == 1,  # of those with one 64-bit key
+            sa.cast(sa.column("classid"), sa.BigInteger) == high,
+            sa.cast(sa.column("objid"), sa.BigInteger) == low,
+            sa.column("database") == here.scalar_subquery(),
+        )
+    )
+
+
+class Hold:
+    """Names that a connection of its own holds: the server lets go when the process ends."""
+
+    def __init__(self, where: str | Path, names: tuple[str, ...]) -> None:
+        self.names = names
+        self._url = address_of(where)
+        self._connection: sa.Connection | None = None
+
+    def take(self) -> bool:
+        """Whether all names are held now: false if another connection holds one of them.
+
+        Raises StoreError if the database cannot be used.
+        """
+        self.close()
+        try:
+            self._connection = connection = _engine(self._url).connect()
+            for setting, value in ALIVE.items():
+                connection.exec_driver_sql(f"SET {setting} = {value}")
+            for name in self.names:
+                if not connection.scalar(_try_lock(name)):
+                    self.close()
+                    return False
+        except SQLAlchemyError as error:
+            self.close()
+            raise explain(self._url, error) from error
+        return True
+
+    def lives(self) -> bool:
+        """Whether the connection is still there, and the names are held with it."""
+        try:
+            return bool(self._connection and self._connection.scalar(sa.select(1)))
+        except SQLAlchemyError:
+            self.close()
+            return False
+
+    def close(self) -> None:
+        """Let go, also where the connection is broken."""
+        if connection := self._connection:
+            self._connection = None
+            with suppress(SQLAlchemyError):
+                connection.invalidate()
+            with suppress(SQLAlchemyError):
+                connection.close()
+
+
+@contextmanager
+def hold_in_database(where: str | Path, name: str) -> Iterator[None]:
+    """Hold a name in a PostgreSQL database; others have no such locks, and nothing is held.
+
+    Raises Busy if another connection holds it, and StoreError if the database cannot be used. At
+    the end, a hold that was lost meanwhile is told in the log, or raises StoreError if somebody
+    else has it by then.
+    """
+    url = address_of(where)
+    if url.get_backend_name() != POSTGRESQL:
+        yield
+        return
+    held = Hold(where, (name,))
+    if not held.take():
+        raise Busy(
+            f"{name}: another process is at work on its next version, as the response cache "
+            f"{shown(url)} tells. Wait for it to end."
+        )
+    try:
+        yield
+        if not held.lives():
+            _tell_lost(held, name)
+    finally:
+        held.close()
+
+
+def _try_lock(name: str) -> sa.Select[tuple[bool]]:
+    key = sa.literal(key_of(name), sa.BigInteger)
+    return sa.select(sa.func.pg_try_advisory_lock(key))
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    try:
+        return sa.create_engine(
+            url.update_query_dict({"connect_timeout": CONNECT_SECONDS}),
+            poolclass=sa.NullPool,
+            isolation_level="AUTOCOMMIT",  # a transaction open for hours would keep dead rows
+        )
+    except ImportError as error:
+        raise StoreError(
+            f"A response cache in PostgreSQL needs psycopg ({error}). "
+            "Install it with `pip install 'toolloom[postgres]'`."
+        ) from error
+
+
+def _tell_lost(held: Hold, name: str) -> None:
+    lost = f"{name}: the connection to the response cache that held it broke off meanwhile"
+    now = "nobody holds it now, but another process may have been at work on it too."
+    try:
+        free = held.take()
+    except StoreError as error:
+        free, now = True, f"whether another process was at work on it cannot be told. {error}"
+    if not free:
+        raise StoreError(
+            f"{lost}, and another process holds it now: both may have made a version. "
+            "`toolloom versions` lists them with what each began with."
+        )
+    note(logging.WARNING, "lock", f"{lost}; {now}", name=name)
+
+
+MAKING_TABLES = 7_003_701  # names an advisory lock: two that make the same table at once may fail
+
+ORDER_TABLES = sa.MetaData()
+ORDERS = sa.Table(
+    "run_orders",
+    ORDER_TABLES,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("run", sa.String(128), nullable=False, index=True),
+)
+
+
+def driver_name(driver: str) -> str:
+    """What a driver holds, so that its workers see that it lives."""
+    return f"driver {driver}"
+
+
+# Each is work for `Cache.within`.
+def end_orders(run: str) -> Callable[[sa.Connection], bool]:
+    """Workers that are at work on orders of a run stop. Whether there were such orders."""
+
+    def end(connection: sa.Connection) -> bool:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MAKING_TABLES)))
+        ORDER_TABLES.create_all(connection)
+        return bool(connection.execute(sa.delete(ORDERS).where(ORDERS.c.run == run)).rowcount)
+
+    return end
+
+
+def begin_order(order: str, run: str, driver: str) -> Callable[[sa.Connection], bool]:
+    """Begin an order. False if it was begun before, or nobody waits for it."""
+    row = sa.select(sa.literal(order), sa.literal(run)).where(is_held(driver_name(driver)))
+    insert = postgresql.insert(ORDERS).from_select(["id", "run"], row).on_conflict_do_nothing()
+    return lambda connection: bool(connection.execute(insert).rowcount)
+
+
+def is_wanted(order: str, driver: str) -> Callable[[sa.Connection], bool | None]:
+    """Whether the driver waits for an order that was begun; None if the driver is not there."""
+    asked = sa.select(
+        sa.exists().where(ORDERS.c.id == order), is_held(driver_name(driver)).label("driven")
+    )
+
+    def look(connection: sa.Connection) -> bool | None:
+        begun, driven = connection.execute(asked).one()
+        return driven or None if begun else False
+
+    return look

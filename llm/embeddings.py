@@ -13,11 +13,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolloom.llm.cache import Entry
+from toolloom.llm.client import ClientOnDemand
+from toolloom.llm.connection import OutgoingRequest
 from toolloom.llm.faults import Garbled, TooMuch
-from toolloom.llm.line import OutgoingRequest
-from toolloom.llm.lines import ClientOnDemand
 from toolloom.llm.log import WORK, note
-from toolloom.llm.shared import Shared
+from toolloom.llm.model import Shared
 from toolloom.schemas import Endpoint, EndpointError, JsonObject, Usage, canonical
 from toolloom.schemas.endpoint import public
 

@@ -13,15 +13,14 @@ from toolloom.llm.batch import Pace
 from toolloom.llm.batch_purse import BatchPurse
 from toolloom.llm.budget import Spending
 from toolloom.llm.cache import Cache
+from toolloom.llm.client import Client, ClientOnDemand
+from toolloom.llm.connection import CONNECTIONS, Connection, Route
 from toolloom.llm.embeddings import Embedder
 from toolloom.llm.faults import CHAT, EMBEDDINGS
 from toolloom.llm.limits import ConcurrencyLimit, Past, Quota
-from toolloom.llm.line import CONNECTIONS, Connection, Route
-from toolloom.llm.lines import Client, ClientOnDemand
 from toolloom.llm.local import LocalServer
 from toolloom.llm.log import WORK
-from toolloom.llm.model import Model
-from toolloom.llm.shared import Shared
+from toolloom.llm.model import Model, Shared
 from toolloom.schemas import Budget, Endpoint, Price, Usage
 from toolloom.schemas.endpoint import public
 

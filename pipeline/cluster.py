@@ -27,14 +27,20 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
 from toolloom.llm import Gateway
-from toolloom.llm.advisory import Hold
 from toolloom.llm.budget import Spending
 from toolloom.llm.cache import Cache
-from toolloom.llm.database import POSTGRESQL, address_of
+from toolloom.llm.database import (
+    POSTGRESQL,
+    Hold,
+    address_of,
+    begin_order,
+    driver_name,
+    end_orders,
+    is_wanted,
+)
 from toolloom.llm.gateway import GRACE, Pasts
 from toolloom.llm.limits import WINDOW, Past
-from toolloom.llm.orders import begin_order, driver_name, end_orders, is_wanted
-from toolloom.llm.shared import Stats
+from toolloom.llm.model import Stats
 from toolloom.pipeline.shard import ShardPart, work_on
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.stage import check as check_stages
@@ -342,7 +348,8 @@ async def dispatcher(
         raise Busy(TAKEN.format(run))
     keeping = asyncio.create_task(made.driver.keep())
     try:
-        if await end_orders(gateway.cache, run):  # of a driver that died: its workers are ending
+        # Were there any, a driver died: its workers are ending.
+        if await gateway.cache.within(end_orders(run)):
             await asyncio.sleep(ENDING)
             if purse := gateway.purse:
                 purse.recount(await gateway.cache.spent(run))
@@ -351,7 +358,7 @@ async def dispatcher(
         keeping.cancel()
         with suppress(StoreError):  # what ended the run is told; workers end by themselves
             if await made.driver.drives():
-                await end_orders(gateway.cache, run)
+                await gateway.cache.within(end_orders(run))
         await made.driver.end()
 
 
@@ -418,7 +425,7 @@ async def _work_shard(order: ShardJob) -> ShardResult:
     )
     part: ShardPart | None = None
     async with gateway:
-        if not await begin_order(gateway.cache, order.id, order.run, order.driver):
+        if not await gateway.cache.within(begin_order(order.id, order.run, order.driver)):
             await _check(gateway.cache, order)
             return ShardResult()
         check_stages([order.stage], order.recipe)
@@ -448,7 +455,7 @@ async def _check(cache: Cache, order: ShardJob) -> None:
     """Raises ClusterError if nobody waits for an order, after some time for its driver to have
     another connection."""
     until = time.monotonic() + ABSENT
-    while (wanted := await is_wanted(cache, order.id, order.driver)) is not True:
+    while (wanted := await cache.within(is_wanted(order.id, order.driver))) is not True:
         if wanted is False or time.monotonic() > until:
             raise ClusterError("the run was ended, or goes on elsewhere.")
         await asyncio.sleep(POLL)

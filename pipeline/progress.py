@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from toolloom.llm.shared import Stats
+    from toolloom.llm.model import Stats
     from toolloom.pipeline.stage import Stage
     from toolloom.pipeline.store.stage_files import Mark
     from toolloom.schemas import Outcome, Recipe

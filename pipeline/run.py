@@ -30,7 +30,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from toolloom.llm import Gateway
 from toolloom.llm.cache import address
 from toolloom.llm.log import WORK, Work
-from toolloom.llm.shared import Stats
+from toolloom.llm.model import Stats
 from toolloom.pipeline.cluster import Dispatcher, Engine, dispatcher
 from toolloom.pipeline.cluster import check as check_for_cluster
 from toolloom.pipeline.dataset.publish import Published, publish

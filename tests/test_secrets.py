@@ -24,8 +24,8 @@ DEBUG = ("--log-json", "--log-level", "debug")
 RUN = [sys.executable, "-c", "from toolloom.cli import main; main()", "run", "leaky.yaml"]
 CRASH = """
 from toolloom.cli import main
-from toolloom.llm import line
-line.fault = lambda status, headers, body, *more: {}[body]
+from toolloom.llm import connection
+connection.fault = lambda status, headers, body, *more: {}[body]
 main()
 """
 RECIPE = """

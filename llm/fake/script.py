@@ -14,8 +14,7 @@ from aiohttp import web
 
 from toolloom.llm.fake.actor import act, invent, sentence, vector
 from toolloom.llm.limits import QuotaWindow
-from toolloom.llm.parsing import readings
-from toolloom.llm.wire import SCHEMA_SENTENCE
+from toolloom.llm.wire import SCHEMA_SENTENCE, readings
 from toolloom.schemas import JsonObject, canonical, digest
 
 

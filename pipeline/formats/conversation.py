@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from toolloom.llm.parsing import readings as repaired
+from toolloom.llm.wire import readings as repaired
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
 from toolloom.pipeline.formats.files import ForeignRow, foreign_rows
 from toolloom.pipeline.formats.intake import line, text

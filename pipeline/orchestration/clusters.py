@@ -20,8 +20,8 @@ from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from toolloom.llm.connection import is_loopback
 from toolloom.llm.database import address_of
-from toolloom.llm.line import is_loopback
 from toolloom.pipeline.cluster import Cluster, Engine, ShardJob, ShardResult, WorkerLost, work_shard
 from toolloom.pipeline.orchestration.machines import KINDS, Machines
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs

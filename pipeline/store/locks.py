@@ -88,7 +88,7 @@ def hold_dataset(outputs: Path, name: str, cache: str | Path) -> Iterator[None]:
     holds it already goes on holding it. Raises Busy at once if another process, or another thread
     of this one, holds it.
     """
-    from toolloom.llm.advisory import hold_in_database
+    from toolloom.llm.database import hold_in_database
 
     path = (outputs / "datasets" / name / HELD).absolute()
     if path in _MINE.get():

@@ -113,7 +113,7 @@ async def test_patience_ends(gateway, at, plain):
 async def test_patience_is_for_tries_not_for_the_queue(gateway, at, plain, monkeypatch):
     """A request that had to wait long for its place has all its tries left."""
     failures, now = iter([ScriptedFailure(500)]), [0.0]
-    monkeypatch.setattr("toolloom.llm.line.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("toolloom.llm.connection.time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def script(body):
         if body["seed"] == 9:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.llm.parsing import IllegalSchema, readings, violation
+from toolloom.llm.wire import IllegalSchema, readings, violation
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="utf-8"))
 VALUES = st.dictionaries(st.text(max_size=5), SCALARS | st.lists(SCALARS, max_size=3), min_size=1)

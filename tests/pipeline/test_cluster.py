@@ -21,9 +21,8 @@ from support.local_cluster import Here, files, recipe
 from support.waiting import until
 
 from toolloom.llm import FakeServer
-from toolloom.llm.advisory import Hold
 from toolloom.llm.cache import Cache
-from toolloom.llm.orders import ORDERS, end_orders
+from toolloom.llm.database import ORDERS, Hold, end_orders
 from toolloom.pipeline.cluster import (
     ShardJob,
     ShardResult,
@@ -197,12 +196,12 @@ async def test_workers_end_when_the_run_has_another_driver(
         working = asyncio.create_task(work_shard(order))
         await until(lambda: server.busy)
         cache = Cache(postgres_url)
-        assert await end_orders(cache, order.run)
+        assert await cache.within(end_orders(order.run))
         try:
             await working
         except ClusterError as error:
             ended.append(str(error))
-        assert not await end_orders(cache, order.run)
+        assert not await cache.within(end_orders(order.run))
         await cache.close()
         raise EndpointDown("overtaken")  # which ends the run
 
@@ -285,14 +284,14 @@ async def test_a_run_has_one_driver(
 DRIVE = """
 import asyncio, sys
 from toolloom.llm.cache import Cache
-from toolloom.llm.orders import begin_order, end_orders
+from toolloom.llm.database import begin_order, end_orders
 from toolloom.pipeline.cluster import Driver
 
 async def main():
     cache, driver = Cache(sys.argv[1]), Driver(sys.argv[1], sys.argv[2])
     assert await driver.drives()
-    await end_orders(cache, sys.argv[2])
-    assert await begin_order(cache, "an order", sys.argv[2], driver.id)
+    await cache.within(end_orders(sys.argv[2]))
+    assert await cache.within(begin_order("an order", sys.argv[2], driver.id))
     print("drives", flush=True)
     await asyncio.sleep(600)
 

@@ -1,4 +1,4 @@
-"""A line: one address with one key, its limits, and the client that sends.
+"""A connection: one address with one key, its limits, and the client that sends.
 
 Requests go through the HTTP client that the OpenAI SDK brings (httpx2 over aiohttp). The SDK itself
 takes 0.5 s to import and twice as long for the same request, so it is there for what only it knows:
@@ -28,6 +28,7 @@ from toolloom.schemas.endpoint import public
 if TYPE_CHECKING:
     import httpx2
     import openai
+
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""All lines that serve one endpoint, and the only place that retries."""
+"""All connections that serve one endpoint, and the only place that retries."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import tenacity
 
+from toolloom.llm.connection import Connection, OutgoingRequest
 from toolloom.llm.faults import CHAT, Caller, Garbled, Trouble
-from toolloom.llm.line import Connection, OutgoingRequest
 from toolloom.llm.log import note
 from toolloom.schemas import (
     Endpoint,
@@ -28,6 +28,7 @@ from toolloom.schemas import (
 
 if TYPE_CHECKING:
     import openai
+
 
 T = TypeVar("T")
 
