@@ -1,6 +1,14 @@
 """A scripted OpenAI-compatible endpoint on this machine: for tests, and to try recipes for free.
 
-python -m toolloom.llm.fake --port 8123 --latency 0.2
+`FakeServer` serves chat completions, embeddings and batches over real HTTP, so that nothing of the
+door to models is replaced when it is tested. What it says is a script, a function of a request's
+body: the one that ships plays the agents from the words of our own prompts. It fails, waits and
+limits as real endpoints were seen to do, the same with every start, and counts what came.
+`python -m toolloom.llm.fake` starts one.
+
+May touch: a port of this machine; the door's limits and wire, schemas.
+Begin with `FakeServer`, below; `script.py` is what it says and how it fails, `batches.py` its Batch
+API, `actor.py` the agents' part.
 """
 
 from __future__ import annotations

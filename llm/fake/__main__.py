@@ -1,4 +1,7 @@
-"""The command line of the scripted endpoint."""
+"""A scripted OpenAI-compatible endpoint on this machine: for tests, and to try recipes for free.
+
+python -m toolloom.llm.fake --port 8123 --latency 0.2
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,14 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
-from toolloom.llm import fake
-from toolloom.llm.fake.batches import Batching
-from toolloom.llm.fake.script import FAILURES, improvise
+from toolloom.llm.fake import Batching, FakeServer, improvise
+from toolloom.llm.fake.script import FAILURES
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m toolloom.llm.fake",
-        description=fake.__doc__,
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = ", ".join(("a status", *FAILURES))
@@ -38,7 +40,7 @@ def main() -> None:
     batching = Batching(seconds=options.pop("batch_seconds"))
     options["batches"] = None if options.pop("no_batches") else batching
     answer: str | None = options.pop("answer")
-    server = fake.FakeServer(improvise if answer is None else lambda body: answer, **options)
+    server = FakeServer(improvise if answer is None else lambda body: answer, **options)
     with suppress(KeyboardInterrupt):
         asyncio.run(serve_forever(server))
 
@@ -49,7 +51,7 @@ def shares(text: str) -> dict[str, float]:
     return {name.strip(): float(share) for name, _, share in pairs}
 
 
-async def serve_forever(server: fake.FakeServer) -> None:
+async def serve_forever(server: FakeServer) -> None:
     async with server:
         print(f"serving on {server.base_url}", flush=True)
         await asyncio.Event().wait()
