@@ -130,12 +130,12 @@ async def test_nothing_accepted_makes_no_version(tmp_path: Path) -> None:
     for seed in (4, 5):
         planned = plan_growth(tmp_path, recipe(seed=4))
         assert (planned.seed, planned.regenerate) == (seed, None)
-        assert (await make(tmp_path, planned, Maker(accepts=False))).published is None
+        assert (await make(tmp_path, planned, Maker(accepts="none"))).published is None
     await grow(tmp_path, seed=4)
     for seed in (7, 8):
         planned = plan_growth(tmp_path, recipe(seed=4))
         assert planned.seed == seed
-        assert (await make(tmp_path, planned, Maker(accepts=False))).published is None
+        assert (await make(tmp_path, planned, Maker(accepts="none"))).published is None
     assert plan_growth(tmp_path, recipe(seed=4)).seed == 9
     assert [v.number for v in versions(tmp_path / "datasets" / "toy")] == ["1.0.0"]
 

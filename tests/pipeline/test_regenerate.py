@@ -1,30 +1,25 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import toys
+from support import growing_dataset
+from support.growing_dataset import files, recipe
+from support.growing_dataset import published as of
 
 from toolloom.pipeline.growth import plan_regeneration
-from toolloom.pipeline.run import Made, make_dataset, run
-from toolloom.pipeline.stage import Context, Stage
+from toolloom.pipeline.run import Made, run
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.version import Version, find_version, versions
 from toolloom.schemas import (
-    Domain,
     EndpointDown,
-    Need,
     NothingFound,
-    Outcome,
     PublishError,
     Query,
-    Reason,
     Recipe,
     Split,
     StoreError,
@@ -32,75 +27,25 @@ from toolloom.schemas import (
     parse_recipe,
 )
 
-PLAN = {"unseen": ["c1", "c2/t0"], "seen": ["c2", "c3", "c4", "c5"]}
+
+def Maker(**how: Any) -> growing_dataset.Maker:
+    """Without the search for duplicates, which may reject one more."""
+    return growing_dataset.Maker(sifts=False, **how)
 
 
-class Maker:
-    """The toy stages, which note what they work on, and may stop or reject less."""
-
-    def __init__(self, dies_after: int | None = None, rejects: bool = True) -> None:
-        self.asked: list[str] = []
-        self._left = dies_after
-        self._rejects = rejects
-        domains, apis, queries, tested = toys.SPLIT_STAGES
-        self.stages: tuple[Stage, ...] = (
-            domains,
-            replace(apis, work=self._apis),
-            replace(queries, work=self._word),
-            replace(tested, work=self._test),
-        )
-
-    async def _apis(self, domain: Domain, context: Context) -> Outcome:
-        self.asked.append(domain.category)
-        return await toys.make_apis(domain, context)
-
-    async def _word(self, need: Need, context: Context) -> Outcome:
-        self.asked.append(need.id)
-        return await toys.word_needs(need, context)
-
-    async def _test(self, query: Query, context: Context) -> Outcome:
-        if self._left is not None:
-            if not self._left:
-                raise EndpointDown("nobody answers")
-            self._left -= 1
-        return await toys.test_needs(query, context) if self._rejects else accepted(query)
-
-
-def accepted(query: Query) -> Outcome:
-    return Outcome((toys.sample(query),))
-
-
-def recipe(**changes: Any) -> Recipe:
-    fields = {"apis": {"domains": 6}, "queries": {"count": 60, "distractors": 1}, "splits": PLAN}
-    return toys.recipe(**{**fields, **changes})
-
-
-async def make(outputs: Path, of: Recipe | None = None, maker: Maker | None = None) -> Made:
-    return await make_dataset(of or recipe(), outputs=outputs, stages=(maker or Maker()).stages)
+async def make(
+    outputs: Path, of: Recipe | None = None, maker: growing_dataset.Maker | None = None
+) -> Made:
+    made: Made = await growing_dataset.make(outputs, of or recipe(), maker or Maker())
+    return made
 
 
 def plan(outputs: Path, split: str = "test_tool", **changes: Any) -> Recipe:
     return plan_regeneration(outputs, "toy", split, **changes)
 
 
-def hashes(version: Version, without: str) -> dict[str, str]:
-    """Hashes of the Parquet files of all splits but one, as they are on the disk."""
-    return {
-        f"{config}/{split}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest()
-        for config in ("sft", "samples", "rejected", "apis")
-        for split in version.splits(config)
-        if split != without or config == "apis"
-        for path in version.files(config, split)
-    }
-
-
 def ids(version: Version, split: str, config: str = "samples") -> list[str]:
     return [row["id"] for row in version.rows(config, split)]
-
-
-def of(made: Made) -> Version:
-    assert made.published
-    return made.published.version
 
 
 @pytest.mark.parametrize("split", list(Split))
@@ -112,7 +57,7 @@ async def test_one_split_is_new_and_the_others_keep_their_bytes(
     second = of(await make(tmp_path, plan(tmp_path, split), maker))
     assert maker.asked
     assert all(name.startswith(f"{split}-1-") for name in maker.asked)
-    assert hashes(second, split) == hashes(first, split)
+    assert files(second, split) == files(first, split)
     old, new = ids(first, split), ids(second, split)
     assert len(new) == len(old) > 0
     assert {name.rpartition("-")[0] for name in new} == {f"{split}-1"}
@@ -131,7 +76,7 @@ async def test_a_recipe_changes_models_and_queries_but_not_the_plan(tmp_path: Pa
     assert made.splits == recipe().splits
     second = of(await make(tmp_path, made))
     assert len(ids(second, "test_tool")) > 1.5 * len(ids(first, "test_tool"))
-    assert hashes(second, "test_tool") == hashes(first, "test_tool")
+    assert files(second, "test_tool") == files(first, "test_tool")
     assert plan(tmp_path, recipe=other, seed=9).seed == 9
 
 
@@ -147,12 +92,12 @@ async def test_rejected_queries_are_tried_again(tmp_path: Path) -> None:
     assert len(ids(second, "train")) + len(ids(second, "train", "rejected")) == len(
         ids(first, "train")
     ) + len(fallen)
-    assert hashes(second, "train") == hashes(first, "train")
+    assert files(second, "train") == files(first, "train")
     needs = {json.dumps(n.model_dump(mode="json")["intent"]) for n in samples(second, "train")}
     again = [json.loads(r["record"]) for r in first.rows("rejected", "train")]
     intents = [json.dumps(r["dialogue"]["query"]["intent"]) for r in again]
     assert sum(intent in needs for intent in intents) >= len(intents) - 2
-    with_seed = Maker(rejects=False)
+    with_seed = Maker(accepts="all")
     third = of(await make(tmp_path, plan(tmp_path, "train", only_rejected=True, seed=1), with_seed))
     assert min(with_seed.asked) == f"train-1-{len(fallen):06d}"
     assert len(ids(third, "train")) == len(set(ids(third, "train")))
@@ -225,7 +170,7 @@ async def test_two_at_once_make_two_versions(tmp_path: Path) -> None:
     made = await asyncio.gather(*(make(tmp_path, each) for each in plans))
     assert len({of(each).number for each in made}) == 2
     for each, split in zip(made, ("test_tool", "validation"), strict=True):
-        assert hashes(of(each), split) == hashes(first, split)
+        assert files(of(each), split) == files(first, split)
     again = plans[0].model_copy(update={"seed": 8})
     with (
         RunFolder(tmp_path / "runs" / again.run_id).locked(),
@@ -237,13 +182,7 @@ async def test_two_at_once_make_two_versions(tmp_path: Path) -> None:
 async def test_nothing_accepted_makes_no_version(tmp_path: Path) -> None:
     """The dataset stays as it was."""
     await make(tmp_path)
-    maker = Maker()
-
-    async def refuse(query: Query, context: Context) -> Outcome:
-        return Outcome((), (toys.rejected(query, "tested", Reason.UNHELPFUL_ANSWER),))
-
-    stages = (*maker.stages[:-1], replace(maker.stages[-1], work=refuse))
-    made = await make_dataset(plan(tmp_path), outputs=tmp_path, stages=stages)
+    made = await make(tmp_path, plan(tmp_path), Maker(accepts="none"))
     assert made.published is None
     assert [v.number for v in versions(tmp_path / "datasets" / "toy")] == ["1.0.0"]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from support import toys
+from support import finished_runs, toys
 from toolloom.pipeline.curation import duplicates
 from toolloom.pipeline.dataset.unfold import unfolded
 from toolloom.pipeline.dataset.verify import verify
@@ -20,7 +19,7 @@ from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
-    Choice,
+    Domain,
     EndpointDown,
     Expansion,
     Granularity,
@@ -40,7 +39,6 @@ from toolloom.schemas import (
     Template,
 )
 from toolloom.schemas.splits import split_of
-from toolloom.schemas.template import marker
 
 PLAN = {"unseen": ["c1", "c2/t0"], "seen": ["c2", "c3", "c4", "c5"]}
 
@@ -49,22 +47,33 @@ TOYISH = {"check", "record"}
 
 
 class Maker:
-    """The toy stages with the real search for duplicates; notes what is worded, and may stop."""
+    """The toy stages with the real search for duplicates; notes what is worded and which domains
+    get APIs, and may stop after so many needs, or accept `all`, `none` or what `toys` accept."""
 
     def __init__(
         self,
         dies_after: int = 10**6,
-        accepts: bool = True,
+        accepts: Literal["all", "none", ""] = "",
         says: Callable[[Need], str] = lambda need: need.id,
+        sifts: bool = True,
     ) -> None:
         self.asked: list[str] = []
-        self._says = says
-        self._left, self._accepts = dies_after, accepts
+        self._says, self._left, self._accepts = says, dies_after, accepts
         domains, apis, queries, tested = toys.SPLIT_STAGES
         sifted = Stage("deduplicated", "", Sample, Sample, sift=duplicates.deduplicate)
-        word = dataclasses.replace(queries, work=self._word)
-        test = dataclasses.replace(tested, work=self._test)
-        self.stages = (domains, apis, word, test, sifted, *BESIDE)
+        self.stages = (
+            domains,
+            dataclasses.replace(apis, work=self._apis),
+            dataclasses.replace(queries, work=self._word),
+            dataclasses.replace(tested, work=self._test),
+            *([sifted] if sifts else []),
+            *BESIDE,
+        )
+
+    async def _apis(self, domain: Domain, context: Context) -> Outcome:
+        self.asked.append(domain.category)
+        outcome: Outcome = await toys.make_apis(domain, context)
+        return outcome
 
     async def _word(self, need: Need, context: Context) -> Outcome:
         if not self._left:
@@ -76,10 +85,12 @@ class Maker:
         return Outcome((Query(**dict(need), text=text),))
 
     async def _test(self, query: Query, context: Context) -> Outcome:
-        if self._accepts:
-            outcome: Outcome = await toys.test_needs(query, context)
-            return outcome
-        return Outcome((), (toys.rejected(query, "tested", Reason.UNHELPFUL_ANSWER),))
+        if self._accepts == "none":
+            return Outcome((), (toys.rejected(query, "tested", Reason.UNHELPFUL_ANSWER),))
+        if self._accepts == "all":
+            return Outcome((toys.sample(query),))
+        outcome: Outcome = await toys.test_needs(query, context)
+        return outcome
 
 
 def recipe(**changes: Any) -> Recipe:
@@ -93,10 +104,13 @@ async def make(outputs: Path, planned: Recipe, maker: Maker | None = None) -> Ma
     return await make_dataset(planned, outputs=outputs, stages=(maker or Maker()).stages)
 
 
-async def grow(outputs: Path, maker: Maker | None = None, **changes: Any) -> Version:
-    made = await make(outputs, plan_growth(outputs, recipe(**changes)), maker)
+def published(made: Made) -> Version:
     assert made.published
     return made.published.version
+
+
+async def grow(outputs: Path, maker: Maker | None = None, **changes: Any) -> Version:
+    return published(await make(outputs, plan_growth(outputs, recipe(**changes)), maker))
 
 
 def rows(version: Version, config: str, split: str = "train") -> list[Any]:
@@ -117,23 +131,10 @@ def faults(version: Version) -> list[Any]:
     return [fault for fault in verify(version.path).faults if fault.kind.value not in TOYISH]
 
 
-CITIES = ("Zürich", "Bern", "Basel", "Genève", "Lugano")
-
-
 def template(sample: JsonObject) -> Template:
     """A sample with its city as a slot."""
-    text = json.dumps(sample, ensure_ascii=False).replace(CITIES[0], marker("city"))
-    query = sample["dialogue"]["query"]
-    choice = Choice(slots=("city",), rows=tuple((city,) for city in CITIES), about="a city")
-    return Template(
-        id=query["id"],
-        kind="mined",
-        goal="What is the weather in {city}?",
-        apis=tuple(one["api"] for one in query["intent"]),
-        sample=json.loads(text),
-        choices=(choice,),
-        provenance=(toys.share("templates", query["id"]),),
-    )
+    made: Template = finished_runs.template(Sample.model_validate(sample))
+    return made.model_copy(update={"provenance": (toys.share("templates", made.id),)})
 
 
 def gather_templates(given: StageInput) -> Iterator[Record]:
