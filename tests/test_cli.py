@@ -8,18 +8,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 from rich.console import Console
 from support import toys
 from support.processes import TOOLLOOM
 from typer.testing import CliRunner, Result
 
+from toolloom import prompts
 from toolloom.cli import app
+from toolloom.llm import FakeServer
 from toolloom.pipeline import run as runner
 from toolloom.pipeline.pages.dialogue import rejected_view, spoken
 from toolloom.pipeline.render.section import safe
 from toolloom.pipeline.stage import Context, Stage
-from toolloom.schemas import EndpointDown, Outcome, Query, Reason
+from toolloom.schemas import Outcome, Query, Reason
 
 RECIPE = (
     "name: toy\nshard_size: 4\nqueries: {count: 21}\napis: {domains: 6}\n"
@@ -95,15 +98,6 @@ def test_nothing_accepted_is_exit_code_1(home: Path, monkeypatch: pytest.MonkeyP
     assert not (home / "outputs" / "datasets").exists()
 
 
-def test_a_dead_endpoint_is_one_message(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors a user can act on end with exit code 2 and no traceback."""
-    use(monkeypatch, failing(EndpointDown("nobody answers at http://localhost:1/v1")))
-    ran = run_toy()
-    assert ran.exit_code == 2
-    assert ran.stderr.endswith("nobody answers at http://localhost:1/v1\n")
-    assert "Traceback" not in ran.stderr
-
-
 def test_a_bug_shows_its_traceback(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not the user's doing is not dressed up as if it were."""
     use(monkeypatch, failing(KeyError("a bug")))
@@ -132,6 +126,46 @@ def test_mistakes_are_exit_code_2(home: Path, arguments: list[str], message: str
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert message in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+BROKEN = {"domain.j2": "{% block user %}{{ nobody }}{% endblock %}"}
+
+
+@pytest.mark.parametrize(
+    ("served", "templates", "said"),
+    [
+        (None, {}, ["127.0.0.1:9/v1", "run the same command again"]),
+        ({"models": ["tiny"]}, {}, ["fake", "tiny"]),
+        ({"key": "right"}, {}, ["OPENAI_API_KEY"]),
+        (None, BROKEN, ["prompts/domain.j2", "'nobody' is undefined"]),
+    ],
+    ids=["a dead endpoint", "a model that is not there", "a wrong key", "an undefined variable"],
+)
+def test_what_stops_a_run_is_one_message(
+    served: dict[str, Any] | None,
+    templates: dict[str, str],
+    said: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Exit code 2, what is wrong with what to do, and never the key."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong")
+    known = prompts.environment(prompts.FOLDER)
+    loaders = [jinja2.DictLoader(templates), known.loader]
+    monkeypatch.setattr(known, "loader", jinja2.ChoiceLoader(loaders))
+    with FakeServer(**(served or {})).serve_in_thread() as server:
+        address = server.base_url if served else "http://127.0.0.1:9/v1"
+        model = f"model: {{base_url: '{address}', model: fake, retry: {{tries: 2}}}}\n"
+        (tmp_path / "toy.yaml").write_text(RECIPE + model)
+        ran = call("run", str(tmp_path / "toy.yaml"), "--engine", "local", "-o", str(tmp_path))
+    [message] = [
+        line
+        for line in ran.stderr.splitlines()
+        if line and not line.startswith(("Run ", "domains: "))
+    ]
+    assert ran.exit_code == 2
+    assert all(words in message for words in said)
+    assert "sk-wrong" not in ran.output
 
 
 def test_validate_says_what_a_recipe_amounts_to(home: Path) -> None:
@@ -208,16 +242,6 @@ def test_text_of_models_cannot_command_the_terminal() -> None:
     shown = console.export_text()
     assert "[red]r[/] :bomb:" in shown
     assert "\x07" not in shown
-
-
-@pytest.mark.parametrize(
-    "command", [[], ["validate"], ["preview"], ["run"], ["show"], ["rejected"]]
-)
-def test_each_help_page_shows_what_to_type(command: list[str]) -> None:
-    """Help is there for every command, with an example."""
-    seen = call(*command, "--help")
-    assert seen.exit_code == 0
-    assert "Example" in seen.stdout or not command
 
 
 def test_help_is_quick() -> None:

@@ -86,6 +86,7 @@ def rows(outputs: Path, stage: str, kind: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_five_agents_make_a_dataset(server: Server, tmp_path: Path) -> None:
     """Samples of all three abilities; running the finished run again sends no request."""
     command, before = ("run", server.recipe("whole"), *LOCAL), len(server.answered())

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
+import fsspec
 import pytest
-from support import played_dataset
+from support import s3_server, tampered
 from support.hub_server import Hub
 
 from toolloom.pipeline.store import outputs as mirrors
@@ -33,6 +34,29 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     return open_on  # type: ignore[return-value]
 
 
+@pytest.fixture(scope="session")
+def store() -> Iterator[s3_server.Store]:
+    """An S3-speaking server for all tests that ask for it."""
+    with s3_server.server() as running:
+        yield running
+
+
+@pytest.fixture
+def reachable(
+    store: s3_server.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """This process can reach that server, and keeps no connection of other tests."""
+    from s3fs import S3FileSystem  # it takes a second, and few tests need it
+
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TOOLLOOM_MIRROR", str(tmp_path))
+    # fsspec has read the environment when it was imported.
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": store.endpoint})
+    yield
+    S3FileSystem.clear_instance_cache()
+
+
 @pytest.fixture
 def hub() -> Iterator[Hub]:
     """An empty Hub on the loopback."""
@@ -43,7 +67,7 @@ def hub() -> Iterator[Hub]:
 @pytest.fixture(scope="session")
 def outputs(built_once: Callable[..., Path]) -> Path:
     """A dataset that the scripted endpoint played, and its next version with a new split."""
-    return built_once("played", played_dataset.play)
+    return built_once("played", tampered.play)
 
 
 @pytest.fixture

@@ -38,6 +38,8 @@ from toolloom.schemas import (
 
 PRICES = {"fake": {"prompt": 1.0, "completion": 4.0}}
 QUERIES, DIALOGUES = STAGES[2:4]
+SINGLES = {"count": 40, "abilities": {"call": 1}, "scenarios": {"single": 1}}
+SINGLE = NeedShape("", "call", "single")
 
 
 def recipe(server: FakeServer | None = None, **changes: Any) -> Recipe:
@@ -80,20 +82,14 @@ async def test_a_forecast_is_near_what_the_run_takes(tmp_path: Path) -> None:
 
 
 async def test_a_second_forecast_costs_nothing(tmp_path: Path) -> None:
-    """Its answers are in the cache, and it says the same."""
+    """Its answers are in the cache, which is all that the first one left, and it says the same."""
     async with FakeServer() as server:
         first = await estimate(recipe(server), 4, outputs=tmp_path)
         again = await estimate(recipe(server), 4, outputs=tmp_path)
+    assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == {"cache.sqlite"}
     assert first.sample.cost > 0
     assert (again.sample.asked, again.sample.tokens, again.sample.cost) == (0, 0, 0)
     assert (again.expected, again.low, again.high) == (first.expected, first.low, first.high)
-
-
-async def test_a_forecast_leaves_no_run(tmp_path: Path) -> None:
-    """Only the cache is in the outputs afterwards."""
-    async with FakeServer() as server:
-        await estimate(recipe(server), 2, outputs=tmp_path)
-    assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == {"cache.sqlite"}
 
 
 async def test_batches_are_forecast_without_waiting_for_one(tmp_path: Path) -> None:
@@ -119,31 +115,27 @@ async def test_a_sample_keeps_to_the_budget(tmp_path: Path) -> None:
 
 def test_kinds_are_weighted_as_the_recipe_draws_them() -> None:
     """Not as the sample happened to have them."""
-    queries = {"count": 40, "abilities": {"call": 1}, "scenarios": {"single": 1, "parallel": 3}}
-    single, parallel = NeedShape("", "call", "single"), NeedShape("", "call", "parallel")
-    sample = {"queries": took(single, 1) + took(parallel, 5)}
+    queries = {**SINGLES, "scenarios": {"single": 1, "parallel": 3}}
+    sample = {"queries": took(SINGLE, 1) + took(NeedShape("", "call", "parallel"), 5)}
     (flow,) = flows(recipe(queries=queries), [QUERIES], StageSample(sample, {}))
     assert (flow.entering, flow.use.requests) == (40, 10 * 1 + 30 * 5)
 
 
 def test_a_kind_that_is_rare_goes_by_those_like_it() -> None:
     """By its scenario in other abilities, if the sample has enough of that."""
-    queries = {"count": 10, "abilities": {"call": 1}, "scenarios": {"single": 1}}
-    rare = took(NeedShape("", "call", "single"), 9, times=1)
+    rare = took(SINGLE, 9, times=1)
     like = took(NeedShape("", "retrieve_call", "single"), 3, times=5)
     other = took(NeedShape("", "call", "parallel"), 50)
     sample = StageSample({"queries": rare + like + other}, {})
-    (flow,) = flows(recipe(queries=queries), [QUERIES], sample)
+    (flow,) = flows(recipe(queries={**SINGLES, "count": 10}), [QUERIES], sample)
     assert flow.use.requests == 10 * (9 + 5 * 3) / 6
 
 
 def test_what_a_stage_rejects_does_not_enter_the_next() -> None:
     """The share that the sample's stage accepted carries on; what settling takes is taken."""
-    queries = {"count": 40, "abilities": {"call": 1}, "scenarios": {"single": 1}}
-    kind = NeedShape("", "call", "single")
-    half = took(kind, 1) + took(kind, 1, accepted=0)
-    sample = StageSample({"queries": half, "dialogues": took(kind, 10)}, {"queries": 0.5})
-    asked, played = flows(recipe(queries=queries), [QUERIES, DIALOGUES], sample)
+    half = took(SINGLE, 1) + took(SINGLE, 1, accepted=0)
+    sample = StageSample({"queries": half, "dialogues": took(SINGLE, 10)}, {"queries": 0.5})
+    asked, played = flows(recipe(queries=SINGLES), [QUERIES, DIALOGUES], sample)
     assert (asked.accepted, played.entering, played.use.requests) == (10, 10, 100)
 
 
@@ -165,11 +157,9 @@ def test_sources_are_counted_as_they_are() -> None:
 
 def test_the_range_is_as_wide_as_the_sample_differs() -> None:
     """Equal records leave no doubt; different ones do."""
-    queries = {"count": 40, "abilities": {"call": 1}, "scenarios": {"single": 1}}
-    kind = NeedShape("", "call", "single")
-    sure = foretold(recipe(queries=queries), [QUERIES], {"queries": took(kind, 2)})
+    sure = foretold(recipe(queries=SINGLES), [QUERIES], {"queries": took(SINGLE, 2)})
     unsure = foretold(
-        recipe(queries=queries), [QUERIES], {"queries": took(kind, 1) + took(kind, 3)}
+        recipe(queries=SINGLES), [QUERIES], {"queries": took(SINGLE, 1) + took(SINGLE, 3)}
     )
     assert sure.low == sure.expected == sure.high
     assert unsure.expected.use.requests == sure.expected.use.requests == 80
@@ -186,18 +176,15 @@ def test_the_range_is_as_wide_as_the_sample_differs() -> None:
 )
 def test_a_forecast_says_whether_the_budget_suffices(limit: int, words: str) -> None:
     """By the range, not by the expected number alone."""
-    queries = {"count": 40, "abilities": {"call": 1}, "scenarios": {"single": 1}}
-    kind = NeedShape("", "call", "single")
-    chosen = recipe(queries=queries, budget={"max_requests": limit})
-    made = foretold(chosen, [QUERIES], {"queries": took(kind, 1) + took(kind, 3)})
+    chosen = recipe(queries=SINGLES, budget={"max_requests": limit})
+    made = foretold(chosen, [QUERIES], {"queries": took(SINGLE, 1) + took(SINGLE, 3)})
     assert words in shown(view(forecast_sections(made)))
 
 
 def test_a_stage_that_the_sample_did_not_reach_is_told() -> None:
     """Its share cannot be known, so the numbers are too low."""
-    queries = {"count": 40, "abilities": {"call": 1}, "scenarios": {"single": 1}}
-    sample = {"queries": took(NeedShape("", "call", "single"), 1, accepted=0), "dialogues": []}
-    made = foretold(recipe(queries=queries), [QUERIES, DIALOGUES], sample)
+    sample = {"queries": took(SINGLE, 1, accepted=0), "dialogues": []}
+    made = foretold(recipe(queries=SINGLES), [QUERIES, DIALOGUES], sample)
     assert made.unseen == ("dialogues",)
     assert "No record of the sample reached dialogues" in shown(view(forecast_sections(made)))
 

@@ -20,7 +20,7 @@ from toolloom.pipeline.run import (
 from toolloom.pipeline.shard import together
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.schemas import EndpointDown, Outcome, Query, Reason, Record, StoreError, parse_recipe
+from toolloom.schemas import EndpointDown, Outcome, Query, Reason, Record, parse_recipe
 
 
 def files(outputs: Path) -> dict[str, bytes]:
@@ -34,7 +34,8 @@ def change(stage: Stage, **changes: Any) -> Stage:
 
 
 async def test_every_record_ends_in_one_of_two_files(tmp_path: Path) -> None:
-    """What is drawn is accepted or rejected with a reason, and the counts say so."""
+    """What is drawn is accepted or rejected with a reason, and the counts say so: also of abilities,
+    scenarios, categories, APIs and what the models were asked."""
     counts = (await run(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)).counts
     assert [(s.accepted, s.rejected) for s in counts.stages] == [(5, 1), (19, 2), (17, 2)]
     assert counts.reasons == {
@@ -42,11 +43,6 @@ async def test_every_record_ends_in_one_of_two_files(tmp_path: Path) -> None:
         "value_not_mentioned": 2,
         "near_duplicate": 1,
     }
-
-
-async def test_the_summary_counts_kinds(tmp_path: Path) -> None:
-    """Abilities, scenarios, categories, APIs and what the models were asked are counted."""
-    counts = (await run(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)).counts
     assert counts.abilities["call"] == Tally(accepted=5, rejected=2)
     assert counts.scenarios == {"single": Tally(accepted=17, rejected=4)}
     assert (counts.apis, set(counts.categories)) == (5, {"c1", "c2", "c3", "c4", "c5"})
@@ -162,17 +158,8 @@ async def test_what_fails_is_what_is_told(tmp_path: Path, turns: int) -> None:
         failed.set()
         raise EndpointDown("nobody answers")
 
-    stages = [
-        Stage(
-            "queries",
-            "query",
-            Query,
-            Query,
-            prepare,
-            feed=lambda given: map(toys.query, range(4)),
-        ),
-        Stage("tested", "tester", Query, Query, fail),
-    ]
+    feed = change(toys.QUERIES, work=prepare, feed=lambda given: map(toys.query, range(4)))
+    stages = [feed, Stage("tested", "tester", Query, Query, fail)]
     with pytest.raises(EndpointDown, match="nobody answers"):
         await run(toys.recipe(), outputs=tmp_path, stages=stages)
 
@@ -262,31 +249,6 @@ async def test_nothing_to_draw_is_an_empty_run(tmp_path: Path) -> None:
     stages = [change(toys.QUERIES, feed=lambda given: iter(())), toys.TESTED]
     summary = await run(toys.recipe(), outputs=tmp_path, stages=stages)
     assert [(s.accepted, s.finished) for s in summary.counts.stages] == [(0, True), (0, True)]
-
-
-async def test_a_run_is_held_while_it_works(tmp_path: Path) -> None:
-    """A second run of the same recipe at the same time is refused."""
-    working, ended = asyncio.Event(), asyncio.Event()
-
-    async def slow(need: Any, context: Any) -> Any:
-        working.set()
-        await ended.wait()
-        return await toys.QUERIES.work(need, context)
-
-    stages = [change(stage, work=slow) if stage is toys.QUERIES else stage for stage in toys.STAGES]
-    first = asyncio.create_task(run(toys.recipe(), outputs=tmp_path, stages=stages))
-    await working.wait()
-    with pytest.raises(StoreError, match="another process"):
-        await run(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
-    ended.set()
-    assert (await first).counts.accepted
-
-
-async def test_an_outputs_folder_that_is_a_file_is_a_store_error(tmp_path: Path) -> None:
-    """An outputs folder that cannot be written is an error with advice."""
-    (tmp_path / "outputs").write_text("")
-    with pytest.raises(StoreError, match="--outputs"):
-        await run(toys.recipe(), outputs=tmp_path / "outputs", stages=toys.STAGES)
 
 
 async def test_the_preview_leaves_nothing_behind(

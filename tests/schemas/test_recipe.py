@@ -104,12 +104,6 @@ def test_the_run_id_is_that_of_the_whole_recipe() -> None:
     assert one.run_id != parse_recipe({"name": "toy", "seed": 1}, "").run_id
 
 
-@pytest.mark.parametrize("path", sorted(Path(__file__).parents[2].glob("recipes/*.yaml")), ids=str)
-def test_the_recipes_that_ship_are_valid(path: Path) -> None:
-    """Each is named as its file."""
-    assert load_recipe(path).name == path.stem.replace("_", "-")
-
-
 def test_an_address_is_told_without_its_password() -> None:
     """What is wrong with an address is told without the login in it."""
     with pytest.raises(RecipeError) as error:

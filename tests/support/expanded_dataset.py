@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
 
-from support import toys
+from support import mined_dataset, toys
 from toolloom.pipeline.stage import Sifted, StageInput
-from toolloom.pipeline.store.files import Rows, record_line, to_line, to_text, write_lines
+from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
 from toolloom.schemas import (
-    Ability,
     Api,
     Choice,
-    Dialogue,
     Expansion,
-    FunctionCall,
-    Intention,
     JsonObject,
-    Message,
-    Query,
-    Reference,
     Rejected,
     Sample,
     Scenario,
     Template,
-    ToolCall,
-    Verdict,
     marker,
 )
-
-NOW = dt.datetime(2026, 3, 2, 9, 30)
 
 
 def fields(**kinds: str) -> JsonObject:
@@ -63,7 +51,7 @@ FIND = api(
 BOOK = api("book", fields(offer="string"), fields(status="string", ticket="string"))
 
 
-def slots(text: str) -> Any:
+def slots(text: str) -> str:
     """A text in which `<city>` is a slot; one that is nothing else is the slot itself."""
     for name in _SLOTS:
         text = text.replace(f"<{name}>", marker(name))
@@ -80,50 +68,18 @@ _SLOTS = (
 )
 
 
-def _deep(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _deep(part) for key, part in value.items()}
-    return slots(value) if isinstance(value, str) else value
-
-
 def skeleton(
     *turns: tuple[str, list[tuple[Api, JsonObject, JsonObject]], str],
     scenario: Scenario = Scenario.SINGLE,
-    references: dict[int, dict[str, Reference]] | None = None,
+    references: dict[int, dict[str, tuple[int, str]]] | None = None,
     name: str = "t0",
 ) -> JsonObject:
     """A sample with slots. A turn: what the user says, calls and their responses, the reply."""
-    messages = [Message(role="system", content="It is Monday 2026-03-02 09:30.")]
-    intent: list[Intention] = []
-    for number, (said, calls, reply) in enumerate(turns):
-        messages.append(Message(role="user", content=slots(said)))
-        for one, arguments, response in calls:
-            known = (references or {}).get(len(intent), {})
-            made = ToolCall(
-                id=f"call_{len(intent)}",
-                function=FunctionCall(name=one.function, arguments=_deep(arguments)),
-            )
-            told = {key: part for key, part in arguments.items() if key not in known}
-            intent.append(
-                Intention(api=one.id, turn=number, arguments=_deep(told), references=known)
-            )
-            messages.append(Message(role="assistant", tool_calls=(made,)))
-            content = to_text({"response": _deep(response), "error": None})
-            messages.append(
-                Message(role="tool", content=content, tool_call_id=made.id, name=one.function)
-            )
-        messages.append(Message(role="assistant", content=slots(reply)))
-    query = Query(
-        id=name,
-        ability=Ability.CALL,
-        scenario=scenario,
-        now=NOW,
-        pool=(FIND, BOOK),
-        intent=tuple(intent),
-        text=slots(turns[0][0]),
-    )
-    sample = Sample(dialogue=Dialogue(query=query, messages=tuple(messages)), verdict=Verdict())
-    return sample.model_dump(mode="json")
+    steps = [step for said, calls, reply in turns for step in (said, *calls, reply)]
+    fields = {"scenario": scenario, "references": references or {}, "pool": (FIND, BOOK)}
+    row = mined_dataset.sample(*steps, id=name, **fields)
+    made: JsonObject = json.loads(slots(json.dumps(row, ensure_ascii=False)))
+    return made
 
 
 def template(sample: JsonObject, name: str = "t0", **pools: Any) -> Template:

@@ -190,19 +190,8 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *args: Any) -> None:
         """Nothing."""
 
-    def do_GET(self) -> None:
-        self._serve("GET")
-
-    def do_HEAD(self) -> None:
-        self._serve("GET")
-
-    def do_POST(self) -> None:
-        self._serve("POST")
-
-    def do_PUT(self) -> None:
-        self._serve("PUT")
-
-    def _serve(self, method: str) -> None:
+    def _serve(self) -> None:
+        method = self.command.replace("HEAD", "GET")
         path = urlsplit(self.path).path
         kind, named = "unknown", {}
         for name, verb, pattern in ROUTES:
@@ -231,6 +220,8 @@ class Handler(BaseHTTPRequestHandler):
             return self._cut()
         content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         return self._answer(status, content, headers)
+
+    do_GET = do_HEAD = do_POST = do_PUT = _serve
 
     def _cut(self) -> None:
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -12,6 +12,16 @@ from support import toys
 from toolloom.pipeline.run import Made, make_dataset
 
 MEMORY = MemoryFileSystem()
+
+
+class OtherMemory(MemoryFileSystem):
+    """A store in memory with a protocol, a `store` and habits of its own."""
+
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.replace(f"{cls.protocol}://", "memory://")))
 
 
 def run(outputs: Path, **changes: Any) -> Made:

@@ -1,7 +1,9 @@
-"""A forger, who tampers with a version and makes all hashes right again."""
+"""A dataset to verify, played by the scripted endpoint, and a forger, who tampers with a version and
+makes all hashes right again."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import shutil
@@ -11,10 +13,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from toolloom.llm.fake import FakeServer
 from toolloom.pipeline.dataset.card import card
 from toolloom.pipeline.dataset.rows import CONFIGS
 from toolloom.pipeline.dataset.verify_files import FaultKind, VerifyReport, VersionFault
+from toolloom.pipeline.growth import plan_regeneration
+from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.tables import VersionWriter
+from toolloom.schemas import parse_recipe
 
 Row = dict[str, Any]
 
@@ -75,3 +81,28 @@ def with_query(row: Row, change: Callable[[Row], None]) -> Row:
 
 def found(report: VerifyReport, kind: FaultKind) -> list[VersionFault]:
     return [fault for fault in report.faults if fault.kind is kind]
+
+
+FIELDS = {
+    "name": "toy",
+    "seed": 7,
+    "apis": {"domains": 6, "per_domain": 3},
+    "queries": {"count": 60, "distractors": 2},
+    "tester": {"votes": 1},
+    "splits": {"train": 4, "validation": 2, "test_instruction": 2, "test_tool": 2},
+}
+
+
+def play(outputs: Path) -> None:
+    """A dataset that the scripted endpoint plays, and its next version with a new split."""
+    with FakeServer().serve_in_thread() as server:
+        model = {"base_url": server.base_url, "model": "fake", "concurrency": 16}
+        asyncio.run(
+            make_dataset(parse_recipe({**FIELDS, "model": model}, "a recipe"), outputs=outputs)
+        )
+        again = plan_regeneration(outputs, "toy", "train", seed=9)
+        asyncio.run(make_dataset(again, outputs=outputs))
+
+
+def only(report: VerifyReport) -> set[FaultKind]:
+    return set(report.counts)

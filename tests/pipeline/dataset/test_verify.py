@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.played_dataset import only
-from support.tampered import fix, found, read_manifest, rows_of, write_rows
+from support.tampered import fix, found, only, read_manifest, rows_of, write_rows
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app

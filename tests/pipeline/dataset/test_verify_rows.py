@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.played_dataset import only
-from support.tampered import Row, fix, found, read_manifest, rows_of, with_query, write_rows
+from support.tampered import Row, fix, found, only, read_manifest, rows_of, with_query, write_rows
 
 from toolloom.pipeline.dataset.rows import SAMPLES, SFT, sft_row
 from toolloom.pipeline.dataset.verify import verify

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pytest
 from support import processes, s3_server, toys
 from support.processes import TOOLLOOM, Endpoint, committed, kill, whole_recipe
@@ -29,19 +28,9 @@ from toolloom.schemas import Outcome, Query, StoreError
 Machine = Callable[[], Path]
 
 
-@pytest.fixture(scope="module")
-def store() -> Iterator[s3_server.Store]:
-    with s3_server.server() as running:
-        yield running
-
-
 @pytest.fixture
-def bucket(store: s3_server.Store, monkeypatch: pytest.MonkeyPatch) -> str:
+def bucket(store: s3_server.Store, reachable: None) -> str:
     """A new bucket, which this process can reach."""
-    for name, value in store.environment.items():
-        monkeypatch.setenv(name, value)
-    # fsspec has read the environment when it was imported.
-    monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": store.endpoint})
     return store.bucket()
 
 
@@ -86,21 +75,6 @@ def test_a_run_in_a_store_is_the_bytes_of_a_local_one(
     assert made.published and local.published
     assert stored(store, bucket) == files(tmp_path / "local")
     assert made.published.version.manifest == local.published.version.manifest
-
-
-@pytest.mark.slow
-def test_another_machine_goes_on_from_the_store(
-    store: s3_server.Store, bucket: str, machine: Machine
-) -> None:
-    """A finished run is found finished there, and its version is not made twice."""
-    url = f"s3://{bucket}/my/data"
-    first, before = run(url), stored(store, bucket)
-    machine()
-    again = run(url)
-    assert first.published and again.published
-    assert (first.published.fresh, again.published.fresh) == (True, False)
-    assert stored(store, bucket) == before
-    assert files(mirrors.opened(url)) == before
 
 
 @pytest.fixture

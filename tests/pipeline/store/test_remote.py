@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
@@ -20,24 +19,7 @@ from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.remote import Remote, RemoteFile, is_url
 from toolloom.schemas import StoreError
 
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[s3_server.Store]:
-    with s3_server.server() as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def reachable(
-    store: s3_server.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    """This process can reach the store, and keeps no connection of other tests."""
-    for name, value in store.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("TOOLLOOM_MIRROR", str(tmp_path))
-    monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": store.endpoint})
-    yield
-    S3FileSystem.clear_instance_cache()
+pytestmark = pytest.mark.usefixtures("reachable")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates import verdicts
 from toolloom.pipeline.templates.verdicts import Checker
-from toolloom.schemas import Dialogue, Reason, Reference, Scenario, Template
+from toolloom.schemas import Dialogue, Reason, Scenario, Template
 
 PARALLEL = skeleton(
     (
@@ -49,7 +49,7 @@ CHAIN = skeleton(
         "Your room at <host> is <status>; the ticket is <ticket>.",
     ),
     scenario=Scenario.SEQUENTIAL,
-    references={1: {"offer": Reference(call=0, field="offer")}},
+    references={1: {"offer": (0, "offer")}},
 )
 TURNS = skeleton(
     (
