@@ -268,7 +268,7 @@ def push(
     Example: `toolloom push quickstart latest me/quickstart`
     """
     from toolloom.pipeline.dataset import push as pushing
-    from toolloom.pipeline.dataset.parcel import Load
+    from toolloom.pipeline.dataset.push import Load
     from toolloom.pipeline.pages.sections import pushed_lines, sending
     from toolloom.pipeline.render.terminal import Ticking
     from toolloom.pipeline.store.version import find_version

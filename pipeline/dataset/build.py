@@ -79,8 +79,8 @@ class Keep:
         """What the parent's manifest says of a table."""
         if self.parent is None:
             return None
-        found: JsonObject | None = self.parent.manifest["configs"].get(config.name, {}).get(split)
-        return found
+        tables: dict[str, JsonObject] = self.parent.manifest["configs"].get(config.name, {})
+        return tables.get(split)
 
     def rows(self, config: Config, split: str) -> Iterator[JsonObject]:
         """The rows of a parent's table that stay, as they are stored. Raises StoreError."""
@@ -189,11 +189,19 @@ def build(folder: Path, run: RunFolder, keep: Keep) -> JsonObject:
                 split = zone(plan, api["category"], api["tool"]).value
                 _add(tables, made, Api, split, api)
         grown = set(tables.begun)
-        if parent and run.recipe.regenerate:
-            _check_split(run, parent, grown)
+        if parent and (wanted := run.recipe.regenerate):
+            others = {split for _, split in grown} - {wanted.split.value, BEFORE_QUERIES}
+            if others:
+                raise PublishError(
+                    f"{run.id}: has rows of the split {min(others)}, but was to draw queries of "
+                    f"{wanted.split} of {parent.label}."
+                )
         configs = tables.finish()
     figures = _Merged(run, keep, made, tables)
     splits, instructions = figures.splits(), figures.instructions()
+    tables_of_instructions = configs.get(INSTRUCTIONS.name, {}).values()
+    files = (folder / name for table in tables_of_instructions for name in table["files"])
+    shown = example(chain.from_iterable(map(read_rows, files))) if instructions else None
     used = {before["apis"]["run"] if parent else run.id}
     used.update(chain.from_iterable(told["runs"] for told in splits.values()))
     runs = {run.id: told_run(run, made), **before.get("runs", {})}
@@ -204,7 +212,7 @@ def build(folder: Path, run: RunFolder, keep: Keep) -> JsonObject:
         "runs": {name: told for name, told in runs.items() if name in used or not keep.anew},
         "splits": splits,
         "expansion": _expansion(run, keep, made, used),
-        "instructions": _instructions(instructions, configs, folder),
+        "instructions": {"splits": instructions, "example": shown} if instructions else None,
         "apis": before["apis"] if parent else {"run": run.id, **made.apis_json()},
         "contamination": _write_pairs(folder, chain(keep.pairs(), report.contamination(run))),
         "configs": configs,
@@ -220,15 +228,9 @@ def _write(run: RunFolder, plan: SplitPlan, tables: VersionWriter, made: Figures
         if expansion.rows:
             _expand(expansion, plan, run.recipe.seed, tables, made)
     recipe = public_recipe(run.recipe)
-    for instruction in run.instructions():
-        _add(
-            tables,
-            made,
-            Instruction,
-            instruction.split.value,
-            instruction.model_dump(mode="json"),
-            recipe,
-        )
+    for each in run.instructions():
+        record = each.model_dump(mode="json")
+        _add(tables, made, Instruction, each.split.value, record, recipe)
     for rejected in run.rejected():
         _add(tables, made, Rejected, split_of_rejected(plan, rejected["record"]), rejected)
 
@@ -274,17 +276,6 @@ def _checked_split(plan: SplitPlan, sample: JsonObject) -> str:
     return split.value
 
 
-def _check_split(run: RunFolder, parent: Version, grown: set[tuple[str, str]]) -> None:
-    """Raises PublishError if a run has rows of another split than the one it was for."""
-    wanted = run.recipe.regenerate
-    assert wanted
-    if others := sorted({split for _, split in grown} - {wanted.split.value, BEFORE_QUERIES}):
-        raise PublishError(
-            f"{run.id}: has rows of the split {others[0]}, but was to draw queries of "
-            f"{wanted.split} of {parent.label}."
-        )
-
-
 def apis_of(run: RunFolder) -> Iterator[JsonObject]:
     """The APIs of a run; of one that did not make any, those its rows show."""
     if "apis" in {stage.name for stage in run.plan}:
@@ -301,7 +292,7 @@ def apis_of(run: RunFolder) -> Iterator[JsonObject]:
 
 def told_run(run: RunFolder, made: Figures) -> JsonObject:
     """What the manifest tells of a run."""
-    counts = report.count(run, made.all_dialogues)
+    counts = report.count(run, sum(made.dialogues.values(), RowCounts()))
     return {
         "seed": run.recipe.seed,
         "recipe": public_recipe(run.recipe),
@@ -312,13 +303,13 @@ def told_run(run: RunFolder, made: Figures) -> JsonObject:
 
 def _agents(run: RunFolder, makers: set[Maker]) -> list[JsonObject]:
     """Who made the accepted rows, their templates and the APIs they call."""
-    order = [stage.name for stage in run.plan]
-    found = set(makers)
+    everybody = set(makers)
     for stage in run.plan:
         if stage.name in ("domains", "apis", "templates") and not stage.given:
             for row in run.stage(stage.name).objects("accepted"):
-                found |= set(map(maker, row["provenance"]))
-    ranked = sorted(found, key=lambda f: (order.index(f[0]) if f[0] in order else -1, *f[1:]))
+                everybody |= set(map(maker, row["provenance"]))
+    places = {stage.name: place for place, stage in enumerate(run.plan)}
+    ranked = sorted(everybody, key=lambda one: (places.get(one[0], -1), *one[1:]))
     names = ("stage", "agent", "model", "prompts")
     return [dict(zip(names, one, strict=True)) for one in ranked]
 
@@ -399,28 +390,17 @@ def _expansion(run: RunFolder, keep: Keep, made: Figures, used: set[str]) -> Jso
     told = report.expansion_json(run, made.expanded)
     found = {run.id: told} if told else {}
     before = keep.parent.manifest.get("expansion") if keep.parent else None
+    gone = keep.anew if not keep.retries else None
     for name, figures in (before or {}).items():
-        gone = keep.anew if not keep.retries else None
         left = {split: count for split, count in figures["rows"].items() if split != gone}
         if keep.anew is None or (name in used and left):
             found[name] = {**figures, "rows": left}
     return found or None
 
 
-def _instructions(splits: JsonObject, configs: JsonObject, folder: Path) -> JsonObject | None:
-    """What is told of instructions: their figures by split, and an example; None without any."""
-    if not splits:
-        return None
-    tables = configs.get(INSTRUCTIONS.name, {}).values()
-    files = (folder / name for table in tables for name in table["files"])
-    return {"splits": splits, "example": example(chain.from_iterable(map(read_rows, files)))}
-
-
 def _write_pairs(folder: Path, pairs: Iterable[JsonObject]) -> JsonObject | None:
     """Write the pairs of rows and benchmarks, if there are any; what the manifest tells of them."""
-    counted: Counter[str] = Counter()
-    benchmarks: Counter[str] = Counter()
-    shown: list[JsonObject] = []
+    counted, benchmarks, shown = Counter[str](), Counter[str](), list[JsonObject]()
 
     def lines() -> Iterator[bytes]:
         for pair in pairs:
@@ -434,5 +414,5 @@ def _write_pairs(folder: Path, pairs: Iterable[JsonObject]) -> JsonObject | None
     if not shown:
         (folder / PAIRS).unlink()
         return None
-    told = {name: counted[name] for name in ("dropped", "flagged")}
-    return {**told, "benchmarks": dict(sorted(benchmarks.items())), "examples": shown}
+    totals = {name: counted[name] for name in ("dropped", "flagged")}
+    return {**totals, "benchmarks": dict(sorted(benchmarks.items())), "examples": shown}

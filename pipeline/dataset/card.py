@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -21,10 +22,11 @@ from toolloom.pipeline.dataset.figures import (
     added,
     instructions_of,
 )
-from toolloom.pipeline.dataset.plots import plots
 from toolloom.pipeline.dataset.report import API_BANK, Counts, StageCount
 from toolloom.pipeline.render.markdown import cell, table
+from toolloom.pipeline.render.plots import BAD, Plot, svg
 from toolloom.pipeline.render.section import dollars, percent
+from toolloom.pipeline.store.files import write_lines
 from toolloom.schemas import JsonObject, Metric
 
 SIZES = (
@@ -49,7 +51,8 @@ TESTS = {
 def card(manifest: JsonObject) -> str:
     """The text of README.md. Holds no time of day: equal versions make equal cards."""
     header = yaml.safe_dump(_header(manifest), sort_keys=False, allow_unicode=True)
-    recipe = _first_run(manifest)["recipe"]
+    found: JsonObject = manifest["runs"][manifest["apis"]["run"]]
+    recipe = found["recipe"]
     splits = [told for told in manifest["splits"].values() if told["rows"]]
     parts = [
         f"---\n{header}---",
@@ -92,12 +95,6 @@ def card(manifest: JsonObject) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _first_run(manifest: JsonObject) -> JsonObject:
-    """The run that made the APIs: its recipe says what the dataset is for."""
-    found: JsonObject = manifest["runs"][manifest["apis"]["run"]]
-    return found
-
-
 def _header(manifest: JsonObject) -> JsonObject:
     dialogues = sum(told["rows"] for told in manifest["splits"].values())
     counted = instructions_of(manifest)
@@ -109,7 +106,7 @@ def _header(manifest: JsonObject) -> JsonObject:
         "tags": ["function-calling", "tool-use", "synthetic", "toolloom"],
         "size_categories": [next((s for n, s in SIZES if rows < n), "n>10M")],
         "configs": [
-            _config(name, splits, _cache_version(manifest), place == 0)
+            _config(name, splits, f"0.0.{int(manifest['content'][:12], 16)}", place == 0)
             for place, (name, splits) in enumerate(_loadable(manifest))
         ],
     }
@@ -125,15 +122,6 @@ def _loadable(manifest: JsonObject) -> list[tuple[str, JsonObject]]:
         if full := {split: made for split, made in splits.items() if made["files"]}:
             found.append((name, full))
     return found
-
-
-def _cache_version(manifest: JsonObject) -> str:
-    """A version of digits that no other dataset has.
-
-    `datasets` caches what it loads from a folder under the folder's name, the config and this
-    version alone: without it, two datasets in folders called `1.0.0` would be one to it.
-    """
-    return f"0.0.{int(manifest['content'][:12], 16)}"
 
 
 def _config(name: str, splits: JsonObject, version: str, default: bool) -> JsonObject:
@@ -278,7 +266,18 @@ def _instructions(manifest: JsonObject) -> Iterator[str]:
     if counted is None:
         return
     yield "## Instructions"
-    yield _about_instructions(counted)
+    told = (
+        f"{counted.levels.total():,} instructions say at five granularities what a dialogue was "
+        "asked: the user's situation alone, then with the categories, the tools or the APIs that "
+        "would serve it, and the full request (ToolPlanner). All levels of a request have the same "
+        "solution path."
+    )
+    if foreign := counted.sources[TOOLBENCH]:
+        told += (
+            f" {foreign:,} of them are of ToolBench's queries, whose dialogues are not in "
+            "`samples`; their source's licence is theirs."
+        )
+    yield told
     if shown := manifest["instructions"]["example"]:
         yield f"The levels of `{shown['sample']}`:"
         yield table(("Level", "Instruction"), shown["levels"].items())
@@ -291,23 +290,22 @@ def _instructions(manifest: JsonObject) -> Iterator[str]:
         ("Level", "Accepted", "Rejected", *named),
         [_level_line(level, counted, metrics) for level in LEVELS],
     )
-    yield _rejected_instructions(counted)
-    yield _planning(manifest, counted)
-
-
-def _about_instructions(counted: InstructionCounts) -> str:
-    told = (
-        f"{counted.levels.total():,} instructions say at five granularities what a dialogue was "
-        "asked: the user's situation alone, then with the categories, the tools or the APIs that "
-        "would serve it, and the full request (ToolPlanner). All levels of a request have the same "
-        "solution path."
+    total = sum(counted.rejected.values(), Counter[str]())
+    levels = [level for level in LEVELS if level in counted.rejected]
+    rows = [
+        (reason, count, *(counted.rejected[level][reason] for level in levels))
+        for reason, count in sorted(total.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    yield table(("Rejected because", "All", *levels), rows)
+    plans = [run["recipe"].get("rewrite") for run in manifest["runs"].values()]
+    shares = sorted({plan["coarse"] for plan in plans if plan})
+    each = ", ".join(f"{count:,} of `{task}`" for task, count in sorted(counted.planning.items()))
+    share = " or ".join(f"{100 * share:g} %" for share in shares)
+    yield (
+        f"`planning` has them as training rows of two tasks: {each or 'none'}. Of the levels "
+        f"statement and category {share} are trained on, chosen by a hash of their ids; all are "
+        "in `instructions`."
     )
-    if foreign := counted.sources[TOOLBENCH]:
-        told += (
-            f" {foreign:,} of them are of ToolBench's queries, whose dialogues are not in "
-            "`samples`; their source's licence is theirs."
-        )
-    return told
 
 
 def _level_line(level: str, counted: InstructionCounts, metrics: list[str]) -> list[Any]:
@@ -318,29 +316,6 @@ def _level_line(level: str, counted: InstructionCounts, metrics: list[str]) -> l
     return [level, counted.levels[level], fallen, *(votes if metrics else []), *shown]
 
 
-def _rejected_instructions(counted: InstructionCounts) -> str:
-    """A row for each reason, a column for each level."""
-    total = sum(counted.rejected.values(), Counter[str]())
-    levels = [level for level in LEVELS if level in counted.rejected]
-    rows = [
-        (reason, count, *(counted.rejected[level][reason] for level in levels))
-        for reason, count in sorted(total.items(), key=lambda item: (-item[1], item[0]))
-    ]
-    return table(("Rejected because", "All", *levels), rows)
-
-
-def _planning(manifest: JsonObject, counted: InstructionCounts) -> str:
-    plans = [run["recipe"].get("rewrite") for run in manifest["runs"].values()]
-    shares = sorted({plan["coarse"] for plan in plans if plan})
-    each = ", ".join(f"{count:,} of `{task}`" for task, count in sorted(counted.planning.items()))
-    share = " or ".join(f"{100 * share:g} %" for share in shares)
-    return (
-        f"`planning` has them as training rows of two tasks: {each or 'none'}. Of the levels "
-        f"statement and category {share} are trained on, chosen by a hash of their ids; all are "
-        "in `instructions`."
-    )
-
-
 def _origin(manifest: JsonObject) -> str:
     made = f"By toolloom {manifest['toolloom']} (code {manifest['code'][:12]})."
     if before := manifest["parent"]:
@@ -348,19 +323,14 @@ def _origin(manifest: JsonObject) -> str:
         how = f"with the split `{split}` made anew" if split else "with all splits made anew"
         if extended:
             how = f"and has all of its rows, with {_added(extended['rows'])} more"
-            if grown := _grown(manifest["runs"][extended["run"]]):
+            wanted = manifest["runs"][extended["run"]]["recipe"].get("regenerate") or {}
+            if grown := (wanted["split"] if wanted.get("keep") else None):
                 how += f": the split `{grown}` was grown by new queries"
         made += f" It follows version {before['version']}, {how}."
     return (
         f"{made} `manifest.json` holds the recipe and the counts of each run, and the hashes of "
         "all files."
     )
-
-
-def _grown(run: JsonObject) -> str | None:
-    """The split for which a run drew more queries."""
-    wanted = run["recipe"].get("regenerate") or {}
-    return wanted["split"] if wanted.get("keep") else None
 
 
 def _added(rows: JsonObject) -> str:
@@ -374,7 +344,13 @@ def _runs(manifest: JsonObject) -> Iterator[str]:
         counts = Counts.model_validate(run["counts"])
         yield f"### Run `{name}`, seed {run['seed']}"
         yield _spending(counts)
-        yield _asked(counts)
+        head = [
+            *("Stage", "Agent", "Accepted", "Rejected", "Requests"),
+            *("Sent", "Cached", "Received"),
+        ]
+        priced = counts.priced
+        done = [_stage_line(stage, priced) for stage in counts.stages if not stage.given]
+        yield table([*head, *(["Cost"] if priced else [])], done)
         yield table(
             ("Stage", "Agent", "Model", "Prompts (hashes)"),
             [(a["stage"], a["agent"], a["model"], " ".join(a["prompts"])) for a in run["agents"]],
@@ -395,17 +371,6 @@ def _spending(counts: Counts) -> str:
     if each is None:
         return f"{told}."
     return f"{told}: {dollars(each)} for each accepted dialogue (API-Bank's agents: ${API_BANK:g})."
-
-
-def _asked(counts: Counts) -> str:
-    """A row for each stage that the run did; a column of costs where prices are known."""
-    head = [
-        *("Stage", "Agent", "Accepted", "Rejected", "Requests"),
-        *("Sent", "Cached", "Received"),
-    ]
-    priced = counts.priced
-    done = [_stage_line(stage, priced) for stage in counts.stages if not stage.given]
-    return table([*head, *(["Cost"] if priced else [])], done)
 
 
 def _stage_line(stage: StageCount, priced: bool) -> list[Any]:
@@ -481,3 +446,41 @@ def _columns(manifest: JsonObject) -> Iterable[str]:
         if config.name in manifest["configs"]:
             yield f"### `{config.name}`: {config.about}"
             yield "\n".join(f"- `{name}`: {c.about}" for name, c in config.columns.items())
+
+
+def plots(manifest: JsonObject) -> Iterator[Plot]:
+    """The plots of a version; none of what it has nothing of."""
+    splits = manifest["splits"]
+    told = [one for one in splits.values() if one["rows"]]
+    names = [name for name, one in splits.items() if one["rows"]]
+    if told:
+        yield Plot(
+            "splits",
+            "Dialogues by split",
+            names,
+            [one["rows"] for one in told],
+            [one["rejected"] for one in told],
+            ("accepted", "rejected"),
+        )
+    for name, title in (("scenarios", "Scenario"), ("calls", "Number of calls")) if told else ():
+        counts = added(told, name)
+        yield Plot(name, f"Dialogues by {title.lower()}", [*counts], [*counts.values()])
+    if counted := instructions_of(manifest):
+        levels = [level for level in LEVELS if level in counted.levels or level in counted.rejected]
+        fallen = [counted.rejected[x].total() if x in counted.rejected else 0 for x in levels]
+        yield Plot(
+            "levels",
+            "Instructions by level",
+            levels,
+            [counted.levels[level] for level in levels],
+            fallen,
+            ("accepted", "rejected"),
+        )
+    if reasons := added(splits.values(), "reasons"):
+        yield Plot("reasons", "Rejected because", [*reasons], [*reasons.values()], color=BAD)
+
+
+def draw(manifest: JsonObject, folder: Path) -> None:
+    """Write the plots to `<folder>/<name>.svg`."""
+    for plot in plots(manifest):
+        write_lines(folder / f"{plot.name}.svg", [svg(plot)])

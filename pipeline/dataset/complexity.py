@@ -223,7 +223,12 @@ def complexity(
     """
     splits = version.splits("samples") if test is None else [test]
     for split in (*splits, examples):
-        _check(version, split)
+        there = [each for each in version.splits("samples") if version.files("samples", each)]
+        if split not in there:
+            raise NothingFound(
+                f"{version.label} has no samples in a split {split!r}. "
+                f"Name one of these: {', '.join(there) or 'there are none'}."
+            )
     apis = len(apis_of(version))
     if not apis:
         raise NothingFound(f"{version.label}: its config `apis` is empty, so |D| is not known.")
@@ -288,16 +293,6 @@ def apis_of(version: Version, split: str | None = None) -> set[str]:
     """Ids of the APIs of a split of the config `apis`, or of all."""
     splits = version.splits("apis") if split is None else [split]
     return {row["id"] for each in splits for row in version.rows("apis", each)}
-
-
-def _check(version: Version, split: str) -> None:
-    """Raises NothingFound for a split without samples."""
-    there = [each for each in version.splits("samples") if version.files("samples", each)]
-    if split not in there:
-        raise NothingFound(
-            f"{version.label} has no samples in a split {split!r}. "
-            f"Name one of these: {', '.join(there) or 'there are none'}."
-        )
 
 
 def _chosen(version: Version, split: str) -> Repository:

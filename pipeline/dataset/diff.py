@@ -67,7 +67,8 @@ def compare(before: Version, after: Version, *, keep: int = 1) -> Diff:
     rows, examples = [], _Examples(keep)
     for split in splits:
         if _hashes(before, split) == _hashes(after, split):
-            rows.append(_unchanged(before, split))
+            count = before.manifest["configs"]["samples"][split]["rows"]
+            rows.append(SplitDiff(split=split, before=count, after=count, same=count))
         else:
             rows.append(_compared(before, after, split, examples))
     return Diff(
@@ -103,12 +104,6 @@ def _hashes(version: Version, split: str) -> list[str]:
     return [told["sha256"] for told in made["files"].values()]
 
 
-def _unchanged(version: Version, split: str) -> SplitDiff:
-    """Equal files hold equal rows: they need not be read."""
-    count = version.manifest["configs"]["samples"][split]["rows"]
-    return SplitDiff(split=split, before=count, after=count, same=count)
-
-
 def _compared(before: Version, after: Version, split: str, examples: _Examples) -> SplitDiff:
     old = {_hash(row["id"]): _content(before, row) for row in before.rows("samples", split)}
     count, same, changed = len(old), 0, set[bytes]()
@@ -124,7 +119,15 @@ def _compared(before: Version, after: Version, split: str, examples: _Examples) 
         else:
             changed.add(name)
             del old[name]
-    renamed = _pair_up(old, fresh)
+    places: dict[bytes, list[bytes]] = {}
+    for name, content in old.items():
+        places.setdefault(content, []).append(name)
+    pairs = 0
+    for name, content in list(fresh.items()):
+        if places.get(content):
+            del old[places[content].pop()], fresh[name]
+            pairs += 1
+    renamed = pairs
     _choose(before, after, split, examples, {"added": fresh, "removed": old, "changed": changed})
     return SplitDiff(
         split=split,
@@ -164,19 +167,6 @@ def _told(version: Version, split: str) -> dict[bytes, bytes]:
         _hash(row["id"]): _hash(canonical([row[name] for name in names]))
         for row in version.rows("instructions", split)
     }
-
-
-def _pair_up(old: dict[bytes, bytes], fresh: dict[bytes, bytes]) -> int:
-    """Take out rows of equal content under different ids; how many there were."""
-    places: dict[bytes, list[bytes]] = {}
-    for name, content in old.items():
-        places.setdefault(content, []).append(name)
-    pairs = 0
-    for name, content in list(fresh.items()):
-        if places.get(content):
-            del old[places[content].pop()], fresh[name]
-            pairs += 1
-    return pairs
 
 
 def _choose(

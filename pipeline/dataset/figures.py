@@ -9,9 +9,10 @@ no table can tell, such as what a run was refused or paid, is counted from the r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain, groupby
-from typing import Any, TypeAlias
+from operator import itemgetter
+from typing import TypeAlias
 
 from toolloom.pipeline.dataset.rows import APIS, INSTRUCTIONS, PLANNING, REJECTED, SAMPLES
 from toolloom.pipeline.dataset.unfold import STAGE as EXPANDED
@@ -69,39 +70,29 @@ class Figures:
         """
         if config is PLANNING:
             self.of_instructions(split).train(row)
+        if config not in (SAMPLES, INSTRUCTIONS, REJECTED, APIS):
             return
-        count = _COUNTS.get(config.name)
-        if count:
-            count(self, split, config.row.record_of(row) if record is None else record, times)
-
-    def of_dialogues(self, split: str) -> RowCounts:
-        return self.dialogues.setdefault(split, RowCounts())
+        record = config.row.record_of(row) if record is None else record
+        if config is APIS:
+            source = record["source"]
+            self.sources[source["kind"], source["reference"], source["licence"]] += 1
+            return
+        dialogues = self.dialogues.setdefault(split, RowCounts())  # told, also if it has none
+        if config is SAMPLES:
+            dialogues.add(record, times)
+            parts = (record, record["dialogue"], record["dialogue"]["query"])
+            self.makers |= set(map(maker, chain(*(part["provenance"] for part in parts))))
+            if any(share["stage"] == EXPANDED for share in record["provenance"]):
+                self.expanded[split] += times
+        elif config is INSTRUCTIONS:
+            self.of_instructions(split).add(record)
+            self.makers |= set(map(maker, record["provenance"]))
+        else:
+            dialogues.reject(record["reason"])
+            self.of_instructions(split).reject(record)
 
     def of_instructions(self, split: str) -> InstructionCounts:
         return self.instructions.setdefault(split, InstructionCounts())
-
-    def _sample(self, split: str, sample: JsonObject, times: int) -> None:
-        self.of_dialogues(split).add(sample, times)
-        if any(share["stage"] == EXPANDED for share in sample["provenance"]):
-            self.expanded[split] += times
-        self.makers |= makers(sample)
-
-    def _instruction(self, split: str, instruction: JsonObject, times: int) -> None:
-        self.of_dialogues(split)  # the split is told, also if it has no dialogue
-        self.of_instructions(split).add(instruction)
-        self.makers |= set(map(maker, instruction["provenance"]))
-
-    def _rejected(self, split: str, rejected: JsonObject, times: int) -> None:
-        self.of_dialogues(split).reject(rejected["reason"])
-        self.of_instructions(split).reject(rejected)
-
-    def _api(self, split: str, api: JsonObject, times: int) -> None:
-        source = api["source"]
-        self.sources[source["kind"], source["reference"], source["licence"]] += 1
-
-    @property
-    def all_dialogues(self) -> RowCounts:
-        return sum(self.dialogues.values(), RowCounts())
 
     def splits_json(self) -> JsonObject:
         """Of dialogues and rejected records, by split; those of rejects without one are last."""
@@ -109,8 +100,8 @@ class Figures:
 
     def instructions_json(self) -> JsonObject:
         """Of instructions, by split."""
-        found = self.instructions.items()
-        return in_order({split: counts.told() for split, counts in found if counts})
+        splits = self.instructions.items()
+        return in_order({split: counts.told() for split, counts in splits if counts})
 
     def apis_json(self) -> JsonObject:
         """How many APIs, and where they come from: kind, reference, licence, most first."""
@@ -118,14 +109,6 @@ class Figures:
         names = ("kind", "reference", "licence", "apis")
         listed = [dict(zip(names, (*key, n), strict=True)) for key, n in ranked[:MOST_SOURCES]]
         return {"count": self.sources.total(), "sources": listed}
-
-
-_COUNTS: Mapping[str, Callable[[Figures, str, JsonObject, int], None]] = {
-    SAMPLES.name: Figures._sample,
-    INSTRUCTIONS.name: Figures._instruction,
-    REJECTED.name: Figures._rejected,
-    APIS.name: Figures._api,
-}
 
 
 class RowCounts:
@@ -193,23 +176,23 @@ class RowCounts:
 def _ordered(counts: Counter[str], name: str) -> dict[str, int]:
     if name == "calls":
         return {key: counts[key] for key in sorted(counts, key=int)}
-    if name == "reasons":
-        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-    return dict(sorted(counts.items()))
+    return ranked(counts) if name == "reasons" else dict(sorted(counts.items()))
+
+
+def ranked(counts: Mapping[str, int]) -> dict[str, int]:
+    """Most first; of equal counts by name."""
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def added(told: Iterable[JsonObject], name: str) -> dict[str, int]:
     """One of `COUNTED`, summed over splits."""
-    total: Counter[str] = Counter()
-    for each in told:
-        total.update(each[name])
-    return _ordered(total, name)
+    return _ordered(sum((Counter(each[name]) for each in told), Counter[str]()), name)
 
 
 def with_rejects(told: JsonObject, reasons: Counter[str]) -> JsonObject:
     """A split's figures with these rejected records instead of its own, without the runs."""
-    found = {name: value for name, value in told.items() if name != "runs"}
-    return {**found, "rejected": reasons.total(), "reasons": _ordered(reasons, "reasons")}
+    others = {name: value for name, value in told.items() if name != "runs"}
+    return {**others, "rejected": reasons.total(), "reasons": ranked(reasons)}
 
 
 class InstructionCounts:
@@ -221,8 +204,10 @@ class InstructionCounts:
         self.levels = Counter[str](told.get("levels", {}))
         self.sources = Counter[str](told.get("sources", {}))
         self.planning = Counter[str](told.get("planning", {}))
-        self.rejected = _nested(told.get("rejected", {}))
-        self.ratings = _nested(told.get("ratings", {}))
+        self.rejected, self.ratings = (
+            {level: Counter[str](counts) for level, counts in told.get(name, {}).items()}
+            for name in ("rejected", "ratings")
+        )
 
     def add(self, instruction: JsonObject) -> None:
         """Count an accepted one, as JSON."""
@@ -251,13 +236,10 @@ class InstructionCounts:
             "levels": {level: self.levels[level] for level in LEVELS if self.levels[level]},
             "sources": dict(sorted(self.sources.items())),
             "planning": dict(sorted(self.planning.items())),
-            "rejected": {
-                level: dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
-                for level, found in _by_level(self.rejected)
-            },
+            "rejected": {level: ranked(reasons) for level, reasons in _by_level(self.rejected)},
             "ratings": {
-                level: {name: found[name] for name in (VOTES, *map(str, Metric))}
-                for level, found in _by_level(self.ratings)
+                level: {name: points[name] for name in (VOTES, *map(str, Metric))}
+                for level, points in _by_level(self.ratings)
             },
         }
 
@@ -273,11 +255,6 @@ class InstructionCounts:
         both.ratings = _sum(self.ratings, other.ratings)
         return both
 
-    @classmethod
-    def of_all(cls, splits: Iterable[JsonObject]) -> InstructionCounts:
-        """All splits' told figures in one."""
-        return sum(map(cls, splits), cls())
-
     def mean(self, level: str, metric: str) -> float | None:
         """Mean of a metric over the votes, from 1 to 3; None if there was none."""
         points = self.ratings.get(level)
@@ -287,11 +264,8 @@ class InstructionCounts:
 def instructions_of(manifest: JsonObject) -> InstructionCounts | None:
     """The figures of all splits' instructions; None of a version without any."""
     told = manifest.get("instructions")
-    return InstructionCounts.of_all(told["splits"].values()) if told else None
-
-
-def _nested(told: JsonObject) -> dict[str, Counter[str]]:
-    return {level: Counter(found) for level, found in told.items()}
+    splits = map(InstructionCounts, told["splits"].values()) if told else ()
+    return sum(splits, InstructionCounts()) if told else None
 
 
 def _sum(one: dict[str, Counter[str]], other: dict[str, Counter[str]]) -> dict[str, Counter[str]]:
@@ -299,10 +273,10 @@ def _sum(one: dict[str, Counter[str]], other: dict[str, Counter[str]]) -> dict[s
     return {level: one.get(level, Counter()) + other.get(level, Counter()) for level in levels}
 
 
-def _by_level(found: dict[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:
+def _by_level(counts: dict[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:
     """In the order of the levels; what has none is first."""
     known = {level: place for place, level in enumerate(LEVELS)}
-    return sorted(found.items(), key=lambda item: (known.get(item[0], -1), item[0]))
+    return sorted(counts.items(), key=lambda item: (known.get(item[0], -1), item[0]))
 
 
 class Covered:
@@ -349,12 +323,6 @@ def in_order(splits: JsonObject) -> JsonObject:
     return {split: splits[split] for split in sorted(splits, key=ORDER.index)}
 
 
-def makers(sample: JsonObject) -> set[Maker]:
-    """Who made a sample, its dialogue and its query."""
-    dialogue = sample["dialogue"]
-    return set(map(maker, chain(*(r["provenance"] for r in (sample, dialogue, dialogue["query"])))))
-
-
 def maker(share: JsonObject) -> Maker:
     return share["stage"], share["agent"], share["model"], tuple(share["prompts"])
 
@@ -365,15 +333,11 @@ def example(rows: Iterable[JsonObject]) -> JsonObject | None:
     `rows`: of the config `instructions`, split by split.
     """
     best: JsonObject | None = None
-    for name, group in groupby(rows, key=_request):
-        found = {row["level"]: str(row["instruction"])[:LONGEST] for row in group}
-        levels = {level: found[level] for level in LEVELS if level in found}
+    for name, group in groupby(rows, key=itemgetter("sample")):
+        texts = {row["level"]: str(row["instruction"])[:LONGEST] for row in group}
+        levels = {level: texts[level] for level in LEVELS if level in texts}
         if best is None or len(levels) > len(best["levels"]):
             best = {"sample": name, "levels": levels}
         if len(levels) == len(LEVELS):
             break
     return best
-
-
-def _request(row: JsonObject) -> Any:
-    return row["sample"]

@@ -16,7 +16,7 @@ from importlib.metadata import version as installed
 from pathlib import Path
 
 from toolloom.pipeline.dataset.build import Keep, build
-from toolloom.pipeline.dataset.card import card
+from toolloom.pipeline.dataset.card import card, draw
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import explain, write_lines
 from toolloom.pipeline.store.locks import hold_folder
@@ -75,14 +75,32 @@ def publish(run: RunFolder, outputs: Path) -> Published:
     A run that regenerates a split, or adds rows, makes the version that follows from the one it
     names.
     """
-    _check(run)
-    content, keep = _content(run), keep_of(run, outputs)
+    marks = {stage.name: mark for stage in run.plan if (mark := run.stage(stage.name).mark)}
+    if not marks or len(marks) < len(run.plan):
+        raise PublishError(f"{run.id} is not finished; run its recipe again to go on.")
+    if not any(marks[name].accepted for name in _published(run)):
+        raise PublishError(
+            f"{run.id} accepted nothing, so there is nothing to publish. "
+            f"`toolloom rejected {run.id}` shows why."
+        )
+    # What the version is made of: equal for equal runs, however fast and on whose account.
+    hashes = [(mark.accepted_sha256, mark.rejected_sha256) for mark in marks.values()]
+    recipe = public_fields(run.recipe.identity)
+    content = digest([LAYOUT, installed("toolloom"), recipe, hashes], 64)
+    keep = keep_of(run, outputs)
     folder = outputs / "datasets" / run.recipe.name
     if keep.parent:
         folder = outputs / "datasets" / keep.parent.name
         content = digest([content, keep.parent.manifest["content"]], 64)
     with hold_folder(folder):
-        return _make(folder, content, run, keep)
+        for version in map(_readable, (folder / dotted(n) for n in reversed(numbers(folder)))):
+            if version and version.manifest["content"] == content:
+                point(folder)
+                mirror.fetch(version.path)
+                return Published(version)
+        version = _build(folder, content, run, keep)
+        point(folder)
+        return Published(version, fresh=True)
 
 
 def keep_of(run: RunFolder, outputs: Path) -> Keep:
@@ -108,17 +126,6 @@ def _parent(wanted: Regeneration | Extension, outputs: Path) -> Version:
     return parent
 
 
-def _check(run: RunFolder) -> None:
-    marks = {stage.name: run.stage(stage.name).mark for stage in run.plan}
-    if not marks or None in marks.values():
-        raise PublishError(f"{run.id} is not finished; run its recipe again to go on.")
-    if not any(mark.accepted for name in _published(run) if (mark := marks[name])):
-        raise PublishError(
-            f"{run.id} accepted nothing, so there is nothing to publish. "
-            f"`toolloom rejected {run.id}` shows why."
-        )
-
-
 def came_to_nothing(run: RunFolder) -> bool:
     """Whether a run is finished and accepted nothing that could be published."""
     mirror.fetch(run.path)
@@ -135,26 +142,6 @@ def _published(run: RunFolder) -> list[str]:
     return beside if run.adds else [*rows[-1:], *beside]
 
 
-def _content(run: RunFolder) -> str:
-    """What a version is made of: equal for equal runs, however fast and on whose account."""
-    marks = [run.stage(stage.name).mark for stage in run.plan]
-    hashes = [(m.accepted_sha256, m.rejected_sha256) for m in marks if m]
-    recipe = public_fields(run.recipe.identity)
-    return digest([LAYOUT, installed("toolloom"), recipe, hashes], 64)
-
-
-def _make(folder: Path, content: str, run: RunFolder, keep: Keep) -> Published:
-    """The version with this content, found or built; the lock is held."""
-    for number in reversed(numbers(folder)):
-        if (known := _readable(folder / dotted(number))) and known.manifest["content"] == content:
-            point(folder)
-            mirror.fetch(known.path)
-            return Published(known)
-    version = _build(folder, content, run, keep)
-    point(folder)
-    return Published(version, fresh=True)
-
-
 def _readable(path: Path) -> Version | None:
     """A version; None if it is damaged or of another layout: it is not the one looked for."""
     try:
@@ -169,7 +156,15 @@ def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Version:
     try:
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir()
-        manifest = {**_origin(content, parent), **build(building, run, keep)}
+        hashed = parent and sha256(parent.path / "manifest.json")
+        manifest = {
+            "layout": LAYOUT,
+            "parent": parent and {"version": parent.number, "sha256": hashed},
+            "content": content,
+            "toolloom": installed("toolloom"),
+            "code": code_hash(),
+            **build(building, run, keep),
+        }
         _add_hashes(manifest, building)
         number = dotted(following(numbers(folder), parent, manifest))
         manifest = {"layout": LAYOUT, "name": folder.name, "version": number, **manifest}
@@ -185,32 +180,17 @@ def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Version:
     return Version(path, manifest)
 
 
-def _origin(content: str, parent: Version | None) -> JsonObject:
-    """What the manifest tells of a version's origin."""
-    before = parent and {
-        "version": parent.number,
-        "sha256": sha256(parent.path / "manifest.json"),
-    }
-    return {
-        "layout": LAYOUT,
-        "parent": before,
-        "content": content,
-        "toolloom": installed("toolloom"),
-        "code": code_hash(),
-    }
-
-
 def _add_hashes(manifest: JsonObject, folder: Path) -> None:
     """Add hash and size of each table to the manifest. Raises PublishError if a copy is not
     what it was."""
-    for name, told in tables_of(manifest):
-        found = sha256(folder / name)
-        if told.get("sha256", found) != found:
+    for name, entry in tables_of(manifest):
+        hashed = sha256(folder / name)
+        if entry.get("sha256", hashed) != hashed:
             raise PublishError(
                 f"{name} of {manifest['parent']['version']}: is damaged (its SHA-256 is not "
                 "the one in its manifest), so no version can be made of it."
             )
-        told |= {"sha256": found, "bytes": (folder / name).stat().st_size}
+        entry |= {"sha256": hashed, "bytes": (folder / name).stat().st_size}
 
 
 def tables_of(manifest: JsonObject) -> Iterator[tuple[str, JsonObject]]:
@@ -222,8 +202,6 @@ def tables_of(manifest: JsonObject) -> Iterator[tuple[str, JsonObject]]:
 
 def _describe(manifest: JsonObject, folder: Path) -> None:
     """Add plots, card, manifest and checksums to the tables."""
-    from toolloom.pipeline.dataset.plots import draw
-
     draw(manifest, folder / "plots")
     write_lines(folder / "README.md", [card(manifest).encode("utf-8", "replace")])
     tables = dict(tables_of(manifest))

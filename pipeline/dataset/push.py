@@ -9,23 +9,26 @@ sent once, is small here: splits that did not change are equal files, which LFS 
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from toolloom.pipeline.dataset.hub_errors import translated
-from toolloom.pipeline.dataset.parcel import Load, PushedFile, read_files
+from toolloom.pipeline.store.files import explain
 from toolloom.pipeline.store.version import Version
-from toolloom.schemas import PushError
+from toolloom.schemas import PushError, StoreError, ToolloomError
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
     from huggingface_hub.hf_api import RepoFile
+
 
 CONNECTING, ANSWERING = 15, 300  # seconds; a commit of many files takes the Hub minutes
 HUBS_OWN = {".gitattributes"}  # what the Hub puts into a repository by itself
@@ -72,7 +75,15 @@ def push(
     version: Version, repo: str, token: str, *, public: bool = False, load: Load | None = None
 ) -> Pushed:
     """Bring a version to `repo`, as far as it is not there. Raises PushError and StoreError."""
-    _check_name(repo)
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined] # lazy there
+
+    if repo.count("/") != 1:
+        raise PushError(f"{repo}: is no name of a repository. Write owner/name.")
+    try:
+        validate_repo_id(repo)
+    except HFValidationError as error:
+        raise PushError(f"{error} Write owner/name.") from error
     with ExitStack() as opened:
         # Read before anything is sent: a damaged version is not pushed.
         files = list(read_files(version, opened))
@@ -237,19 +248,6 @@ def _shown(address: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
-def _check_name(repo: str) -> None:
-    """Raises PushError."""
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined] # lazy there
-
-    if repo.count("/") != 1:
-        raise PushError(f"{repo}: is no name of a repository. Write owner/name.")
-    try:
-        validate_repo_id(repo)
-    except HFValidationError as error:
-        raise PushError(f"{error} Write owner/name.") from error
-
-
 def _api(token: str) -> HfApi:
     """The Hub, which is not waited for without end. Raises PushError."""
     import httpx2
@@ -284,3 +282,189 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         told.level = before
+
+
+SUMS = "SHA256SUMS"
+
+
+class FileReader(io.BufferedReader):
+    """A file that knows how much of it was read."""
+
+    done = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        got = super().read(size)
+        self.done = max(self.done, self.tell())
+        return got
+
+
+@dataclass(frozen=True)
+class PushedFile:
+    """A file of the version, which has the hash that the manifest says."""
+
+    name: str  # its path in the version and in the repository
+    reader: FileReader
+    size: int
+    sha256: str
+
+    def git_id(self) -> str:
+        """The id git gives to a file that is not in LFS."""
+        content = self.reader.read()
+        self.reader.seek(0)
+        head = b"blob %d\0" % len(content)
+        return hashlib.sha1(head + content, usedforsecurity=False).hexdigest()
+
+
+@dataclass
+class Load:
+    """What is under way, for whoever watches."""
+
+    files: list[PushedFile] = field(default_factory=list)
+
+    def begin(self, files: list[PushedFile]) -> None:
+        for file in files:
+            file.reader.done = 0  # it was read for its hash
+        self.files = files
+
+    @property
+    def sent(self) -> int:
+        return sum(file.reader.done == file.size for file in self.files)
+
+    @property
+    def sent_bytes(self) -> int:
+        return sum(file.reader.done for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+def read_files(version: Version, opened: ExitStack) -> Iterator[PushedFile]:
+    """The version's files, open, each compared with its hash. Raises StoreError."""
+    known = _hashes(version)
+    there = {p.relative_to(version.path).as_posix(): p for p in _walk(version.path)}
+    for name in sorted(known.keys() | there.keys()):
+        if name not in there:
+            raise _damaged(version, name, "is not there")
+        if name not in known:
+            raise _damaged(version, name, "is no file of this version")
+        try:
+            reader = opened.enter_context(FileReader(io.FileIO(there[name])))
+            sha256 = hashlib.file_digest(reader, "sha256").hexdigest()
+            size = reader.tell()
+            reader.seek(0)
+        except OSError as error:
+            raise explain(there[name], error, "read") from error
+        if known[name] not in ("", sha256):
+            raise _damaged(version, name, "has another SHA-256")
+        yield PushedFile(name, reader, size, sha256)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """All files of a folder. A link is none: it could lead anywhere."""
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise StoreError(f"{path}: is no plain file. Remove it; nothing was pushed.")
+        if path.is_file():
+            yield path
+
+
+def _hashes(version: Version) -> dict[str, str]:
+    """The SHA-256 of each file, as manifest and sums say; "" of the sums themselves."""
+    try:
+        made = [
+            split for config in version.manifest["configs"].values() for split in config.values()
+        ]
+        tables = {name: file["sha256"] for split in made for name, file in split["files"].items()}
+        known = {**tables, **version.manifest["files"]}
+        lines = (version.path / SUMS).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise explain(version.path / SUMS, error, "read") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _damaged(version, "manifest.json", f"or {SUMS} cannot be read") from error
+    for sha256, _, name in (line.partition("  ") for line in lines):
+        if known.setdefault(name, sha256) != sha256:
+            raise _damaged(version, name, f"has one SHA-256 in manifest.json, another in {SUMS}")
+    return {**known, SUMS: ""}
+
+
+def _damaged(version: Version, name: str, why: str) -> StoreError:
+    return StoreError(
+        f"{version.path / name}: {why}; {version.label} is damaged, and nothing was pushed. "
+        "Bring the file back, or publish the dataset again."
+    )
+
+
+WORDS = 300  # letters of the Hub's own words
+AGAIN = "Run the same command again: what was sent is not sent again."
+TOKEN = "Log in with `hf auth login`, or set HF_TOKEN to a token with write access."
+
+
+@contextmanager
+def translated(repo: str, token: str) -> Iterator[None]:
+    """Raises PushError for what huggingface_hub and its HTTP client raise."""
+    import httpx2
+
+    try:
+        yield
+    except ToolloomError:
+        raise
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, KeyError) as error:
+        raise PushError(_told(error, repo, token)) from error
+    except RuntimeError as error:  # of a file's upload, around what happened
+        if not isinstance(error.__cause__, httpx2.HTTPError | OSError | ValueError):
+            raise
+        raise PushError(_told(error.__cause__, repo, token)) from error
+
+
+def _told(error: BaseException, repo: str, token: str) -> str:
+    import httpx2
+
+    response = getattr(error, "response", None)
+    if response is not None:
+        words = _hidden(str(getattr(error, "server_message", None) or ""), token)
+        status = response.status_code
+        said = f" ({words})" if words else ""
+        match status:
+            case 401:
+                return f"The Hub does not accept the token{said}. {TOKEN}"
+            case 403:
+                return (
+                    f"The token may not write to {repo}{said}. "
+                    f"Use one with write access to {repo.partition('/')[0]}, or another repository."
+                )
+            case 404:
+                return f"The Hub has no {repo} that this token may see{said}. Check its name."
+            case 409 | 412:
+                return f"{repo} was changed at the same time{said}. {AGAIN}"
+            case 429:
+                wait = response.headers.get("Retry-After", "")
+                when = f"in {wait} seconds" if wait.isdigit() else "later"
+                return f"The Hub has had too many requests{said}. Try again {when}. {AGAIN}"
+            case _:
+                return f"The Hub answered {status}{said}. {AGAIN}"
+    if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
+        return "HF_ENDPOINT is no address. Write it like https://huggingface.co, or unset it."
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+        why = _hidden(str(error), token) or "no answer"
+        return f"The Hub cannot be reached ({why}). Check the network and HF_ENDPOINT. {AGAIN}"
+    if isinstance(error, httpx2.LocalProtocolError):
+        return f"The token has characters that no token has. {TOKEN}"
+    if isinstance(error, httpx2.TimeoutException):
+        return f"The Hub did not answer in time. {AGAIN}"
+    if isinstance(error, httpx2.HTTPError | ConnectionError):
+        return f"The connection to the Hub broke ({type(error).__name__}). {AGAIN}"
+    if isinstance(error, OSError):
+        return f"{error.filename or repo}: cannot be read ({error.strerror or 'failed'}). {AGAIN}"
+    if isinstance(error, UnicodeEncodeError):
+        return f"The token has characters that no token has. {TOKEN}"
+    if isinstance(error, json.JSONDecodeError | KeyError):
+        return "What answers is no Hub, or a broken one. Check HF_ENDPOINT."
+    return f"The Hub does not take it: {_hidden(str(error), token)}."
+
+
+def _hidden(words: str, token: str) -> str:
+    if token:
+        words = words.replace(token, "[key]")
+    line = " ".join(words.split()).rstrip(".")
+    return line if len(line) <= WORDS else f"{line[:WORDS]}…"

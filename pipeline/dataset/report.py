@@ -10,20 +10,18 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic import Field
 
-from toolloom.pipeline.dataset.figures import Covered, RowCounts
+from toolloom.pipeline.dataset.figures import LEVELS, Covered, RowCounts, ranked
 from toolloom.pipeline.dataset.unfold import STAGE as EXPANDED
 from toolloom.pipeline.dataset.unfold import unfolded
 from toolloom.pipeline.store.run import PlannedStage, RunFolder, begun_with
-from toolloom.pipeline.store.stage_files import StageFolder
 from toolloom.schemas import (
     AgentName,
     Expansion,
     ExpansionPlan,
-    Granularity,
     Instruction,
     JsonObject,
     Level,
@@ -37,11 +35,8 @@ from toolloom.schemas import (
 )
 from toolloom.schemas.splits import SEEN, api_id, need_of, split_of, tool_of, zone
 
-if TYPE_CHECKING:
-    pass
-
 API_BANK = 0.1  # US dollars for a dialogue of API-Bank's five agents, as its authors report
-TEMPLATES, DECONTAMINATED = "templates", "decontaminated"  # stages
+DECONTAMINATED = "decontaminated"  # a stage
 KINDS = ("mined", "written", "asked")  # of templates
 SHOWN = 10  # APIs without a template that a screen names
 MOST = 1000  # that a manifest names
@@ -163,10 +158,7 @@ class Counts(Record):
     @property
     def reasons(self) -> dict[str, int]:
         """All stages' rejected records by reason, most first."""
-        total: Counter[str] = Counter()
-        for stage in self.stages:
-            total.update(stage.reasons)
-        return dict(total.most_common())
+        return dict(sum((Counter(s.reasons) for s in self.stages), Counter[str]()).most_common())
 
 
 class Summary(Record):
@@ -192,22 +184,32 @@ def count(folder: RunFolder, accepted: RowCounts | None = None) -> Counts:
 
     `accepted`: what is in its accepted rows, if they were counted already.
     """
-    plan = folder.plan
-    recipe = folder.recipe
+    plan, recipe = folder.plan, folder.recipe
     given = begun_with(recipe.regenerate is not None, [stage.name for stage in plan])
     stages = tuple(_count_stage(folder, stage, stage.name in given) for stage in plan)
     seen = accepted or RowCounts.of(() if folder.adds else folder.samples())
-    beside = _beside(folder, None if accepted else seen)
-    fallen = Counter(_kinds(_fallen(folder, plan)))
-    tallies = _tally(seen, fallen)
+    templates: Counter[str] = Counter()
+    for expansion in folder.expansions():
+        templates[expansion.template.id] += len(expansion.rows)
+        if accepted is None and expansion.rows:  # one row is counted for all of its template
+            seen.add(next(unfolded(expansion, 0)), len(expansion.rows))
+    requests, levels = Counter[str](), Counter[str]()
+    for instruction in folder.instructions():
+        requests[instruction.sample] += 1
+        levels[instruction.level] += 1
+    fallen = _fallen(folder)
     return Counts(
         stages=stages,
-        abilities=tallies["ability"],
-        scenarios=tallies["scenario"],
+        abilities=_tallies(seen.counts["abilities"], fallen["ability"]),
+        scenarios=_tallies(seen.counts["scenarios"], fallen["scenario"]),
         categories=dict(sorted(seen.counts["categories"].items())),
         apis=len(seen.apis),
         several_turns=seen.several_turns,
-        **beside,
+        expanded=templates.total(),
+        templates=len(templates),
+        instructions=requests.total(),
+        rewritten=len(requests),
+        levels=_tallies(levels, fallen["level"], LEVELS),
         use=sum((stage.use for stage in stages), Usage()),
         priced=bool(recipe.identity["prices"]),
         unpriced=_unpriced(recipe, stages),
@@ -215,46 +217,31 @@ def count(folder: RunFolder, accepted: RowCounts | None = None) -> Counts:
     )
 
 
-def _fallen(folder: RunFolder, plan: Iterable[PlannedStage]) -> Iterator[JsonObject]:
-    """What fell on its way to a row; a sample of which no template is made is one all the same."""
-    for stage in plan:
-        if not stage.beside:
-            yield from (r["record"] for r in folder.stage(stage.name).objects("rejected"))
+def _fallen(folder: RunFolder) -> dict[str, Counter[str]]:
+    """What fell on its way to a row, by ability and scenario; instructions that fell, by level.
 
-
-def _beside(folder: RunFolder, rows: RowCounts | None) -> dict[str, Any]:
-    """What stands beside the samples, by the names of Counts' fields.
-
-    `rows`: where rows of templates are counted, one for all of a template.
+    A sample of which no template is made is a row all the same.
     """
-    templates: Counter[str] = Counter()
-    for expansion in folder.expansions():
-        templates[expansion.template.id] += len(expansion.rows)
-        if rows and expansion.rows:
-            rows.add(next(unfolded(expansion, 0)), len(expansion.rows))
-    requests: Counter[str] = Counter()
-    levels: Counter[str] = Counter()
-    for instruction in folder.instructions():
-        requests[instruction.sample] += 1
-        levels[instruction.level] += 1
-    return {
-        "expanded": templates.total(),
-        "templates": len(templates),
-        "instructions": requests.total(),
-        "rewritten": len(requests),
-        "levels": _levels(folder, levels),
-    }
+    fallen = {kind: Counter[str]() for kind in ("ability", "scenario", "level")}
+    for stage in folder.plan:
+        rewrites = stage.writes == Instruction.__name__
+        if rewrites or not stage.beside:
+            for row in folder.stage(stage.name).objects("rejected"):
+                need = row["record"] if rewrites else need_of(row["record"])
+                for kind in ("level",) if rewrites else ("ability", "scenario"):
+                    if kind in need:
+                        fallen[kind][need[kind]] += 1
+    return fallen
 
 
-def _levels(folder: RunFolder, accepted: Counter[str]) -> dict[str, Tally]:
-    """Instructions by level, from little to all; rejected ones too, as far as they have one."""
-    plan = [stage for stage in folder.plan if stage.writes == Instruction.__name__]
-    fallen = chain.from_iterable(folder.stage(s.name).objects("rejected") for s in plan)
-    rejected = Counter(row["record"].get("level") for row in fallen)
+def _tallies(
+    accepted: Counter[str], rejected: Counter[str], order: Sequence[str] = ()
+) -> dict[str, Tally]:
+    """By value, as far as there are any: in the order of the alphabet, or in another."""
     return {
-        level.value: Tally(accepted=accepted[level], rejected=rejected[level])
-        for level in Granularity
-        if accepted[level] or rejected[level]
+        value: Tally(accepted=accepted[value], rejected=rejected[value])
+        for value in order or sorted({*accepted, *rejected})
+        if accepted[value] or rejected[value]
     }
 
 
@@ -272,10 +259,9 @@ def _cover(folder: RunFolder, accepted: Covered) -> Coverage | None:
     if not {"apis", "queries"} <= {stage.name for stage in folder.plan}:
         return None
     drawn, queries = Covered(), folder.stage("queries")
-    for row in queries.objects("accepted"):
-        drawn.add(need_of(row))
-    for row in queries.objects("rejected"):
-        drawn.add(need_of(row["record"]))
+    fallen = (row["record"] for row in queries.objects("rejected"))
+    for record in chain(queries.objects("accepted"), fallen):
+        drawn.add(need_of(record))
     pool = sum(1 for _ in folder.stage("apis").objects("accepted"))
     return Coverage.of(pool, drawn, accepted)
 
@@ -284,72 +270,45 @@ def _count_stage(folder: RunFolder, stage: PlannedStage, given: bool) -> StageCo
     files = folder.stage(stage.name)
     reasons = Counter(row["reason"] for row in files.objects("rejected"))
     mark = files.mark
+    if stage.writes == Expansion.__name__:
+        accepted = sum(len(expansion.rows) for expansion in files.so_far(Expansion))
+    else:
+        accepted = mark.accepted if mark else sum(1 for _ in files.objects("accepted"))
     return StageCount(
         name=stage.name,
         agent=stage.agent,
         sifts=stage.sifts,
         beside=stage.beside,
         given=stage.given or given,
-        accepted=_accepted(files, stage),
+        accepted=accepted,
         rejected=reasons.total(),
         finished=mark is not None,
-        reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
+        reasons=ranked(reasons),
         use=mark.use if mark else Usage(),
     )
 
 
-def _accepted(files: StageFolder, stage: PlannedStage) -> int:
-    if stage.writes == Expansion.__name__:
-        return sum(len(expansion.rows) for expansion in files.so_far(Expansion))
-    return mark.accepted if (mark := files.mark) else sum(1 for _ in files.objects("accepted"))
-
-
-def _kinds(rows: Iterable[JsonObject]) -> Iterator[tuple[str, str]]:
-    """("ability", "call"), ("scenario", "single") and so on, of each row that has them."""
-    for row in rows:
-        need = need_of(row)
-        yield from ((kind, need[kind]) for kind in ("ability", "scenario") if kind in need)
-
-
-def _tally(accepted: RowCounts, rejected: Counter[tuple[str, str]]) -> dict[str, dict[str, Tally]]:
-    found: dict[str, dict[str, Tally]] = {}
-    for kind, name in (("ability", "abilities"), ("scenario", "scenarios")):
-        good = accepted.counts[name]
-        values = {*good, *(value for which, value in rejected if which == kind)}
-        found[kind] = {
-            value: Tally(accepted=good[value], rejected=rejected[kind, value])
-            for value in sorted(values)
-        }
-    return found
-
-
 def expansion_json(run: RunFolder, rows: Mapping[str, int]) -> JsonObject | None:
     """What the manifest tells of a run's templates, with their `rows` by split; None without."""
-    if EXPANDED not in {stage.name for stage in run.plan}:
+    coverage = coverage_of(run)
+    if coverage is None:
         return None
-    kinds, values, used = Counter[str](), Counter[str](), set[str]()
-    for template in run.stage(TEMPLATES).objects("accepted"):
-        kinds[template["kind"]] += 1
-        values.update(finding["reason"] for finding in template["refused"])
-    inspected = 0
+    used, inspected = set[str](), 0
     for expansion in run.expansions():
         used.add(expansion.template.id)
         inspected += expansion.inspected
-    coverage = coverage_of(run)
+    fallen = Counter(row["reason"] for row in run.stage(EXPANDED).objects("rejected"))
+    told = coverage.model_dump(mode="json")
     return {
-        "templates": dict(sorted(kinds.items())),
+        "templates": {kind: n for kind, n in sorted(coverage.templates.items()) if n},
         "used": len(used),
         "rows": dict(rows),
         "inspected": inspected,
-        "refused": _reasons(run, TEMPLATES),
-        "values": _ranked(values),
-        "rejected": _reasons(run, EXPANDED),
-        "coverage": coverage.manifest_json() if coverage else None,
+        "refused": coverage.refused,
+        "values": coverage.kept,
+        "rejected": ranked(fallen),
+        "coverage": {name: told[name] for name in ("apis", "covered", "kinds", "without")},
     }
-
-
-def _reasons(run: RunFolder, stage: str) -> dict[str, int]:
-    return _ranked(Counter(row["reason"] for row in run.stage(stage).objects("rejected")))
 
 
 class TemplateCoverage(Record):
@@ -373,59 +332,34 @@ class TemplateCoverage(Record):
         refused: Iterable[Rejected],
         expansions: Iterable[Expansion] = (),
     ) -> TemplateCoverage:
-        """Counted of records, each read once; `apis` are ids."""
-        seen, offered = _Seen(), set(apis)
+        """Records are read once, in memory that grows with the APIs; `apis` are ids."""
+        offered, called = set(apis), {kind: set[str]() for kind in KINDS}
+        made, kept, fallen, samples = Counter[str](), Counter[str](), Counter[str](), 0
         for template in templates:
-            seen.template(template)
+            called[template.kind].update(template.apis)
+            made[template.kind] += 1
+            kept.update(finding.reason.value for finding in template.refused)
         for rejected in refused:
-            seen.rejected(rejected)
-        any_kind = set[str]().union(*seen.called.values()) & offered
+            fallen[rejected.reason.value] += 1
+            samples += not rejected.agent and "dialogue" in rejected.record
+        any_kind = set[str]().union(*called.values()) & offered
         return cls(
             apis=len(offered),
-            kinds={kind: len(seen.called[kind] & offered) for kind in KINDS},
+            kinds={kind: len(called[kind] & offered) for kind in KINDS},
             covered=len(any_kind),
             without=tuple(sorted(offered - any_kind)[:MOST]),
-            templates={kind: seen.made[kind] for kind in KINDS},
-            samples=seen.made["mined"] + seen.samples,
-            refused=_ranked(seen.refused),
-            kept=_ranked(seen.kept),
+            templates={kind: made[kind] for kind in KINDS},
+            samples=made["mined"] + samples,
+            refused=ranked(fallen),
+            kept=ranked(kept),
             rows=sum(len(each.rows) for each in expansions),
         )
-
-    def manifest_json(self) -> JsonObject:
-        """The part of it that a manifest has."""
-        told = self.model_dump(mode="json")
-        return {name: told[name] for name in ("apis", "covered", "kinds", "without")}
-
-
-class _Seen:
-    """What was counted so far, in memory that grows with the APIs."""
-
-    def __init__(self) -> None:
-        self.called: dict[str, set[str]] = {kind: set() for kind in KINDS}
-        self.made: Counter[str] = Counter()
-        self.refused: Counter[str] = Counter()
-        self.kept: Counter[str] = Counter()
-        self.samples = 0
-
-    def template(self, template: Template) -> None:
-        self.called[template.kind].update(template.apis)
-        self.made[template.kind] += 1
-        self.kept.update(finding.reason.value for finding in template.refused)
-
-    def rejected(self, rejected: Rejected) -> None:
-        self.refused[rejected.reason.value] += 1
-        self.samples += not rejected.agent and "dialogue" in rejected.record
-
-
-def _ranked(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def coverage_of(run: RunFolder) -> TemplateCoverage | None:
     """The coverage of a run, as far as it came; None if it makes no templates."""
     recipe = run.recipe
-    if recipe.expand is None:
+    if EXPANDED not in {stage.name for stage in run.plan}:
         return None
     stage = run.stage("templates")
     return TemplateCoverage.of(

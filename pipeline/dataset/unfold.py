@@ -149,14 +149,15 @@ class TemplateRenderer:
         self._fixed = told
         self._tools = list(map(to_text, told["tools"]))
         self._calls = self._read(pieces_of(signature(self.query["intent"])), canonical)
-        turns = (m["content"] or "" for m in skeleton["dialogue"]["messages"] if _is_user(m))
+        turns = (
+            m["content"] or ""
+            for m in skeleton["dialogue"]["messages"]
+            if bool(m["role"] == "user")
+        )
         self._said = self._read(raw("\n".join(turns)))
         if unused := sorted(set(self._owners) - self._used):
             raise TemplateMisfit(f"the slot `{unused[0]}` stands nowhere in the sample")
-        self._check(told["tools"])
-
-    def _check(self, tools: list[JsonObject]) -> None:
-        if STRAY.search(to_text(tools)):
+        if STRAY.search(to_text(told["tools"])):
             raise TemplateMisfit("a slot stands in the documentation of an API")
         try:
             first = self.sample((0,) * len(self.template.choices), self.template.id, 0)
@@ -281,10 +282,6 @@ class TemplateRenderer:
         """The texts of `sft` that are the same in every row."""
         alone = [m.constants[0] for m in self.messages if not m.slots]
         return [*alone, *self._tools]
-
-
-def _is_user(message: JsonObject) -> bool:
-    return bool(message["role"] == "user")
 
 
 def _owners(template: Template) -> dict[str, tuple[int, int]]:
@@ -494,21 +491,20 @@ class Readable:
         places: Indices = list(zip(*rows, strict=True))
         kept = [True] * len(rows)
         for message, always, tables in self._texts:
-            odd: Any = range(len(rows)) if always else _found(tables, places)
+            odd: Any = (
+                range(len(rows))
+                if always
+                else {
+                    row
+                    for choice, odd in tables
+                    if any(odd)
+                    for row, place in enumerate(places[choice])
+                    if odd[place]
+                }
+            )
             for row in odd:
                 kept[row] &= reads_back([messages[row][message]])
         return kept
-
-
-def _found(tables: list[tuple[int, list[bool]]], places: Indices) -> set[int]:
-    """Rows with a value that is delicate."""
-    return {
-        row
-        for choice, odd in tables
-        if any(odd)
-        for row, place in enumerate(places[choice])
-        if odd[place]
-    }
 
 
 def _delicate(text: TemplateText) -> tuple[bool, list[tuple[int, list[bool]]]]:

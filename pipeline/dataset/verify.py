@@ -10,6 +10,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -37,10 +38,11 @@ from toolloom.pipeline.dataset.verify_files import (
 from toolloom.pipeline.dataset.verify_instructions import Instructions, Solutions
 from toolloom.pipeline.dataset.verify_rows import (
     VersionRows,
+    read_sample,
     verify_apis,
     verify_rejected,
-    verify_samples,
     verify_splits,
+    verify_table,
 )
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.version import dotted, find_version, numbers
@@ -119,7 +121,7 @@ def _read(files: VersionFiles, told: Manifest, progress: Progress | None) -> Ver
     with Solutions(rows) as solutions:
         verify_apis(rows)
         for split in rows.splits(SAMPLES):
-            for sample in verify_samples(rows, split):
+            for _, sample in verify_table(rows, SAMPLES, split, partial(read_sample, rows)):
                 solutions.keep(split, sample)
         Instructions(rows, solutions).verify()
     verify_rejected(rows)
@@ -129,7 +131,7 @@ def _read(files: VersionFiles, told: Manifest, progress: Progress | None) -> Ver
 
 def _figures(rows: VersionRows) -> None:
     """The manifest's figures are those of the rows."""
-    if not rows.whole:
+    if rows.broken:
         rows.files.findings.notes.append("Figures were not compared: not all tables could be read.")
         return
     told, counted = rows.manifest, rows.figures
@@ -211,7 +213,11 @@ def _run_figures(files: VersionFiles, name: str, counts: Counts, told: Manifest)
             return
         found = {what: sum(told.extended.rows.get(config, {}).values()) for what, config in _ADDED}
     else:
-        mine = [f for s, f in told.splits.items() if f.get("runs") == [name] and _is_of(told, s)]
+        mine = [
+            f
+            for s, f in told.splits.items()
+            if f.get("runs") == [name] and (told.regenerated is None or s == told.regenerated)
+        ]
         if not mine:
             return
         found = {what: sum(f.get(what, 0) for f in mine) for what in ("rows", "rejected")}
@@ -238,11 +244,6 @@ _ADDED = (
     ("rejected", REJECTED.name),
     ("instructions", INSTRUCTIONS.name),
 )
-
-
-def _is_of(told: Manifest, split: str) -> bool:
-    """Whether a split was made by the last run."""
-    return told.regenerated is None or split == told.regenerated
 
 
 def _makers(rows: VersionRows) -> None:

@@ -376,7 +376,13 @@ def verify_lineage(files: VersionFiles, told: Manifest) -> None:
     if not _follows(before, number, kind):
         detail = f"{told.version} after {told.parent.version}, but the change is {kind}"
         files.fault(FaultKind.LINEAGE, MANIFEST, detail)
-    _files_stay(files, kept, told)
+    assert told.parent
+    mine = {name: found.sha256 for _, _, name, found in told.tables()}
+    what = f"only {told.regenerated} is new" if told.regenerated else "no rows were added to it"
+    for name, wanted in kept.items():
+        if mine.get(name) != wanted:
+            detail = f"is not the file of {told.parent.version}, but {what}"
+            files.fault(FaultKind.LINEAGE, name, detail)
     for config, split in grown:
         _rows_stay(files, told, parent, config, split)
 
@@ -407,16 +413,6 @@ def _grown(parent: JsonObject, told: Manifest) -> Iterator[tuple[str, str]]:
         for split, table in splits.items():
             if _added(told, config, split) and table["files"]:
                 yield config, split
-
-
-def _files_stay(files: VersionFiles, kept: dict[str, str], told: Manifest) -> None:
-    assert told.parent
-    mine = {name: found.sha256 for _, _, name, found in told.tables()}
-    what = f"only {told.regenerated} is new" if told.regenerated else "no rows were added to it"
-    for name, wanted in kept.items():
-        if mine.get(name) != wanted:
-            detail = f"is not the file of {told.parent.version}, but {what}"
-            files.fault(FaultKind.LINEAGE, name, detail)
 
 
 def _rows_stay(

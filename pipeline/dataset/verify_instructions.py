@@ -82,7 +82,14 @@ class Instructions:
     def __init__(self, rows: VersionRows, solutions: Solutions) -> None:
         self._rows, self._solutions = rows, solutions
         self._ids, self._samples = Ids(), Ids()
-        self._votes = _votes_of(rows.recipes())
+        recipes = rows.recipes()
+        found = []
+        for recipe in recipes:
+            plan, tester = recipe.get("rewrite"), recipe.get("tester")
+            if isinstance(plan, dict):
+                asked = tester.get("votes") if isinstance(tester, dict) else None
+                found.append(asked if plan.get("votes") is None else plan["votes"])
+        self._votes = {votes for votes in found if isinstance(votes, int)} or {0}
 
     def verify(self) -> None:
         for split in self._rows.splits(INSTRUCTIONS):
@@ -190,17 +197,6 @@ class Instructions:
 
 
 _PARTS = ("tags", "path", "spoken", "source", "licence")
-
-
-def _votes_of(recipes: list[JsonObject]) -> set[int]:
-    """The numbers of votes that the runs asked for on an instruction."""
-    found = []
-    for recipe in recipes:
-        plan, tester = recipe.get("rewrite"), recipe.get("tester")
-        if isinstance(plan, dict):
-            asked = tester.get("votes") if isinstance(tester, dict) else None
-            found.append(asked if plan.get("votes") is None else plan["votes"])
-    return {votes for votes in found if isinstance(votes, int)} or {0}
 
 
 def _begun(seed: Seed, texts: Mapping[Granularity, str]) -> dict[Granularity, str]:

@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from pydantic_core import to_json
@@ -86,7 +87,7 @@ class VersionRows:
     manifest: Manifest
     step: Callable[[], None]  # called for each row
     figures: Figures = field(default_factory=Figures)
-    read: dict[str, int] = field(default_factory=dict)  # by config
+    read: Counter[str] = field(default_factory=Counter)  # by config
     left_out: Counter[tuple[str, str]] = field(default_factory=Counter)  # by config and split
     broken: set[tuple[str, str]] = field(default_factory=set)  # config and split, not all read
     inspected: int = 0
@@ -95,10 +96,6 @@ class VersionRows:
     api_texts: Ids = field(default_factory=Ids)  # whole APIs, as rows show them
     api_values: Ids = field(default_factory=Ids)  # and whatever the order and number of fields
     seen_categories: set[str] = field(default_factory=set)
-
-    @property
-    def whole(self) -> bool:
-        return not self.broken
 
     @property
     def plan(self) -> SplitPlan:
@@ -122,7 +119,7 @@ class VersionRows:
             count = 0
             for row in self.files.rows(name):
                 count += 1
-                self.read[config.name] = self.read.get(config.name, 0) + 1
+                self.read[config.name] += 1
                 self.step()
                 yield name, row
             if table and count != table.files[name].rows:
@@ -135,8 +132,8 @@ class VersionRows:
 
     def recipes(self) -> list[JsonObject]:
         """The recipes that the manifest tells, as far as they are any."""
-        found = (run.get("recipe") for run in self.manifest.runs.values())
-        return [recipe for recipe in found if isinstance(recipe, dict)]
+        recipes = (run.get("recipe") for run in self.manifest.runs.values())
+        return [recipe for recipe in recipes if isinstance(recipe, dict)]
 
 
 class Follower:
@@ -157,7 +154,7 @@ class Follower:
 
     def _next(self) -> tuple[str, JsonObject] | None:
         if not self._waiting:
-            self._waiting.extend(found for found in [next(self._there, None)] if found)
+            self._waiting.extend(islice(self._there, 1))
         return self._waiting[0] if self._waiting else None
 
     def hold_against(self, record: JsonObject, name: str, file: str) -> None:
@@ -207,10 +204,10 @@ class Follower:
 
     def finish(self) -> None:
         lacking = (self._base.name, self._split) in self._rows.broken
-        while (found := self._next()) and not lacking:
-            self._waiting.popleft()
-            detail = f"has no {self._name} in `{self._base.name}` at its place"
-            self._rows.fault(FaultKind.TRAINING, found[0], detail, found[1].get("id"))
+        detail = f"has no {self._name} in `{self._base.name}` at its place"
+        while self._next() and not lacking:
+            file, row = self._waiting.popleft()
+            self._rows.fault(FaultKind.TRAINING, file, detail, row.get("id"))
 
 
 def verify_table(
@@ -256,7 +253,7 @@ def verify_apis(rows: VersionRows) -> None:
         for _, api in verify_table(rows, APIS, split, partial(_api, rows)):
             if zone(rows.plan, *tool_of(api)) is Split.TRAIN:
                 rows.seen_categories.add(api["category"])
-    if not rows.whole:
+    if rows.broken:
         return
     told, found = rows.manifest.apis, rows.figures.apis_json()["sources"]
     for name, figure in (("count", rows.read.get(APIS.name, 0)), ("sources", found)):
@@ -286,13 +283,7 @@ def _api(rows: VersionRows, split: str, file: str, row: JsonObject) -> JsonObjec
     return raw
 
 
-def verify_samples(rows: VersionRows, split: str) -> Iterator[JsonObject]:
-    """A split's samples, and beside each the rows made of it."""
-    for _, sample in verify_table(rows, SAMPLES, split, partial(_sample, rows)):
-        yield sample
-
-
-def _sample(rows: VersionRows, split: str, file: str, row: JsonObject) -> JsonObject | None:
+def read_sample(rows: VersionRows, split: str, file: str, row: JsonObject) -> JsonObject | None:
     """The record in a row, with all that is wrong in it told; None if it holds none."""
     name = row.get("id")
     try:
@@ -362,8 +353,7 @@ def _is_published(api: JsonObject, rows: VersionRows) -> bool:
 def verify_rejected(rows: VersionRows) -> None:
     """What was rejected: valid records, in their splits."""
     for split in rows.splits(REJECTED):
-        for _ in verify_table(rows, REJECTED, split, partial(_rejected, rows)):
-            pass
+        deque(verify_table(rows, REJECTED, split, partial(_rejected, rows)), maxlen=0)
 
 
 def _rejected(rows: VersionRows, split: str, file: str, row: JsonObject) -> JsonObject | None:
@@ -404,15 +394,15 @@ def differing_column(made: JsonObject, row: JsonObject) -> str | None:
 def _difference(made: JsonObject, row: JsonObject, origin: str) -> str:
     """Where a row leaves the record it is made of: the column, and the item of a list."""
     name = differing_column(made, row) or ""
-    wanted, found = made.get(name), row.get(name)
-    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        place = next(i for i, (a, b) in enumerate(zip(wanted, found, strict=True)) if a != b)
-        name, wanted, found = f"{name}[{place}]", wanted[place], found[place]
-    if isinstance(wanted, str) and isinstance(found, str):
-        pairs = enumerate(zip(wanted, found, strict=False))
-        at = next((i for i, (a, b) in pairs if a != b), min(len(wanted), len(found)))
-        wanted, found = wanted[max(0, at - 20) :], found[max(0, at - 20) :]
-    return f"`{name}` has {short(found)}, its {origin} {short(wanted)}"
+    wanted, stored = made.get(name), row.get(name)
+    if isinstance(wanted, list) and isinstance(stored, list) and len(wanted) == len(stored):
+        place = next(i for i, (a, b) in enumerate(zip(wanted, stored, strict=True)) if a != b)
+        name, wanted, stored = f"{name}[{place}]", wanted[place], stored[place]
+    if isinstance(wanted, str) and isinstance(stored, str):
+        pairs = enumerate(zip(wanted, stored, strict=False))
+        at = next((i for i, (a, b) in pairs if a != b), min(len(wanted), len(stored)))
+        wanted, stored = wanted[max(0, at - 20) :], stored[max(0, at - 20) :]
+    return f"`{name}` has {short(stored)}, its {origin} {short(wanted)}"
 
 
 def why_unfit(error: BaseException) -> str:

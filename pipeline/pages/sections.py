@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from toolloom.pipeline.dataset.diff import Diff
     from toolloom.pipeline.dataset.export.checking import Checked
     from toolloom.pipeline.dataset.export.exporting import ExportReport as ExportReport
-    from toolloom.pipeline.dataset.parcel import Load
-    from toolloom.pipeline.dataset.push import Pushed
+    from toolloom.pipeline.dataset.push import Load, Pushed
     from toolloom.pipeline.dataset.report import (
         Counts,
         StageCount,

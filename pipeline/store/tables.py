@@ -209,10 +209,7 @@ class TableWriter:
             writer = pq.ParquetWriter(path, self.config.schema, compression="zstd")
             self.writer = self.open.enter_context(writer)
             self.files.append(0)
-        import pyarrow as pa
-
-        arrays = [_array(self.waiting[field.name], field.type) for field in self.config.schema]
-        self.writer.write_table(pa.Table.from_arrays(arrays, schema=self.config.schema))
+        self.writer.write_table(table_of(self.config.schema, self.waiting))
         self.files[-1] += self.count
         self.waiting, self.count, self.letters = {}, 0, 0
         if self.files[-1] >= ROWS_IN_FILE:
@@ -327,6 +324,13 @@ def _named(folder: Path, split: str, files: list[int]) -> Iterator[tuple[Path, i
         folder.rmdir()
 
 
+def table_of(schema: pa.Schema, columns: dict[str, list[Any]]) -> pa.Table:
+    import pyarrow as pa
+
+    arrays = [_array(columns[field.name], field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     """pyarrow cannot make lists of JSON itself: they are made of their text."""
     import pyarrow as pa
@@ -334,7 +338,7 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     if _is_constant(values):
         one = _array(values[:1], kind)
         return one.take(pa.repeat(0, len(values)))
-    if not pa.types.is_list(kind) or pa.types.is_string(kind.value_type):
+    if not _holds_json(kind):
         return pa.array(values, type=kind)
     texts = pa.array(values, pa.list_(pa.string()))
     inner = pa.ExtensionArray.from_storage(pa.json_(), texts.values)

@@ -1,8 +1,13 @@
-"""Check a file in a trainer's form: the shape of each row, its rendering, and its loading."""
+"""Check a file in a trainer's form: the shape of each row, its rendering, and its loading.
+
+Templates drop calls, results or arguments without a word. So a rendered text is searched for all of
+them, in their order: a value that only the user said does not stand in for the argument.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
@@ -12,8 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from toolloom.pipeline.dataset.export import goal_shapes
-from toolloom.pipeline.dataset.export.survival import lost
+from toolloom.pipeline.dataset.export import shots
 from toolloom.pipeline.dataset.export.templates import ChatTemplate
 from toolloom.pipeline.formats import row_shapes
 from toolloom.pipeline.store.files import explain
@@ -111,8 +115,8 @@ SHAPES: dict[str, tuple[Shaped, ...]] = {
     "bfcl": (Shaped(row_shapes.BfclRow), Shaped(row_shapes.BfclAnswers)),
     "api-bank": (Shaped(row_shapes.BankRow),),
     "toolllama": (Shaped(row_shapes.LlamaRow),),
-    "few-shot": (Shaped(goal_shapes.FewShotRow, _messages),),
-    "all-shot": (Shaped(goal_shapes.AllShotRow),),
+    "few-shot": (Shaped(shots.FewShotRow, _messages),),
+    "all-shot": (Shaped(shots.AllShotRow),),
 }
 
 
@@ -120,6 +124,7 @@ def read(path: Path) -> Iterator[Any]:
     """The rows of Parquet, JSON lines or a JSON array. Raises ToolloomError."""
     if not isfile(path):  # and not its method, which raises at odd names
         raise NothingFound(f"{path}: there is no such file.")
+    number = 0  # of a line
     try:
         with path.open("rb") as file:
             start = file.read(64).lstrip()
@@ -130,20 +135,15 @@ def read(path: Path) -> Iterator[Any]:
             if start.startswith(b"["):
                 yield from json.load(file)
                 return
-            for number, line in enumerate(file, 1):
+            for line in file:
+                number += 1
                 if line.strip():
-                    yield _line(path, number, line)
+                    yield json.loads(line)
     except OSError as error:
         raise explain(path, error, "read") from error
     except (ValueError, RecursionError) as error:
-        raise ExportError(f"{path}: is no JSON ({str(error)[:200]}).") from error
-
-
-def _line(path: Path, number: int, line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ExportError(f"{path}, line {number}: is no JSON ({str(error)[:200]}).") from error
+        where = f"{path}, line {number}" if number else path
+        raise ExportError(f"{where}: is no JSON ({str(error)[:200]}).") from error
 
 
 def detect(path: Path) -> str:
@@ -162,55 +162,51 @@ def detect(path: Path) -> str:
         ({"messages", "parallel_tool_calls"}, "openai"),
         ({"messages", "demonstrations"}, "few-shot"),
         ({"ids", "segments"}, "all-shot"),
+        ({"conversations", "id", "tools"}, "hermes"),
+        ({"conversations", "id"}, "toolllama"),
+        ({"conversations"}, "llamafactory"),
     ):
         if marks <= keys:
             return name
-    if "conversations" in keys:
-        if "id" not in keys:
-            return "llamafactory"
-        return "hermes" if "tools" in keys else "toolllama"
-    if "messages" in keys:
-        return _chat_kind(path, rows)
+    if "messages" in keys:  # TRL, Axolotl and verl differ in what is text
+        columns = [row["tools"] for row in rows if isinstance(row.get("tools"), list)]
+        tools = [tool for column in columns for tool in column if isinstance(tool, dict)]
+        functions = [t["function"] for t in tools if isinstance(t.get("function"), dict)]
+        if any(isinstance(function.get("parameters"), str) for function in functions):
+            return "verl" if path.suffix == ".parquet" else "axolotl"
+        return "trl"
     shown = ", ".join(sorted(map(str, keys))[:8])
     raise ExportError(f"{path}: no format has rows with {shown}. Name one with --format.")
 
 
-def _chat_kind(path: Path, rows: list[JsonObject]) -> str:
-    """TRL, Axolotl, verl and OpenAI differ in what is text."""
-    columns = [row["tools"] for row in rows if isinstance(row.get("tools"), list)]
-    tools = [tool for column in columns for tool in column if isinstance(tool, dict)]
-    functions = [t["function"] for t in tools if isinstance(t.get("function"), dict)]
-    parquet = path.suffix == ".parquet"
-    if any(isinstance(function.get("parameters"), str) for function in functions):
-        return "verl" if parquet else "axolotl"
-    return "trl"
-
-
 def check(path: Path, name: str, templates: list[ChatTemplate]) -> Checked:
     """Check every row of a file. Raises ToolloomError if it cannot be read."""
-    found = Checked(name)
-    shaped = SHAPES[name]
-    tried = {template.name: Rendered(template) for template in templates}
+    checked = Checked(name)
+    tried = [*{template.name: Rendered(template) for template in templates}.values()]
     for number, row in enumerate(read(path), 1):
-        found.rows = number
-        fitting, why = _shape(row, shaped)
+        checked.rows = number
+        fitting, why = _shape(row, SHAPES[name])
         if fitting is None:
-            found.wrong += 1
-            found.first = found.first or f"row {number}: {why}"
-            continue
-        talks = fitting.talks(row)
-        for one in tried.values() if talks else ():
-            found.templates = list(tried.values())
-            _render(one, talks, number)
-    if found.rows:
-        found.loaded = _loading(path)
-    return found
+            checked.wrong += 1
+            checked.first = checked.first or f"row {number}: {why}"
+        elif talks := fitting.talks(row):
+            checked.templates = tried
+            for one in tried:
+                _render(one, talks, number)
+    if checked.rows:
+        checked.loaded = _loading(path)
+    return checked
 
 
 def _shape(row: Any, shaped: tuple[Shaped, ...]) -> tuple[Shaped | None, str]:
     """The model that the row fits, or the first fault."""
     keys = set(row) if isinstance(row, dict) else set()
-    best = max(shaped, key=lambda one: len(_keys(one.model) & keys))
+
+    def known(one: Shaped) -> int:
+        fields = one.model.model_fields.items()
+        return sum((field.alias or name) in keys for name, field in fields)
+
+    best = max(shaped, key=known)
     try:
         best.model.model_validate(_bare(row) if best.padded else row)
     except ValidationError as error:
@@ -227,19 +223,14 @@ def _bare(value: Any) -> Any:
     return [_bare(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _keys(model: type[BaseModel]) -> set[str]:
-    return {field.alias or name for name, field in model.model_fields.items()}
-
-
 def _render(into: Rendered, talks: list[Talk], number: int) -> None:
     """Render a row, as a whole: both sides of a pair count once."""
-    for talk in talks:
-        why = _failure(into.template, talk)
-        if why:
-            into.failed += 1
-            into.first = into.first or f"row {number}: {why}"
-            return
-    into.rendered += 1
+    why = next(filter(None, (_failure(into.template, talk) for talk in talks)), None)
+    if why is None:
+        into.rendered += 1
+    else:
+        into.failed += 1
+        into.first = into.first or f"row {number}: {why}"
 
 
 def _failure(template: ChatTemplate, talk: Talk) -> str | None:
@@ -262,3 +253,81 @@ def _loading(path: Path) -> str:
     except ExportError as error:
         return str(error)
     return ""
+
+
+def lost(text: str, messages: list[JsonObject]) -> str | None:
+    """The first thing that is missing, in words; None if nothing is."""
+    at, start = 0, 0
+    for place, message in enumerate(messages):
+        role = message["role"]
+        if role in ("system", "developer"):
+            continue  # templates move it
+        if role != "tool":
+            start = at
+        content = (message.get("content") or "").strip()
+        if content:
+            # Results of one turn may stand between its calls.
+            end = _after(text, content, start if role == "tool" else at)
+            if end is None:
+                what = "the observation" if role == "tool" else f"what the {role} says"
+                return f"{what} in message {place} is lost"
+            at = max(at, end)
+        for function in (call["function"] for call in message.get("tool_calls") or ()):
+            end, why = _call(text, function["name"], function["arguments"], at)
+            if why:
+                return f"message {place}: {why}"
+            at = max(at, end)
+    return None
+
+
+def _call(text: str, name: str, arguments: Any, at: int) -> tuple[int, str | None]:
+    """The place after a call, or what of it is missing."""
+    # A name of its own: not the beginning of a longer one.
+    found = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])").search(text, at)
+    if not found:
+        return at, f"the call of {name} is lost"
+    at = found.end()
+    if isinstance(arguments, str):
+        # They must stand as they are; quoted, they are no object to the model.
+        plain = text.find(arguments, at)
+        ways = (json.dumps(arguments, ensure_ascii=ascii_) for ascii_ in (True, False))
+        quoted = min((place for way in ways if (place := text.find(way, at)) >= 0), default=-1)
+        if quoted >= 0 and (plain < 0 or quoted <= plain):
+            return at, f"the arguments of {name} are written as a quoted text: objects are needed"
+        if plain < 0:
+            return at, f"the arguments of {name} are lost"
+        return plain + len(arguments), None
+    ends = [at]
+    for leaf in _leaves(arguments):
+        end = _after(text, leaf, at)
+        if end is None:
+            return at, f"{leaf!r} of the call of {name} is lost"
+        ends.append(end)
+    return max(ends), None  # templates sort keys: the last one need not come last
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """Keys and values of arguments, as text."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from _leaves(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner)
+    elif isinstance(value, str):
+        if value.strip():
+            yield value.strip()
+    else:
+        yield json.dumps(value)
+
+
+def _after(text: str, wanted: str, at: int) -> int | None:
+    """The place after the first of the ways to write a text, or None.
+
+    As it is, escaped as in JSON, or as Python writes it.
+    """
+    python = {"true": "True", "false": "False", "null": "None"}.get(wanted, repr(wanted)[1:-1])
+    ways = {wanted, python, *(json.dumps(wanted, ensure_ascii=e)[1:-1] for e in (True, False))}
+    ends = [place + len(way) for way in ways if (place := text.find(way, at)) >= 0]
+    return min(ends, default=None)

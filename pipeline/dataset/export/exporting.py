@@ -1,16 +1,22 @@
-"""Write a version of a dataset in a format: sample by sample, whole files or none."""
+"""Write a version of a dataset in a format: sample by sample, whole files or none.
+
+Each file appears whole, under its name, or not at all.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from os.path import isfile
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
 
-from toolloom.pipeline.dataset.export.files import Opened
 from toolloom.pipeline.formats.base import (
     Arguments,
+    Column,
     Exported,
     ExportFile,
     ExportPlace,
@@ -19,10 +25,16 @@ from toolloom.pipeline.formats.base import (
     NotRepresentable,
     StatefulFormat,
 )
-from toolloom.pipeline.store.files import to_text
-from toolloom.pipeline.store.tables import reads_back
+from toolloom.pipeline.store.files import replacing, to_text
+from toolloom.pipeline.store.locks import LOCK, hold
+from toolloom.pipeline.store.tables import reads_back, table_of
 from toolloom.pipeline.store.version import numbered
-from toolloom.schemas import ExportError, JsonObject, NothingFound, Sample
+from toolloom.schemas import ExportError, JsonObject, NothingFound, Sample, StoreError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
 
 SUFFIXES = {".jsonl": "jsonl", ".json": "json", ".parquet": "parquet"}
 ROUNDED = "numbers that `datasets` would not give back as they are"
@@ -89,9 +101,8 @@ def choose_splits(source: ExportSource, wanted: str | None) -> list[str]:
     if wanted is None:
         return known
     if wanted not in known:
-        there = ", ".join(known) or "none"
         raise NothingFound(
-            f"{source.name} has no samples in a split {wanted!r}; there are: {there}."
+            f"{source.name} has no samples in a split {wanted!r}; there are: {', '.join(known)}."
         )
     return [wanted]
 
@@ -110,15 +121,25 @@ def export(
     paths = _paths(format_, into, splits)
     single = into.suffix in SUFFIXES
     folder = (into.parent if single else into).resolve()
-    _check_place(into, folder)
+    for above in (folder, *folder.parents):
+        if numbered(above) and isfile(above / "manifest.json"):
+            raise ExportError(
+                f"--into {into}: lies in a version of a dataset, and versions never change. "
+                "Name a place outside of it."
+            )
     report = ExportReport(format_, ExportPlace(source.name, (), str(folder)))
     weaver = format_.weaver(source, shown) if format_.weaver else None
-    with Opened(folder) as opened:
+    with Opened.at(folder) as opened:
         for each in splits:
             before = report.held
             for sample in source.samples(each):
                 made = _made(format_, sample, form, weaver)
-                _count(report, made)
+                report.samples += 1
+                if made.rows or made.waits:
+                    report.held += 1
+                    report.lost.update(made.lost)
+                else:
+                    report.unfit[made.unfit or "nothing that the format has a place for"] += 1
                 for part, row in made.rows:
                     opened.write(paths[each, part], format_.files[part], row)
             for part, row in weaver.rest() if weaver else ():
@@ -131,16 +152,6 @@ def export(
             opened.text(into / name, text)
             report.notes.append(into / name)
     return report
-
-
-def _check_place(into: Path, folder: Path) -> None:
-    """Raises ExportError if it is in a version of a dataset, which never changes."""
-    for above in (folder, *folder.parents):
-        if numbered(above) and isfile(above / "manifest.json"):
-            raise ExportError(
-                f"--into {into}: lies in a version of a dataset, and versions never change. "
-                "Name a place outside of it."
-            )
 
 
 def _paths(format_: Format, into: Path, splits: Sequence[str]) -> dict[tuple[str, str], Path]:
@@ -178,22 +189,150 @@ def _made(
         made = (weaver or format_).rows(sample, form)
     except NotRepresentable as why:
         return Exported(unfit=str(why))
-    if all(_comes_back(format_.files[part], row) for part, row in made.rows):
-        return made
-    return Exported(unfit=ROUNDED)
+    comes_back = all(_comes_back(format_.files[part], row) for part, row in made.rows)
+    return made if comes_back else Exported(unfit=ROUNDED)
 
 
 def _comes_back(file: ExportFile, row: JsonObject) -> bool:
     """Whether `datasets` reads the JSON columns of Parquet exactly."""
     names = [name for name, column in file.columns.items() if column == "objects"]
-    texts = [to_text(value) for name in names for value in row[name]]
-    return reads_back(texts)
+    return reads_back([to_text(value) for name in names for value in row[name]])
 
 
-def _count(report: ExportReport, made: Exported) -> None:
-    report.samples += 1
-    if made.rows or made.waits:
-        report.held += 1
-        report.lost.update(made.lost)
-    else:
-        report.unfit[made.unfit or "nothing that the format has a place for"] += 1
+ROWS_IN_GROUP = 200  # what is in memory
+
+
+class Sink(Protocol):
+    """Takes rows, and what is left to write when there are no more."""
+
+    def write(self, row: JsonObject) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class ExportText:
+    """JSON, a row a line: each by itself, or all of one array."""
+
+    def __init__(self, file: BinaryIO, array: bool) -> None:
+        self._file = file
+        self._before, self._end = (b"[\n", b"\n]\n") if array else (b"", b"\n")
+        self._between = b",\n" if array else b"\n"
+
+    def write(self, row: JsonObject) -> None:
+        self._file.write(self._before + to_text(row).encode())
+        self._before = self._between
+
+    def close(self) -> None:
+        self._file.write(self._end)
+
+
+class ExportTable:
+    """Parquet, in groups of rows."""
+
+    def __init__(self, file: BinaryIO, columns: dict[str, Column]) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self._kinds = columns
+        self._schema = pa.schema([(name, kind_of(column)) for name, column in columns.items()])
+        self._writer: pq.ParquetWriter = pq.ParquetWriter(file, self._schema, compression="zstd")
+        self._waiting: list[JsonObject] = []
+
+    def write(self, row: JsonObject) -> None:
+        texts = {
+            n: list(map(to_text, row[n])) for n, kind in self._kinds.items() if kind == "objects"
+        }
+        self._waiting.append({**row, **texts})
+        if len(self._waiting) == ROWS_IN_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        columns = {name: [row[name] for row in self._waiting] for name in self._kinds}
+        self._writer.write_table(table_of(self._schema, columns))
+        self._waiting = []
+
+    def close(self) -> None:
+        if self._waiting:
+            self._flush()
+        self._writer.close()
+
+
+def kind_of(column: Column) -> pa.DataType:
+    """The type a column is stored in."""
+    import pyarrow as pa
+
+    text = pa.string()
+    said = [("role", text), ("content", text)]
+    function = pa.struct([("name", text), ("arguments", text)])
+    call = pa.struct([("id", text), ("type", text), ("function", function)])
+    described = pa.struct([("name", text), ("description", text), ("parameters", text)])
+    kinds = {
+        "text": text,
+        "objects": pa.list_(pa.json_()),
+        "turns": pa.list_(pa.struct(said)),
+        "calling turns": pa.list_(
+            pa.struct(
+                [*said, ("tool_calls", pa.list_(call)), ("tool_call_id", text), ("name", text)]
+            )
+        ),
+        "tools": pa.list_(pa.struct([("type", text), ("function", described)])),
+        "reward": pa.struct([("style", text), ("ground_truth", text)]),
+        "extra": pa.struct(
+            [("index", pa.int64()), ("id", text), ("turn", pa.int64()), ("scenario", text)]
+        ),
+    }
+    return kinds[column]
+
+
+class Opened:
+    """The files of an export to a folder. They take their names together, when all are whole."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder, self._stack = folder, stack
+        self._sinks: dict[Path, Sink] = {}
+        self._files: list[BinaryIO] = []
+        self.rows: dict[Path, int] = {}
+
+    @classmethod
+    @contextmanager
+    def at(cls, folder: Path) -> Iterator[Self]:
+        with ExitStack() as stack:
+            opened = cls(folder, stack)
+            yield opened
+            for path in list(opened._sinks):
+                opened._close(path)
+            for file in opened._files:  # if the disk is full, before any has taken its name
+                file.flush()
+                os.fsync(file.fileno())
+
+    def write(self, path: Path, about: ExportFile, row: JsonObject) -> None:
+        if path not in self._sinks:
+            file = self._open(path)
+            self._sinks[path] = (
+                ExportTable(file, about.columns)
+                if about.kind == "parquet"
+                else ExportText(file, array=about.kind == "json")
+            )
+            self._stack.callback(self._close, path)
+            self.rows[path] = 0
+        self._sinks[path].write(row)
+        self.rows[path] += 1
+
+    def text(self, path: Path, text: str) -> None:
+        """A further file, whole."""
+        self._open(path).write(text.encode())
+
+    def _open(self, path: Path) -> BinaryIO:
+        if not self._files:
+            # Another export to this folder would write the same unfinished files: it is waited
+            # for, but where files cannot be locked, as on some network disks.
+            with suppress(StoreError):
+                self._stack.enter_context(hold(self._folder / LOCK))
+                # The lock is no part of an export.
+                self._stack.callback((self._folder / LOCK).unlink, missing_ok=True)
+        self._files.append(self._stack.enter_context(replacing(path)))
+        return self._files[-1]
+
+    def _close(self, path: Path) -> None:
+        if sink := self._sinks.pop(path, None):
+            sink.close()

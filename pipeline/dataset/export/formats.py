@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from toolloom.pipeline.dataset.export.all_shot import LONGEST, AllShots, all_shot, all_shot_notes
-from toolloom.pipeline.dataset.export.few_shot import SHOTS, FewShots, few_shot
+from toolloom.pipeline.dataset.export.shots import (
+    LONGEST,
+    SHOTS,
+    AllShots,
+    FewShots,
+    all_shot,
+    all_shot_notes,
+    few_shot,
+)
 from toolloom.pipeline.formats.api_bank import api_bank
 from toolloom.pipeline.formats.base import ExportFile, Format
 from toolloom.pipeline.formats.bfcl import bfcl

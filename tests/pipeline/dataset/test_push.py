@@ -15,8 +15,7 @@ from support.hub_pushes import PUSH, contents, environment, make_version, push, 
 from support.hub_server import TOKEN, Hub
 from support.waiting import wait_for
 
-from toolloom.pipeline.dataset.parcel import Load
-from toolloom.pipeline.dataset.push import Pushed
+from toolloom.pipeline.dataset.push import Load, Pushed
 from toolloom.pipeline.pages.sections import pushed_lines
 from toolloom.pipeline.store.version import find_version
 

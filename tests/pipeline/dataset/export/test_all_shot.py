@@ -11,11 +11,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from toolloom.pipeline.dataset.export.all_shot import LONGEST, OF_CATEGORY, AllShots, all_shot
 from toolloom.pipeline.dataset.export.exporting import export
 from toolloom.pipeline.dataset.export.formats import format_named
-from toolloom.pipeline.dataset.export.goal_shapes import AllShotRow
-from toolloom.pipeline.dataset.export.goals import read_lines
+from toolloom.pipeline.dataset.export.shots import (
+    LONGEST,
+    OF_CATEGORY,
+    AllShotRow,
+    AllShots,
+    all_shot,
+    read_lines,
+)
 from toolloom.pipeline.formats.base import ExportPlace, NotRepresentable
 from toolloom.schemas import Api, JsonObject, Sample
 

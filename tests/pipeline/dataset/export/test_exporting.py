@@ -14,11 +14,11 @@ import pytest
 
 from toolloom.pipeline.dataset.export.exporting import (
     ROUNDED,
+    Opened,
     choose_arguments,
     choose_splits,
     export,
 )
-from toolloom.pipeline.dataset.export.files import Opened
 from toolloom.pipeline.dataset.export.formats import FORMATS, NAMES, format_named
 from toolloom.pipeline.formats.base import ExportFile
 from toolloom.pipeline.store.locks import LOCK, is_held
@@ -215,7 +215,7 @@ def test_a_full_disk_leaves_no_file_of_an_export(tmp_path: Path) -> None:
     kept = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, kept[1]))
-        with pytest.raises(StoreError, match="Make room"), Opened(tmp_path) as opened:
+        with pytest.raises(StoreError, match="Make room"), Opened.at(tmp_path) as opened:
             opened.write(tmp_path / "long.jsonl", ExportFile("", "jsonl"), {"a": "x" * 3_000})
             opened.write(tmp_path / "short.jsonl", ExportFile("", "jsonl"), {"a": "x"})
     finally:
@@ -225,7 +225,7 @@ def test_a_full_disk_leaves_no_file_of_an_export(tmp_path: Path) -> None:
 
 def test_two_exports_to_a_folder_follow_each_other(tmp_path: Path) -> None:
     """They would write the same unfinished files: the folder is locked while one does."""
-    with Opened(tmp_path) as opened:
+    with Opened.at(tmp_path) as opened:
         opened.write(tmp_path / "a.jsonl", ExportFile("", "jsonl"), {})
         assert is_held(tmp_path / LOCK)
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]

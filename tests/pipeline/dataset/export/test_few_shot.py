@@ -12,9 +12,8 @@ from pydantic import ValidationError
 
 from toolloom.pipeline.checks.text.call_text import parse
 from toolloom.pipeline.dataset.export.exporting import choose_shots, export
-from toolloom.pipeline.dataset.export.few_shot import FEWER, few_shot
 from toolloom.pipeline.dataset.export.formats import format_named
-from toolloom.pipeline.dataset.export.goal_shapes import FewShotRow
+from toolloom.pipeline.dataset.export.shots import FEWER, FewShotRow, few_shot
 from toolloom.pipeline.formats.base import NotRepresentable
 from toolloom.schemas import ExportError, JsonObject, Reference, Sample
 

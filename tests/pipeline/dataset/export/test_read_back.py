@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support import foreign_rows
 
-from toolloom.pipeline.dataset.export.files import Opened
+from toolloom.pipeline.dataset.export.exporting import Opened
 from toolloom.pipeline.dataset.export.formats import FORMATS
 from toolloom.pipeline.formats.base import Arguments, NotRepresentable
 from toolloom.pipeline.formats.reading import Reading
@@ -121,7 +121,7 @@ def test_trl_s_parquet_reads_as_its_rows(
     """Columns of JSON values come out of Parquet as text, and no key is padded."""
     (row,) = exported(samples[kind], "trl")
     file = tmp_path / "train.parquet"
-    with Opened(tmp_path) as opened:
+    with Opened.at(tmp_path) as opened:
         opened.write(file, TABLE["trl"].files["sft"], row)
     (found,) = foreign_rows.reader("trl")(file)
     assert spoken(found) == spoken(samples[kind]) and foreign_rows.findings(found) == []
@@ -133,7 +133,7 @@ def test_verl_s_nested_parquet_reads_as_its_rows(
     """Typed columns pad what a turn does not have with null, which is no value."""
     made = TABLE["verl"].rows(samples["parallel"], "string")
     file = tmp_path / "train.parquet"
-    with Opened(tmp_path) as opened:
+    with Opened.at(tmp_path) as opened:
         for part, row in made.rows:
             if part == "sft":
                 opened.write(file, TABLE["verl"].files["sft"], row)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.dataset.export.survival import lost
+from toolloom.pipeline.dataset.export.checking import lost
 
 
 def talk(arguments: Any, result: str = '{"response": 7}') -> list[dict[str, Any]]:

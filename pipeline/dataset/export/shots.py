@@ -1,0 +1,498 @@
+"""Few-shot and all-shot rows: goals and the calls that serve them, as lines of text.
+
+    Now: Monday 2026-03-02 09:30
+    Goal: What is the weather in Oslo?
+    Actions: [current_weather(city='Oslo')]
+
+Goals may have several lines; those in which a line begins as one of these do not fit. An answer
+begins with the space after `Actions:`, as tokenizers part words. Both are of the tool manipulation
+paper: few-shot (sections 4.2 and 4.3) is a goal with the API functions, demonstrations, and calls
+as the whole answer; all-shot (section C.2) API documents, then goals with a loss on every call.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeAlias
+
+from pydantic import Field, model_validator
+
+from toolloom.agents.query import moment
+from toolloom.pipeline.checks.text.call_text import parse, write
+from toolloom.pipeline.dataset.complexity import Demonstration, Retriever, repository, stem
+from toolloom.pipeline.formats import row_shapes
+from toolloom.pipeline.formats.base import (
+    Arguments,
+    Exported,
+    ExportPlace,
+    ExportSource,
+    NotRepresentable,
+    Rows,
+    arguments,
+    envelope,
+    spaced,
+    spoken,
+)
+from toolloom.pipeline.formats.row_shapes import RowShape
+from toolloom.pipeline.store.files import to_text
+from toolloom.prompts import render
+from toolloom.schemas import (
+    API_SEARCH,
+    Api,
+    ExportError,
+    FunctionCall,
+    JsonObject,
+    Message,
+    Sample,
+    Scenario,
+    Split,
+)
+
+NOW, GOAL, ACTIONS = "Now: ", "Goal: ", "Actions:"
+_MARK = re.compile(rf"\n(?:{NOW}|{GOAL}|{ACTIONS})")
+_CALLS = re.compile(rf"^{ACTIONS}(.*\n?)", re.MULTILINE)  # calls, with the end of their line
+
+Functions: TypeAlias = dict[str, frozenset[str] | None]
+"""Names, and the arguments of each where no others may be given."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A sample's first request, the APIs it may use, and the calls that serve it."""
+
+    text: str
+    now: dt.datetime
+    apis: tuple[Api, ...]  # given, or found by API Search
+    calls: tuple[FunctionCall, ...]  # none if no API fits
+    lost: tuple[str, ...]  # parts of the sample that are not here
+
+
+@dataclass(frozen=True)
+class GoalLines:
+    """What was read from text."""
+
+    goal: str
+    calls: tuple[FunctionCall, ...] | None  # None where they are yet to be written
+
+
+def served(sample: Sample) -> Served:
+    """The first request of a sample, to be served by calls that are made at once.
+
+    Raises Unfit if it is not: something is asked back, or a call needs the result of another.
+    """
+    query, said = sample.dialogue.query, spoken(sample.dialogue.messages)
+    if any(i.references for i in query.due if i.turn == 0):
+        raise NotRepresentable("calls need the results of others")
+    ends = [place for place, m in enumerate(said) if m.role == "user" and place]
+    first = said[: ends[0]] if ends else said
+    calls = _calls(first)
+    if not calls and query.scenario is not Scenario.IRRELEVANCE:
+        raise NotRepresentable("the assistant asks before it calls")
+    found = _found(first, query.pool) if query.ability.searches else query.pool
+    if {call.name for call in calls} - {api.function for api in found}:
+        raise NotRepresentable("an API is called that is not among those given")
+    lost: tuple[str, ...] = ("the search for APIs",) if query.ability.searches else ()
+    lost += ("observations", "answers") if calls else ("answers",)
+    lost += ("the user's later turns",) if ends else ()
+    return Served(said[0].content or "", query.now, found, calls, lost)
+
+
+def _calls(messages: Sequence[Message]) -> tuple[FunctionCall, ...]:
+    """Calls in order, API Search apart; one that failed and was tried again counts once."""
+    results = {m.tool_call_id: m for m in messages if m.role == "tool"}
+    made = [(call, arguments(call)) for m in messages for call in m.tool_calls]
+    found: list[FunctionCall] = []
+    for place, (call, values) in enumerate(made):
+        one = FunctionCall(name=call.function.name, arguments=values)
+        failed = call.id not in results or envelope(results[call.id]).error is not None
+        again = any(later.function == call.function for later, _ in made[place + 1 :])
+        if one.name != API_SEARCH.function and not (failed and again):
+            found.append(one)
+    return tuple(found)
+
+
+def _found(messages: Sequence[Message], pool: Sequence[Api]) -> tuple[Api, ...]:
+    """The APIs that API Search returned, in order."""
+    apis = {api.function: api for api in pool}
+    names: list[Any] = []
+    for message in messages:
+        if message.role == "tool" and message.name == API_SEARCH.function:
+            shown = envelope(message).response
+            names += [one.get("name") for one in shown or () if isinstance(one, dict)]
+    return tuple({n: apis[n] for n in names if isinstance(n, str) and n in apis}.values())
+
+
+def document(api: Api) -> str:
+    """An API in one line of JSON."""
+    return spaced(api.as_tool()["function"])
+
+
+def goal_lines(text: str, now: dt.datetime) -> str:
+    """A goal, up to where its calls begin. Raises Unfit for text that looks like further lines."""
+    if not text.strip():
+        raise NotRepresentable("the user says nothing")
+    if _MARK.search(text):
+        raise NotRepresentable("words look like the beginning of another goal")
+    return f"{NOW}{moment(now)}\n{GOAL}{text}\n{ACTIONS}"
+
+
+def action_text(calls: Sequence[FunctionCall]) -> str:
+    """Calls as text in one line. Raises Unfit if they would not be read back as they are."""
+    try:
+        text = write(calls)
+        if "\n" not in text and parse(text) == tuple(calls):
+            return text
+    except (ValueError, RecursionError):  # numbers too long to write, values too deep
+        pass
+    raise NotRepresentable("calls that this syntax cannot hold")
+
+
+def read_lines(text: str) -> list[GoalLines]:
+    """The goals and calls in a text. Raises ValueError that says which line is wrong."""
+    goals: list[GoalLines] = []
+    goal: list[str] | None = None
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith(NOW) and goal is None:
+            continue
+        if line.startswith(GOAL) and goal is None:
+            goal = [line.removeprefix(GOAL)]
+        elif line.startswith(ACTIONS) and goal is not None:
+            calls = line.removeprefix(ACTIONS)
+            if calls.strip() and not calls.startswith(" ["):
+                raise ValueError(f"line {number} of the goals: the actions are no list of calls")
+            goals.append(GoalLines("\n".join(goal), parse(calls) if calls.strip() else None))
+            goal = None
+        elif goal is not None and not line.startswith((NOW, GOAL)):
+            goal.append(line)
+        elif line or goal is not None:
+            raise ValueError(f"line {number} of the goals is out of place: {line[:60]!r}")
+    if goal is not None:
+        raise ValueError("the last goal has no actions")
+    return goals
+
+
+def read_documents(text: str) -> Functions:
+    """The functions that lines describe, with their arguments, where no others may be given.
+
+    Raises ValueError for a line that describes none.
+    """
+    functions: Functions = {}
+    for line in filter(None, text.split("\n")):
+        try:
+            described = json.loads(line)
+            name = described.get("name")
+        except (ValueError, AttributeError, RecursionError) as error:
+            raise ValueError(f"no document of an API function: {line[:60]!r}") from error
+        if not isinstance(name, str):
+            raise ValueError(f"a document of an API function without its name: {line[:60]!r}")
+        functions[name] = _closed(described.get("parameters"))
+    return functions
+
+
+def _closed(schema: Any) -> frozenset[str] | None:
+    """The arguments of a schema that knows no others."""
+    if not isinstance(schema, dict) or schema.get("additionalProperties") is not False:
+        return None
+    fields = schema.get("properties")
+    if not isinstance(fields, dict) or "patternProperties" in schema:
+        return None
+    return frozenset(fields)
+
+
+LONGEST = 2_048  # tokens of a sequence, as in the paper
+BYTES = 4  # of a token, about
+OPEN, OF_CATEGORY = 256, 16  # sequences that wait for goals: in all, and of one category
+HEAD = "API functions:\n"
+
+
+class ApiDocument(NamedTuple):
+    """What a sequence tells of an API."""
+
+    function: str
+    text: str
+    size: int  # bytes
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A goal with its calls as text, and the documents it needs before it."""
+
+    id: str
+    category: str
+    text: str
+    actions: str
+    documents: dict[str, ApiDocument]  # by id of the API
+    outside: str  # id of the API that would serve it, if none is given
+    size: int  # bytes of text and actions
+
+
+class GoalSequence:
+    """A row of all-shot that is growing, in Axolotl's template-free form: `label` says which
+    segments have a loss. Nothing separates one goal from the next."""
+
+    def __init__(self) -> None:
+        self._goals: list[Goal] = []
+        self._documents: dict[str, ApiDocument] = {}
+        self._functions = set[str]()
+        self._outside = set[str]()
+        self.stems = set[str]()  # of the templates whose rows it has
+        self._size = _size(HEAD) + 1
+
+    def fits(self, goal: Goal) -> bool:
+        """Whether there is room, and what it brings along changes no other goal's right calls."""
+        new = self._new(goal)
+        return (
+            self._size + goal.size + sum(api.size for api in new.values()) <= LONGEST * BYTES
+            and goal.outside not in self._documents
+            and not self._outside & {*new}
+            and not any(api.function in self._functions for api in new.values())
+        )
+
+    def _new(self, goal: Goal) -> dict[str, ApiDocument]:
+        return {i: api for i, api in goal.documents.items() if i not in self._documents}
+
+    def add(self, goal: Goal) -> None:
+        new = self._new(goal)
+        self._size += goal.size + sum(api.size for api in new.values())
+        self._goals.append(goal)
+        self._documents |= new
+        self._functions |= {api.function for api in new.values()}
+        self._outside |= {goal.outside} - {""}
+        self.stems.add(stem(goal.id))
+
+    def row(self) -> JsonObject:
+        documents = "".join(f"{api.text}\n" for api in self._documents.values())
+        before = [f"{HEAD}{documents}\n", *[""] * len(self._goals)]
+        segments = []
+        for start, goal in zip(before, self._goals, strict=False):
+            segments.append({"label": False, "text": start + goal.text})
+            segments.append({"label": True, "text": goal.actions})
+        ids = [goal.id for goal in self._goals]
+        return {"ids": ids, "apis": list(self._documents), "segments": segments}
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def all_shot(sample: Sample, form: Arguments) -> Exported:
+    """A sample in a sequence of its own."""
+    goal, lost = _goal(sample)
+    alone = GoalSequence()
+    alone.add(goal)
+    return Exported((("sft", alone.row()),), lost)
+
+
+def _goal(sample: Sample) -> tuple[Goal, tuple[str, ...]]:
+    """The goal of a sample, and what is lost. Raises Unfit, also for one that is too long."""
+    found, query = served(sample), sample.dialogue.query
+    functions = {api.function: api for api in found.apis}
+    outside = query.outside if not found.calls else None
+    apis = [functions[call.name] for call in found.calls] or [*found.apis, *query.pool]
+    text, actions = goal_lines(found.text, found.now), f" {action_text(found.calls)}\n"
+    goal = Goal(
+        id=sample.id,
+        category=next((api.category for api in apis), ""),
+        text=text,
+        actions=actions,
+        documents={
+            api.id: ApiDocument(api.function, line := document(api), _size(line) + 1)
+            for api in found.apis
+        },
+        outside=outside.id if outside else "",
+        size=_size(text) + _size(actions),
+    )
+    if not GoalSequence().fits(goal):
+        raise NotRepresentable(f"longer than a sequence of {LONGEST:,} tokens")
+    return goal, found.lost
+
+
+class AllShots:
+    """Puts goals of one category into one sequence, each goal into one."""
+
+    def __init__(self, source: ExportSource | None = None, shots: int = 0) -> None:
+        """Needs neither of what a weaver is given."""
+        self._open: OrderedDict[str, list[GoalSequence]] = OrderedDict()
+
+    def rows(self, sample: Sample, form: Arguments) -> Exported:
+        goal, lost = _goal(sample)
+        full = self._place(goal)
+        if sum(map(len, self._open.values())) > OPEN:  # what waits longest makes room
+            full += self._open.popitem(last=False)[1]
+        return Exported(tuple(("sft", one.row()) for one in full), lost, waits=True)
+
+    def rest(self) -> Rows:
+        left = [one for category in self._open.values() for one in category]
+        self._open.clear()
+        return tuple(("sft", one.row()) for one in left)
+
+    def _place(self, goal: Goal) -> list[GoalSequence]:
+        """Add a goal where it fits; the sequences that made room for a new one.
+
+        Rows of one template come one after the other: each goes to another sequence as long as
+        there are few.
+        """
+        among = self._open.setdefault(goal.category, [])
+        self._open.move_to_end(goal.category)
+        fitting = [one for one in among if one.fits(goal)]
+        alone = [one for one in fitting if stem(goal.id) not in one.stems]
+        full: list[GoalSequence] = []
+        if not alone and len(among) == OF_CATEGORY:
+            alone = fitting
+            full = [] if fitting else [among.pop(0)]
+        if not alone:
+            alone = [GoalSequence()]
+            among += alone
+        alone[0].add(goal)
+        return full
+
+
+def all_shot_notes(place: ExportPlace) -> dict[str, str]:
+    """The lines of Axolotl's configuration."""
+    lines = [f"sequence_len: {LONGEST}", "sample_packing: false", "train_on_inputs: false"]
+    trained = ["train"] if "train" in place.splits else place.splits
+    tested = ["validation"] if {"train", "validation"} <= {*place.splits} else []
+    for title, splits in (("datasets", trained), ("test_datasets", tested)):
+        lines += [f"{title}:"] if splits or title == "datasets" else []
+        for path in (f"{place.folder}/{split}.jsonl" for split in splits):
+            lines += [f"  - path: {to_text(path)}", "    ds_type: json", "    type: input_output"]
+    return {"axolotl.yaml": "\n".join(lines) + "\n"}
+
+
+SHOTS = 3
+FEWER = "as many demonstrations as asked for"
+
+
+def few_shot(sample: Sample, form: Arguments) -> Exported:
+    """A sample without demonstrations."""
+    goal = served(sample)
+    return Exported((("sft", _row(sample.id, goal, ())),), goal.lost)
+
+
+class FewShots:
+    """Shows each goal the demonstrations most like it.
+
+    They come from `train`, whatever the split, and are a few in which every API occurs.
+    """
+
+    def __init__(self, source: ExportSource, shots: int = SHOTS) -> None:
+        """Reads `train` once. Raises ExportError if it has no samples."""
+        self._shots = shots
+        if shots and Split.TRAIN not in source.splits("samples"):
+            raise ExportError(
+                f"{source.name} has no samples in train, where demonstrations come from. "
+                "Choose --shots 0."
+            )
+        chosen = repository(source.samples(Split.TRAIN.value)).demonstrations if shots else ()
+        shown: list[Demonstration] = []
+        for one in chosen:
+            with suppress(NotRepresentable):  # in words that would not be read back
+                _text(one)
+                shown.append(one)
+        self._retriever = Retriever(shown)
+
+    def rows(self, sample: Sample, form: Arguments) -> Exported:
+        goal = served(sample)
+        shown = self._retriever.similar(goal.text, self._shots, sample.id, goal.calls)
+        fewer = () if len(shown) == self._shots else (FEWER,)
+        return Exported((("sft", _row(sample.id, goal, shown)),), (*goal.lost, *fewer))
+
+    def rest(self) -> Rows:
+        return ()
+
+
+def _row(identity: str, goal: Served, shown: Sequence[Demonstration]) -> JsonObject:
+    prompt = render(
+        "few_shot",
+        {
+            "apis": [document(api) for api in goal.apis],
+            "demonstrations": [_text(one) for one in shown],
+            "goal": goal_lines(goal.text, goal.now),
+        },
+    )
+    answer = {"role": "assistant", "content": action_text(goal.calls)}
+    return {
+        "id": identity,
+        "messages": [*prompt.messages, answer],
+        "demonstrations": [one.id for one in shown],
+    }
+
+
+def _text(one: Demonstration) -> str:
+    return f"{goal_lines(one.goal, one.now)} {action_text(one.calls)}"
+
+
+def _known(found: list[GoalLines], functions: Functions | None = None) -> None:
+    """All calls are there, and go to functions and arguments that are described.
+
+    Raises ValueError.
+    """
+    for one in found:
+        if one.calls is None:
+            raise ValueError(f"a goal has no actions: {one.goal[:60]!r}")
+        for call in one.calls:
+            if functions is not None and call.name not in functions:
+                raise ValueError(f"{call.name!r} is called, which no API function describes")
+            known = functions[call.name] if functions is not None else None
+            if known is not None and (odd := sorted({*call.arguments} - known)):
+                raise ValueError(f"{call.name!r} has no argument {odd[0]!r}")
+
+
+class FewShotRow(RowShape):
+    id: str
+    messages: list[row_shapes.Message] = Field(min_length=3, max_length=3)
+    demonstrations: list[str]
+
+    @model_validator(mode="after")
+    def _reads(self) -> FewShotRow:
+        if [message.role for message in self.messages] != ["system", "user", "assistant"]:
+            raise ValueError("the messages are not system, user and assistant")
+        system, user, assistant = (message.content or "" for message in self.messages)
+        _, head, body = f"{system}\n".partition(f"\n{HEAD}")
+        if not head:
+            raise ValueError("the system turn has no API functions")
+        documents, _, demonstrations = f"\n{body}".partition("\n\nDemonstrations:\n")
+        functions, shown = read_documents(documents), read_lines(demonstrations)
+        if len(shown) != len(self.demonstrations):
+            raise ValueError(f"the system turn shows {len(shown)} demonstrations")
+        _known(shown)  # whose functions need not be described
+        if len(read_lines(user)) != 1 or not user.endswith(ACTIONS):
+            raise ValueError("the user's turn is not one goal without its actions")
+        _known(read_lines(f"{user} {assistant}"), functions)
+        return self
+
+
+class Segment(RowShape):
+    label: bool
+    text: str = Field(min_length=1)
+
+
+class AllShotRow(RowShape):
+    ids: list[str] = Field(min_length=1)
+    apis: list[str]
+    segments: list[Segment] = Field(min_length=2)
+
+    @model_validator(mode="after")
+    def _reads(self) -> AllShotRow:
+        whole = "".join(segment.text for segment in self.segments)
+        if not whole.startswith(HEAD):
+            raise ValueError("the text does not begin with the API functions")
+        documents, _, goals = f"\n{whole.removeprefix(HEAD)}".partition("\n\n")
+        lines, found = list(filter(None, documents.split("\n"))), read_lines(goals)
+        if (len(lines), len(found)) != (len(self.apis), len(self.ids)):
+            raise ValueError(f"the text has {len(lines)} API functions and {len(found)} goals")
+        _known(found, read_documents(documents))
+        ends = accumulate(len(segment.text) for segment in self.segments)
+        spans = [
+            (end - len(s.text), end) for s, end in zip(self.segments, ends, strict=True) if s.label
+        ]
+        if spans != [calls.span(1) for calls in _CALLS.finditer(whole)]:
+            raise ValueError("not every call has a loss, or more than calls has one")
+        return self
