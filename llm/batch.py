@@ -7,32 +7,91 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
-from toolloom.llm.batch_book import GATHERED, BatchRow, BatchTable, Try, now
-from toolloom.llm.batch_gather import Gathering
-from toolloom.llm.batch_lines import BatchRequest, Gone
-from toolloom.llm.batch_office import Absent, BatchApi, NoBatches, Pace, TooLarge, reasons
-from toolloom.llm.batch_purse import UNSENT, BatchPurse
-from toolloom.llm.batch_results import Commit, Results
+from toolloom.llm.batch_jobs import (
+    GATHERED,
+    UNSENT,
+    URL,
+    Absent,
+    BatchApi,
+    BatchPurse,
+    BatchRow,
+    BatchTable,
+    NoBatches,
+    Pace,
+    TooLarge,
+    Try,
+    chunks,
+    reasons,
+)
 from toolloom.llm.cache import Cache
 from toolloom.llm.client import Client
-from toolloom.llm.faults import Garbled, Trouble
+from toolloom.llm.faults import Caller, Garbled, Trouble, fault
 from toolloom.llm.log import WORK, Work, note
-from toolloom.llm.wire import Reply, decode
-from toolloom.schemas import BudgetReached, Endpoint, EndpointError, JsonObject, Usage
+from toolloom.llm.wire import IN_BATCH, Reply, decode
+from toolloom.schemas import (
+    BudgetReached,
+    Endpoint,
+    EndpointDown,
+    EndpointError,
+    JsonObject,
+    RequestRefused,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from openai.types import Batch
 
 Way: TypeAlias = "Callable[[], Awaitable[Batch | None]]"
+Commit: TypeAlias = Callable[[str, str, Try], Awaitable[tuple[Reply, Usage]]]
 
-__all__ = ["Batcher", "NoBatches", "Pace"]
+MOST_LINES = 50_000
+MOST_BYTES = 200_000_000
+COMMITTED_AT_ONCE = 256  # results in one transaction
+
+
+@dataclass
+class BatchRequest:
+    """A request that somebody waits for, with its line in a batch's file."""
+
+    key: str
+    line: bytes
+    formatted: bool
+    others: int  # answers to others before it was asked
+    last: Try
+    answer: asyncio.Future[Reply] = field(default_factory=asyncio.Future)
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+
+    def __post_init__(self) -> None:
+        # Its asker may be gone by the time it fails.
+        self.answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def given_up(self, error: Trouble, caller: Caller, answers: int) -> Exception:
+        """After the last try: the endpoint is down, or if it answers others the request is odd."""
+        tried = f"{error} (tried {self.last.number}x)"
+        if isinstance(error, Garbled):
+            words = f"{caller.address} does not answer with a completion: {tried}."
+            return RequestRefused(words, error.raw)
+        if answers > self.others:
+            words = f"{caller.address} fails on this request, not on others: {tried}."
+            return RequestRefused(words)
+        return EndpointDown(
+            f"{caller.address} does not serve {caller.model!r} in batches: {tried}. "
+            "What was answered is kept: run the same command again to go on."
+        )
+
+
+class Gone(Trouble):
+    """Nothing is told of a request: it may have been answered."""
 
 
 class Batcher:
@@ -54,14 +113,14 @@ class Batcher:
         """
         self._endpoint = endpoint
         self._cache = cache
+        self._commit = commit
         self._purse = purse
         self._pace = pace
         self._on_retry = on_retry
-        self._book = BatchTable(cache, lines.caller.address, endpoint.model)
-        self._office = BatchApi(lines, self._book, pace)
+        self._table = BatchTable(cache, lines.caller.address, endpoint.model)
+        self._api = BatchApi(lines, self._table, pace)
         self._gathering = Gathering(pace.gather, self._leave)
         self._items: dict[str, BatchRequest] = {}  # all that is waited for
-        self._results = Results(cache, self._office, commit, purse, self._items, self._hand_out)
         self._answers = 0
         self._sent: dict[str, Try] = {}  # all that is in a batch
         self._batches: dict[str, asyncio.Task[None]] = {}
@@ -73,7 +132,7 @@ class Batcher:
 
     def allow(self, most: int) -> None:
         """Let batches be as large as that: of several endpoints the widest counts."""
-        self._gathering.allow(most)
+        self._gathering.most = max(self._gathering.most, min(most, MOST_LINES))
 
     async def close(self) -> None:
         """Stop waiting. What was sent stays written down, for the next process."""
@@ -93,11 +152,14 @@ class Batcher:
         await self._take_up()
         item = self._items.get(key)
         if item is None:
-            if key not in self._sent and (known := await self._cache.read(key)) is not None:
-                return decode(known, cached=True)  # an earlier process's batch had it
+            if key not in self._sent and (raw := await self._cache.read(key)) is not None:
+                return decode(raw, cached=True)  # an earlier process's batch had it
             sent = self._sent.get(key)
-            made = replace(first, number=sent.number) if sent else first
-            item = self._items[key] = BatchRequest.of(key, body, self._answers, made)
+            last = replace(first, number=sent.number) if sent else first
+            request = {"custom_id": key, "method": "POST", "url": URL, "body": body}
+            line = json.dumps(request).encode() + b"\n"
+            item = BatchRequest(key, line, "response_format" in body, self._answers, last)
+            self._items[key] = item
             if not sent:
                 await self._pay([item])
         return await asyncio.shield(item.answer)
@@ -109,25 +171,26 @@ class Batcher:
                 raise self._none
             if self._taken_up:
                 return
-            for row in await self._book.rows():
+            for row in await self._table.rows():
                 if row.name not in self._batches:
                     self._purse.follow(row.tries)
-                    self._start(row, partial(self._office.go_on, row))
+                    self._start(row, partial(self._api.go_on, row))
             self._taken_up = True
 
     async def _pay(self, items: Iterable[BatchRequest]) -> None:
         """Let requests join the next batch, each as soon as the budget has room for a try."""
         for item in items:
             try:
-                await self._purse.hold(item.key, self._endpoint.model, item.made)
+                await self._purse.hold(item.key, self._endpoint.model, item.last)
             except BudgetReached as error:
                 self._refuse((item.key,), error)
             else:
                 self._gathering.join(item)
 
     def _leave(self, items: Sequence[BatchRequest]) -> None:
-        row = BatchRow(uuid4().hex, GATHERED, "", now(), {item.key: item.made for item in items})
-        self._start(row, partial(self._office.send, row, [item.line for item in items]))
+        tries = {item.key: item.last for item in items}
+        row = BatchRow(uuid4().hex, GATHERED, "", time.time(), tries)
+        self._start(row, partial(self._api.send, row, [item.line for item in items]))
 
     def _start(self, row: BatchRow, way: Way) -> None:
         self._sent.update(row.tries)
@@ -158,50 +221,111 @@ class Batcher:
         try:
             batch = await way()
         except TooLarge as error:
-            await self._book.forget(row.name)
+            await self._table.forget(row.name)
             if len(row.tries) == 1:
                 raise EndpointError(f"No batch can be made of one request: {error}") from error
-            self._gathering.limit(len(row.tries) // 2)
+            self._gathering.most = len(row.tries) // 2
             self._again(row.tries)
             return
         except Absent as error:
             note(logging.WARNING, "batch", f"A batch is gone ({error}).", batch=row.remote)
-            await self._end(row, await self._results.without(row))
+            await self._end(row, await self._committed_before(row))
             return
         if batch is None:
-            await self._book.forget(row.name)
+            await self._table.forget(row.name)
             self._again(row.tries)
         elif batch.status.lower() == "failed":
-            await self._book.forget(row.name)
+            await self._table.forget(row.name)
             await self._failed(row, batch)
         else:
-            await self._end(row, await self._results.take(row, batch))
+            await self._end(row, await self._results(row, batch))
 
     async def _failed(self, row: BatchRow, batch: Batch) -> None:
         """Not begun at all: too much for now, which passes, or a reason to stop."""
         words, full = reasons(batch)
-        words = self._office.caller.scrub(words)
+        words = self._api.caller.scrub(words)
         if not full:
-            self._refuse(
-                row.tries,
-                EndpointError(
-                    f"{self._office.caller.address} does not take the batch {batch.id}: {words}. "
-                    "What was answered is kept: run the same command again to go on, or set "
-                    "`mode: direct`."
-                ),
+            error = EndpointError(
+                f"{self._api.caller.address} does not take the batch {batch.id}: {words}. "
+                "What was answered is kept: run the same command again to go on, or set "
+                "`mode: direct`."
             )
+            self._refuse(row.tries, error)
             return
         # Unless others of ours are in there, even this one is too large.
         self._refused_room.add(row.name)
         alone = not self._batches.keys() - self._refused_room
         if alone:
-            self._gathering.limit(len(row.tries) // 2)
+            self._gathering.most = max(1, len(row.tries) // 2)
         note(logging.INFO, "batch", f"Waiting for room: {words}", batch=batch.id)
         await asyncio.sleep(self._pace.longest_poll)
         if alone and len(row.tries) == 1:
             self._fail({key: Trouble(words, "timeout") for key in row.tries})
         else:
             self._again(row.tries)
+
+    async def _results(self, row: BatchRow, batch: Batch) -> dict[str, Exception]:
+        """Commit all successes of a batch that has ended; what failed, and why."""
+        failed: dict[str, Exception] = {}
+        taken: set[str] = set()
+        for file in filter(None, (batch.output_file_id, batch.error_file_id)):
+            with TemporaryFile() as content:
+                await self._api.download(file, content)
+                for some in chunks(outcomes(content), COMMITTED_AT_ONCE):
+                    mine = {o.key: o for o in some if o.key in row.tries and o.key not in taken}
+                    taken.update(mine)
+                    failed.update(await self._keep_all(mine, row.tries))
+        missing = Gone(f"batch {batch.id} is {batch.status} without its answer", "timeout")
+        return {**failed, **{key: missing for key in row.tries if key not in taken}}
+
+    async def _committed_before(self, row: BatchRow) -> dict[str, Exception]:
+        """Hand out what was committed of a batch that has vanished; all else has failed."""
+        bodies = await self._cache.read_all(list(row.tries))
+        for key, body in bodies.items():
+            self._purse.settle(key)
+            self._hand_out(key, decode(body, cached=True))
+        gone = Gone("the batch is gone", "timeout")
+        return {key: gone for key in row.tries if key not in bodies}
+
+    async def _keep_all(
+        self, results: Mapping[str, BatchOutcome], tries: Mapping[str, Try]
+    ) -> dict[str, Exception]:
+        """Commit successes and hand them out; what failed, and why."""
+        failed: dict[str, Exception] = {}
+        good = [outcome for outcome in results.values() if outcome.good]
+        bodies = await self._cache.read_all([outcome.key for outcome in good])
+        work = []
+        for outcome in good:
+            item = self._items.get(outcome.key)  # whose answer it is, so that it is booked there
+            context = item.context if item else contextvars.copy_context()
+            keeping = self._keep(outcome, bodies.get(outcome.key), tries[outcome.key])
+            work.append(asyncio.get_running_loop().create_task(keeping, context=context))
+        kept = await asyncio.gather(*work, return_exceptions=True)
+        for outcome, error in zip(good, kept, strict=True):
+            if isinstance(error, Garbled):
+                failed[outcome.key] = error
+            elif error is not None:
+                raise error
+        caller = self._api.caller
+        for key, outcome in results.items():
+            if outcome.status is None:
+                failed[key] = Trouble(caller.scrub(outcome.body), "timeout")
+            elif not outcome.good:
+                item = self._items.get(key)
+                formatted = item is not None and item.formatted
+                failed[key] = fault(outcome.status, {}, outcome.body, caller, formatted)
+        return failed
+
+    async def _keep(self, outcome: BatchOutcome, stored: str | None, last: Try) -> None:
+        """Commit a success, unless that was done before, and hand it out. Raises Garbled."""
+        raw = self._api.caller.clean(outcome.body)
+        if stored == raw:
+            reply = decode(raw, cached=True)
+            self._purse.settle(outcome.key)
+        else:
+            reply, used = await self._commit(outcome.key, raw, last)
+            self._purse.settle(outcome.key, used)
+        self._hand_out(outcome.key, reply)
 
     async def _end(self, row: BatchRow, failed: Mapping[str, Exception]) -> None:
         """Forget a batch, book what its failed tries used, and see to them."""
@@ -210,7 +334,7 @@ class Batcher:
             most = self._purse.most(self._endpoint.model, row.tries[key])
             unclear = isinstance(error, Gone | Garbled)  # and perhaps paid for
             used[key] = most if unclear else Usage(requests=1)
-        await self._book.forget(row.name, [(row.tries[key].run, one) for key, one in used.items()])
+        await self._table.forget(row.name, [(row.tries[key].run, one) for key, one in used.items()])
         for key, spent in used.items():
             self._purse.settle(key, spent)
         self._fail(failed)
@@ -224,21 +348,20 @@ class Batcher:
     def _fail(self, failed: Mapping[str, Exception]) -> None:
         """Try again what may pass and is still waited for; else tell why not."""
         again: list[str] = []
+        retry = self._endpoint.retry
         for key, error in failed.items():
             item = self._items.get(key)
             if item is None or not isinstance(error, Trouble):
                 self._refuse((key,), error)
-            elif item.made.number < self._endpoint.retry.tries and self._may_pass(error):
-                item.made = replace(item.made, number=item.made.number + 1)
+                continue
+            passes = isinstance(error.kind, int) or error.kind in retry.errors
+            if passes and item.last.number < retry.tries:
+                item.last = replace(item.last, number=item.last.number + 1)
                 self._on_retry()
                 again.append(key)
             else:
-                given_up = item.given_up(error, self._office.caller, self._answers)
-                self._refuse((key,), given_up)
+                self._refuse((key,), item.given_up(error, self._api.caller, self._answers))
         self._again(again)
-
-    def _may_pass(self, error: Trouble) -> bool:
-        return isinstance(error.kind, int) or error.kind in self._endpoint.retry.errors
 
     def _again(self, keys: Iterable[str]) -> None:
         """Into the next batch with all that somebody waits for."""
@@ -256,7 +379,94 @@ class Batcher:
     def _refuse(self, keys: Iterable[str], error: Exception) -> None:
         for key in keys:
             self._sent.pop(key, None)
-            self._gathering.drop(key)
+            self._gathering.items.pop(key, None)
             self._purse.settle(key, UNSENT)  # if it was not settled before
             if item := self._items.pop(key, None):
                 item.answer.set_exception(error)
+
+
+class Gathering:
+    """Requests on the way into a batch, which leaves when it is full or nobody comes any more."""
+
+    def __init__(self, seconds: float, leave: Callable[[Sequence[BatchRequest]], None]) -> None:
+        """`leave` is called with the requests of one batch, `seconds` after the last one came."""
+        self.items: dict[str, BatchRequest] = {}
+        self.most = 1  # requests in a batch
+        self._seconds = seconds
+        self._leave = leave
+        self._bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def close(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+
+    def join(self, item: BatchRequest) -> None:
+        if self._bytes + len(item.line) > MOST_BYTES:
+            self._go()
+        self.items[item.key] = item
+        self._bytes += len(item.line)
+        if len(self.items) >= self.most:
+            self._go()
+            return
+        self.close()
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._go)
+
+    def _go(self) -> None:
+        self.close()
+        items, self.items, self._bytes = self.items, {}, 0
+        if items:
+            self._leave(list(items.values()))
+
+
+@dataclass(frozen=True)
+class BatchOutcome:
+    """What became of one request: the body of a success, or a status and an error's body.
+
+    Without a status there was no response at all, and `body` says why.
+    """
+
+    key: str
+    status: int | None
+    body: str
+
+    @property
+    def good(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+
+def outcomes(lines: Iterable[bytes]) -> Iterator[BatchOutcome]:
+    """What a result file tells; lines that cannot be read tell nothing."""
+    for content in lines:
+        try:
+            line = json.loads(content)
+            key, response = line["custom_id"], line.get("response")
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            continue
+        if not isinstance(key, str):
+            continue
+        if not isinstance(response, dict) or not isinstance(response.get("status_code"), int):
+            yield BatchOutcome(key, None, _words(line.get("error")))
+            continue
+        # Some servers write an error's `message` beside the status, without a body.
+        body = response.get("body", response)
+        # With \u escapes, as lone surrogates in an answer fit into no database.
+        text = body if isinstance(body, str) else json.dumps(body)
+        outcome = BatchOutcome(key, response["status_code"], text)
+        yield replace(outcome, body=_marked(text)) if outcome.good else outcome
+
+
+def _marked(body: str) -> str:
+    """The body of a success as one that came in a batch."""
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    return json.dumps({**answer, IN_BATCH: True}) if isinstance(answer, dict) else body
+
+
+def _words(error: Any) -> str:
+    if not isinstance(error, dict):
+        return f"no response ({error})" if error else "no response"
+    words = [str(error[name]) for name in ("code", "message") if error.get(name)]
+    return ": ".join(words) or "no response"

@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from toolloom.llm.batch import Pace
-from toolloom.llm.batch_purse import BatchPurse
+from toolloom.llm.batch_jobs import BatchPurse, Pace
 from toolloom.llm.budget import Spending
 from toolloom.llm.cache import Cache
 from toolloom.llm.client import Client, ClientOnDemand
@@ -72,24 +70,16 @@ class Gateway:
             await shared.batch_purse.begin(self.cache, shared.run)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         try:
             await self._land()
         finally:  # also of those who are stopped once more and do not wait for what is under way
-            await self._close()
-
-    async def _close(self) -> None:
-        users: list[Model | Embedder] = [*self._models.values(), *self._embedders.values()]
-        for opened in (*self._shared.batchers.values(), *users):
-            await opened.close()
-        for server in self._local.values():
-            await asyncio.to_thread(server.stop)
-        await self.cache.close()
+            users: list[Model | Embedder] = [*self._models.values(), *self._embedders.values()]
+            for opened in (*self._shared.batchers.values(), *users):
+                await opened.close()
+            for server in self._local.values():
+                await asyncio.to_thread(server.stop)
+            await self.cache.close()
 
     async def _land(self) -> None:
         """End what is under way. What was sent has a moment for its answer: it is paid for."""
@@ -147,9 +137,7 @@ class Gateway:
     async def _open(self, endpoint: Endpoint, path: str) -> Client:
         address = await self._address(endpoint, path)
         lines = [
-            Connection(
-                endpoint, way, path, purse=self.purse, wire=self._shared.wire, lose=self._lose
-            )
+            Connection(endpoint, way, path, self.purse, self._shared.wire, self._lose)
             for way in self._ways(endpoint, address)
         ]
         cost = partial(self._shared.cost, endpoint)

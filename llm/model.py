@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
-from toolloom.llm.batch import Batcher, NoBatches, Pace
-from toolloom.llm.batch_book import Try
-from toolloom.llm.batch_purse import BatchPurse
+from toolloom.llm.batch import Batcher
+from toolloom.llm.batch_jobs import BatchPurse, NoBatches, Pace, Try
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.client import Client, ClientOnDemand
 from toolloom.llm.connection import OutgoingRequest

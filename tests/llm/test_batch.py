@@ -10,8 +10,8 @@ from support.batches import QUICK, ask_all, echo, opened, rows
 from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.batch import Pace
-from toolloom.llm.batch_lines import outcomes
+from toolloom.llm.batch import outcomes
+from toolloom.llm.batch_jobs import Pace
 from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES
 from toolloom.llm.fake import ScriptedFailure
 from toolloom.llm.fake.batches import Batching

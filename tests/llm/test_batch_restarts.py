@@ -13,7 +13,7 @@ from support.batches import ask_all, echo, leave_a_batch, opened, rows
 from support.waiting import until
 
 from toolloom.llm import FakeServer
-from toolloom.llm.batch import Pace
+from toolloom.llm.batch_jobs import Pace
 from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES
 from toolloom.llm.database import address_of
 from toolloom.llm.fake.batches import Batching
@@ -90,7 +90,7 @@ RUN = """
 import asyncio, sys
 from toolloom.agents.ask import ask
 from toolloom.llm import Gateway
-from toolloom.llm.batch import Pace
+from toolloom.llm.batch_jobs import Pace
 from toolloom.prompts import Prompt
 from toolloom.schemas import Endpoint
 

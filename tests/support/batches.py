@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from support.waiting import until
 from toolloom.llm import Gateway, Model, Reply, Request
-from toolloom.llm.batch import Pace
+from toolloom.llm.batch_jobs import Pace
 from toolloom.llm.cache import BATCHES
 from toolloom.llm.database import address_of
 from toolloom.schemas import Endpoint, JsonObject
