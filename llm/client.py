@@ -47,6 +47,9 @@ class Tries:
     made: int = 0
     failed: int = 0  # without those the endpoint only wants to have later
 
+    def __str__(self) -> str:
+        return "(tried once)" if self.made == 1 else f"(tried {self.made} times)"
+
 
 class Client:
     """Sends a request on the line with most room, and again while that may help."""
@@ -93,58 +96,56 @@ class Client:
 
         `seconds`: what one try may take, if it is more than the endpoint's timeout.
         """
-        found: list[T] = []
+        results: list[T] = []
 
         async def once(tries: Tries) -> None:
-            found.append(await self._lines[0].call(act, seconds))
+            results.append(await self._lines[0].call(act, seconds))
 
         await self._insist(once, "")
-        return found[0]
+        return results[0]
 
     async def _insist(self, once: Callable[[Tries], Awaitable[None]], key: str) -> None:
         """Do it until it is done, by the endpoint's policy."""
         tries = Tries(self._lines[0])
-
-        def retrying() -> tenacity.AsyncRetrying:
-            return tenacity.AsyncRetrying(
-                retry=tenacity.retry_if_exception(self._may_pass),
-                stop=lambda state: self._enough(state, tries),
-                wait=lambda state: self._wait(state, tries),
-                before_sleep=lambda state: self._before_sleep(state, tries, key),
-                reraise=True,
-            )
-
         try:
-            await self._first(once, tries, retrying)
+            try:
+                await once(tries)
+            except Trouble as error:
+                await self._again(once, tries, key, error)
         except Trouble as error:
+            caller = tries.line.caller
+            what, raw = f"does not serve {caller.model!r}", ""
+            if isinstance(error, Garbled):
+                what, raw = "does not answer as an OpenAI-compatible endpoint", error.raw
             if await self._serves():
-                raw = error.raw if isinstance(error, Garbled) else ""
-                raise RequestRefused(_odd(error, tries), raw) from error
-            raise EndpointDown(_down(error, tries)) from error
+                odd = "fails on this request, while it answers another"
+                raise RequestRefused(f"{caller.address} {odd}: {error} {tries}.", raw) from error
+            raise EndpointDown(
+                f"{caller.address} {what}: {error} {tries}. Check that the server runs; what it "
+                "answered so far is kept: run the same command again to go on."
+            ) from error
         except ModelMissing as error:
             raise ModelMissing(f"{error} {_offered(await tries.line.models())}") from error
 
-    async def _first(
-        self,
-        once: Callable[[Tries], Awaitable[None]],
-        tries: Tries,
-        retrying: Callable[[], tenacity.AsyncRetrying],
+    async def _again(
+        self, once: Callable[[Tries], Awaitable[None]], tries: Tries, key: str, error: Trouble
     ) -> None:
         """Most requests take one try, and tenacity as long as everything else of ours: what it
         is for begins with the first failure, which it is handed as that of its first try."""
-        try:
-            await once(tries)
-        except Trouble as error:
-            failed: list[Trouble] = [error]
-        else:
-            return
+        first = [error]
 
-        async def again() -> None:
-            if failed:
-                raise failed.pop()
+        async def act() -> None:
+            if first:
+                raise first.pop()
             await once(tries)
 
-        await retrying()(again)
+        await tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(self._may_pass),
+            stop=lambda state: self._enough(state, tries),
+            wait=lambda state: self._wait(state, tries),
+            before_sleep=lambda state: self._before_sleep(state, tries, key),
+            reraise=True,
+        )(act)
 
     async def _serves(self) -> bool:
         """Whether an endpoint that failed on one request answers others.
@@ -155,18 +156,14 @@ class Client:
         for line in self._lines:
             if line.out or not line.reached:
                 continue
-            if not line.failures or await self._answers(line):
+            if not line.failures:
                 return True
-        return False
-
-    async def _answers(self, line: Connection) -> bool:
-        """Whether a line answers the smallest request there is."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CANARY_SECONDS):
-                for _ in range(CANARIES):
-                    with suppress(Trouble, EndpointError, RequestRefused):
-                        await line.probe(_canary(line.caller, self._cost))
-                        return True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CANARY_SECONDS):
+                    for _ in range(CANARIES):
+                        with suppress(Trouble, EndpointError, RequestRefused):
+                            await line.probe(_canary(line.caller, self._cost))
+                            return True
         return False
 
     async def _try(self, parcel: OutgoingRequest, tries: Tries) -> None:
@@ -178,17 +175,13 @@ class Client:
         try:
             await tries.line.post(parcel, tries.made)
         except EndpointError as error:
-            self._without(tries.line, error)
-
-    def _without(self, line: Connection, error: EndpointError) -> None:
-        """Go on without a line that cannot serve, while there is another."""
-        line.out = True
-        left = sum(not line.out for line in self._lines)
-        if not left:
-            self._ended = error
-            raise error
-        note(logging.WARNING, "line_out", f"{error} Going on without it.", left=left)
-        raise Trouble(str(error), "connection", pause=0.0) from error
+            tries.line.out = True  # it cannot serve: on without it, while there is another
+            rest = sum(not line.out for line in self._lines)
+            if not rest:
+                self._ended = error
+                raise
+            note(logging.WARNING, "line_out", f"{error} Going on without it.", left=rest)
+            raise Trouble(str(error), "connection", pause=0.0) from error
 
     def _may_pass(self, error: BaseException) -> bool:
         if not isinstance(error, Trouble):
@@ -234,31 +227,12 @@ class Client:
         )
 
 
-def _tried(tries: Tries) -> str:
-    return "(tried once)" if tries.made == 1 else f"(tried {tries.made} times)"
-
-
-def _down(error: Trouble, tries: Tries) -> str:
-    caller = tries.line.caller
-    what = f"does not serve {caller.model!r}"
-    if isinstance(error, Garbled):
-        what = "does not answer as an OpenAI-compatible endpoint"
-    return (
-        f"{caller.address} {what}: {error} {_tried(tries)}. Check that the server runs; what it "
-        "answered so far is kept: run the same command again to go on."
-    )
-
-
 def _canary(caller: Caller, cost: Callable[[int, int], float]) -> OutgoingRequest:
     hello: JsonObject = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1}
     body = hello if caller.path == CHAT else {"input": ["Hello"]}
     content = json.dumps({"model": caller.model, **body}).encode()
-    bound = Usage(
-        requests=1,
-        prompt_tokens=len(content),
-        completion_tokens=1,
-        cost=cost(len(content), 1),
-    )
+    sent = len(content)
+    bound = Usage(requests=1, prompt_tokens=sent, completion_tokens=1, cost=cost(sent, 1))
 
     async def accept(raw: str, _tries: int) -> Usage:
         try:
@@ -268,14 +242,7 @@ def _canary(caller: Caller, cost: Callable[[int, int], float]) -> OutgoingReques
             raise Garbled("no answer", raw) from error
         return bound
 
-    return OutgoingRequest(content, "canary", len(content), bound, accept)
-
-
-def _odd(error: Trouble, tries: Tries) -> str:
-    return (
-        f"{tries.line.caller.address} fails on this request, while it answers another: {error} "
-        f"{_tried(tries)}."
-    )
+    return OutgoingRequest(content, "canary", sent, bound, accept)
 
 
 def _offered(names: Sequence[str]) -> str:
