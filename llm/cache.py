@@ -12,8 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
@@ -34,7 +33,7 @@ from toolloom.llm.database import (
     TRAITS,
     address_of,
     connect,
-    explain,
+    explained,
     passes,
 )
 from toolloom.schemas import StoreError, Usage
@@ -42,16 +41,18 @@ from toolloom.schemas import StoreError, Usage
 KEYS_AT_ONCE = 500  # keys in a statement: SQLite takes 32,766 parameters, other databases fewer
 
 
+KINDS: dict[str, Any] = {SQLITE: sqlite.insert, POSTGRESQL: postgresql.insert}
+
+
 def inserts(table: sa.Table) -> dict[str, Any]:
     """For each kind of database an insert that leaves a row with the same key as it is."""
-    kinds: dict[str, Any] = {SQLITE: sqlite.insert, POSTGRESQL: postgresql.insert}
     return {
         # SQLAlchemy drops the number of inserted rows unless asked to keep it.
         name: kind(table)
         .on_conflict_do_nothing()
         .inline()
         .execution_options(preserve_rowcount=True)
-        for name, kind in kinds.items()
+        for name, kind in KINDS.items()
     }
 
 
@@ -101,23 +102,21 @@ def read(connection: sa.Connection, keys: Sequence[str]) -> dict[str, str]:
     if len(keys) == 1:  # a third cheaper
         body = connection.execute(READ_ONE, {"wanted": keys[0]}).scalar()
         return {} if body is None else {keys[0]: body}
-    found: dict[str, str] = {}
+    bodies: dict[str, str] = {}
     for start in range(0, len(keys), KEYS_AT_ONCE):
         rows = connection.execute(READ, {"wanted": keys[start : start + KEYS_AT_ONCE]})
-        found.update((row[0], row[1]) for row in rows)
-    return found
+        bodies.update((row[0], row[1]) for row in rows)
+    return bodies
 
 
 def write(connection: sa.Connection, entries: Sequence[Entry]) -> dict[str, str]:
     """Insert responses. If any was there, the bodies that stand, by key; else nothing."""
+    if not entries:
+        return {}
     now = time.time()
     # In one order everywhere: so two processes never wait for each other.
-    rows = [dict(zip(FIELDS, VALUES(e), strict=True)) for e in entries]
-    rows.sort(key=lambda row: row["key"])
-    if not rows:
-        return {}
-    for row in rows:
-        row["at"] = now
+    ordered = sorted(entries, key=attrgetter("key"))
+    rows = [dict(zip(FIELDS, VALUES(e), strict=True), at=now) for e in ordered]
     inserted = connection.execute(WRITES[connection.dialect.name], rows).rowcount
     return {} if inserted == len(rows) else read(connection, [row["key"] for row in rows])
 
@@ -150,8 +149,7 @@ def spent(connection: sa.Connection, run: str) -> Usage:
 def lose(connection: sa.Connection, run: str, lost: Usage) -> None:
     """Add to what the run's tries without an answer used."""
     row = {"run": run, "requests": lost.requests, "tokens": lost.tokens, "cost": lost.cost}
-    kinds: dict[str, Any] = {SQLITE: sqlite.insert, POSTGRESQL: postgresql.insert}
-    new = kinds[connection.dialect.name](LOST).values(row)
+    new = KINDS[connection.dialect.name](LOST).values(row)
     sums = {name: LOST.c[name] + new.excluded[name] for name in ("requests", "tokens", "cost")}
     connection.execute(new.on_conflict_do_update(index_elements=["run"], set_=sums))
 
@@ -195,14 +193,14 @@ class PendingReads:
     works: list[tuple[Work, asyncio.Future[Any]]] = field(default_factory=list)
 
     def jobs(self) -> list[Transaction]:
-        made = [Transaction(work, [waiter]) for work, waiter in self.works]
+        jobs = [Transaction(work, [waiter]) for work, waiter in self.works]
         if self.writes:
             entries = [entry for some, _ in self.writes for entry in some]
-            made.append(Transaction(lambda c: write(c, entries), [w for _, w in self.writes]))
+            jobs.append(Transaction(lambda c: write(c, entries), [w for _, w in self.writes]))
         if self.reads:
             keys = [key for some, _ in self.reads for key in some]
-            made.append(Transaction(lambda c: read(c, keys), [w for _, w in self.reads]))
-        return made
+            jobs.append(Transaction(lambda c: read(c, keys), [w for _, w in self.reads]))
+        return jobs
 
 
 class Cache:
@@ -215,7 +213,7 @@ class Cache:
         self.url = address_of(where)
         self.patience = patience
         self._inline = self.url.get_backend_name() == SQLITE
-        with self._storing():
+        with explained(self.url):
             self._engine = connect(self.url, patience)
             self._connection = self._engine.connect()
         self._gathered = PendingReads()
@@ -226,27 +224,22 @@ class Cache:
         """Commit what is under way, and let go of the database."""
         try:
             if self._at_work:
-                await self._ask(self._gathered.works, _nothing)
+                await self._ask(self._gathered.works, lambda _: None)  # after all that is gathered
         finally:
             self._connection.close()
             self._engine.dispose()
 
     async def read(self, key: str) -> str | None:
-        found = await self._ask(self._gathered.reads, (key,))
-        body: str | None = found.get(key)
-        return body
+        return (await self.read_all((key,))).get(key)
 
     async def read_all(self, keys: Sequence[str]) -> dict[str, str]:
         """The bodies of those keys that have one."""
-        found = await self._ask(self._gathered.reads, keys)
-        return {key: found[key] for key in keys if key in found}
+        bodies = await self._ask(self._gathered.reads, keys)
+        return {key: bodies[key] for key in keys if key in bodies}
 
     async def write(self, entry: Entry) -> str:
         """Commit a response. Another process may have been faster: its response stands."""
-        entry = storable(entry)
-        stands = await self._ask(self._gathered.writes, (entry,))
-        body: str = stands.get(entry.key, entry.body)
-        return body
+        return (await self.write_all((entry,)))[0]
 
     async def write_all(self, entries: Sequence[Entry]) -> list[str]:
         """Commit responses in one transaction; the bodies that stand."""
@@ -256,8 +249,14 @@ class Cache:
 
     async def within(self, work: Callable[[sa.Connection], T]) -> T:
         """What a function gives, called in one transaction; called again if it did not get in."""
-        done: T = await self._ask(self._gathered.works, self._alone(work))
-        return done
+
+        def alone(connection: sa.Connection) -> T:
+            if self._inline:  # in SQLite who reads before he writes must begin as a writer
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            return work(connection)
+
+        result: T = await self._ask(self._gathered.works, alone)
+        return result
 
     async def spent(self, run: str) -> Usage:
         sums: Usage = await self._ask(self._gathered.works, lambda c: spent(c, run))
@@ -272,7 +271,7 @@ class Cache:
         asked = sa.select(TRAITS.c.name, TRAITS.c.value).where(
             TRAITS.c.endpoint == endpoint, TRAITS.c.model == model
         )
-        with self._storing(), self._engine.begin() as connection:
+        with explained(self.url), self._engine.begin() as connection:
             return {row[0]: row[1] for row in connection.execute(asked)}
 
     def learn(self, endpoint: str, model: str, name: str, value: str) -> None:
@@ -281,7 +280,7 @@ class Cache:
         While another process holds the database nothing is remembered: a later run asks again.
         """
         row = {"endpoint": endpoint, "model": model, "name": name, "value": value}
-        with self._storing(), self._engine.connect() as connection:
+        with explained(self.url), self._engine.connect() as connection:
             try:
                 connection.execute(LEARNS[connection.dialect.name], row)
                 connection.commit()
@@ -328,37 +327,16 @@ class Cache:
         """The jobs with what came of them; those that may succeed in a moment are not `done`."""
         for job in jobs:
             try:
-                with self._storing():
-                    job.result = self._do(job.work)
+                with explained(self.url), self._connection.begin():
+                    job.result = job.work(self._connection)
                 job.done, job.error = True, None
             except StoreError as error:
-                job.done = last or not _passes(error)
+                cause = error.__cause__
+                job.done = last or cause is None or not passes(cause)
                 job.error = error
             except Exception as error:  # noqa: BLE001 - of the caller's function: the caller's
                 job.done, job.error = True, error
         return jobs
-
-    def _do(self, work: Work) -> Any:
-        with self._connection.begin():
-            return work(self._connection)
-
-    def _alone(self, work: Work) -> Work:
-        """In SQLite a transaction that reads before it writes must begin as a writing one."""
-        if not self._inline:
-            return work
-
-        def alone(connection: sa.Connection) -> Any:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            return work(connection)
-
-        return alone
-
-    @contextmanager
-    def _storing(self) -> Iterator[None]:
-        try:
-            yield
-        except (SQLAlchemyError, OSError) as error:
-            raise explain(self.url, error) from error
 
 
 def _settle(jobs: list[Transaction]) -> list[Transaction]:
@@ -367,14 +345,6 @@ def _settle(jobs: list[Transaction]) -> list[Transaction]:
         if job.done:
             job.settle()
     return [job for job in jobs if not job.done]
-
-
-def _passes(error: StoreError) -> bool:
-    return error.__cause__ is not None and passes(error.__cause__)
-
-
-def _nothing(connection: sa.Connection) -> None:
-    """Comes after all that was gathered before."""
 
 
 def address(outputs: Path, given: str | None = None) -> str | Path:

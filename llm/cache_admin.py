@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -20,7 +19,7 @@ from toolloom.llm.database import (
     TRAITS,
     address_of,
     connect,
-    explain,
+    explained,
     held,
     shown,
 )
@@ -66,21 +65,6 @@ class Pruned:
     returned: bool
 
 
-def _usage(row: Sequence[Any], named: int) -> UsageByGroup:
-    """Sums in PostgreSQL are decimals."""
-    responses, size, requests, sent, cached, received, cost = row[named:]
-    return UsageByGroup(
-        name=tuple(row[:named]),
-        responses=responses,
-        bytes=int(size),
-        requests=int(requests),
-        prompt_tokens=int(sent),
-        cached_tokens=int(cached),
-        completion_tokens=int(received),
-        cost=float(cost),
-    )
-
-
 class Stock:
     """A cache that exists, for who counts, removes or copies what is in it."""
 
@@ -94,7 +78,7 @@ class Stock:
                 f"There is no response cache {self.where}: a run makes one. "
                 "Name another folder with --outputs, or a cache with --cache."
             )
-        with self._storing():
+        with explained(self.url):
             self._engine = connect(self.url, PATIENCE_SECONDS)
 
     def __enter__(self) -> Stock:
@@ -105,7 +89,7 @@ class Stock:
 
     def contents(self) -> Contents:
         """Counts of all responses, the groups with the most first."""
-        with self._storing(), self._engine.begin() as connection:
+        with explained(self.url), self._engine.begin() as connection:
             oldest, newest = connection.execute(
                 sa.select(sa.func.min(IS.at), sa.func.max(IS.at))
             ).one()
@@ -122,14 +106,11 @@ class Stock:
         self, *, before: float | None, model: str | None, run: str | None, dry: bool = False
     ) -> Pruned:
         """Remove the responses that are older (Unix time), and of that model, and of that run."""
-        chosen: list[sa.ColumnElement[bool]] = []
-        if before is not None:
-            chosen.append(IS.at < before)
-        if model is not None:
-            chosen.append(IS.model == model)
-        if run is not None:
-            chosen.append(IS.run == run)
-        with self._storing():
+        chosen: list[sa.ColumnElement[bool]] = [] if before is None else [IS.at < before]
+        for column, value in ((IS.model, model), (IS.run, run)):
+            if value is not None:
+                chosen.append(column == value)
+        with explained(self.url):
             with self._engine.begin() as connection:
                 total = self._usages(connection, [], *chosen)[0]
             if dry or not total.responses:
@@ -143,7 +124,7 @@ class Stock:
         last = 0
         while True:
             asked = sa.select(RESPONSES).where(IS.id > last).order_by(IS.id).limit(COPIED_AT_ONCE)
-            with self._storing(), self._engine.begin() as connection:
+            with explained(self.url), self._engine.begin() as connection:
                 rows = [dict(row) for row in connection.execute(asked).mappings()]
             if not rows:
                 return
@@ -161,7 +142,7 @@ class Stock:
         for rows in self.pages():
             count += len(rows)
             new += target.add(RESPONSES, rows)
-        with self._storing(), self._engine.begin() as connection:
+        with explained(self.url), self._engine.begin() as connection:
             traits = [dict(row) for row in connection.execute(sa.select(TRAITS)).mappings()]
         if traits:
             target.add(TRAITS, traits)
@@ -169,7 +150,7 @@ class Stock:
 
     def add(self, table: sa.Table, rows: Sequence[JsonObject]) -> int:
         """Insert rows whose key is not there yet; their number."""
-        with self._storing(), self._engine.begin() as connection:
+        with explained(self.url), self._engine.begin() as connection:
             statement = inserts(table)[connection.dialect.name]
             return connection.execute(statement, list(rows)).rowcount
 
@@ -188,8 +169,22 @@ class Stock:
         asked = sa.select(
             *by, sa.func.count(), *(sa.func.coalesce(sa.func.sum(one), 0) for one in sums)
         ).where(*chosen)
-        found = connection.execute(asked.group_by(*by) if by else asked)
-        shares = [_usage(tuple(row), len(by)) for row in found]
+        shares = []
+        for row in connection.execute(asked.group_by(*by) if by else asked):
+            # Sums in PostgreSQL are decimals.
+            responses, size, requests, sent, cached, received, cost = row[len(by) :]
+            shares.append(
+                UsageByGroup(
+                    name=tuple(row[: len(by)]),
+                    responses=responses,
+                    bytes=int(size),
+                    requests=int(requests),
+                    prompt_tokens=int(sent),
+                    cached_tokens=int(cached),
+                    completion_tokens=int(received),
+                    cost=float(cost),
+                )
+            )
         return sorted(shares, key=lambda share: (-share.responses, share.name))
 
     def _remove(self, chosen: Sequence[sa.ColumnElement[bool]]) -> int:
@@ -212,13 +207,6 @@ class Stock:
                 return False
         return True
 
-    @contextmanager
-    def _storing(self) -> Iterator[None]:
-        try:
-            yield
-        except (SQLAlchemyError, OSError) as error:
-            raise explain(self.url, error) from error
-
 
 def sections(contents: Contents) -> list[Section]:
     """A line with the sums, and tables by model and by run."""
@@ -231,29 +219,32 @@ def sections(contents: Contents) -> list[Section]:
         for at in (contents.oldest, contents.newest)
     ]
     priced = total.cost > 0
-    return [
-        Section(note=f"{head}, from {' to '.join(days)}."),
-        _section(("model", "endpoint", "kind"), contents.by_model, priced),
-        _section(("run",), contents.by_run, priced),
-    ]
-
-
-def _section(names: Sequence[str], shares: Sequence[UsageByGroup], priced: bool) -> Section:
-    head = [*names, "responses", "size", "requests", "tokens sent", "cached", "received"]
-    rows: list[tuple[str | int, ...]] = [
-        (
-            *(name or "–" for name in share.name),
-            share.responses,
-            size(share.bytes),
-            share.requests,
-            share.prompt_tokens,
-            share.cached_tokens,
-            share.completion_tokens,
-            *([dollars(share.cost)] if priced else []),
+    tables = [
+        Section(
+            head=[
+                *(*names, "responses", "size", "requests", "tokens sent", "cached", "received"),
+                *(["cost"] if priced else []),
+            ],
+            rows=[
+                (
+                    *(name or "–" for name in share.name),
+                    share.responses,
+                    size(share.bytes),
+                    share.requests,
+                    share.prompt_tokens,
+                    share.cached_tokens,
+                    share.completion_tokens,
+                    *([dollars(share.cost)] if priced else []),
+                )
+                for share in shares
+            ],
         )
-        for share in shares
+        for names, shares in (
+            (("model", "endpoint", "kind"), contents.by_model),
+            (("run",), contents.by_run),
+        )
     ]
-    return Section(head=[*head, *(["cost"] if priced else [])], rows=rows)
+    return [Section(note=f"{head}, from {' to '.join(days)}."), *tables]
 
 
 def pruned_in_words(pruned: Pruned, dry: bool) -> str:

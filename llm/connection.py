@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from toolloom.llm.budget import Spending
-from toolloom.llm.faults import CHAT, Caller, Trouble, fault
+from toolloom.llm.faults import Caller, Trouble, fault
 from toolloom.llm.limits import ConcurrencyLimit, Quota, Ticket
 from toolloom.llm.log import note
 from toolloom.schemas import Endpoint, EndpointDenied, JsonObject, RequestRefused, Usage
@@ -72,11 +72,10 @@ class Connection:
         self,
         endpoint: Endpoint,
         way: Route,
-        path: str = CHAT,
-        *,
-        purse: Spending | None = None,
-        wire: set[asyncio.Task[Any] | None] | None = None,
-        lose: Callable[[Usage], Awaitable[None]] | None = None,
+        path: str,
+        purse: Spending | None,
+        wire: set[asyncio.Task[Any] | None],
+        lose: Callable[[Usage], Awaitable[None]],
     ) -> None:
         """Raises EndpointDenied if there is no key; sends nothing yet.
 
@@ -84,8 +83,8 @@ class Connection:
         `lose`: books what a failed try used.
         """
         self._purse = purse
-        self._wire = set() if wire is None else wire
-        self._lose = lose or _nothing
+        self._wire = wire
+        self._lose = lose
         self._lane = way.lane
         self._pending = 0
         self.reached = False  # whether the address ever answered anything
@@ -103,8 +102,7 @@ class Connection:
         self.failures = 0  # in a row, since the last answer
         self._rests = 0.0  # until when others are asked first
         self._base_url = way.base_url
-        self._http = _http(way.base_url, endpoint.timeout)
-        self._request = _posted(way.base_url.rstrip("/") + path, self.caller.key, endpoint.timeout)
+        self._http, self._request = _opened(way.base_url, path, self.caller.key, endpoint.timeout)
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -117,7 +115,7 @@ class Connection:
             api_key=self.caller.key,
             base_url=self._base_url,
             max_retries=0,
-            timeout=_patience(self._timeout),
+            timeout=self._http.timeout,
             http_client=self._http,
         )
 
@@ -244,9 +242,14 @@ class Connection:
             async with asyncio.timeout(MODELS_SECONDS):
                 response = await self._sdk.get("/models", cast_to=httpx2.Response)
             return sorted(self.caller.scrub(str(e["id"])) for e in response.json()["data"])
-        except (openai.APIError, httpx2.HTTPError, TimeoutError):
-            return []
-        except (ValueError, LookupError, TypeError):
+        except (
+            openai.APIError,
+            httpx2.HTTPError,
+            TimeoutError,
+            ValueError,
+            LookupError,
+            TypeError,
+        ):
             return []
 
     async def _answered(self, asked: Awaitable[T], seconds: float | None = None) -> T:
@@ -277,31 +280,20 @@ class Connection:
         return fault(response.status_code, headers, body, self.caller, formatted)
 
 
-async def _nothing(_: Usage) -> None: ...
-
-
-def _http(base_url: str, timeout: float) -> httpx2.AsyncClient:
+def _opened(
+    base_url: str, path: str, key: str, timeout: float
+) -> tuple[httpx2.AsyncClient, partial[httpx2.Request]]:
+    """What sends, and what makes the requests to a path, all but their `content`."""
     import httpx2  # 0.3 s with aiohttp: only once there is something to ask
     from httpx_aiohttp.httpx2 import Httpx2AiohttpClient
 
-    return Httpx2AiohttpClient(
-        timeout=_patience(timeout),
+    patience = httpx2.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS))
+    http = Httpx2AiohttpClient(
+        timeout=patience,
         limits=httpx2.Limits(max_connections=CONNECTIONS, keepalive_expiry=30),
         trust_env=not is_loopback(base_url),  # a proxy would look for 127.0.0.1 at home
         follow_redirects=True,
     )
-
-
-def _patience(timeout: float) -> httpx2.Timeout:
-    import httpx2
-
-    return httpx2.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS))
-
-
-def _posted(url: str, key: str, timeout: float) -> partial[httpx2.Request]:
-    """Makes requests to an address, all but their `content`."""
-    import httpx2
-
     headers = {
         "Authorization": f"Bearer {key}",
         "Accept": "application/json",
@@ -310,13 +302,14 @@ def _posted(url: str, key: str, timeout: float) -> partial[httpx2.Request]:
     }
     account = {header: os.environ.get(variable) for header, variable in ACCOUNT.items()}
     headers |= {header: name for header, name in account.items() if name}
-    return partial(
+    request = partial(
         httpx2.Request,
         "POST",
-        httpx2.URL(url),
+        httpx2.URL(base_url.rstrip("/") + path),
         headers=httpx2.Headers(headers),
-        extensions={"timeout": _patience(timeout).as_dict()},
+        extensions={"timeout": patience.as_dict()},
     )
+    return http, request
 
 
 def _key(local: bool, base_url: str, key_env: str) -> str:

@@ -139,17 +139,12 @@ def shown(url: sa.URL) -> str:
 def connect(url: sa.URL, patience: float) -> sa.Engine:
     """An engine on a database whose tables are there and complete. Raises SQLAlchemyError."""
     if url.get_backend_name() == SQLITE:
-        _make_folder(url)
+        if url.database and url.database != ":memory:":
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
         engine = sa.create_engine(url, connect_args={"timeout": HELD_SECONDS})
         sa.event.listen(engine, "connect", _tune)
     else:
-        try:
-            engine = sa.create_engine(url.update_query_dict({"connect_timeout": CONNECT_SECONDS}))
-        except ImportError as error:
-            raise StoreError(
-                f"A response cache in PostgreSQL needs psycopg ({error}). "
-                "Install it with `pip install 'toolloom[postgres]'`."
-            ) from error
+        engine = _postgresql(url)
     try:
         _prepare(engine, patience)
     except BaseException:
@@ -182,6 +177,15 @@ def full(error: BaseException) -> bool:
     return code == sqlite3.SQLITE_FULL or getattr(original, "sqlstate", None) == DISK_FULL
 
 
+@contextmanager
+def explained(url: sa.URL) -> Iterator[None]:
+    """Errors of a database are told as ones that say what to do."""
+    try:
+        yield
+    except (SQLAlchemyError, OSError) as error:
+        raise explain(url, error) from error
+
+
 def explain(url: sa.URL, error: Exception) -> StoreError:
     """An error of a database as one that says what to do."""
     if held(error):
@@ -195,11 +199,6 @@ def explain(url: sa.URL, error: Exception) -> StoreError:
         f"The response cache {shown(url)} cannot be used: {why}. {advice} run the same command "
         "again: what is in the cache is not asked again."
     )
-
-
-def _make_folder(url: sa.URL) -> None:
-    if url.database and url.database != ":memory:":
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
 
 
 def _tune(connection: Any, _record: Any) -> None:
@@ -269,24 +268,13 @@ def key_of(name: str) -> int:
 
 def is_held(name: str) -> sa.ColumnElement[bool]:
     """Whether some connection holds a name, told without holding it for a moment."""
-    locks, databases = sa.table("pg_locks"), sa.table("pg_database")
     high, low = divmod(key_of(name) % 2**64, 2**32)
-    here: sa.Select[tuple[int]] = (
-        sa.select(sa.column("oid", sa.Integer))
-        .select_from(databases)
-        .where(sa.column("datname") == sa.func.current_database())
-    )
-    return sa.exists(
-        sa.select(sa.literal(1))
-        .select_from(locks)
-        .where(
-            sa.column("locktype") == "advisory",
-            sa.column("granted"),
-            sa.column("objsubid") == 1,  # of those with one 64-bit key
-            sa.cast(sa.column("classid"), sa.BigInteger) == high,
-            sa.cast(sa.column("objid"), sa.BigInteger) == low,
-            sa.column("database") == here.scalar_subquery(),
-        )
+    # objsubid is 1 for locks with one 64-bit key.
+    return sa.literal_column(
+        "EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
+        f" AND CAST(classid AS bigint) = {high} AND CAST(objid AS bigint) = {low}"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))",
+        sa.Boolean(),
     )
 
 
@@ -305,11 +293,17 @@ class Hold:
         """
         self.close()
         try:
-            self._connection = connection = _engine(self._url).connect()
+            engine = _postgresql(
+                self._url,
+                poolclass=sa.NullPool,
+                isolation_level="AUTOCOMMIT",  # a transaction open for hours would keep dead rows
+            )
+            self._connection = connection = engine.connect()
             for setting, value in ALIVE.items():
                 connection.exec_driver_sql(f"SET {setting} = {value}")
             for name in self.names:
-                if not connection.scalar(_try_lock(name)):
+                key = sa.literal(key_of(name), sa.BigInteger)
+                if not connection.scalar(sa.select(sa.func.pg_try_advisory_lock(key))):
                     self.close()
                     return False
         except SQLAlchemyError as error:
@@ -361,17 +355,10 @@ def hold_in_database(where: str | Path, name: str) -> Iterator[None]:
         held.close()
 
 
-def _try_lock(name: str) -> sa.Select[tuple[bool]]:
-    key = sa.literal(key_of(name), sa.BigInteger)
-    return sa.select(sa.func.pg_try_advisory_lock(key))
-
-
-def _engine(url: sa.URL) -> sa.Engine:
+def _postgresql(url: sa.URL, **options: Any) -> sa.Engine:
     try:
         return sa.create_engine(
-            url.update_query_dict({"connect_timeout": CONNECT_SECONDS}),
-            poolclass=sa.NullPool,
-            isolation_level="AUTOCOMMIT",  # a transaction open for hours would keep dead rows
+            url.update_query_dict({"connect_timeout": CONNECT_SECONDS}), **options
         )
     except ImportError as error:
         raise StoreError(
