@@ -6,7 +6,6 @@ import asyncio
 import base64
 import hashlib
 import json
-import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,9 +15,9 @@ from toolloom.llm.cache import Entry
 from toolloom.llm.client import ClientOnDemand
 from toolloom.llm.connection import OutgoingRequest
 from toolloom.llm.faults import Garbled, TooMuch
-from toolloom.llm.log import WORK, note
-from toolloom.llm.model import Shared
-from toolloom.schemas import Endpoint, EndpointError, JsonObject, Usage, canonical
+from toolloom.llm.log import WORK
+from toolloom.llm.model import Shared, looked_at
+from toolloom.schemas import Endpoint, EndpointError, Usage, canonical
 from toolloom.schemas.endpoint import public
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ class Embedder:
         self._lines = lines
         self._name = public(endpoint.base_url)
         self._turns = KeyLocks()
-        self._warned = False
         self._size = LOCAL_BATCH if endpoint.local else BATCH
 
     async def close(self) -> None:
@@ -60,23 +58,30 @@ class Embedder:
 
         keys = [fingerprint(self._name, self.endpoint.model, text) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))
-        found = await self._remembered(wanted)
-        found |= await self._settle_all([item for item in wanted.items() if item[0] not in found])
-        sizes = sorted({vector.size for vector in found.values()})
+        vectors = await self._remembered(wanted)
+        missing = [item for item in wanted.items() if item[0] not in vectors]
+        vectors |= await self._settle_all(missing)
+        sizes = sorted({vector.size for vector in vectors.values()})
         if len(sizes) > 1:
             raise EndpointError(
                 f"{self._name} gave vectors of different sizes ({sizes}) for "
                 f"{self.endpoint.model!r}: another model goes by that name by now. Use a new "
                 "response cache, or give the model another name."
             )
-        rows = [found[key] for key in keys]
+        rows = [vectors[key] for key in keys]
         return np.stack(rows) if rows else np.zeros((0, 0), np.float32)
 
     async def _settle_all(self, missing: Sequence[tuple[str, str]]) -> dict[str, Vector]:
         """The vectors of texts, each batch of which is sent in a task of its own: whoever asked
         may give up, what is paid for is kept. After a failure nothing more is sent."""
         starts = range(0, len(missing), self._size)
-        flights = [self._fly(dict(missing[start : start + self._size])) for start in starts]
+        flights: list[asyncio.Task[dict[str, Vector]]] = []
+        for start in starts:
+            flight = asyncio.create_task(self._settle(dict(missing[start : start + self._size])))
+            self._shared.embeddings.add(flight)
+            flight.add_done_callback(self._shared.embeddings.discard)
+            flight.add_done_callback(looked_at)
+            flights.append(flight)
         if not flights:
             return {}
         try:
@@ -87,22 +92,15 @@ class Embedder:
         parts = [flight.result() for flight in flights if flight in done]  # or what failed
         return {key: vector for part in parts for key, vector in part.items()}
 
-    def _fly(self, batch: Mapping[str, str]) -> asyncio.Task[dict[str, Vector]]:
-        flights = self._shared.embeddings
-        flight = asyncio.create_task(self._settle(batch))
-        flights.add(flight)
-        flight.add_done_callback(lambda done: _landed(flights, done))
-        return flight
-
     async def _settle(self, batch: Mapping[str, str]) -> dict[str, Vector]:
         """The vectors of a batch; of equal texts asked for at once one is sent."""
         async with AsyncExitStack() as stack:
             # In one order everywhere, so that two batches never wait for each other.
             for key in sorted(batch):
                 await stack.enter_async_context(self._turns.of(key))
-            found = await self._remembered(batch)
-            missing = {key: text for key, text in batch.items() if key not in found}
-            return found | await self._ask(missing) if missing else found
+            vectors = await self._remembered(batch)
+            missing = {key: text for key, text in batch.items() if key not in vectors}
+            return vectors | await self._ask(missing) if missing else vectors
 
     async def _remembered(self, wanted: Mapping[str, str]) -> dict[str, Vector]:
         bodies = await self._shared.cache.read_all(list(wanted))
@@ -134,7 +132,9 @@ class Embedder:
         async def accept(raw: str, tries: int) -> Usage:
             read, counted = decode(raw, len(wanted))
             if not counted:
-                self._warn()
+                self._shared.warn_of_no_usage(
+                    self.endpoint, "was sent: the most that it can be is booked."
+                )
             tokens = counted or bound.tokens
             cost = self._shared.cost(self.endpoint, tokens, 0)
             kept = await self._keep(dict(zip(wanted, read, strict=True)), tries, tokens, cost)
@@ -143,28 +143,9 @@ class Embedder:
 
         lines = await self._lines.open()
         self._shared.stats.asked += 1
-        await lines.send(
-            OutgoingRequest(
-                content=content,
-                key=next(iter(wanted)),
-                guess=len(content) // 4,
-                bound=bound,
-                accept=accept,
-            )
-        )
+        key, guess = next(iter(wanted)), len(content) // 4
+        await lines.send(OutgoingRequest(content, key, guess, bound, accept))
         return vectors
-
-    def _warn(self) -> None:
-        """Say once that what texts take is not known."""
-        if self._warned:
-            return
-        self._warned = True
-        note(
-            logging.WARNING,
-            "no_usage",
-            f"{self._name} does not say how many tokens {self.endpoint.model!r} was sent: the "
-            "most that it can be is booked.",
-        )
 
     async def _keep(
         self, vectors: Mapping[str, Vector], tries: int, tokens: int, cost: float
@@ -181,11 +162,11 @@ class Embedder:
                 run=work.run,
                 stage=work.stage,
                 agent=work.agent,
-                requests=0 if place else tries,
-                prompt_tokens=0 if place else tokens,
-                cost=0.0 if place else cost,
+                requests=0 if n else tries,
+                prompt_tokens=0 if n else tokens,
+                cost=0.0 if n else cost,
             )
-            for place, (key, vector) in enumerate(vectors.items())
+            for n, (key, vector) in enumerate(vectors.items())
         ]
         stand = await self._shared.cache.write_all(entries)
         stats = self._shared.stats
@@ -239,19 +220,19 @@ def decode(raw: str, count: int) -> tuple[list[Vector], int]:
         entries = body["data"]
         if len(entries) != count:
             raise ValueError(f"{len(entries)} embeddings for {count} texts")
-        placed = {_index(e, place): _vector(e["embedding"]) for place, e in enumerate(entries)}
+        # Servers that give no index answer in order.
+        placed = {int(e.get("index", n)): _vector(e["embedding"]) for n, e in enumerate(entries)}
         if set(placed) != set(range(count)):
             raise ValueError("indices that are not those of the texts")
         if len({vector.size for vector in placed.values()}) > 1:
             raise ValueError("embeddings of different sizes")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Garbled(f"no embeddings ({str(error)[:200]}): {raw[:200]!r}", raw) from error
-    return [placed[place] for place in range(count)], _tokens(body)
-
-
-def _index(entry: JsonObject, place: int) -> int:
-    """Where an entry belongs; servers that give no index answer in order."""
-    return int(entry.get("index", place))
+    usage = body.get("usage")
+    tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    if not (type(tokens) is int and 0 < tokens < MOST_TOKENS):
+        tokens = 0
+    return [placed[n] for n in range(count)], tokens
 
 
 def _vector(numbers: Any) -> Vector:
@@ -269,15 +250,3 @@ def _vector(numbers: Any) -> Vector:
     if not np.isfinite(vector).all():
         raise ValueError("an embedding with a number out of range")
     return vector
-
-
-def _tokens(body: JsonObject) -> int:
-    usage = body.get("usage")
-    found = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    return found if type(found) is int and 0 < found < MOST_TOKENS else 0
-
-
-def _landed(flights: set[asyncio.Task[Any]], flight: asyncio.Task[Any]) -> None:
-    flights.discard(flight)
-    if not flight.cancelled():
-        flight.exception()  # whoever asked may have given up: nobody else looks at it

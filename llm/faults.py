@@ -7,6 +7,7 @@ import email.utils
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from toolloom.schemas import (
@@ -190,28 +191,22 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     try:
         seconds = float(text) * scale
     except ValueError:
-        seconds = _until(text)
+        seconds = 0.0
+        with suppress(ValueError):
+            then = email.utils.parsedate_to_datetime(text)
+            then = then if then.tzinfo else then.replace(tzinfo=dt.UTC)
+            seconds = (then - dt.datetime.now(dt.UTC)).total_seconds()
     # A NaN fails the comparison and falls to nothing.
     return min(seconds, LONGEST_PAUSE) if seconds > 0 else None
-
-
-def _until(date: str) -> float:
-    try:
-        then = email.utils.parsedate_to_datetime(date)
-    except ValueError:
-        return 0.0
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=dt.UTC)
-    return (then - dt.datetime.now(dt.UTC)).total_seconds()
 
 
 def _message(body: str) -> str:
     """The human part of an error's body; servers disagree on where it is."""
     try:
-        found = json.loads(body)
-        while isinstance(found, dict):
-            found = found.get("error") or found.get("message") or found.get("detail") or ""
+        said = json.loads(body)
+        while isinstance(said, dict):
+            said = said.get("error") or said.get("message") or said.get("detail") or ""
     except (ValueError, RecursionError):
-        found = body
-    text = " ".join(str(found or body).split())
+        said = body
+    text = " ".join(str(said or body).split())
     return text[:300] or "no explanation"

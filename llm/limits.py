@@ -64,24 +64,19 @@ class ConcurrencyLimit:
         """
         self._refused.append(True)
         refused = sum(self._refused)
-        if refused >= FEW and refused > SOME * len(self._refused):
-            self._narrow(sent)
+        # One burst narrows once: what was sent before tells nothing new.
+        if refused >= FEW and refused > SOME * len(self._refused) and sent >= self._narrowed:
+            self._narrowed = time.monotonic()
+            before, self._width = self.places, max(1.0, self._width * NARROW)
+            if self.places < before:
+                message = f"{self._name}: {self.places} requests at once"
+                note(logging.INFO, "narrowed", message, places=self.places)
         if refused >= FEW and refused > MANY * len(self._refused):
             self.rest(pause)
 
     def rest(self, seconds: float) -> None:
         """Send nothing for so long."""
         self._opens = max(self._opens, time.monotonic() + seconds)
-
-    def _narrow(self, sent: float) -> None:
-        """Send less at once. One burst narrows once: what was sent before tells nothing new."""
-        if sent < self._narrowed:
-            return
-        self._narrowed = time.monotonic()
-        before, self._width = self.places, max(1.0, self._width * NARROW)
-        if self.places < before:
-            message = f"{self._name}: {self.places} requests at once"
-            note(logging.INFO, "narrowed", message, places=self.places)
 
     def answered(self) -> None:
         self._refused.append(False)
@@ -238,10 +233,11 @@ class Quota:
         """Wait until a request of about so many tokens may leave, and for a place in the lane."""
         amounts = {"requests": 1.0, "tokens": tokens}
         async with self._gate:
-            while True:
-                wait = self._wait(tokens)
-                if not wait:
-                    break
+            while wait := max(
+                self._requests.wait(1),
+                self._tokens.wait(tokens),
+                *(window.wait(amounts[name]) for name, window in self._windows.items()),
+            ):
                 self._changed.clear()
                 with suppress(TimeoutError):  # an answer may give back much of what was guessed
                     async with asyncio.timeout(wait):
@@ -251,12 +247,6 @@ class Quota:
             self._tokens.take(tokens)
             shares = {name: window.take(amounts[name]) for name, window in self._windows.items()}
         return Ticket(self._requests.sent, self._tokens.sent, shares)
-
-    def _wait(self, tokens: float) -> float:
-        wait = max(self._requests.wait(1), self._tokens.wait(tokens))
-        for name, window in self._windows.items():
-            wait = max(wait, window.wait(tokens if name == "tokens" else 1))
-        return wait
 
     def used(self, ticket: Ticket, tokens: int) -> None:
         """What a try really took, as its answer tells; 0 for one that was refused."""

