@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolloom.agents import api_small
-from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
+from toolloom.agents.ask import BadAnswer, Job, NoUsableAnswer, ask, shape
 from toolloom.agents.drafts import build, snake
-from toolloom.agents.wording import twin
+from toolloom.agents.wording import keep_new
 from toolloom.prompts import Prompt, render
-from toolloom.schemas import Api, Domain, JsonObject, Outcome, Reason, Rejected
+from toolloom.schemas import Api, Domain, JsonObject, Outcome, Rejected
 from toolloom.schemas.api import PublicApi
 
 _TEXT: JsonObject = {"type": "string"}
@@ -86,52 +86,17 @@ async def run(domain: Domain, job: Job, *, count: int, examples: Sequence[Public
         if job.model.endpoint.small:
             answer = await api_small.design(domain, job, count, examples)
         else:
-            answer = await _design(domain, job, count, examples)
+            answer = await ask(
+                job.model,
+                question(domain, examples, count),
+                lambda a: read(a, domain),
+                schema=schema(count),
+                seed=job.seed,
+                max_tokens=700 * count + 200,
+            )
     except NoUsableAnswer as why:
         return Outcome(rejected=(job.reject(domain, why),))
-    return _sort(domain, job, answer)
-
-
-async def _design(
-    domain: Domain, job: Job, count: int, examples: Sequence[PublicApi]
-) -> Answer[list[Api | BadAnswer]]:
-    return await ask(
-        job.model,
-        question(domain, examples, count),
-        lambda a: read(a, domain),
-        schema=schema(count),
-        seed=job.seed,
-        max_tokens=700 * count + 200,
-    )
-
-
-def _sort(domain: Domain, job: Job, answer: Answer[list[Api | BadAnswer]]) -> Outcome:
-    """Part what the answer holds; its costs are booked on the first record."""
     kept: list[Api] = []
     rejected: list[Rejected] = []
-    for index, api in enumerate(answer.value):
-        if isinstance(api, BadAnswer):
-            costs = answer.costs if index == 0 else Costs(raw=answer.costs.raw)
-            rejected.append(job.reject(domain, api, costs))
-            continue
-        costs = answer.costs if index == 0 else Costs()
-        mine = api.model_copy(update={"provenance": job.provenance(costs, [domain.id])})
-        other = twin(mine.name, (k.name for k in kept))
-        if other is None:
-            kept.append(mine)
-        else:
-            rejected.append(duplicate(mine, other, job.stage))
+    keep_new(job, domain, answer.value, answer.costs, kept, rejected)
     return Outcome(tuple(kept), tuple(rejected))
-
-
-def duplicate(api: Api, other: str, stage: str) -> Rejected:
-    """An API that does what another one does already."""
-    return Rejected.of(
-        api.model_dump(mode="json", exclude={"provenance"}),
-        stage,
-        Reason.NEAR_DUPLICATE,
-        f"«{api.name}» is nearly «{other}».",
-        id=api.id,
-        agent="api",
-        provenance=api.provenance,
-    )

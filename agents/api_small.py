@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, one, shape
 from toolloom.agents.drafts import build, snake
 from toolloom.agents.wording import stems, twin
+from toolloom.llm import Model
 from toolloom.prompts import render
 from toolloom.schemas import Api, Domain, JsonObject, Reason, seed_for
 from toolloom.schemas.api import ApiField, Operation, PublicApi
@@ -89,23 +91,22 @@ async def design(
     domain: Domain, job: Job, count: int, examples: Sequence[PublicApi]
 ) -> Answer[list[Api | BadAnswer]]:
     """`count` APIs, each after the first with an input that the first one returns."""
-    made: list[Api | BadAnswer] = []
+    apis: list[Api | BadAnswer] = []
     costs = Costs()
+    operations = [o for a in examples for o in a.operations]
     for number in range(count):
-        first = next((m for m in made if isinstance(m, Api)), None)
-        seed = seed_for(job.seed, number)
+        first = next((m for m in apis if isinstance(m, Api)), None)
+        draft = SmallDraft(domain, job.model, seed_for(job.seed, number), first)
         try:
-            answer = await _draft(
-                domain, job, seed, [o for a in examples for o in a.operations], first
-            )
+            answer = await draft.whole(operations)
             costs.book(answer.costs)
-            made.append(build(domain, snake(domain.name), answer.value))
+            apis.append(build(domain, snake(domain.name), answer.value))
         except NoUsableAnswer as why:
             costs.book(why.costs)
-            made.append(BadAnswer(why.reason, why.detail))
+            apis.append(BadAnswer(why.reason, why.detail))
         except BadAnswer as why:
-            made.append(why)
-    return costs.answer(made)
+            apis.append(why)
+    return costs.answer(apis)
 
 
 def usable(fields: Iterable[ApiField]) -> dict[str, ApiField]:
@@ -120,157 +121,130 @@ def usable(fields: Iterable[ApiField]) -> dict[str, ApiField]:
     }
 
 
-async def _draft(
-    domain: Domain, job: Job, seed: int, operations: Sequence[Operation], first: Api | None
-) -> Answer[JsonObject]:
-    """One API as a draft for `build`: its model, its name, its fields, its description."""
-    costs = Costs()
-    taken = [first.name] if first else []
-    like = await costs.take(_like(domain, job, seed, operations))
-    name = await costs.take(_name(domain, job, seed, like, taken))
-    inputs = list(usable(like.parameters).values())
-    returned = [f for f in like.returns if f.type not in ("array", "object")][:MOST]
-    taking = await costs.take(_choose(name, like.does, inputs, job, seed)) if inputs else []
-    if first is not None:
-        linked = await costs.take(_link(name, like.does, first, returned, job, seed))
-        taking = [*linked, *(t for t in taking if t.name not in {f.name for f in linked})][:MOST]
-    labels = [f.name.replace("_", " ") for f in taking]
-    description = await costs.take(_describe(domain, job, seed, name, labels))
-    rich = await costs.take_all(_enrich(field, name, job, seed) for field in taking)
-    names = {f.name for f in rich}
-    draft = {
-        "name": name,
-        "description": description,
-        "parameters": rich,
-        "returns": [f for f in returned if f.name not in names] or returned,
-    }
-    return costs.answer(draft)
+@dataclass(frozen=True)
+class SmallDraft:
+    """One API as a draft for `build`, after the tool's `first` one if there is one."""
 
+    domain: Domain
+    model: Model
+    seed: int
+    first: Api | None
 
-async def _like(
-    domain: Domain, job: Job, seed: int, operations: Sequence[Operation]
-) -> Answer[Operation]:
-    """The real operation that an API for the domain is most like."""
-    by_name = {o.name: o for o in operations if usable(o.parameters)}
-    return await ask(
-        job.model,
-        render("api_like", {"domain": domain.name, "operations": list(by_name.values())}),
-        lambda a: by_name[a["operation"]],
-        schema=one("operation", {"enum": list(by_name)}),
-        seed=seed,
-        max_tokens=40,
-    )
+    async def whole(self, operations: Sequence[Operation]) -> Answer[JsonObject]:
+        """The real operation it is like, its name, its fields, its description."""
+        costs = Costs()
+        like = await costs.take(self._like(operations))
+        name = await costs.take(self._name(like))
+        inputs = list(usable(like.parameters).values())
+        returned = [f for f in like.returns if f.type not in ("array", "object")][:MOST]
+        taking = await costs.take(self._choose(name, like.does, inputs)) if inputs else []
+        if self.first is not None:
+            linked = await costs.take(self._link(name, like.does, self.first, returned))
+            taking = [*linked, *(t for t in taking if t.name not in {f.name for f in linked})][
+                :MOST
+            ]
+        labels = [f.name.replace("_", " ") for f in taking]
+        description = await costs.take(self._describe(name, labels))
+        rich = await costs.take_all(self._enrich(field, name) for field in taking)
+        names = {f.name for f in rich}
+        returns = [f for f in returned if f.name not in names] or returned
+        draft = {"name": name, "description": description, "parameters": rich, "returns": returns}
+        return costs.answer(draft)
 
+    async def _like(self, operations: Sequence[Operation]) -> Answer[Operation]:
+        """The real operation that an API for the domain is most like."""
+        by_name = {o.name: o for o in operations if usable(o.parameters)}
+        variables = {"domain": self.domain.name, "operations": list(by_name.values())}
+        return await ask(
+            self.model,
+            render("api_like", variables),
+            lambda a: by_name[a["operation"]],
+            schema=one("operation", {"enum": list(by_name)}),
+            seed=self.seed,
+            max_tokens=40,
+        )
 
-async def _name(
-    domain: Domain, job: Job, seed: int, like: Operation, taken: Sequence[str]
-) -> Answer[str]:
-    variables = {
-        "category": domain.category,
-        "domain": domain.name,
-        "like": like,
-        "taken": list(taken),
-    }
-    return await ask(
-        job.model,
-        render("api_name", variables),
-        lambda a: read_name(a, f"{domain.name} {like.name} {like.does}", taken),
-        schema=NAME,
-        seed=seed,
-        max_tokens=40,
-    )
+    async def _name(self, like: Operation) -> Answer[str]:
+        domain, taken = self.domain, [self.first.name] if self.first else []
+        known = {"category": domain.category, "domain": domain.name}
+        subject = f"{domain.name} {like.name} {like.does}"
+        return await ask(
+            self.model,
+            render("api_name", {**known, "like": like, "taken": taken}),
+            lambda a: read_name(a, subject, taken),
+            schema=NAME,
+            seed=self.seed,
+            max_tokens=40,
+        )
 
+    async def _describe(self, name: str, inputs: Sequence[str]) -> Answer[str]:
+        words = name.split("_")
+        variables = {"domain": self.domain.name, "name": " ".join(words), "inputs": list(inputs)}
+        prompt, shape = render("api_describe", variables), sentence(words[0])
+        return await ask(
+            self.model, prompt, read_description, schema=shape, seed=self.seed, max_tokens=40
+        )
 
-async def _describe(
-    domain: Domain, job: Job, seed: int, name: str, inputs: Sequence[str]
-) -> Answer[str]:
-    words = name.split("_")
-    variables = {"domain": domain.name, "name": " ".join(words), "inputs": list(inputs)}
-    return await ask(
-        job.model,
-        render("api_describe", variables),
-        read_description,
-        schema=sentence(words[0]),
-        seed=seed,
-        max_tokens=40,
-    )
+    async def _choose(
+        self, name: str, does: str, fields: Sequence[ApiField]
+    ) -> Answer[list[ApiField]]:
+        """One to three of the fields, as the API's inputs; required ones stay."""
+        names = list({f.name: f for f in fields})
+        answer = await ask(
+            self.model,
+            render("api_fields", {"function": name, "does": does, "fields": names}),
+            lambda a: a["fields"],
+            schema=choice(names, MOST),
+            seed=self.seed,
+            max_tokens=60,
+        )
+        chosen = {*answer.value, *(f.name for f in fields if f.required)}
+        return Answer([f for f in fields if f.name in chosen][:MOST], answer.costs)
 
+    async def _link(
+        self, name: str, does: str, first: Api, returned: Sequence[ApiField]
+    ) -> Answer[list[ApiField]]:
+        """The input that the tool's first API returns, so that the two can be chained."""
+        fields = [
+            ApiField(name=n, type=s["type"], description=s.get("description", ""), required=False)
+            for n, s in first.fields.items()
+            if s["type"] not in ("boolean", "number") and n not in {f.name for f in returned}
+        ]
+        if not fields:
+            return Answer([], Costs())
+        chosen = await self._choose(name, does, fields)
+        linked = [f.model_copy(update={"required": True}) for f in chosen.value[:1]]
+        return Answer(linked, chosen.costs)
 
-async def _choose(
-    name: str, does: str, known: Sequence[ApiField], job: Job, seed: int
-) -> Answer[list[ApiField]]:
-    """One to three of the known fields, as the API's inputs; required ones stay."""
-    by_name = {f.name: f for f in known}
-    answer = await ask(
-        job.model,
-        render("api_fields", {"function": name, "does": does, "fields": list(by_name)}),
-        lambda a: a["fields"],
-        schema=choice(list(by_name), MOST),
-        seed=seed,
-        max_tokens=60,
-    )
-    chosen = {*answer.value, *(f.name for f in known if f.required)}
-    return Answer([f for f in known if f.name in chosen][:MOST], answer.costs)
+    async def _enrich(self, field: ApiField, name: str) -> Answer[ApiField]:
+        """The field with a few more example values, where it is text that a user words freely."""
+        known: list[Any] = [field.example]
+        costs = Costs()
+        # Plain words a small model can vary; codes it cannot.
+        plain = re.fullmatch(r"[A-Za-z][a-z]*( [A-Za-z]?[a-z]+)*", str(field.example))
+        if field.type != "string" or field.enum or not isinstance(field.example, str) or not plain:
+            return costs.answer(field)
+        for number in range(EXTRA):
+            seed = seed_for(self.seed, field.name, number)
+            try:
+                answer = await self._example(field, name, tuple(known), seed)
+            except NoUsableAnswer as why:
+                costs.book(why.costs)
+                break
+            costs.book(answer.costs)
+            known.append(answer.value)
+        rich = field.model_copy(update={"example": None, "examples": tuple(known)})
+        return costs.answer(rich)
 
-
-async def _link(
-    name: str, does: str, first: Api, returned: Sequence[ApiField], job: Job, seed: int
-) -> Answer[list[ApiField]]:
-    """The input that the tool's first API returns, so that the two can be chained."""
-    known = [
-        ApiField(name=n, type=s["type"], description=s.get("description", ""))
-        for n, s in first.fields.items()
-        if s["type"] not in ("boolean", "number") and n not in {f.name for f in returned}
-    ]
-    if not known:
-        return Answer([], Costs())
-    chosen = await _choose(
-        name, does, [f.model_copy(update={"required": False}) for f in known], job, seed
-    )
-    linked = [f.model_copy(update={"required": True}) for f in chosen.value[:1]]
-    return Answer(linked, chosen.costs)
-
-
-def _speakable(example: Any) -> bool:
-    """Whether an example is plain words, which a small model can vary; codes it cannot."""
-    return bool(re.fullmatch(r"[A-Za-z][a-z]*( [A-Za-z]?[a-z]+)*", str(example)))
-
-
-async def _enrich(field: ApiField, name: str, job: Job, seed: int) -> Answer[ApiField]:
-    """The field with a few more example values, where it is text that a user words freely."""
-    known: list[Any] = [field.example]
-    costs = Costs()
-    plain = isinstance(field.example, str) and _speakable(field.example)
-    if field.type != "string" or field.enum or not plain:
-        return costs.answer(field)
-    for number in range(EXTRA):
-        try:
-            answer = await _example(
-                field, name, tuple(known), job, seed_for(seed, field.name, number)
-            )
-        except NoUsableAnswer as why:
-            costs.book(why.costs)
-            break
-        costs.book(answer.costs)
-        known.append(answer.value)
-    rich = field.model_copy(update={"example": None, "examples": tuple(known)})
-    return costs.answer(rich)
-
-
-async def _example(
-    field: ApiField, name: str, known: tuple[Any, ...], job: Job, seed: int
-) -> Answer[str]:
-    variables = {
-        "field": field.name,
-        "description": field.description,
-        "examples": list(known),
-        "function": name,
-    }
-    return await ask(
-        job.model,
-        render("api_example", variables),
-        lambda a: read_value(a, known),
-        schema=one("value", {"type": "string", "pattern": "^[A-Za-z]+( [A-Za-z]+)*$"}),
-        seed=seed,
-        max_tokens=24,
-    )
+    async def _example(
+        self, field: ApiField, name: str, known: tuple[Any, ...], seed: int
+    ) -> Answer[str]:
+        about = {"field": field.name, "description": field.description, "function": name}
+        return await ask(
+            self.model,
+            render("api_example", {**about, "examples": list(known)}),
+            lambda a: read_value(a, known),
+            schema=one("value", {"type": "string", "pattern": "^[A-Za-z]+( [A-Za-z]+)*$"}),
+            seed=seed,
+            max_tokens=24,
+        )

@@ -219,7 +219,11 @@ async def ask(
     for number in range(count):
         if await trial.run(prompt, _seed(seed, number)):
             return trial.answer()
-    if await trial.run(_mended(prompt, trial), _seed(seed, count)):
+    mend = render("mend", {"problem": trial.problem.detail})
+    # Several chat templates refuse an empty turn.
+    said = {"role": "assistant", "content": trial.said or "(no answer)"}
+    messages = (*prompt.messages, said, *mend.messages)
+    if await trial.run(Prompt(mend.template, mend.template_hash, messages), _seed(seed, count)):
         return trial.answer()
     raise trial.failure(trial.problem.reason, trial.problem.detail)
 
@@ -227,15 +231,6 @@ async def ask(
 def _seed(seed: int, number: int) -> int:
     """31 bits: some servers read seeds as signed 32-bit integers."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{number}".encode()).digest()[:4]) >> 1
-
-
-def _mended(prompt: Prompt, trial: _Trial[Any]) -> Prompt:
-    """The prompt, the last answer and what is wrong with it."""
-    mend = render("mend", {"problem": trial.problem.detail})
-    # Several chat templates refuse an empty turn.
-    said = {"role": "assistant", "content": trial.said or "(no answer)"}
-    messages = (*prompt.messages, said, *mend.messages)
-    return Prompt(mend.template, mend.template_hash, messages)
 
 
 @dataclass
@@ -271,7 +266,15 @@ class _Trial(Generic[T]):
         except RequestRefused as error:
             self.costs.book(Costs(raw=(error.raw,)))
             raise self.failure(Reason.REQUEST_REFUSED, str(error)) from error
-        self._note(reply)
+        usage = Usage(
+            requests=1,
+            prompt_tokens=reply.prompt_tokens,
+            cached_tokens=reply.cached_tokens,
+            completion_tokens=reply.completion_tokens,
+            cost=self.model.cost(reply),
+        )
+        self.costs.book(Costs(usage, (reply.raw,)))
+        self.said = reply.text.strip()
         if reply.finish_reason == "content_filter":
             detail = "The endpoint's content filter took the answer away; no other try would help."
             raise self.failure(Reason.REQUEST_REFUSED, detail)
@@ -289,17 +292,6 @@ class _Trial(Generic[T]):
 
     def failure(self, reason: Reason, detail: str) -> NoUsableAnswer:
         return NoUsableAnswer(reason, detail, self.costs)
-
-    def _note(self, reply: Reply) -> None:
-        usage = Usage(
-            requests=1,
-            prompt_tokens=reply.prompt_tokens,
-            cached_tokens=reply.cached_tokens,
-            completion_tokens=reply.completion_tokens,
-            cost=self.model.cost(reply),
-        )
-        self.costs.book(Costs(usage, (reply.raw,)))
-        self.said = reply.text.strip()
 
     async def _value(self, reply: Reply) -> T:
         if not self.said:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from toolloom.agents.ask import BadAnswer, Costs, Job, NoUsableAnswer, ask, one, shape
-from toolloom.agents.wording import stems, twin
+from toolloom.agents.ask import BadAnswer, Job, NoUsableAnswer, ask, one, shape
+from toolloom.agents.wording import keep_new, stems
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import Brief, Domain, JsonObject, Outcome, Reason, Rejected, seed_for
 
@@ -91,33 +91,5 @@ async def run(brief: Brief, job: Job) -> Outcome:
         except NoUsableAnswer as why:
             rejected.append(turn.reject(brief, why))
             continue
-        _sort(answer.value, answer.costs, turn, kept, rejected)
+        keep_new(turn, brief, answer.value, answer.costs, kept, rejected)
     return Outcome(tuple(kept), tuple(rejected))
-
-
-def _sort(
-    found: list[Domain], costs: Costs, job: Job, kept: list[Domain], rejected: list[Rejected]
-) -> None:
-    """Keep what is new; the costs of a round are booked on its first domain."""
-    for index, domain in enumerate(found):
-        mine = domain.model_copy(
-            update={"provenance": job.provenance(costs if index == 0 else Costs(), [job.record])}
-        )
-        other = twin(domain.name, (d.name for d in kept))
-        if other is None:
-            kept.append(mine)
-        else:
-            rejected.append(duplicate(mine, other, job.stage))
-
-
-def duplicate(domain: Domain, other: str, stage: str) -> Rejected:
-    """A domain that says what another one says already."""
-    return Rejected.of(
-        domain.model_dump(mode="json", exclude={"provenance"}),
-        stage,
-        Reason.NEAR_DUPLICATE,
-        f"«{domain.name}» is nearly «{other}».",
-        id=domain.id,
-        agent="domain",
-        provenance=domain.provenance,
-    )

@@ -50,7 +50,10 @@ def object_schema(drafts: Sequence[JsonObject | ApiField], api: str) -> JsonObje
     """A JSON Schema object of fields. Raises BadAnswer for what is not legal JSON Schema."""
     try:
         fields = [
-            d if isinstance(d, ApiField) else ApiField.model_validate(_clean(d)) for d in drafts
+            d
+            if isinstance(d, ApiField)
+            else ApiField.model_validate({k: v for k, v in d.items() if v not in (None, "", [])})
+            for d in drafts
         ]
     except ValidationError as error:
         raise BadAnswer(Reason.ILLEGAL_SCHEMA, f"{api}: {error.errors()[0]['msg']}.") from error
@@ -66,11 +69,6 @@ def object_schema(drafts: Sequence[JsonObject | ApiField], api: str) -> JsonObje
     for name, part in made["properties"].items():
         _check(part, f"{api}.{name}")
     return made
-
-
-def _clean(draft: JsonObject) -> JsonObject:
-    """A model's empty lists and texts mean «none»."""
-    return {k: v for k, v in draft.items() if v not in (None, "", [])}
 
 
 def _check(schema: JsonObject, where: str) -> None:

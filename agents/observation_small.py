@@ -139,12 +139,9 @@ def narrowed(name: str, schema: JsonObject) -> JsonObject:
     if kind in ("string", None):
         return {"type": "string", "pattern": "^[A-Z0-9][A-Za-z0-9 ,.:'/-]*$", "maxLength": 40}
     if kind == "integer":
-        return {"type": "integer", "minimum": 1, "maximum": 999, **_bounds(schema)}
+        bounds = {k: schema.get(k, most) for k, most in (("minimum", 1), ("maximum", 999))}
+        return {"type": "integer", **bounds}
     return schema
-
-
-def _bounds(schema: JsonObject) -> JsonObject:
-    return {k: schema[k] for k in ("minimum", "maximum") if k in schema}
 
 
 def read_field(answer: Any) -> Any:

@@ -163,26 +163,17 @@ def told_by(api: Api, response: Any) -> list[Fact]:
 def _leaves(name: str, value: Any, schema: JsonObject) -> Iterator[Fact]:
     if isinstance(value, dict):
         for key, part in value.items():
-            yield from _leaves(_joined(name, key), part, _property(schema, key))
+            yield from _leaves(f"{name}_{key}" if name else key, part, _property(schema, key))
     elif isinstance(value, list) and value and isinstance(value[0], dict | list):
-        yield from _leaves(name, value[0], _items(schema))
+        found = schema.get("items", {})
+        yield from _leaves(name, value[0], (found if isinstance(found, dict) else {}))
     elif value not in ([], {}):
         known = {"title": name, **schema} if name else schema
         yield Fact(name or "result", str(schema.get("description", "")), value, known)
 
 
-def _joined(outer: str, inner: str) -> str:
-    """`source` and `timezone` make `source_timezone`."""
-    return f"{outer}_{inner}" if outer else inner
-
-
 def _property(schema: JsonObject, name: str) -> JsonObject:
     found = schema.get("properties", {}).get(name, {})
-    return found if isinstance(found, dict) else {}
-
-
-def _items(schema: JsonObject) -> JsonObject:
-    found = schema.get("items", {})
     return found if isinstance(found, dict) else {}
 
 

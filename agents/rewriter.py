@@ -213,11 +213,6 @@ async def rewrite(seed: Seed, job: Job) -> tuple[LevelResult, ...]:
             for level in NAMING
         )
     )
-    return full, statement, *_apart(seed, said, named)
-
-
-def _apart(seed: Seed, said: Texts, named: Sequence[LevelResult]) -> list[LevelResult]:
-    """Levels that were asked for at the same time, held against those before them."""
     others, found = dict(said), list[LevelResult]()
     for made in named:
         if not made.findings:
@@ -225,7 +220,7 @@ def _apart(seed: Seed, said: Texts, named: Sequence[LevelResult]) -> list[LevelR
         if not made.findings:
             others[made.level] = made.text
         found.append(made)
-    return found
+    return full, statement, *found
 
 
 def _job_for(job: Job, seed: Seed, level: Granularity) -> Job:

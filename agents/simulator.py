@@ -110,7 +110,21 @@ def system_turn(query: Query) -> Message:
 
 async def _play(play: DialogueInProgress, environment: Environment) -> None:
     for _ in range(STEPS):
-        act = await _act(play, environment)
+        if play.job.model.endpoint.small:
+            answer = await piecewise.SmallAssistant(
+                play.query, play.messages, play.job.model, environment.search, play.seed
+            ).act()
+        else:
+            answer = await _free_act(play)
+        text, calls = play.take(answer)
+        first = sum(len(m.tool_calls) for m in play.messages)
+        act = Message(
+            role="assistant",
+            content=text,
+            tool_calls=tuple(
+                ToolCall(id=f"call_{first + i}", function=c) for i, c in enumerate(calls)
+            ),
+        )
         play.messages.append(act)
         for call in act.tool_calls:
             play.messages.append(await _observe(play, call, environment))
@@ -120,22 +134,6 @@ async def _play(play: DialogueInProgress, environment: Environment) -> None:
                 return
             play.messages.append(await _speak(play, told))
     raise NoUsableAnswer(Reason.MALFORMED_DIALOGUE, f"No end after {STEPS} acts.")
-
-
-async def _act(play: DialogueInProgress, environment: Environment) -> Message:
-    if play.job.model.endpoint.small:
-        answer = await piecewise.act(
-            play.query, play.messages, play.job.model, environment.search, play.seed
-        )
-    else:
-        answer = await _free_act(play)
-    text, calls = play.take(answer)
-    first = sum(len(m.tool_calls) for m in play.messages)
-    return Message(
-        role="assistant",
-        content=text,
-        tool_calls=tuple(ToolCall(id=f"call_{first + i}", function=c) for i, c in enumerate(calls)),
-    )
 
 
 async def _free_act(play: DialogueInProgress) -> Answer[piecewise.Said]:

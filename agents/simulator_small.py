@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, NoUsableAnswer, ask, one
@@ -66,291 +67,199 @@ EXPLANATION = one(
 )
 
 
-async def act(
-    query: Query,
-    messages: Sequence[Message],
-    model: Model,
-    search: Search,
-    seed: int,
-) -> Answer[Said]:
-    """The act that is due."""
-    step = due(query, messages)
-    if step.act is Act.SEARCH:
-        return await _search(query, messages, step, model, search, seed)
-    if step.act is Act.CALL:
-        return await _call(query, messages, step, model, seed)
-    if step.act is Act.ASK:
-        return await _question(query, model, seed)
-    if step.act is Act.ANSWER:
-        return await _answer(query, messages, model, seed)
-    return await _explain(query, messages, model, seed)
+@dataclass(frozen=True)
+class SmallAssistant:
+    """The assistant in a dialogue, whose next act a small model is asked for piece by piece."""
 
+    query: Query
+    messages: Sequence[Message]
+    model: Model
+    search: Search
+    seed: int
 
-async def _search(
-    query: Query,
-    messages: Sequence[Message],
-    step: Due,
-    model: Model,
-    search: Search,
-    seed: int,
-) -> Answer[Said]:
-    """Keywords for API Search that find what is needed, if there is something to find."""
-    wanted = query.api(query.due[step.calls[0]].api).function if step.calls else None
+    @property
+    def said(self) -> str:
+        """All that the user has said."""
+        return "\n".join(m.content or "" for m in self.messages if m.role == "user")
 
-    async def read(answer: Any) -> str:
-        words = answer["keywords"].split()
-        if len(set(words)) < len(words):
-            raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"«{answer['keywords']}» repeats a word.")
-        found = [d["name"] for d in await search(query.pool, answer["keywords"])]
-        if wanted and wanted not in found:
-            raise BadAnswer(
-                Reason.SEARCH_SKIPPED, f"«{answer['keywords']}» finds {found or 'nothing'}."
-            )
-        return str(answer["keywords"])
+    async def act(self) -> Answer[Said]:
+        """The act that is due."""
+        step = due(self.query, self.messages)
+        if step.act is Act.SEARCH:
+            return await self._search(step)
+        if step.act is Act.CALL:
+            return await self._call(step)
+        if step.act is Act.ASK:
+            return await self._question()
+        return await (self._answer() if step.act is Act.ANSWER else self._explain())
 
-    wishes = parts("\n".join(m.content or "" for m in messages if m.role == "user"))
-    searches = sum(m.name == API_SEARCH.function for m in messages)
-    answer: Answer[str] = await ask(
-        model,
-        render("simulator_keywords", {"said": wishes[min(searches, len(wishes) - 1)]}),
-        read,
-        schema=KEYWORDS,
-        seed=seed,
-        max_tokens=24,
-    )
-    call = FunctionCall(name=API_SEARCH.function, arguments={"keywords": answer.value})
-    return Answer((None, [call]), answer.costs)
+    async def _search(self, step: Due) -> Answer[Said]:
+        """Keywords for API Search that find what is needed, if there is something to find."""
+        query = self.query
+        wanted = query.api(query.due[step.calls[0]].api).function if step.calls else None
 
+        async def read(answer: Any) -> str:
+            keywords = str(answer["keywords"])
+            words = keywords.split()
+            if len(set(words)) < len(words):
+                raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"«{keywords}» repeats a word.")
+            names = [d["name"] for d in await self.search(query.pool, keywords)]
+            if wanted and wanted not in names:
+                detail = f"«{keywords}» finds {names or 'nothing'}."
+                raise BadAnswer(Reason.SEARCH_SKIPPED, detail)
+            return keywords
 
-async def _call(
-    query: Query,
-    messages: Sequence[Message],
-    step: Due,
-    model: Model,
-    seed: int,
-) -> Answer[Said]:
-    """The due calls: which function, then each of its arguments."""
-    calls: list[FunctionCall] = []
-    costs = Costs()
-    for index in step.calls:
-        api = query.api(query.due[index].api)
-        done = [c for m in messages for c in m.tool_calls] if index else []
-        called = [*(c.function for c in done), *calls]
-        names = [c.name for c in called]
-        name = await costs.take(_name(query, messages, api, names, model, seed))
-        filled = await costs.take(_arguments(query, messages, index, called, model, seed))
-        calls.append(FunctionCall(name=name, arguments=filled))
-    return costs.answer((None, calls))
-
-
-async def _name(
-    query: Query,
-    messages: Sequence[Message],
-    wanted: Api,
-    called: Sequence[str],
-    model: Model,
-    seed: int,
-) -> Answer[str]:
-    """The function to call, among those whose documentation shares most with what was said."""
-    known = set(known_functions(query, messages))
-    said = _last_user(messages)
-    apis = [a for a in query.pool if a.function in known]
-    near = nearest(said, apis, [c for c in called if c != wanted.function])
-    does = {a.function: a.description for a in apis}
-
-    def read(answer: Any) -> str:
-        if answer["function"] != wanted.function:
-            raise BadAnswer(
-                Reason.API_HALLUCINATION, f"{answer['function']} is not what is needed."
-            )
-        return str(answer["function"])
-
-    return await ask(
-        model,
-        render(
-            "simulator_name",
-            {
-                "said": said,
-                "functions": [(n, does[n]) for n in near],
-            },
-        ),
-        read,
-        schema=one("function", {"enum": near}),
-        seed=seed_for(seed, "name", len(called)),
-        max_tokens=40,
-        temperature=CHOOSING,
-    )
-
-
-async def _arguments(
-    query: Query,
-    messages: Sequence[Message],
-    index: int,
-    called: Sequence[FunctionCall],
-    model: Model,
-    seed: int,
-) -> Answer[JsonObject]:
-    """One question for each argument that the dialogue gives a value to."""
-    intention = query.due[index]
-    api = query.api(intention.api)
-    wanted = {**intention.arguments, **reference_values(query, index, messages)}
-    names = [n for n in api.properties if n in wanted]
-    costs = Costs()
-    values = await costs.take_all(
-        _argument(
-            query,
-            messages,
-            index,
-            n,
-            wanted[n],
-            _used(called, n),
-            model,
-            seed_for(seed, index, n),
+        wishes = parts(self.said)
+        searches = sum(m.name == API_SEARCH.function for m in self.messages)
+        prompt = render("simulator_keywords", {"said": wishes[min(searches, len(wishes) - 1)]})
+        answer: Answer[str] = await ask(
+            self.model, prompt, read, schema=KEYWORDS, seed=self.seed, max_tokens=24
         )
-        for n in names
-    )
-    return costs.answer(dict(zip(names, values, strict=True)))
+        call = FunctionCall(name=API_SEARCH.function, arguments={"keywords": answer.value})
+        return Answer((None, [call]), answer.costs)
 
+    async def _call(self, step: Due) -> Answer[Said]:
+        """The due calls: which function, then each of its arguments."""
+        calls: list[FunctionCall] = []
+        costs = Costs()
+        for index in step.calls:
+            earlier = [c.function for m in self.messages for c in m.tool_calls] if index else []
+            called = [*earlier, *calls]
+            api = self.query.api(self.query.due[index].api)
+            name = await costs.take(self._name(api, [c.name for c in called]))
+            filled = await costs.take(self._arguments(index, called))
+            calls.append(FunctionCall(name=name, arguments=filled))
+        return costs.answer((None, calls))
 
-def _used(called: Sequence[FunctionCall], name: str) -> list[Any]:
-    """Values that other calls have given to the same argument."""
-    objects = [c.arguments for c in called if isinstance(c.arguments, dict)]
-    return [o[name] for o in objects if name in o]
+    async def _name(self, wanted: Api, called: Sequence[str]) -> Answer[str]:
+        """The function to call, among those whose documentation shares most with what was said."""
+        callable_now = set(known_functions(self.query, self.messages))
+        said = next((m.content or "" for m in reversed(self.messages) if m.role == "user"), "")
+        apis = [a for a in self.query.pool if a.function in callable_now]
+        near = nearest(said, apis, [c for c in called if c != wanted.function])
+        does = {a.function: a.description for a in apis}
 
+        def read(answer: Any) -> str:
+            name = str(answer["function"])
+            if name != wanted.function:
+                raise BadAnswer(Reason.API_HALLUCINATION, f"{name} is not what is needed.")
+            return name
 
-async def _argument(
-    query: Query,
-    messages: Sequence[Message],
-    index: int,
-    name: str,
-    wanted: Any,
-    used: Sequence[Any],
-    model: Model,
-    seed: int,
-) -> Answer[Any]:
-    """One argument, chosen among the values that the user's words and observations offer."""
-    api = query.api(query.due[index].api)
-    schema = api.properties[name]
-    said = "\n".join(m.content or "" for m in messages if m.role == "user")
-    if name in query.due[index].references:
-        offered = offers(observed(messages), schema)
-    else:
-        offered = choices(api, name, said, query.now, whole=bool(query.withheld))
-        if not any(same(o, wanted) for o in offered):  # the narrow view misses it
-            offered = list(spans(said, {"title": name, **schema}, query.now))
-        offered = [o for o in offered if o not in used] or offered
-
-    def read(answer: Any) -> Any:
-        if not same(answer["value"], wanted):
-            raise BadAnswer(Reason.INTENT_MISMATCH, f"{name} = {answer['value']!r} is not meant.")
-        return answer["value"]
-
-    if not any(same(o, wanted) for o in offered) and any(same(u, wanted) for u in used):
-        offered = list(used)  # said before, and meant again
-    if not any(same(o, wanted) for o in offered):
-        detail = f"Nothing said offers a value for {name}: {offered[:8]}."
-        raise NoUsableAnswer(Reason.UNGROUNDED_ARGUMENT, detail)
-    return await ask(
-        model,
-        render(
-            "simulator_argument",
-            {
-                "said": said,
-                "results": observed(messages),
-                "name": name.replace("_", " "),
-                "about": schema.get("description", ""),
-            },
-        ),
-        read,
-        schema=one("value", {"enum": offered}),
-        seed=seed,
-        max_tokens=80,
-        temperature=CHOOSING,
-    )
-
-
-async def _question(query: Query, model: Model, seed: int) -> Answer[Said]:
-    """A question for the first withheld value."""
-    api = query.api(query.intent[0].api)
-    name = query.withheld[0]
-    about = api.properties[name].get("description", "")
-    stems = {w[:4] for w in f"{name.replace('_', ' ')} {about}".lower().split() if len(w) > 3}
-
-    def read(answer: Any) -> str:
-        words = answer["question"].lower().rstrip("?.").split()
-        if not any(w[:4] in stems for w in words) or not 4 <= len(words) <= 18:
-            raise BadAnswer(
-                Reason.UNHELPFUL_ANSWER, f"«{answer['question']}» does not ask for {name}."
-            )
-        return str(answer["question"])
-
-    answer = await ask(
-        model,
-        render(
-            "simulator_question",
-            {"wish": wish(api), "name": name.replace("_", " "), "about": about},
-        ),
-        read,
-        schema=QUESTION,
-        seed=seed,
-        max_tokens=32,
-    )
-    return Answer((answer.value, []), answer.costs)
-
-
-async def _answer(
-    query: Query, messages: Sequence[Message], model: Model, seed: int
-) -> Answer[Said]:
-    """The reply to what has been observed since the user spoke, one sentence a fact."""
-    turn = 0 if query.withheld else sum(m.role == "user" for m in messages) - 1
-    texts: list[str] = []
-    costs = Costs()
-    for index, seen in outcomes(query, messages).items():
-        intention = query.due[index]
-        api = query.api(intention.api)
-        if intention.turn != turn or seen.error is not None:
-            continue
-        told = told_by(api, seen.response)
-        texts += await say_facts(
-            costs,
-            model,
-            "simulator_fact",
-            wish(api),
-            told,
-            query.now,
-            seed_for(seed, index),
-            enough=1,
-        )
-    while len(texts) > 1 and odd_reply(" ".join(texts)):
-        texts.pop()  # one fact more than can be told without saying the same over and over
-    return costs.answer((_whole(" ".join(texts), costs), []))
-
-
-async def _explain(
-    query: Query, messages: Sequence[Message], model: Model, seed: int
-) -> Answer[Said]:
-    """Why it cannot be done: no API fits, or the execution failed for good."""
-    errors = [o.error for o in outcomes(query, messages).values() if o.error]
-    said = re.split(r"(?<=[.?!])\s+", query.text)[0]
-
-    def read(answer: Any) -> str:
-        words = answer["reply"].lower().rstrip(".").split()
-        if not 5 <= len(words) <= 24 or len(set(words)) < 0.7 * len(words):
-            raise BadAnswer(Reason.UNHELPFUL_ANSWER, f"«{answer['reply']}» explains nothing.")
-        return str(answer["reply"])
-
-    costs = Costs()
-    text = await costs.take(
-        ask(
-            model,
-            render("simulator_explain", {"said": said, "error": errors[-1] if errors else ""}),
+        return await ask(
+            self.model,
+            render("simulator_name", {"said": said, "functions": [(n, does[n]) for n in near]}),
             read,
-            schema=EXPLANATION,
-            seed=seed,
+            schema=one("function", {"enum": near}),
+            seed=seed_for(self.seed, "name", len(called)),
             max_tokens=40,
+            temperature=CHOOSING,
         )
-    )
-    return costs.answer((_whole(text, costs), []))
+
+    async def _arguments(self, index: int, called: Sequence[FunctionCall]) -> Answer[JsonObject]:
+        """One question for each argument that the dialogue gives a value to."""
+        intention = self.query.due[index]
+        api = self.query.api(intention.api)
+        wanted = {**intention.arguments, **reference_values(self.query, index, self.messages)}
+        names = [n for n in api.properties if n in wanted]
+        # Values that other calls have given to the same arguments.
+        earlier = [c.arguments for c in called if isinstance(c.arguments, dict)]
+        costs = Costs()
+        values = await costs.take_all(
+            self._argument(index, n, wanted[n], [a[n] for a in earlier if n in a]) for n in names
+        )
+        return costs.answer(dict(zip(names, values, strict=True)))
+
+    async def _argument(
+        self, index: int, name: str, wanted: Any, used: Sequence[Any]
+    ) -> Answer[Any]:
+        """One argument, chosen among the values that the user's words and observations offer."""
+        query, said, results = self.query, self.said, observed(self.messages)
+        api = query.api(query.due[index].api)
+        schema = api.properties[name]
+        if name in query.due[index].references:
+            offered = offers(results, schema)
+        else:
+            offered = choices(api, name, said, query.now, whole=bool(query.withheld))
+            if not any(same(o, wanted) for o in offered):  # the narrow view misses it
+                offered = list(spans(said, {"title": name, **schema}, query.now))
+            offered = [o for o in offered if o not in used] or offered
+
+        def read(answer: Any) -> Any:
+            value = answer["value"]
+            if not same(value, wanted):
+                raise BadAnswer(Reason.INTENT_MISMATCH, f"{name} = {value!r} is not meant.")
+            return value
+
+        if not any(same(o, wanted) for o in offered) and any(same(u, wanted) for u in used):
+            offered = list(used)  # said before, and meant again
+        if not any(same(o, wanted) for o in offered):
+            detail = f"Nothing said offers a value for {name}: {offered[:8]}."
+            raise NoUsableAnswer(Reason.UNGROUNDED_ARGUMENT, detail)
+        about = schema.get("description", "")
+        asked_for = {"said": said, "results": results, "name": name.replace("_", " ")}
+        return await ask(
+            self.model,
+            render("simulator_argument", {**asked_for, "about": about}),
+            read,
+            schema=one("value", {"enum": offered}),
+            seed=seed_for(self.seed, index, name),
+            max_tokens=80,
+            temperature=CHOOSING,
+        )
+
+    async def _question(self) -> Answer[Said]:
+        """A question for the first withheld value."""
+        api = self.query.api(self.query.intent[0].api)
+        name = self.query.withheld[0]
+        label, about = name.replace("_", " "), api.properties[name].get("description", "")
+        beginnings = {w[:4] for w in f"{label} {about}".lower().split() if len(w) > 3}
+
+        def read(answer: Any) -> str:
+            question = str(answer["question"])
+            words = question.lower().rstrip("?.").split()
+            if not any(w[:4] in beginnings for w in words) or not 4 <= len(words) <= 18:
+                raise BadAnswer(Reason.UNHELPFUL_ANSWER, f"«{question}» does not ask for {name}.")
+            return question
+
+        prompt = render("simulator_question", {"wish": wish(api), "name": label, "about": about})
+        answer = await ask(self.model, prompt, read, schema=QUESTION, seed=self.seed, max_tokens=32)
+        return Answer((answer.value, []), answer.costs)
+
+    async def _answer(self) -> Answer[Said]:
+        """The reply to what has been observed since the user spoke, one sentence a fact."""
+        query = self.query
+        turn = 0 if query.withheld else sum(m.role == "user" for m in self.messages) - 1
+        texts: list[str] = []
+        costs = Costs()
+        for index, seen in outcomes(query, self.messages).items():
+            api = query.api(query.due[index].api)
+            if query.due[index].turn == turn and seen.error is None:
+                told, seed = told_by(api, seen.response), seed_for(self.seed, index)
+                texts += await say_facts(
+                    costs, self.model, "simulator_fact", wish(api), told, query.now, seed, enough=1
+                )
+        while len(texts) > 1 and odd_reply(" ".join(texts)):
+            texts.pop()  # one fact more than can be told without saying the same over and over
+        return costs.answer((_whole(" ".join(texts), costs), []))
+
+    async def _explain(self) -> Answer[Said]:
+        """Why it cannot be done: no API fits, or the execution failed for good."""
+        errors = [o.error for o in outcomes(self.query, self.messages).values() if o.error]
+        said = re.split(r"(?<=[.?!])\s+", self.query.text)[0]
+
+        def read(answer: Any) -> str:
+            reply = str(answer["reply"])
+            words = reply.lower().rstrip(".").split()
+            if not 5 <= len(words) <= 24 or len(set(words)) < 0.7 * len(words):
+                raise BadAnswer(Reason.UNHELPFUL_ANSWER, f"«{reply}» explains nothing.")
+            return reply
+
+        costs = Costs()
+        prompt = render("simulator_explain", {"said": said, "error": errors[-1] if errors else ""})
+        text = await costs.take(
+            ask(self.model, prompt, read, schema=EXPLANATION, seed=self.seed, max_tokens=40)
+        )
+        return costs.answer((_whole(text, costs), []))
 
 
 def _whole(text: str, costs: Costs) -> str:
@@ -379,10 +288,6 @@ async def speak(
     return joined(said, group, now, costs)
 
 
-def _last_user(messages: Sequence[Message]) -> str:
-    return next((m.content or "" for m in reversed(messages) if m.role == "user"), "")
-
-
 # What a dialogue offers to choose from is narrowed to what was said, by words that are shared;
 # never by what the query means.
 
@@ -400,21 +305,14 @@ def choices(api: Api, name: str, said: str, now: dt.datetime, *, whole: bool) ->
     documented = [v for v in schema.get("examples", ()) if mentions(part, v, schema, now)]
     if documented:
         return documented
-    if schema.get("type") == "array":
-        items = {**api.properties[name], **_item(schema)}
-        one = api.model_copy(update={"parameters": _with(api.parameters, name, items)})
+    if schema.get("type") == "array":  # of its items, each alone
+        items = schema.get("items")
+        item = {"type": "string", **(items if isinstance(items, dict) else {}), "examples": []}
+        properties = {**api.properties, name: {**api.properties[name], **item}}
+        one = api.model_copy(update={"parameters": {**api.parameters, "properties": properties}})
         return [[value] for value in choices(one, name, said, now, whole=whole)]
     found = list(spans(" ".join(passages(api, name, part)), schema, now))
     return [v for v in found if not _label(v, api, name)] or found
-
-
-def _item(schema: JsonObject) -> JsonObject:
-    items = schema.get("items")
-    return {"type": "string", **(items if isinstance(items, dict) else {}), "examples": []}
-
-
-def _with(parameters: JsonObject, name: str, schema: JsonObject) -> JsonObject:
-    return {**parameters, "properties": {**parameters["properties"], name: schema}}
 
 
 def offers(responses: Sequence[Any], schema: JsonObject) -> list[Any]:

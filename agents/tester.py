@@ -88,30 +88,25 @@ async def vote(dialogue: Dialogue, job: Job, number: int) -> Answer[Vote]:
     if cast.value.accept:
         return cast
     try:
-        checked = await _validate(dialogue, job, cast.value, seed_for(seed, "validate"))
+        checked = await ask(
+            job.model,
+            render(
+                "tester_validate",
+                {
+                    "transcript": transcript(dialogue.messages),
+                    "broken": cast.value.reason,
+                    "explanation": cast.value.explanation,
+                },
+            ),
+            lambda a: bool(a["upheld"]),
+            schema=VALIDATION,
+            seed=seed_for(seed, "validate"),
+            max_tokens=200,
+        )
     except NoUsableAnswer as why:
         raise NoUsableAnswer(why.reason, why.detail, cast.costs + why.costs) from why
     judged = cast.value.model_copy(update={"upheld": checked.value})
     return Answer(judged, cast.costs + checked.costs)
-
-
-async def _validate(dialogue: Dialogue, job: Job, cast: Vote, seed: int) -> Answer[bool]:
-    """Whether a rejecting vote stands."""
-    return await ask(
-        job.model,
-        render(
-            "tester_validate",
-            {
-                "transcript": transcript(dialogue.messages),
-                "broken": cast.reason,
-                "explanation": cast.explanation,
-            },
-        ),
-        lambda a: bool(a["upheld"]),
-        schema=VALIDATION,
-        seed=seed,
-        max_tokens=200,
-    )
 
 
 def majority(votes: Sequence[Vote]) -> tuple[Finding, ...]:

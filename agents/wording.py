@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from rapidfuzz import fuzz
 
-from toolloom.agents.ask import Answer, BadAnswer, Costs, ask, one
+from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, ask, one
 from toolloom.llm import Model
 from toolloom.pipeline.checks.grounding import mentions
+from toolloom.pipeline.checks.text.words import stem
 from toolloom.pipeline.checks.wording import odd_request
 from toolloom.prompts import render
-from toolloom.schemas import Api, JsonObject, Reason, seed_for
+from toolloom.schemas import Api, Brief, Domain, JsonObject, Reason, Rejected, seed_for
+
+R = TypeVar("R", Domain, Api)
 
 
 @dataclass(frozen=True)
@@ -94,48 +97,24 @@ OPENING: tuple[JsonObject, ...] = tuple(
 
 async def open_request(model: Model, goal: str, number: int, seed: int) -> Answer[str]:
     """One sentence that says what a user wants, without any value (small models)."""
-    return await ask(
-        model,
-        render("query_opening", {"wish": goal}),
-        lambda a: _read_opening(a["request"]),
-        schema=OPENING[min(number, 1)],
-        seed=seed,
-        max_tokens=32,
-    )
 
+    def read(answer: JsonObject) -> str:
+        text = str(answer["request"])
+        words = text.lower().split()
+        if not 3 <= len(words) <= 18 or len(set(words)) < 0.7 * len(words):
+            raise BadAnswer(Reason.UNNATURAL_QUERY, f"«{text}» is no short sentence.")
+        return text
 
-def _read_opening(text: str) -> str:
-    words = text.lower().split()
-    if not 3 <= len(words) <= 18 or len(set(words)) < 0.7 * len(words):
-        raise BadAnswer(Reason.UNNATURAL_QUERY, f"«{text}» is no short sentence.")
-    return text
-
-
-async def say_fact(
-    model: Model, template: str, goal: str, fact: Fact, check: Callable[[str], str], seed: int
-) -> Answer[str]:
-    """One sentence that tells one fact (small models)."""
-    return await ask(
-        model,
-        render(
-            template,
-            {"wish": goal, "name": fact.label, "about": fact.about, "value": fact.shown},
-        ),
-        lambda text: check(_one_sentence(text, fact)),
-        seed=seed,
-        max_tokens=40,
-    )
+    prompt, form = render("query_opening", {"wish": goal}), OPENING[min(number, 1)]
+    return await ask(model, prompt, read, schema=form, seed=seed, max_tokens=32)
 
 
 def _one_sentence(text: str, fact: Fact) -> str:
     """The first line of a small model's text, held to one statement about one value."""
     line = text.strip().split("\n")[0].strip()
     words = line.split()
-    if (
-        not line.endswith(".")
-        or set("?=") & set(line)
-        or not 2 <= len(words) <= 14 + len(fact.shown.split())
-    ):
+    most = 14 + len(fact.shown.split())
+    if not line.endswith(".") or set("?=") & set(line) or not 2 <= len(words) <= most:
         raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"«{line[:80]}» is not one short statement.")
     rest = line.replace(fact.shown, " ", 1)
     if any(c.isdigit() for c in rest):
@@ -182,13 +161,17 @@ async def say_facts(
 ) -> list[str]:
     """A sentence for each fact; with `enough`, facts that the model cannot word are left out."""
 
-    def check(fact: Fact) -> Callable[[str], str]:
-        return lambda text: read_request(text, [fact], now)
+    async def say(fact: Fact) -> Answer[str]:
+        words = {"wish": goal, "name": fact.label, "about": fact.about, "value": fact.shown}
+        return await ask(
+            model,
+            render(template, words),
+            lambda text: read_request(_one_sentence(text, fact), [fact], now),
+            seed=seed_for(seed, goal, fact.name),
+            max_tokens=40,
+        )
 
-    return await costs.take_all(
-        (say_fact(model, template, goal, f, check(f), seed_for(seed, goal, f.name)) for f in told),
-        enough,
-    )
+    return await costs.take_all((say(fact) for fact in told), enough)
 
 
 ALIKE = 88.0  # of 100, on sorted stems: «bike rental» is «rental of bikes», not «car rental»
@@ -198,15 +181,50 @@ _EMPTY = frozenset({"a", "an", "and", "the", "of", "for", "in", "to", "service",
 @cache
 def stems(name: str) -> tuple[str, ...]:
     """The sorted stems of a name's words, without those that say nothing."""
-    import snowballstemmer  # 0.1 s
-
-    stemmer = snowballstemmer.stemmer("english")
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    found = stemmer.stemWords(re.findall(r"[^\W_]+", parted.lower()))
-    return tuple(sorted({s for s in found if s not in _EMPTY}))
+    return tuple(sorted({stem(w) for w in re.findall(r"[^\W_]+", parted.lower())} - _EMPTY))
 
 
 def twin(name: str, others: Iterable[str]) -> str | None:
     """The first of `others` that says the same as `name`, in whatever order or number."""
     mine = " ".join(stems(name))
     return next((o for o in others if fuzz.ratio(mine, " ".join(stems(o))) >= ALIKE), None)
+
+
+def keep_new(
+    job: Job,
+    source: Brief | Domain,
+    found: Sequence[R | BadAnswer],
+    whole: Costs,
+    kept: list[R],
+    rejected: list[Rejected],
+) -> None:
+    """Part what an answer made of `source`: what is new, and what is no good or a twin of it.
+
+    The answer's `whole` costs are booked on the first record.
+    """
+    for index, record in enumerate(found):
+        if isinstance(record, BadAnswer):
+            costs = whole if index == 0 else Costs(raw=whole.raw)
+            rejected.append(job.reject(source, record, costs))
+            continue
+        provenance = job.provenance(whole if index == 0 else Costs(), [source.id])
+        mine = record.model_copy(update={"provenance": provenance})
+        other = twin(mine.name, (k.name for k in kept))
+        if other is None:
+            kept.append(mine)
+        else:
+            rejected.append(duplicate(mine, other, job.stage))
+
+
+def duplicate(record: Domain | Api, other: str, stage: str) -> Rejected:
+    """A domain or an API that says what another one says already."""
+    return Rejected.of(
+        record.model_dump(mode="json", exclude={"provenance"}),
+        stage,
+        Reason.NEAR_DUPLICATE,
+        f"«{record.name}» is nearly «{other}».",
+        id=record.id,
+        agent="domain" if isinstance(record, Domain) else "api",
+        provenance=record.provenance,
+    )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from toolloom.agents import api, domain, query, simulator, tester
 from toolloom.agents.ask import BadAnswer, Costs, Job
-from toolloom.agents.wording import twin
+from toolloom.agents.wording import duplicate, twin
 from toolloom.pipeline.apis.catalogue import categories, category, public_apis
 from toolloom.pipeline.apis.execution.compression import compress
 from toolloom.pipeline.apis.execution.session import replay
@@ -103,7 +103,7 @@ def settle_domains(found: Sequence[Domain]) -> Outcome:
         if other is None:
             kept[each.name] = each
         else:
-            rejected.append(domain.duplicate(each, other, "domains"))
+            rejected.append(duplicate(each, other, "domains"))
     return Outcome(tuple(kept.values()), tuple(rejected))
 
 
@@ -187,7 +187,7 @@ def settle_apis(found: Sequence[Api]) -> Outcome:
         others = generated.setdefault(each.category, [])
         near = twin(each.name, others) if invented else None
         if near is not None or each.id in ids:
-            rejected.append(api.duplicate(each, near or each.name, "apis"))
+            rejected.append(duplicate(each, near or each.name, "apis"))
             continue
         if invented:
             others.append(each.name)

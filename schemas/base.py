@@ -25,8 +25,8 @@ def canonical(value: Any) -> str:
 
 
 def digest(value: Any, length: int = 12) -> str:
-    """The first `length` hex digits of the SHA-256 of a JSON value."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()[:length]
+    """The first `length` hex digits of the SHA-256 of a JSON value, whatever it holds."""
+    return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
 def seed_for(*parts: Any) -> int:

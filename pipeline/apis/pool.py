@@ -202,17 +202,14 @@ class PoolFolder:
                 seconds=round(time.monotonic() - began, 3),
             )
             report = report.model_copy(update={"renamed": merge.renamed(report.renamed)})
-            self._write(spool, examples, report)
+            paths = [self.path / name for name in ("apis.jsonl", "examples.jsonl", "imports.jsonl")]
+            old, seen, reports = map(_lines, paths)
+            with together(*paths) as (apis, public, imports):
+                apis.writelines(spool.over(old))
+                public.writelines(_joined(zip(self.examples(), seen, strict=True), examples))
+                imports.writelines(reports)
+                imports.write(record_line(report))
         return report
-
-    def _write(self, spool: _Spool, examples: Sequence[PublicApi], report: ImportReport) -> None:
-        paths = [self.path / name for name in ("apis.jsonl", "examples.jsonl", "imports.jsonl")]
-        old, seen, reports = map(_lines, paths)
-        with together(*paths) as (apis, public, imports):
-            apis.writelines(spool.over(old))
-            public.writelines(_joined(zip(self.examples(), seen, strict=True), examples))
-            imports.writelines(reports)
-            imports.write(record_line(report))
 
 
 class _Spool:

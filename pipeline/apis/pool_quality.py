@@ -130,13 +130,9 @@ def sections(counts: PoolCounts) -> list[Section]:
         more = f"… and {len(sources) - FIRST:,} more" if len(sources) > FIRST else ""
         head = ("source", "reference", "licence", "APIs")
         tables.append(Section(head=head, rows=sources[:FIRST], note=more))
-    return [*tables, Section(note=_in_words(counts))]
-
-
-def _in_words(counts: PoolCounts) -> str:
     share = f"{counts.returns / counts.apis:.0%}" if counts.apis else "none"
     parameters, described = counts.parameters, counts.descriptions
-    return (
+    in_words = (
         f"{counts.apis:,} APIs of {len(counts.tools):,} tools in {len(counts.categories):,} "
         f"categories and {len(counts.collections):,} collections, from {len(counts.sources):,} "
         f"sources in {counts.imports:,} imports; {counts.examples:,} public APIs as examples.\n"
@@ -144,6 +140,7 @@ def _in_words(counts: PoolCounts) -> str:
         f"Characters of a description: median {described.median:g}, at most {described.most:,}. "
         f"{share} say what they return, {counts.deprecated:,} are deprecated."
     )
+    return [*tables, Section(note=in_words)]
 
 
 def list_section(apis: Iterable[Api]) -> Section:
@@ -326,18 +323,14 @@ def judge(
     kept: set[bytes] = set()
     for api in apis:
         broken = tuple(rule.name for rule in chosen if rule.broken(api))
-        content = _fingerprint(api)
+        # In ASCII, which holds whatever text a document has.
+        text = json.dumps([api.description, api.parameters], sort_keys=True)
+        content = hashlib.sha256(text.encode()).digest()[:16]
         if DUPLICATE.name in names and api.description.strip() and content in kept:
             broken = (*broken, DUPLICATE.name)
         if not broken:
             kept.add(content)
         yield api, broken
-
-
-def _fingerprint(api: Api) -> bytes:
-    # In ASCII, which holds whatever text a document has.
-    text = json.dumps([api.description, api.parameters], sort_keys=True)
-    return hashlib.sha256(text.encode()).digest()[:16]
 
 
 def count_broken(pool: PoolFolder, names: Sequence[str] = USUAL) -> Filtered:

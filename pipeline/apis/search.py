@@ -115,15 +115,6 @@ class Finder:
         """The best `k` APIs, best first; by BM25 only such as share a word with `keywords`."""
         if not apis or not keywords.strip():
             return []
-        index = await self._index(apis)
-        if isinstance(index, SearchIndex):
-            return [apis[i] for i in index.top(keywords, k)]
-        assert self._embedder
-        (wanted,) = await self._embedder.embed([keywords[:EMBEDDED]])
-        return [apis[i] for i in index.top(wanted, k)]
-
-    async def _index(self, apis: Sequence[Api]) -> SearchIndex | Meanings:
-        """The index of these APIs, made once while it is in use."""
         key = tuple(api.id for api in apis)
         index = self._kept.pop(key, None)
         if index is None:
@@ -137,7 +128,11 @@ class Finder:
             len(self._kept) > INDEXES_KEPT or sum(map(len, self._kept)) > APIS_KEPT
         ):
             self._kept.popitem(last=False)
-        return index
+        if isinstance(index, SearchIndex):
+            return [apis[i] for i in index.top(keywords, k)]
+        assert self._embedder
+        (wanted,) = await self._embedder.embed([keywords[:EMBEDDED]])
+        return [apis[i] for i in index.top(wanted, k)]
 
 
 def api_text(api: Api) -> str:

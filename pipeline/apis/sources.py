@@ -109,7 +109,14 @@ def read_source(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator
         if source.only and not named(item) & set(source.only):
             ledger.skip(item.id, NOT_WANTED)
         else:
-            yield _marked(item, source)
+            extra = (source.collection,) if source.collection else ()
+            yield item.model_copy(
+                update={
+                    "parameters": _with_values(item.parameters, source),
+                    "collections": tuple(dict.fromkeys((*item.collections, *extra))),
+                    "repeatable": item.repeatable and not named(item) & set(source.not_repeatable),
+                }
+            )
     for field in ("only", "execute", "not_repeatable"):
         _known(field, getattr(source, field), functions)
     for field in ("values", "wrong_values"):
@@ -126,24 +133,16 @@ def _known(field: str, given: Iterable[str], names: set[str]) -> None:
 
 def _described(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[Item]:
     if source.mcp:
-        yield from _read_server(source, ledger)
+        # Half a second to load.
+        from toolloom.pipeline.apis.execution.mcp import Server, read_server
+
+        ledger.format = "mcp"
+        yield from asyncio.run(read_server(Server.of(source), ledger, category=source.category))
     elif source.format == "pool" or (source.format == "auto" and _is_pool(source.path, outputs)):
         yield from read_pool(source.path, ledger, outputs, category=source.category)
     else:
         form = detect.asked(source.path, source.format)
         yield from detect.read(source.path, form, ledger, category=source.category)
-
-
-def _marked(api: Api, source: ApiSource) -> Api:
-    """The API with what the recipe adds: a collection, example values, what does not repeat."""
-    extra = (source.collection,) if source.collection else ()
-    return api.model_copy(
-        update={
-            "parameters": _with_values(api.parameters, source),
-            "collections": tuple(dict.fromkeys((*api.collections, *extra))),
-            "repeatable": api.repeatable and not named(api) & set(source.not_repeatable),
-        }
-    )
 
 
 def _with_values(parameters: JsonObject, source: ApiSource) -> JsonObject:
@@ -182,13 +181,6 @@ def read_pool(name: str, ledger: ImportLog, outputs: Path, *, category: str = ""
         yield from pool.examples()
     except (NothingFound, StoreError) as error:
         raise ImportFailed(str(error)) from error
-
-
-def _read_server(source: ApiSource, ledger: ImportLog) -> Iterator[Item]:
-    from toolloom.pipeline.apis.execution.mcp import Server, read_server  # half a second to load
-
-    ledger.format = "mcp"
-    yield from asyncio.run(read_server(Server.of(source), ledger, category=source.category))
 
 
 def sections(reports: Sequence[ImportReport], where: str) -> list[Section]:

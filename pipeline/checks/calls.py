@@ -131,7 +131,8 @@ def _cut(dialogue: Dialogue, call: CallMade) -> bool:
 def planned_faults(dialogue: Dialogue) -> Iterator[Fault]:
     """Only the planned call fails; a passing fault is overcome, a lasting one is admitted."""
     fault = dialogue.query.fault
-    planned = _faulty(dialogue, fault)
+    due = dialogue.query.due
+    planned = due[fault.call] if fault and fault.call < len(due) else None
     failed = [c for c in made(dialogue) if c.observation and c.observation.error is not None]
     for call in failed:
         if not (planned and fits(planned, call)):
@@ -141,11 +142,6 @@ def planned_faults(dialogue: Dialogue) -> Iterator[Fault]:
     if fault and planned:
         hit = [c for c in failed if fits(planned, c)]
         yield from _overcome(dialogue, fault, planned, hit)
-
-
-def _faulty(dialogue: Dialogue, fault: PlannedFault | None) -> Intention | None:
-    due = dialogue.query.due
-    return due[fault.call] if fault and fault.call < len(due) else None
 
 
 def _overcome(

@@ -132,17 +132,14 @@ class Used:
     def unused_numbers(self, text: str) -> list[Quantity]:
         """Numbers of a text that no argument is, nor is made of by another unit."""
         if text not in self._unused:
-            self._unused[text] = self._left(text)
+            self._unused[text] = [
+                q
+                for q in islice(apart(text), _MOST)
+                if q.stated
+                and not any(converted(u, q) for u in self.numbers)
+                and not any(close(q.value, a + b) for a, b in self.pairs)
+            ]
         return self._unused[text]
-
-    def _left(self, text: str) -> list[Quantity]:
-        return [
-            q
-            for q in islice(apart(text), _MOST)
-            if q.stated
-            and not any(converted(u, q) for u in self.numbers)
-            and not any(close(q.value, a + b) for a, b in self.pairs)
-        ]
 
     def elsewhere(self, number: Quantity, name: str, call: CallMade) -> bool:
         """Does another argument of the call use a number, or the same optional one of another?"""

@@ -91,7 +91,13 @@ def says(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> 
     if value is None:
         return True
     if isinstance(value, bool):
-        return _flag_said(text, value, schema)
+        wanted = _about(schema)[0] - STOP - _GENERIC
+        found = words(text)
+        places = [i for i, w in enumerate(found) if stem(w.folded) in wanted]
+        denied = [any(w.folded in _NO for w in found[max(0, i - 4) : i]) for i in places]
+        if value:
+            return not all(denied)
+        return not places or any(denied)
     if isinstance(value, int | float):
         return _number_said(text, value, schema, now.date())
     return isinstance(value, str) and _string_said(text, value, schema, now)
@@ -112,16 +118,6 @@ def _about(schema: JsonObject) -> tuple[frozenset[str], frozenset[int]]:
 def _told_by(title: str, description: str) -> tuple[frozenset[str], frozenset[int]]:
     found = [w.folded for text in (title, description) for w in words(spaced(text))]
     return frozenset(map(stem, found)), frozenset(map(seconds_in, found)) - {0}
-
-
-def _flag_said(text: str, value: bool, schema: JsonObject) -> bool:
-    wanted = _about(schema)[0] - STOP - _GENERIC
-    found = words(text)
-    places = [i for i, w in enumerate(found) if stem(w.folded) in wanted]
-    denied = [any(w.folded in _NO for w in found[max(0, i - 4) : i]) for i in places]
-    if value:
-        return not all(denied)
-    return not places or any(denied)
 
 
 def _number_said(text: str, value: float, schema: JsonObject, today: dt.date) -> bool:
@@ -159,7 +155,7 @@ def close(a: float, b: float) -> bool:
 def _string_said(text: str, value: str, schema: JsonObject, now: dt.datetime) -> bool:
     found = _told(text, value, now)
     if found is None:
-        return _is_choice(schema) and _abbreviated(value, text, schema)
+        return isinstance(schema.get("enum"), list) and _abbreviated(value, text, schema)
     return found
 
 
@@ -217,10 +213,6 @@ def _month_said(text: str, value: str) -> bool:
         re.search(rf"\b{month:{style}}\b\.?,?\s(?:of\s)?{month.year}", text, re.IGNORECASE)
         for style in ("%B", "%b")
     )
-
-
-def _is_choice(schema: JsonObject) -> bool:
-    return isinstance(schema.get("enum"), list)
 
 
 def _abbreviated(value: str, text: str, schema: JsonObject) -> bool:
@@ -308,12 +300,9 @@ def founded(
     if isinstance(value, list):
         each = named(str(schema.get("title", "")), schema.get("items"))
         return all(founded(item, texts, observed, each, now) for item in value)
-    return says("\n".join(texts), value, schema, now) or _seen(value, observed)
-
-
-def _seen(value: Any, observed: Sequence[Any]) -> bool:
-    """Is the value a leaf of an observation, or told word for word in a longer one?"""
-    return any(same(leaf, value) or _told_in(leaf, value) for leaf in leaves(list(observed)))
+    return says("\n".join(texts), value, schema, now) or any(
+        same(leaf, value) or _told_in(leaf, value) for leaf in leaves(list(observed))
+    )
 
 
 def _told_in(leaf: Any, value: Any) -> bool:

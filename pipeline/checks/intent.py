@@ -10,7 +10,16 @@ from typing import Any
 
 from toolloom.pipeline.checks.grounding import fixed, leaves, named, same, says
 from toolloom.pipeline.checks.text.words import forms
-from toolloom.pipeline.checks.transcript import CallMade, Fault, asked, made, once, replies, shown
+from toolloom.pipeline.checks.transcript import (
+    CallMade,
+    Fault,
+    asked,
+    made,
+    once,
+    replies,
+    said_before,
+    shown,
+)
 from toolloom.schemas import Dialogue, Intention, JsonObject, Query, Reason, Scenario
 
 
@@ -92,7 +101,11 @@ def mentioned_values(dialogue: Dialogue) -> Iterator[Fault]:
     """The user says each intended value by the turn that asks for it."""
     query = dialogue.query
     for intention in query.intent:
-        text = _heard(dialogue, intention.turn)
+        text = "\n".join(
+            m.content or ""
+            for place, m in enumerate(dialogue.messages)
+            if m.role == "user" and asked(dialogue, place + 1) <= intention.turn
+        )
         for name, value, schema in _known(query, intention):
             if not says(text, value, schema, query.now):
                 detail = f"the user never says {name}={shown(value)} for {intention.api}"
@@ -106,14 +119,6 @@ def _known(query: Query, intention: Intention) -> Iterator[tuple[str, Any, JsonO
         schema = known.get(name)
         if name not in intention.references and not fixed(value, schema):
             yield name, value, named(name, schema)
-
-
-def _heard(dialogue: Dialogue, turn: int) -> str:
-    return "\n".join(
-        m.content or ""
-        for place, m in enumerate(dialogue.messages)
-        if m.role == "user" and asked(dialogue, place + 1) <= turn
-    )
 
 
 def opening_request(dialogue: Dialogue) -> Iterator[Fault]:
@@ -235,21 +240,11 @@ def asked_first(dialogue: Dialogue) -> Iterator[Fault]:
     if not query.withheld:
         return
     first = next((c.place for c in made(dialogue) if not c.is_search), len(dialogue.messages))
-    questions = [t for p, t, final in replies(dialogue) if p < first and final and _asks(t)]
-    if not questions:
+    demands = ("?", "tell me", "let me know", "please provide", "i need", "specify")
+    before = [text.lower() for place, text, final in replies(dialogue) if place < first and final]
+    if not any(demand in text for text in before for demand in demands):
         missing = ", ".join(query.withheld)
         detail = f"{missing} is not asked for before the first call"
         yield Fault(Reason.INTENT_MISMATCH, min(first, len(dialogue.messages) - 1), detail)
-    elif asked(dialogue, first) == 0 and not _after_answer(dialogue, first):
+    elif not asked(dialogue, first) and len(said_before(dialogue, first)) < 2:
         yield Fault(Reason.INTENT_MISMATCH, first, "the call does not wait for the user's answer")
-
-
-def _asks(text: str) -> bool:
-    """A question, or a demand for something to be told."""
-    return "?" in text or any(
-        w in text.lower() for w in ("tell me", "let me know", "please provide", "i need", "specify")
-    )
-
-
-def _after_answer(dialogue: Dialogue, place: int) -> bool:
-    return sum(m.role == "user" for m in dialogue.messages[:place]) > 1

@@ -64,20 +64,14 @@ def founded_replies(dialogue: Dialogue) -> Iterator[Fault]:
     """Every number, date, time, address, code, quotation and name was said or observed."""
     query = dialogue.query
     for place, text, final in replies(dialogue):
-        if not (_has_observed(dialogue, place) or (final and place == len(dialogue.messages) - 1)):
+        turn, last = asked(dialogue, place), place == len(dialogue.messages) - 1
+        results = [c.back for c in made(dialogue) if c.turn == turn and not c.is_search]
+        if not (final and last) and not any(b is not None and b < place for b in results):
             continue  # a question or an announcement before anything is known
         evidence = evidence_at(dialogue, place)
         for claim in unfounded(text, evidence, names=query.language not in _NAMES_SMALL):
             detail = f"the {claim.kind} {shown(claim.text)} was neither said nor observed"
             yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
-
-
-def _has_observed(dialogue: Dialogue, place: int) -> bool:
-    turn = asked(dialogue, place)
-    return any(
-        c.back is not None and c.back < place and c.turn == turn and not c.is_search
-        for c in made(dialogue)
-    )
 
 
 def told_results(dialogue: Dialogue) -> Iterator[Fault]:
@@ -177,12 +171,9 @@ def _tells(reply: str, leaf: Any, dialogue: Dialogue) -> bool:
 
 def _counts(reply: str, response: Any) -> bool:
     """Does the reply say how many there are?"""
-    sizes = {len(v) for v in (response, *_values(response)) if isinstance(v, list) and v}
+    parts = response.values() if isinstance(response, dict) else [response]
+    sizes = {len(part) for part in parts if isinstance(part, list) and part}
     return any(q.value in sizes for q in quantities(reply))
-
-
-def _values(response: Any) -> list[Any]:
-    return list(response.values()) if isinstance(response, dict) else []
 
 
 def consistent_replies(dialogue: Dialogue) -> Iterator[Fault]:
@@ -342,18 +333,13 @@ def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     if not unit:
         return False
     lengths = evidence.seconds | {n * u for n in told for u in (1, 60, 3600)}
-    whole = _joined(quantity, text)
-    return any(close(s, n) for s in (quantity.value * unit, *whole) for n in lengths)
-
-
-def _joined(quantity: Quantity, text: str) -> list[float]:
-    """The whole of «2 hours and 30 minutes» that the quantity is a part of, in seconds."""
     found = [q for q in quantities(text) if seconds_in(q.unit)]
-    return [
+    whole = [
         a.value * seconds_in(a.unit) + b.value * seconds_in(b.unit)
         for a, b in pairwise(found)
         if quantity in (a, b) and b.start - a.end < 14
     ]
+    return any(close(s, n) for s in (quantity.value * unit, *whole) for n in lengths)
 
 
 def _rounds(reading: float, quantity: Quantity, told: float, hedged: bool) -> bool:
@@ -397,8 +383,6 @@ def _name_held(folded: str, raw: str, evidence: Evidence) -> bool:
     parts = {stem(folded), stem(folded.removesuffix("s"))}
     if evidence.holds_any(parts) or any(d.month == MONTHS.get(folded) for d in evidence.days):
         return True
-    return (bool(forms(folded)) and said(raw, evidence.all_text)) or _is_initials(raw, evidence)
-
-
-def _is_initials(raw: str, evidence: Evidence) -> bool:
-    return raw.isupper() and len(raw) > 1 and said(raw, evidence.all_text)
+    return (bool(forms(folded)) and said(raw, evidence.all_text)) or (
+        raw.isupper() and len(raw) > 1 and said(raw, evidence.all_text)
+    )

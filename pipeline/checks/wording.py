@@ -60,12 +60,10 @@ def natural_requests(dialogue: Dialogue) -> Iterator[Fault]:
             continue
         for fault in _faults(text, _AS_ASSISTANT, "speaks as the assistant"):
             yield Fault(Reason.UNNATURAL_QUERY, place, fault)
-        for name in sorted(n for n in names if n in text and _stands(n, text)):
+        for name in sorted(
+            n for n in names if n in text and bool(re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text))
+        ):
             yield Fault(Reason.UNNATURAL_QUERY, place, f"says the technical name {shown(name)}")
-
-
-def _stands(name: str, text: str) -> bool:
-    return bool(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text))
 
 
 def helpful_replies(dialogue: Dialogue) -> Iterator[Fault]:
@@ -78,7 +76,9 @@ def helpful_replies(dialogue: Dialogue) -> Iterator[Fault]:
         if place == last and _only_asks(text):
             yield Fault(Reason.UNHELPFUL_ANSWER, place, "the last reply only asks")
         heard = said_before(dialogue, place)
-        if final and any(_echoes(text, request) for request in heard):
+        if final and any(
+            (len(request) > 15 and fuzz.ratio(fold(text), fold(request)) > 92) for request in heard
+        ):
             yield Fault(
                 Reason.UNHELPFUL_ANSWER, place, "repeats the request instead of answering it"
             )
@@ -128,7 +128,3 @@ def _looped(text: str) -> str | None:
 def _only_asks(text: str) -> bool:
     parts = re.findall(r"[^.!?\n]*\w[^.!?\n]*[.!?]*", text)
     return bool(parts) and all(part.rstrip().endswith("?") for part in parts)
-
-
-def _echoes(text: str, request: str) -> bool:
-    return len(request) > 15 and fuzz.ratio(fold(text), fold(request)) > 92

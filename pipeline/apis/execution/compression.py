@@ -136,7 +136,10 @@ def _drop(
     excess = 4 * (tokens(value) - limit)
     for path in order:
         excess -= parts[path].bytes
-        _remove(value, schema, path)
+        for where, node, its in _objects(value, schema, path[:-1]):
+            optional = path[-1] not in as_strings(its.get("required"))
+            if where == path[:-1] and optional and len(node) > bound(its, "minProperties", 0):
+                node.pop(path[-1], None)
         if excess <= 0:
             yield
             excess = 4 * (tokens(value) - limit)
@@ -155,20 +158,11 @@ def _parts(value: Any, schema: JsonObject) -> dict[Path, _Part]:
                 part.bytes += size + len(name) + 4
                 part.known |= name in properties
                 part.siblings_known |= bool(properties)
-                part.small &= _stays(name, inner, size)
+                scalar = not isinstance(inner, dict | list)
+                part.small &= scalar and (
+                    size <= SHORT or bool(TELLING & set(name_words(name)[-1:]))
+                )
     return found
-
-
-def _stays(name: str, value: Any, size: int) -> bool:
-    scalar = not isinstance(value, dict | list)
-    return scalar and (size <= SHORT or bool(TELLING & set(name_words(name)[-1:])))
-
-
-def _remove(value: Any, schema: JsonObject, path: Path) -> None:
-    for where, node, its in _objects(value, schema, path[:-1]):
-        optional = path[-1] not in as_strings(its.get("required"))
-        if where == path[:-1] and optional and len(node) > bound(its, "minProperties", 0):
-            node.pop(path[-1], None)
 
 
 def _keep_first(value: Any, schema: JsonObject, most: int) -> None:

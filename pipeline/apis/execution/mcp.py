@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,33 +118,22 @@ class Server:
         """
         async with AsyncExitStack() as stack:
             if is_address(self.command):
-                made = McpSession(self)
-                await self._enter(stack, made, lambda: streamable_http_client(self.command))
+                session = McpSession(self)
             else:
-                folder = stack.enter_context(process.working_folder())
-                child = await self._start(folder)
-                made = McpSession(self, child, folder)
-                stack.push_async_callback(made.stop)
-                await self._enter(stack, made, lambda: _streams(child))
-            yield made
-
-    async def _enter(self, stack: AsyncExitStack, made: McpSession, transport: Transport) -> None:
-        """Begin to talk."""
-        talk = kept_open(
-            lambda: Client(transport(), cache=None), seconds=self.start_limit, grace=GRACE
-        )
-        try:
-            made.client = await stack.enter_async_context(talk)
-        except NotOpened as error:
-            raise made.trouble(await made.fate() or str(error)) from error
-
-    async def _start(self, folder: Path) -> Child:
-        argv = process.arguments(self.command, self.name)
-        environment = process.handed_on(self.environment, self.name)
-        if self.prepare:
-            limit = 3 * self.time_limit
-            await process.prepare(self.prepare, environment, folder, name=self.name, seconds=limit)
-        return await process.started(argv, environment, folder, name=self.name)
+                program = process.running(
+                    process.arguments(self.command, self.name),
+                    self.environment,
+                    name=self.name,
+                    before=self.prepare,
+                    time_limit=self.time_limit,
+                )
+                session = McpSession(self, *await stack.enter_async_context(program))
+            talk = kept_open(session.talk, seconds=self.start_limit, grace=GRACE)
+            try:
+                session.client = await stack.enter_async_context(talk)
+            except NotOpened as error:
+                raise session.trouble(await session.fate() or str(error)) from error
+            yield session
 
 
 class McpSession:
@@ -157,7 +146,12 @@ class McpSession:
         self.client: Client | None = None
         self._child = child
         self._folder = folder
-        self._hangs = False
+
+    def talk(self) -> Client:
+        """The library's client, not yet entered."""
+        if self._child:
+            return Client(_streams(self._child), cache=None)
+        return Client(streamable_http_client(self.server.command), cache=None)
 
     @property
     def version(self) -> str:
@@ -172,7 +166,10 @@ class McpSession:
         cursor: str | None = None
         while True:
             page = await self._page(cursor)
-            tools += [_tool(each) for each in page.tools]
+            tools += [
+                McpTool(t.name, t.title or "", t.description or "", t.input_schema, t.output_schema)
+                for t in page.tools
+            ]
             cursor = page.next_cursor
             if cursor is None:
                 return Listing(tuple(tools), ())
@@ -205,27 +202,21 @@ class McpSession:
                 found = await self.client.session.send_request(request, CallToolResult)
             result = _read(found)
         except TimeoutError:
-            self._hangs = True
+            if self._child:
+                self._child.hangs = True
             result = too_late(self.server.time_limit)
         except MCPError as error:
-            result = await self._refused(error)
+            closed = error.code == CONNECTION_CLOSED
+            refusal = failed(Failure.PROTOCOL_ERROR, error.message)
+            result = await self._gone() if closed else refusal
         except ValidationError as error:
             words = f"The answer is no tool result: {_first(error)}"
             result = failed(Failure.PROTOCOL_ERROR, words)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
             result = await self._gone()
-        return portable(result, self._folder, self._secrets())
-
-    def _secrets(self) -> Mapping[str, str]:
-        """What of the server no observation may hold: its tokens, or the rest of its address."""
-        if self._child:
-            return self._child.secrets
-        return {self.server.command: self.server.reference}
-
-    async def _refused(self, error: MCPError) -> Result:
-        if error.code == CONNECTION_CLOSED:
-            return await self._gone()
-        return failed(Failure.PROTOCOL_ERROR, error.message)
+        # No observation may hold the server's tokens, or the rest of its address.
+        address = {self.server.command: self.server.reference}
+        return portable(result, self._folder, self._child.secrets if self._child else address)
 
     async def _gone(self) -> Result:
         how = await self._child.ended() if self._child else "no longer answers"
@@ -234,11 +225,6 @@ class McpSession:
     async def fate(self) -> str:
         """How its process ended, if it did."""
         return await self._child.ended() if self._child and self._child.has_ended() else ""
-
-    async def stop(self) -> None:
-        """End the process. One that hangs is given no time."""
-        if self._child:
-            await self._child.stop(0 if self._hangs else GRACE)
 
     def trouble(self, what: str) -> ToolloomError:
         """An error of the server as such, with the end of what it wrote to its standard error."""
@@ -301,16 +287,6 @@ def _read(found: CallToolResult) -> Result:
         return failed(Failure.PROTOCOL_ERROR, words)
     blocks = [b.model_dump(mode="json", by_alias=True, exclude_none=True) for b in found.content]
     return read_tool_result(blocks, found.structured_content, found.is_error)
-
-
-def _tool(found: Any) -> McpTool:
-    return McpTool(
-        found.name,
-        found.title or "",
-        found.description or "",
-        found.input_schema,
-        found.output_schema,
-    )
 
 
 def _first(error: ValidationError) -> str:
@@ -404,6 +380,5 @@ def _why_not(keeper: asyncio.Task[None], seconds: float) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False)[0]
-        return f"begins in no known way: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return f"begins in no known way: {_first(error)}"
     return f"cannot be used: {error or type(error).__name__}"

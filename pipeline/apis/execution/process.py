@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ class Child:
         """`secrets`: what nobody may read, with what stands in its place."""
         self._process = process
         self.secrets = secrets or {}
+        self.hangs = False  # set by who waited for it in vain
         self._tail = b""
         self._listens = asyncio.create_task(self._listen())
 
@@ -126,23 +127,19 @@ class Child:
         return f"ended with status {status}"
 
     async def stop(self, grace: float = GRACE) -> None:
-        """End it, and whatever it started in its group."""
+        """End it, and whatever it started in its group. One that hangs is given no time."""
         try:
-            if grace and self._process.returncode is None:
-                await self._close(grace)
+            if grace and not self.hangs and self._process.returncode is None:
+                assert self._process.stdin
+                self._process.stdin.close()  # for a server, the sign to end
+                ends = asyncio.get_running_loop().time() + grace
+                while self._process.returncode is None and asyncio.get_running_loop().time() < ends:  # noqa: ASYNC110 - no event tells of its end while children hold its pipes
+                    await asyncio.sleep(0.01)
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             _guard(os.getpid()).let_go(self._process.pid)
             await self._reap()
-
-    async def _close(self, grace: float) -> None:
-        """Close its input: for a server, the sign to end. Its children may hold its pipes."""
-        assert self._process.stdin
-        self._process.stdin.close()
-        ends = asyncio.get_running_loop().time() + grace
-        while self._process.returncode is None and asyncio.get_running_loop().time() < ends:  # noqa: ASYNC110 - no event tells of its end while children hold its pipes
-            await asyncio.sleep(0.01)
 
     async def _reap(self) -> None:
         """Wait for the end. A process that left the group may hold the pipes: not for ever."""
@@ -240,6 +237,31 @@ async def prepare(
             f"{name}: its `prepare` ({_shown(argv)}) took longer than {seconds:g} seconds. "
             "Make it shorter, or raise `time_limit`."
         )
+
+
+@asynccontextmanager
+async def running(
+    argv: Sequence[str],
+    names: Sequence[str],
+    *,
+    name: str,
+    before: str,
+    time_limit: float,
+    preset: Mapping[str, str] | None = None,
+) -> AsyncIterator[tuple[Child, Path]]:
+    """A program of a source in a fresh folder, which its `prepare` (`before`) has filled.
+
+    It sees the variables of these `names`, and what is `preset`. Raises ToolloomError.
+    """
+    with working_folder() as folder:
+        environment = handed_on(names, name)
+        if before:
+            await prepare(before, environment, folder, name=name, seconds=3 * time_limit)
+        child = await started(argv, {**(preset or {}), **environment}, folder, name=name)
+        try:
+            yield child, folder
+        finally:
+            await child.stop(GRACE)
 
 
 async def started(
@@ -342,23 +364,19 @@ class Functions:
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Workbench]:
         """A fresh process in a fresh folder. Raises ToolloomError if it cannot be used."""
-        async with AsyncExitStack() as stack:
-            folder = stack.enter_context(working_folder())
-            environment = handed_on(self.environment, self.name)
-            if self.prepare:
-                limit = 3 * self.time_limit
-                await prepare(self.prepare, environment, folder, name=self.name, seconds=limit)
-            made = Workbench(self, await self._start(environment, folder), folder)
-            stack.push_async_callback(made.stop)
-            await made.load()
-            yield made
-
-    async def _start(self, environment: dict[str, str], folder: Path) -> Child:
         # `-I` would also do away with the seed of hashes; there is nothing to be isolated from
         # in an environment that is empty but for what the recipe names.
-        argv = (sys.executable, "-s", "-P", str(WORKER))
-        seeded = {"PYTHONHASHSEED": "0", **environment}
-        return await started(argv, seeded, folder, name=self.name)
+        async with running(
+            (sys.executable, "-s", "-P", str(WORKER)),
+            self.environment,
+            name=self.name,
+            before=self.prepare,
+            time_limit=self.time_limit,
+            preset={"PYTHONHASHSEED": "0"},
+        ) as (child, folder):
+            bench = Workbench(self, child, folder)
+            await bench.load()
+            yield bench
 
     def order(self) -> JsonObject:
         """What the worker loads."""
@@ -366,13 +384,10 @@ class Functions:
             parent = str(self.file.parent.absolute())
             where: JsonObject = {"file": str(self.file.absolute()), "first": [], "last": [parent]}
         else:
-            where = {"module": self.module, "first": [str(self._root())], "last": []}
+            up = self.module.count(".") + (self.file.name == "__init__.py")
+            top = str(self.file.absolute().parents[up])  # holds the module's topmost package
+            where = {"module": self.module, "first": [top], "last": []}
         return {**where, "allowed": sorted(self.allowed)}
-
-    def _root(self) -> Path:
-        """The folder that holds the module's topmost package."""
-        up = self.module.count(".") + (self.file.name == "__init__.py")
-        return self.file.absolute().parents[up]
 
 
 class Workbench:
@@ -382,7 +397,6 @@ class Workbench:
         self.functions = functions
         self._child = child
         self._folder = folder
-        self._hangs = False
 
     async def load(self) -> None:
         """Raises ToolloomError if the file or module cannot be loaded."""
@@ -390,7 +404,7 @@ class Workbench:
         try:
             answer = await self._ask({**self.functions.order(), "seconds": limit}, limit)
         except TimeoutError:
-            self._hangs = True
+            self._child.hangs = True
             answer = {"failed": f"it takes longer than {limit:g} seconds"}
         if answer is None:
             answer = {"failed": f"its process {await self._child.ended()}"}
@@ -412,7 +426,7 @@ class Workbench:
                 {"call": name, "arguments": arguments, "seconds": seconds}, seconds
             )
         except TimeoutError:
-            self._hangs = True
+            self._child.hangs = True
             return too_late(seconds)
         if answer is None:
             return failed(Failure.CRASH, f"The process {await self._child.ended()}.")
@@ -430,10 +444,6 @@ class Workbench:
                 raise
             return None
         return answer if isinstance(answer, dict) else None
-
-    async def stop(self) -> None:
-        """End the process. One that hangs is given no time."""
-        await self._child.stop(0 if self._hangs else GRACE)
 
 
 def _read(answer: JsonObject) -> Result:

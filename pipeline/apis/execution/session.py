@@ -10,7 +10,6 @@ same bytes as one that was not.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -44,7 +43,6 @@ from toolloom.schemas import (
     Failure,
     Finding,
     JsonObject,
-    Message,
     Observation,
     Reason,
     Source,
@@ -130,18 +128,14 @@ def place_of(api: Api, source: ApiSource) -> ExecutionSource | None:
         known = server_reference(source.mcp, source.name)
         return ExecutionSource(source, known) if api.source.reference == known else None
     if api.source.kind == "python" and source.path and source.format in ("auto", "python"):
-        return _python_place(api.source.reference, source)
+        path, wanted = Path(source.path), api.source.reference
+        if path.is_dir():
+            file = _in_folder(path, wanted)
+            return ExecutionSource(source, wanted, file) if file else None
+        if reference(path) == wanted:
+            file = path if path.is_file() else find_source(source.path)
+            return ExecutionSource(source, wanted, file)
     return None
-
-
-def _python_place(wanted: str, source: ApiSource) -> ExecutionSource | None:
-    path = Path(source.path)
-    if path.is_dir():
-        file = _in_folder(path, wanted)
-        return ExecutionSource(source, wanted, file) if file else None
-    if reference(path) != wanted:
-        return None
-    return ExecutionSource(source, wanted, path if path.is_file() else find_source(source.path))
 
 
 def _in_folder(folder: Path, wanted: str) -> Path | None:
@@ -209,9 +203,14 @@ class ExecutedCall:
     arguments: JsonObject
     executed: Executed
 
-    def told(self) -> list[Any]:
+    def as_json(self) -> list[Any]:
         """What later calls depend on."""
         return [self.place.fingerprint, self.operation, self.arguments]
+
+    @property
+    def ended(self) -> bool:
+        """Whether it took its process with it."""
+        return Result(self.executed.observation, self.executed.execution.failure).ended
 
 
 @dataclass
@@ -264,29 +263,34 @@ class Session:
 
     async def _answer(self, place: ExecutionSource, name: str, arguments: JsonObject) -> Executed:
         cache = self.workshop.cache
-        key = self._key(place, name, arguments)
+        decides = {
+            "what": "execution",
+            "attempt": self.attempt,
+            "sample": self.sample,
+            "seed": self.workshop.seed,
+            "earlier": [call.as_json() for call in self._calls],
+            "call": [place.fingerprint, name, arguments],
+        }
+        key = digest(decides, 64)
         body = await cache.read(key) if cache else None
         if body is None:
             engine = await self._engine(place, name)
             result = await engine.connection.call(name, arguments) if engine else LOST
             if engine and result.ended:
                 await self._close(place.fingerprint)
-            body = _written(result, place)
-            if cache:
-                body = await cache.write(_entry(key, body))
-        return _read(body)
-
-    def _key(self, place: ExecutionSource, name: str, arguments: JsonObject) -> str:
-        """SHA-256 of everything that decides an observation."""
-        decides = {
-            "what": "execution",
-            "attempt": self.attempt,
-            "sample": self.sample,
-            "seed": self.workshop.seed,
-            "earlier": [call.told() for call in self._calls],
-            "call": [place.fingerprint, name, arguments],
-        }
-        return _hash(decides)
+            seen = result.observation.model_dump(mode="json")
+            execution = Execution(
+                kind="executed", by=place.by, failure=result.failure, digest=digest(seen, 64)
+            )
+            body = canonical({"observation": seen, "execution": execution.model_dump(mode="json")})
+            if cache:  # it cost no request
+                work = {name: getattr(WORK.get(), name) for name in ("run", "stage", "agent")}
+                body = await cache.write(Entry(key, body, "execution", **work, requests=0))
+        held = json.loads(body)
+        return Executed(
+            Observation.model_validate(held["observation"]),
+            Execution.model_validate(held["execution"]),
+        )
 
     async def _engine(self, place: ExecutionSource, name: str) -> RunningServer | None:
         """A running engine in the state that the sample's calls have brought about.
@@ -297,7 +301,7 @@ class Session:
         if running and name in running.allowed:
             return running
         await self._close(place.fingerprint)
-        earlier = [c for c in self._calls if c.place == place and not _ended(c.executed)]
+        earlier = [c for c in self._calls if c.place == place and not c.ended]
         allowed = {name, *place.source.execute, *(c.operation for c in earlier)}
         for _ in range(REPLAYS):
             engine = await self._open(place, frozenset(allowed))
@@ -330,42 +334,6 @@ async def _run_again(engine: RunningServer, calls: Sequence[ExecutedCall]) -> bo
     return True
 
 
-def _ended(executed: Executed) -> bool:
-    return Result(executed.observation, executed.execution.failure).ended
-
-
-def _written(result: Result, place: ExecutionSource) -> str:
-    whole = _hash(result.observation.model_dump(mode="json"))
-    execution = Execution(kind="executed", by=place.by, failure=result.failure, digest=whole)
-    return canonical(
-        {
-            "observation": result.observation.model_dump(mode="json"),
-            "execution": execution.model_dump(mode="json"),
-        }
-    )
-
-
-def _read(body: str) -> Executed:
-    held = json.loads(body)
-    return Executed(
-        Observation.model_validate(held["observation"]),
-        Execution.model_validate(held["execution"]),
-    )
-
-
-def _entry(key: str, body: str) -> Entry:
-    """An observation as the cache keeps it: it cost no request."""
-    work = WORK.get()
-    return Entry(
-        key, body, "execution", run=work.run, stage=work.stage, agent=work.agent, requests=0
-    )
-
-
-def _hash(value: Any) -> str:
-    """SHA-256 of a JSON value, whatever characters a model put into it."""
-    return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
-
-
 SHOWN = 160  # characters of a result in a finding
 
 
@@ -381,9 +349,13 @@ async def replay(dialogue: Dialogue, workshop: Executions) -> tuple[Finding, ...
     async with workshop.session(dialogue.id, attempt="replay") as session:
         for turn, api, arguments in calls:
             message = dialogue.messages[turn]
+            before = message.execution.digest if message.execution else None
             again = await session.run(api, arguments)
-            if api.repeatable and not _same(message, again):
-                found.append(_finding(turn, message, again))
+            if api.repeatable and before != again.execution.digest:
+                first, then = _shown(message.observation()), _shown(again.observation)
+                detail = f"{message.name} returned {first}, then {then} from the same state."
+                check, reason = "repeated_execution", Reason.NOT_REPEATABLE
+                found.append(Finding(check=check, reason=reason, turn=turn, detail=detail))
     return tuple(found)
 
 
@@ -398,20 +370,6 @@ def _executed(dialogue: Dialogue) -> Iterator[tuple[int, Api, JsonObject]]:
         if call is not None and call.name in apis:
             arguments = call.arguments if isinstance(call.arguments, dict) else {}
             yield turn, apis[call.name], arguments
-
-
-def _same(message: Message, again: Executed) -> bool:
-    return message.execution is not None and message.execution.digest == again.execution.digest
-
-
-def _finding(turn: int, message: Message, again: Executed) -> Finding:
-    first, then = _shown(message.observation()), _shown(again.observation)
-    return Finding(
-        check="repeated_execution",
-        reason=Reason.NOT_REPEATABLE,
-        turn=turn,
-        detail=f"{message.name} returned {first}, then {then} from the same state.",
-    )
 
 
 def _shown(seen: Observation) -> str:

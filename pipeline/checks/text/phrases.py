@@ -97,7 +97,9 @@ def _gathered(value: str, sentence: str) -> bool:
         return len(needed[0].folded) > 1
     reach = len(needed) + 5
     near = [p for p in places[0] if all(any(abs(p - q) <= reach for q in qs) for qs in places)]
-    if _is_name(value) and all(any(found[p].capital for p in ps) for ps in places):
+    if all(w.capital for w in words(value) if w.folded not in STOP) and all(
+        any(found[p].capital for p in ps) for ps in places
+    ):
         return any(_together(p, places, found) for p in near)
     return bool(near)
 
@@ -119,10 +121,6 @@ def _places(wanted: Word, found: tuple[Word, ...], sentence: str) -> list[int]:
         or (word in others and len(word) > 3)
         or (long and _is_slip(value, word))
     ]
-
-
-def _is_name(value: str) -> bool:
-    return all(w.capital for w in words(value) if w.folded not in STOP)
 
 
 def _together(first: int, places: list[list[int]], found: tuple[Word, ...]) -> bool:
