@@ -99,22 +99,14 @@ async def _scalar(
     api: Api, call: FunctionCall, path: Path, schema: JsonObject, model: Model, seed: int
 ) -> Answer[Any]:
     name = "_".join(str(part) for part in path if isinstance(part, str)) or "result"
-    return await ask(
-        model,
-        render(
-            "simulator_field",
-            {
-                "description": api.description,
-                "arguments": call.arguments,
-                "name": name.replace("_", " "),
-                "about": schema.get("description", ""),
-            },
-        ),
-        read_field,
-        schema=one("value", narrowed(name, schema)),
-        seed=seed,
-        max_tokens=32,
-    )
+    variables = {
+        "description": api.description,
+        "arguments": call.arguments,
+        "name": name.replace("_", " "),
+        "about": schema.get("description", ""),
+    }
+    prompt, shape = render("simulator_field", variables), one("value", narrowed(name, schema))
+    return await ask(model, prompt, read_field, schema=shape, seed=seed, max_tokens=32)
 
 
 BY_NAME = (

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from pydantic import ValidationError
-
 from toolloom.agents.wording import Fact
-from toolloom.pipeline.checks.transcript import known_functions
+from toolloom.pipeline.checks.schema import as_dict
+from toolloom.pipeline.checks.transcript import known_functions, observation_of
 from toolloom.schemas import API_SEARCH, Api, JsonObject, Message, Observation, Query, Scenario
 
 
@@ -49,10 +48,7 @@ def outcomes(query: Query, messages: Sequence[Message]) -> dict[int, Observation
 
 def observation(message: Message) -> Observation:
     """The envelope of a tool message; an empty one where it cannot be read."""
-    try:
-        return message.observation()
-    except ValidationError:
-        return Observation()
+    return observation_of(message) or Observation()
 
 
 def _next(query: Query, name: str, found: dict[int, Observation]) -> int | None:
@@ -131,13 +127,9 @@ def transcript(messages: Sequence[Message]) -> list[tuple[str, str]]:
         elif message.role == "tool":
             lines.append((f"Result of {message.name}", message.content or ""))
         elif message.role == "assistant":
-            lines += [
-                (
-                    "Call",
-                    f"{c.function.name}({json.dumps(c.function.arguments, ensure_ascii=False)})",
-                )
-                for c in message.tool_calls
-            ]
+            for call in (c.function for c in message.tool_calls):
+                arguments = json.dumps(call.arguments, ensure_ascii=False)
+                lines.append(("Call", f"{call.name}({arguments})"))
             if message.content:
                 lines.append(("Assistant", message.content))
     return lines
@@ -163,18 +155,13 @@ def told_by(api: Api, response: Any) -> list[Fact]:
 def _leaves(name: str, value: Any, schema: JsonObject) -> Iterator[Fact]:
     if isinstance(value, dict):
         for key, part in value.items():
-            yield from _leaves(f"{name}_{key}" if name else key, part, _property(schema, key))
+            inner = as_dict(as_dict(schema.get("properties")).get(key))
+            yield from _leaves(f"{name}_{key}" if name else key, part, inner)
     elif isinstance(value, list) and value and isinstance(value[0], dict | list):
-        found = schema.get("items", {})
-        yield from _leaves(name, value[0], (found if isinstance(found, dict) else {}))
+        yield from _leaves(name, value[0], as_dict(schema.get("items")))
     elif value not in ([], {}):
         known = {"title": name, **schema} if name else schema
         yield Fact(name or "result", str(schema.get("description", "")), value, known)
-
-
-def _property(schema: JsonObject, name: str) -> JsonObject:
-    found = schema.get("properties", {}).get(name, {})
-    return found if isinstance(found, dict) else {}
 
 
 def _lines(text: str) -> Iterator[Fact]:

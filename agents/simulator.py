@@ -97,14 +97,9 @@ def _unusable(error: NoUsableAnswer | RequestRefused) -> NoUsableAnswer:
 
 def system_turn(query: Query) -> Message:
     """The system turn of the training data: the present moment and what is on offer."""
-    prompt = render(
-        "dialogue",
-        {
-            "now": moment(query.now),
-            "language": query.language,
-            "search": API_SEARCH.function if query.ability.searches else "",
-        },
-    )
+    search = API_SEARCH.function if query.ability.searches else ""
+    told = {"now": moment(query.now), "language": query.language, "search": search}
+    prompt = render("dialogue", told)
     return Message(role="system", content=prompt.messages[0]["content"])
 
 
@@ -139,21 +134,13 @@ async def _play(play: DialogueInProgress, environment: Environment) -> None:
 async def _free_act(play: DialogueInProgress) -> Answer[piecewise.Said]:
     """The assistant's next act, free within the functions it may call."""
     apis = callable_apis(play.query, play.messages)
-    return await ask(
-        play.job.model,
-        render(
-            "simulator",
-            {
-                "system": play.messages[0].content,
-                "functions": [a.document() for a in apis],
-                "transcript": transcript(play.messages),
-            },
-        ),
-        read_act,
-        schema=act_schema(apis),
-        seed=play.seed,
-        max_tokens=800,
-    )
+    variables = {
+        "system": play.messages[0].content,
+        "functions": [a.document() for a in apis],
+        "transcript": transcript(play.messages),
+    }
+    prompt, shape = render("simulator", variables), act_schema(apis)
+    return await ask(play.job.model, prompt, read_act, schema=shape, seed=play.seed, max_tokens=800)
 
 
 def callable_apis(query: Query, messages: Sequence[Message]) -> list[Api]:
@@ -225,17 +212,15 @@ def _planned(play: DialogueInProgress, call: ToolCall) -> Observation | None:
 async def _simulate(play: DialogueInProgress, api: Api, call: ToolCall) -> Answer[Any]:
     if play.job.model.endpoint.small:
         return await observe(api, call.function, play.job.model, play.seed)
+    variables = {
+        "function": api.document(),
+        "arguments": call.function.arguments,
+        "now": moment(play.query.now),
+        "earlier": [t for t in transcript(play.messages) if t[0].startswith("Result")],
+    }
     return await ask(
         play.job.model,
-        render(
-            "simulator_execution",
-            {
-                "function": api.document(),
-                "arguments": call.function.arguments,
-                "now": moment(play.query.now),
-                "earlier": [t for t in transcript(play.messages) if t[0].startswith("Result")],
-            },
-        ),
+        render("simulator_execution", variables),
         lambda a: a["response"],
         schema=one("response", api.returns or {}),
         seed=seed_for(play.seed, call.id),
@@ -271,24 +256,20 @@ def purpose(query: Query) -> str:
 async def _speak(play: DialogueInProgress, told: list[tuple[Api, list[Fact]]]) -> Message:
     """A later turn of the user."""
     everything = [f for _, group in told for f in group]
-    now = play.query.now
-    if play.job.model.endpoint.small:
-        answer = await piecewise.speak(
-            told, play.job.model, now, play.seed, purpose=purpose(play.query)
-        )
+    now, why, model = play.query.now, purpose(play.query), play.job.model
+    if model.endpoint.small:
+        answer = await piecewise.speak(told, model, now, play.seed, purpose=why)
     else:
+        variables = {
+            "wishes": [{"does": a.description, "facts": g} for a, g in told],
+            "purpose": why,
+            "language": play.query.language,
+            "now": moment(now),
+            "transcript": transcript(play.messages),
+        }
         answer = await ask(
-            play.job.model,
-            render(
-                "simulator_user",
-                {
-                    "wishes": [{"does": a.description, "facts": g} for a, g in told],
-                    "purpose": purpose(play.query),
-                    "language": play.query.language,
-                    "now": moment(now),
-                    "transcript": transcript(play.messages),
-                },
-            ),
+            model,
+            render("simulator_user", variables),
             lambda a: read_request(a.strip().strip('"'), everything, now),
             seed=play.seed,
             max_tokens=200,

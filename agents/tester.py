@@ -88,16 +88,11 @@ async def vote(dialogue: Dialogue, job: Job, number: int) -> Answer[Vote]:
     if cast.value.accept:
         return cast
     try:
+        # Whether the rejecting vote stands.
+        objection = {"broken": cast.value.reason, "explanation": cast.value.explanation}
         checked = await ask(
             job.model,
-            render(
-                "tester_validate",
-                {
-                    "transcript": transcript(dialogue.messages),
-                    "broken": cast.value.reason,
-                    "explanation": cast.value.explanation,
-                },
-            ),
+            render("tester_validate", {"transcript": transcript(dialogue.messages), **objection}),
             lambda a: bool(a["upheld"]),
             schema=VALIDATION,
             seed=seed_for(seed, "validate"),
@@ -186,18 +181,11 @@ async def rate(text: str, job: Job, votes: int) -> Rated:
 
 
 async def _rating(text: str, job: Job, number: int) -> Answer[Rating]:
-    return await ask(
-        job.model,
-        render("tester_rate", {"instruction": text}),
-        _read,
-        schema=RATING,
-        seed=seed_for(job.seed, number),
-        max_tokens=200,
-    )
+    def read(answer: JsonObject) -> Rating:
+        return Rating(**{**answer, "explanation": answer["explanation"].strip()})
 
-
-def _read(answer: JsonObject) -> Rating:
-    return Rating(**{**answer, "explanation": answer["explanation"].strip()})
+    prompt, seed = render("tester_rate", {"instruction": text}), seed_for(job.seed, number)
+    return await ask(job.model, prompt, read, schema=RATING, seed=seed, max_tokens=200)
 
 
 def poor(ratings: Sequence[Rating]) -> Iterator[Finding]:
@@ -208,6 +196,5 @@ def poor(ratings: Sequence[Rating]) -> Iterator[Finding]:
             worst = ratings[given.index(min(given))]
             marks = ", ".join(map(str, given))
             why = worst.explanation or "The vote gives no explanation."
-            yield Finding(
-                check="rating", reason=Reason.POORLY_RATED, detail=f"{metric}: {marks}. {why}"
-            )
+            detail = f"{metric}: {marks}. {why}"
+            yield Finding(check="rating", reason=Reason.POORLY_RATED, detail=detail)

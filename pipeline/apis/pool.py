@@ -104,17 +104,14 @@ class Merge:
 
     def renamed(self, booked: Iterable[Renamed]) -> tuple[Renamed, ...]:
         """What the importer booked, with the names that the pool gave in their place."""
-        return tuple(self._corrected(booked))
-
-    def _corrected(self, booked: Iterable[Renamed]) -> Iterator[Renamed]:
-        moved = dict(self._moved)
+        moved, lines = dict(self._moved), list[Renamed]()
         for line in booked:
             last = moved.pop(line.new, None)
             if last is None:
-                yield line
+                lines.append(line)
             elif last.new != line.old:
-                yield line.model_copy(update={"new": last.new})
-        yield from moved.values()
+                lines.append(line.model_copy(update={"new": last.new}))
+        return (*lines, *moved.values())
 
     def close(self, ledger: ImportLog) -> None:
         """Note what is worth knowing of the import as a whole."""
@@ -322,7 +319,7 @@ def find_pool(outputs: Path, name: str) -> PoolFolder:
     """A pool by name or path. Raises NothingFound with the nearest name, or all."""
     named = [outputs / "pools" / name] if LEGAL.fullmatch(name) else []
     for path in (*named, *([Path(name)] if name else [])):
-        if _holds_pool(path):
+        if holds_pool(path):
             return PoolFolder(path)
     known = pools(outputs)
     near = difflib.get_close_matches(name, known, n=1)
@@ -332,10 +329,11 @@ def find_pool(outputs: Path, name: str) -> PoolFolder:
     raise NothingFound(f"There is no pool {name!r} in {shown(outputs / 'pools')}. {hint}")
 
 
-def _holds_pool(path: Path) -> bool:
+def holds_pool(path: Path) -> bool:
+    """Whether it is a pool's folder."""
     try:
         return (path / "apis.jsonl").is_file()
-    except OSError:  # such as a name that is too long
+    except (OSError, ValueError):  # such as a name that is too long
         return False
 
 

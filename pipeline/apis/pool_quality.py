@@ -61,51 +61,39 @@ class PoolCounts(Record):
 
 def count_pool(pool: PoolFolder) -> PoolCounts:
     """Read a pool once, an API at a time."""
-    seen = _SeenApis()
+    kinds, categories, tools, collections = (Counter[str]() for _ in range(4))
+    sources: Counter[tuple[str, str, str]] = Counter()
+    parameters: list[int] = []
+    descriptions: list[int] = []
+    returns = deprecated = 0
     for api in pool.apis():
-        seen.add(api)
+        source = api.source
+        kinds[source.kind] += 1
+        categories[api.category] += 1
+        tools[f"{api.category}/{api.tool}"] += 1
+        collections.update(api.collections)
+        sources[source.kind, source.reference, source.licence] += 1
+        parameters.append(len(api.properties))
+        descriptions.append(len(api.description))
+        returns += bool(api.returns)
+        deprecated += api.deprecated
     return PoolCounts(
-        apis=len(seen.parameters),
+        apis=len(parameters),
         examples=sum(1 for _ in pool.examples()),
-        kinds=dict(seen.kinds.most_common()),
-        categories=dict(seen.categories.most_common()),
-        tools=dict(seen.tools.most_common()),
-        collections=dict(seen.collections.most_common()),
-        parameters=_spread(seen.parameters),
-        descriptions=_spread(seen.descriptions),
-        returns=seen.returns,
-        deprecated=seen.deprecated,
+        kinds=dict(kinds.most_common()),
+        categories=dict(categories.most_common()),
+        tools=dict(tools.most_common()),
+        collections=dict(collections.most_common()),
+        parameters=_spread(parameters),
+        descriptions=_spread(descriptions),
+        returns=returns,
+        deprecated=deprecated,
         sources=tuple(
             SourceCount(kind=kind, reference=reference, licence=licence, apis=number)
-            for (kind, reference, licence), number in seen.sources.items()
+            for (kind, reference, licence), number in sources.items()
         ),
         imports=sum(1 for _ in pool.reports()),
     )
-
-
-class _SeenApis:
-    def __init__(self) -> None:
-        self.kinds: Counter[str] = Counter()
-        self.categories: Counter[str] = Counter()
-        self.tools: Counter[str] = Counter()
-        self.collections: Counter[str] = Counter()
-        self.sources: Counter[tuple[str, str, str]] = Counter()
-        self.parameters: list[int] = []
-        self.descriptions: list[int] = []
-        self.returns = 0
-        self.deprecated = 0
-
-    def add(self, api: Api) -> None:
-        source = api.source
-        self.kinds[source.kind] += 1
-        self.categories[api.category] += 1
-        self.tools[f"{api.category}/{api.tool}"] += 1
-        self.collections.update(api.collections)
-        self.sources[source.kind, source.reference, source.licence] += 1
-        self.parameters.append(len(api.properties))
-        self.descriptions.append(len(api.description))
-        self.returns += bool(api.returns)
-        self.deprecated += api.deprecated
 
 
 def _spread(numbers: list[int]) -> MedianAndMost:
@@ -223,14 +211,6 @@ def _described(schema: Any) -> bool:
     return isinstance(said, str) and bool(said.strip())
 
 
-def _undocumented(api: Api) -> bool:
-    return bool(api.properties) and not any(map(_described, api.properties.values()))
-
-
-def _undescribed_required(api: Api) -> bool:
-    return any(not _described(api.properties.get(name)) for name in api.required)
-
-
 def _meaningless(api: Api) -> bool:
     """A method and path, such as `GET /pets`, is no name; there the function name counts."""
     path = "/" in api.name
@@ -263,11 +243,15 @@ RULES = (
     ),
     Rule("deprecated", "Its source advises against using it.", lambda a: a.deprecated),
     Rule("meaningless_name", "One letter, a number, or a word such as test.", _meaningless),
-    Rule("undocumented_parameters", "Has parameters and describes none of them.", _undocumented),
+    Rule(
+        "undocumented_parameters",
+        "Has parameters and describes none of them.",
+        lambda a: bool(a.properties) and not any(map(_described, a.properties.values())),
+    ),
     Rule(
         "undescribed_required",
         "Requires a parameter that it does not describe.",
-        _undescribed_required,
+        lambda a: not all(_described(a.properties.get(name)) for name in a.required),
         usual=False,
     ),
     Rule(

@@ -11,19 +11,17 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from toolloom.pipeline.checks.text.words import stem
 from toolloom.schemas import Api, JsonObject, SearchPlan
 
 if TYPE_CHECKING:
     import numpy as np
-    import snowballstemmer
     from numpy.typing import NDArray
 
     from toolloom.llm import Embedder
 
-STEMS_KEPT = 100_000
 EMBEDDED = 2_000  # characters of a text that are embedded: what small models take, and cheap
 # Indexes a finder keeps: the pools of the queries under way, or a few large ones.
 INDEXES_KEPT = 256
@@ -31,22 +29,10 @@ APIS_KEPT = 50_000
 DIGITS = 6  # of a cosine: sums in float32 differ beyond, from row to row and machine to machine
 
 
-@cache
-def _stemmer() -> snowballstemmer.stemmer:
-    import snowballstemmer  # 0.1 s
-
-    return snowballstemmer.stemmer("english")
-
-
-@lru_cache(STEMS_KEPT)
-def _stem(word: str) -> str:
-    return str(_stemmer().stemWord(word))
-
-
 def words(text: str) -> list[str]:
     """Stemmed lower-case words; snake_case and camelCase names fall apart into theirs."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
-    return [_stem(w) for w in re.findall(r"[^\W_]+", parted.lower())]
+    return [stem(w) for w in re.findall(r"[^\W_]+", parted.lower())]
 
 
 class SearchIndex:
@@ -146,9 +132,6 @@ def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
 
     `relevant` must not be empty. (Järvelin & Kekäläinen 2002, with logarithms to base 2.)
     """
-    gained = sum(_discount(place) for place, i in enumerate(ranked[:k]) if i in relevant)
-    return gained / sum(_discount(place) for place in range(min(k, len(set(relevant)))))
-
-
-def _discount(place: int) -> float:
-    return 1 / math.log2(place + 2)
+    discounts = [1 / math.log2(place + 2) for place in range(k)]
+    gained = sum(gain for gain, i in zip(discounts, ranked, strict=False) if i in relevant)
+    return gained / sum(discounts[: len(set(relevant))])

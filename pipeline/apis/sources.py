@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.apis.execution.results import named, server_name
-from toolloom.pipeline.apis.pool import PoolFolder, find_pool
+from toolloom.pipeline.apis.pool import PoolFolder, find_pool, holds_pool
 from toolloom.pipeline.formats import detect
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.render.section import Section, first_lines, short
@@ -160,9 +160,9 @@ def _with_values(parameters: JsonObject, source: ApiSource) -> JsonObject:
 def _is_pool(path: str, outputs: Path) -> bool:
     """A folder that holds a pool; or a pool's name, if there is no file of that name."""
     try:
-        return (Path(path) / "apis.jsonl").is_file() or (
-            not Path(path).exists() and bool(find_pool(outputs, path))
-        )
+        if Path(path).exists():
+            return holds_pool(Path(path))
+        return bool(find_pool(outputs, path))
     except (OSError, ValueError, NothingFound):
         return False
 
@@ -185,14 +185,10 @@ def read_pool(name: str, ledger: ImportLog, outputs: Path, *, category: str = ""
 
 def sections(reports: Sequence[ImportReport], where: str) -> list[Section]:
     """A table of imports, then what was lost or changed. `where`: the file with all of it."""
-    rows = [
-        {
-            **dict(report),
-            **{kind: len(getattr(report, kind)) for kind in LOSSES},
-            "seconds": f"{report.seconds:.1f}",
-        }
-        for report in reports
-    ]
+    rows = []
+    for report in reports:
+        losses = {kind: len(getattr(report, kind)) for kind in LOSSES}
+        rows.append({**dict(report), **losses, "seconds": f"{report.seconds:.1f}"})
     # A table of all columns is too wide for most terminals, and most would hold zeros.
     columns = (*COLUMNS, *LOSSES[:4], "seconds")
     head = [name for name in columns if name in ALWAYS or any(row[name] for row in rows)]
@@ -219,13 +215,9 @@ def _loss(kind: str, loss: Any) -> str:
 
 def as_json(pool: str, outcomes: Iterable[ImportReport | Failed]) -> JsonObject:
     """All of an import, as `--report` writes it."""
-    imports: list[JsonObject] = []
-    failed: list[JsonObject] = []
-    for outcome in outcomes:
-        if isinstance(outcome, Failed):
-            failed.append({"source": outcome.source, "error": outcome.error})
-        else:
-            imports.append(outcome.model_dump(mode="json"))
+    came = list(outcomes)
+    imports = [o.model_dump(mode="json") for o in came if not isinstance(o, Failed)]
+    failed = [{"source": o.source, "error": o.error} for o in came if isinstance(o, Failed)]
     return {"pool": pool, "imports": imports, "failed": failed}
 
 

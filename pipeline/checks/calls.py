@@ -27,9 +27,8 @@ def known_names(dialogue: Dialogue) -> Iterator[Fault]:
     """Only APIs on offer are called: the pool's, and API Search where it is given."""
     for call in made(dialogue):
         if call.is_search and not dialogue.query.ability.searches:
-            yield Fault(
-                Reason.API_HALLUCINATION, call.place, "api_search is not on offer in this ability"
-            )
+            detail = "api_search is not on offer in this ability"
+            yield Fault(Reason.API_HALLUCINATION, call.place, detail)
         elif call.api is None:
             offered = ", ".join(sorted(a.function for a in dialogue.query.pool)[:8])
             detail = f"no API is called {shown(call.name)}; the pool has {offered}"
@@ -55,14 +54,11 @@ def fitting_arguments(dialogue: Dialogue) -> Iterator[Fault]:
             yield Fault(Reason.ILLEGAL_SCHEMA, None, f"parameters of {call.api.id}: {error}")
             continue
         for fault in faults:
-            missing_below = fault.keyword == "required" and fault.path
-            if fault.keyword == "required" and not missing_below:
-                continue  # told above
-            reason = (
-                Reason.MISSING_INPUT_PARAMETERS
-                if missing_below
-                else Reason.INVALID_INPUT_PARAMETERS
-            )
+            reason = Reason.INVALID_INPUT_PARAMETERS
+            if fault.keyword == "required":
+                if not fault.path:
+                    continue  # told above
+                reason = Reason.MISSING_INPUT_PARAMETERS
             yield Fault(reason, call.place, f"{call.name}: {fault}")
 
 

@@ -272,9 +272,7 @@ def _described(leaf: Any, schema: JsonObject) -> bool:
         return False
     if is_number(leaf):
         return any(close(abs(leaf), n) for n in figures(description))
-    return any(
-        fold(found[1].rstrip(".,")) == fold(str(leaf)) for found in _DEFAULT.finditer(description)
-    )
+    return fold(str(leaf)) in [fold(m[1].rstrip(".,")) for m in _DEFAULT.finditer(description)]
 
 
 def _number(
@@ -353,9 +351,7 @@ def _date(value: str, heard: Heard, used: Used) -> str | None:
         if (place.absolute or heard.now)
         and not any(_is_day(heard.user[place.start : place.end], s, heard) for s in used.strings)
     ]
-    if not unused:
-        return None
-    return f"nobody said this date; {shown(unused[0])}, which was said, is not used"
+    return _instead("date", unused)
 
 
 def _leaves_open(text: str, today: dt.date) -> bool:
@@ -391,9 +387,14 @@ def _time(value: str, heard: Heard, used: Used) -> str | None:
         for place in timed(heard.user)
         if place.sure and not place.times & taken
     ]
+    return _instead("time", unused)
+
+
+def _instead(kind: str, unused: list[str]) -> str | None:
+    """The fault where something of a kind was said that no call takes."""
     if not unused:
         return None
-    return f"nobody said this time; {shown(unused[0])}, which was said, is not used"
+    return f"nobody said this {kind}; {shown(unused[0])}, which was said, is not used"
 
 
 def _kind(value: str) -> str | None:
@@ -412,7 +413,4 @@ def _code(value: str, name: str, kind: str, heard: Heard, used: Used) -> str | N
         return None
     if (given := used.unused_result(name, heard)) is not None:
         return f"nobody said this {kind}; {shown(given)}, which was observed, is not used"
-    unused = [c for c in used.unused_codes(heard.user) if _kind(c) == kind]
-    if not unused:
-        return None
-    return f"nobody said this {kind}; {shown(unused[0])}, which was said, is not used"
+    return _instead(kind, [c for c in used.unused_codes(heard.user) if _kind(c) == kind])

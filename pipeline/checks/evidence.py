@@ -108,26 +108,16 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     calls = [c for c in made(dialogue) if c.back is not None and c.back < place]
     seen = [c.response for c in calls if not c.is_search]
     errors = [c.observation.error for c in calls if c.observation and c.observation.error]
-    found = [leaf for response in seen for leaf in leaves(response)]
-    sizes = [len(part) for response in seen for part in _lists(response)]
-    texts = [*said_before(dialogue, place), *errors, *(v for v in found if isinstance(v, str))]
-    numbers = [v for v in found if isinstance(v, int | float) and not isinstance(v, bool)]
-    names = [w for response in seen for w in _keys(response)]
+    values_seen = [leaf for response in seen for leaf in leaves(response)]
+    parts = [part for response in seen for part in _parts(response)]
+    sizes = [len(part) for part in parts if isinstance(part, list)]
+    names = [spaced(key) for part in parts if isinstance(part, dict) for key in part]
+    texts = [v for v in values_seen if isinstance(v, str)]
+    texts = [*said_before(dialogue, place), *errors, *texts]
+    numbers = [v for v in values_seen if isinstance(v, int | float) and not isinstance(v, bool)]
     values = (*numbers, *sizes, len(calls))
     query = dialogue.query
     return Evidence(tuple(texts), values, tuple(names), query.now, query.pool)
-
-
-def _lists(value: Any) -> Iterator[list[Any]]:
-    for part in _parts(value):
-        if isinstance(part, list):
-            yield part
-
-
-def _keys(value: Any) -> Iterator[str]:
-    for part in _parts(value):
-        if isinstance(part, dict):
-            yield from (spaced(key) for key in part)
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -257,24 +247,17 @@ def claimed(reply: str, fact: Stated, known: frozenset[str]) -> set[bool]:
     `known` are stems of what the user said or was observed: the opposite word does not count
     where it is one of them («cancel my booking»).
     """
-    found = set()
-    for sentence in _assertions(reply):
+    claims = set()
+    for sentence in re.findall(r"[^.!?\n]+[.!?\n]*", _NO_STOCK.sub("unavailable", plain(reply))):
+        if sentence.rstrip().endswith("?") or _HYPOTHESIS & {w.folded for w in words(sentence)}:
+            continue
         for clause in clauses(sentence):
             names = [w.folded for w in clause]
             for place, name in enumerate(names):
                 root = _root(name)
                 if root in fact.yes or (root in fact.no and root not in known):
-                    found.add((root in fact.yes) != _denied(names[:place]))
-    return found
-
-
-def _assertions(reply: str) -> Iterator[str]:
-    text = _NO_STOCK.sub("unavailable", plain(reply))
-    for match in re.finditer(r"[^.!?\n]+[.!?\n]*", text):
-        sentence = match.group()
-        hypothetical = _HYPOTHESIS & {w.folded for w in words(sentence)}
-        if not sentence.rstrip().endswith("?") and not hypothetical:
-            yield sentence
+                    claims.add((root in fact.yes) != _denied(names[:place]))
+    return claims
 
 
 def _root(word: str) -> str:

@@ -100,7 +100,12 @@ def says(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> 
         return not places or any(denied)
     if isinstance(value, int | float):
         return _number_said(text, value, schema, now.date())
-    return isinstance(value, str) and _string_said(text, value, schema, now)
+    if not isinstance(value, str):
+        return False
+    told = _told(text, value, now)
+    if told is None:
+        return isinstance(schema.get("enum"), list) and _abbreviated(value, text, schema)
+    return told
 
 
 def _properties(schema: JsonObject) -> dict[str, Any]:
@@ -150,13 +155,6 @@ def close(a: float, b: float) -> bool:
         return a == b or math.isclose(a, b, rel_tol=1e-9)
     except OverflowError:
         return False
-
-
-def _string_said(text: str, value: str, schema: JsonObject, now: dt.datetime) -> bool:
-    found = _told(text, value, now)
-    if found is None:
-        return isinstance(schema.get("enum"), list) and _abbreviated(value, text, schema)
-    return found
 
 
 @lru_cache(maxsize=4096)

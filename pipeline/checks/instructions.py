@@ -133,9 +133,8 @@ def only_situation(draft: LevelText) -> Iterator[Fault]:
             detail = f"«{_short(sentence)}» asks for something, or tells nothing of the user."
             yield Fault(Reason.SAYS_TOO_MUCH, None, detail)
     for name in dict.fromkeys(draft.known.finer(draft.text)):
-        yield Fault(
-            Reason.SAYS_TOO_MUCH, None, f"It names «{_short(name)}», which a situation does not."
-        )
+        detail = f"It names «{_short(name)}», which a situation does not."
+        yield Fault(Reason.SAYS_TOO_MUCH, None, detail)
     for value in hard_values(draft.seed, draft.text):
         yield Fault(Reason.SAYS_TOO_MUCH, None, f"It says «{_short(value)}», a value of the calls.")
 
@@ -159,11 +158,8 @@ def named_tags(draft: LevelText) -> Iterator[Fault]:
     named = {spoken(tag, draft.level) for tag in found}
     for name in spoken_tags(draft.seed, draft.level):
         if name not in named:
-            yield Fault(
-                Reason.TAG_NOT_NAMED,
-                None,
-                f"It must name the {_called(draft.level)} «{_short(name)}».",
-            )
+            detail = f"It must name the {_called(draft.level)} «{_short(name)}»."
+            yield Fault(Reason.TAG_NOT_NAMED, None, detail)
 
 
 def real_request(draft: LevelText) -> Iterator[Fault]:
@@ -171,21 +167,17 @@ def real_request(draft: LevelText) -> Iterator[Fault]:
     left = [part.stem for part in parts(draft.request)]
     named = {p.stem for tag in tags_of(draft.seed, draft.level) for p in parts(tag)}
     if sum(stem not in named for stem in left) < _FEWEST:
-        yield Fault(
-            Reason.UNNATURAL_QUERY, None, "It lists names and asks for nothing: word a request."
-        )
+        detail = "It lists names and asks for nothing: word a request."
+        yield Fault(Reason.UNNATURAL_QUERY, None, detail)
 
 
 def on_path(draft: LevelText) -> Iterator[Fault]:
     """It names nothing that its path does not use."""
     leaks = draft.known.leaks(draft.request, draft.level, draft.seed)
-    for leak in (each for each in leaks if not each.on_path):
-        detail = f"It names «{_short(leak.tag)}», which is not used: leave it out."
+    unused = [leak.tag for leak in leaks if not leak.on_path]
+    for name in (*unused, *strangers(draft.seed, draft.level, draft.request, draft.known)):
+        detail = f"It names «{_short(name)}», which is not used: leave it out."
         yield Fault(Reason.OFF_PATH, None, detail)
-    for name in strangers(draft.seed, draft.level, draft.request, draft.known):
-        yield Fault(
-            Reason.OFF_PATH, None, f"It names «{_short(name)}», which is not used: leave it out."
-        )
 
 
 def no_finer_level(draft: LevelText) -> Iterator[Fault]:
@@ -235,12 +227,7 @@ _NAMED: tuple[Check[LevelText], ...] = (
 )
 _CHECKS: dict[Granularity, tuple[Check[LevelText], ...]] = {
     Granularity.HYBRID: (own_words,),
-    Granularity.STATEMENT: (
-        natural_wording,
-        contained_statement,
-        only_situation,
-        differing_levels,
-    ),
+    Granularity.STATEMENT: (natural_wording, contained_statement, only_situation, differing_levels),
     **dict.fromkeys(NAMING, _NAMED),
 }
 
@@ -304,8 +291,10 @@ _COMMON = frozenset(
 def invented(seed: Seed, level: Granularity, text: str) -> list[str]:
     """Figures, quoted words and proper names that neither the full request nor the level's tags
     hold. `text`: the request without the statement and the tags."""
-    found = [*_figures(seed, text), *_quotes(seed, level, text), *_names(seed, level, text)]
-    return list(dict.fromkeys(found))
+    known = _words_of(seed, level)
+    names = [w for w in _capitals(text) if w.folded not in known and stem(w.folded) not in GENERIC]
+    things = [*_figures(seed, text), *_quotes(seed, level, text), *(name.raw for name in names)]
+    return list(dict.fromkeys(things))
 
 
 def _figures(seed: Seed, text: str) -> Iterator[str]:
@@ -325,13 +314,6 @@ def _quotes(seed: Seed, level: Granularity, text: str) -> Iterator[str]:
         quoted = next(filter(None, found.groups()))
         if (wanted := letters(quoted)) and wanted not in known:
             yield quoted.strip()
-
-
-def _names(seed: Seed, level: Granularity, text: str) -> Iterator[str]:
-    known = _words_of(seed, level)
-    for word in _capitals(text):
-        if word.folded not in known and stem(word.folded) not in GENERIC:
-            yield word.raw
 
 
 def _words_of(seed: Seed, level: Granularity) -> frozenset[str]:

@@ -129,9 +129,8 @@ def opening_request(dialogue: Dialogue) -> Iterator[Fault]:
         return
     text = dialogue.messages[first].content or ""
     if text.strip() != query.text.strip():
-        yield Fault(
-            Reason.MALFORMED_DIALOGUE, first, "the first user message is not the query's text"
-        )
+        detail = "the first user message is not the query's text"
+        yield Fault(Reason.MALFORMED_DIALOGUE, first, detail)
     for index, intention in enumerate(query.intent):
         for name, value, schema in _known(query, intention) if intention.turn == 0 else ():
             withheld = index == 0 and name in query.withheld
@@ -179,9 +178,8 @@ def intended_calls(dialogue: Dialogue) -> Iterator[Fault]:
     if dialogue.query.scenario is Scenario.IRRELEVANCE:
         for call in made(dialogue):
             if not call.is_search and call.failed and call.api is not None:
-                yield Fault(
-                    Reason.UNNEEDED_API_CALL, call.place, f"{call.name} cannot serve the request"
-                )
+                detail = f"{call.name} cannot serve the request"
+                yield Fault(Reason.UNNEEDED_API_CALL, call.place, detail)
 
 
 def _spared(dialogue: Dialogue, call: CallMade) -> bool:

@@ -196,10 +196,8 @@ def consistent_replies(dialogue: Dialogue) -> Iterator[Fault]:
         said = "\n".join([heard, *told]) if facts else ""
         known = frozenset(stem(w.folded) for w in words(said))
         for fact in facts:
-            agreed = {s.holds for r in others for s in stated(r) if s.yes & fact.yes} == {
-                fact.holds
-            }
-            if agreed and claimed(reply, fact, known) == {not fact.holds}:
+            alike = {s.holds for r in others for s in stated(r) if s.yes & fact.yes}
+            if alike == {fact.holds} and claimed(reply, fact, known) == {not fact.holds}:
                 detail = f"says the opposite of {fact.field} of {call.name} ({shown(fact.holds)})"
                 yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
 
@@ -211,9 +209,8 @@ def admitted_limits(dialogue: Dialogue) -> Iterator[Fault]:
     if query.scenario is Scenario.IRRELEVANCE and query.language == "English" and last:
         place, text, _ = last[0]
         if not says_no(text):
-            yield Fault(
-                Reason.UNGROUNDED_ANSWER, place, "does not say that it cannot serve the request"
-            )
+            detail = "does not say that it cannot serve the request"
+            yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
 
 
 _LISTED = re.compile(r"^\s*(?:#+\s*)?\d{1,2}[.)]\s", re.MULTILINE)
@@ -287,12 +284,8 @@ def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
             yield "code", start, found.end(), held
     for found in QUOTED.finditer(text) if _QUOTATION.search(text) else ():
         quoted = next(g for g in found.groups() if g)
-        yield (
-            "quotation",
-            found.start(),
-            found.end(),
-            said(quoted.strip(" .,!?"), evidence.all_text),
-        )
+        held = said(quoted.strip(" .,!?"), evidence.all_text)
+        yield "quotation", found.start(), found.end(), held
 
 
 def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bool]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from toolloom.pipeline.checks.schema import oddity
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
 from toolloom.pipeline.checks.transcript import Fault, observations, replies, shown
-from toolloom.schemas import Dialogue, Message, Reason
+from toolloom.schemas import Api, Dialogue, Message, Reason
 
 _SCHEMAS = (dict, bool)
 _LONGEST = 8_000  # letters of a user's or assistant's message
@@ -27,42 +27,43 @@ _MARK = re.compile(
 )
 
 
+def _malformed(place: int | None, detail: str) -> Fault:
+    return Fault(Reason.MALFORMED_DIALOGUE, place, detail)
+
+
 def plain_values(dialogue: Dialogue) -> Iterator[Fault]:
     """Every value and schema is plain JSON of bearable size: the other checks rely on it."""
     query = dialogue.query
-    known = {api.id for api in (*query.pool, *([query.outside] if query.outside else []))}
-    if _are_plain(dialogue) and known.issuperset([i.api for i in query.intent]):
+    apis = (*query.pool, *([query.outside] if query.outside else []))
+    known = {api.id for api in apis}
+    if _are_plain(dialogue, apis) and known.issuperset([i.api for i in query.intent]):
         return
-    for api in (*query.pool, *([query.outside] if query.outside else [])):
+    for api in apis:
         for schema in (api.parameters, api.returns):
             if (fault := oddity(schema)) or not _is_schema(schema):
-                yield Fault(
-                    Reason.ILLEGAL_SCHEMA, None, f"{api.id}: {fault or 'not an object schema'}"
-                )
+                detail = f"{api.id}: {fault or 'not an object schema'}"
+                yield Fault(Reason.ILLEGAL_SCHEMA, None, detail)
     for intention in query.intent:
         if fault := oddity(intention.arguments):
-            yield Fault(Reason.MALFORMED_DIALOGUE, None, f"intent for {intention.api}: {fault}")
+            yield _malformed(None, f"intent for {intention.api}: {fault}")
     for missing in sorted({i.api for i in query.intent} - known):
-        yield Fault(
-            Reason.MALFORMED_DIALOGUE, None, f"the intent asks for {missing}, not in the pool"
-        )
+        yield _malformed(None, f"the intent asks for {missing}, not in the pool")
     for place, call in dialogue.calls():
         if fault := oddity(call.function.arguments):
             name = call.function.name
             yield Fault(Reason.INVALID_INPUT_PARAMETERS, place, f"arguments of {name}: {fault}")
     for place, message in enumerate(dialogue.messages):
         if fault := _odd_content(dialogue, place, message):
-            yield Fault(Reason.MALFORMED_DIALOGUE, place, f"{message.role} message: {fault}")
+            yield _malformed(place, f"{message.role} message: {fault}")
 
 
-def _are_plain(dialogue: Dialogue) -> bool:
+def _are_plain(dialogue: Dialogue, apis: Sequence[Api]) -> bool:
     """All of them at once: nearly every dialogue has nothing odd in it."""
-    query, seen = dialogue.query, observations(dialogue).values()
-    apis = (*query.pool, *([query.outside] if query.outside else []))
+    seen = observations(dialogue).values()
     schemas = [schema for api in apis for schema in (api.parameters, api.returns)]
     values = [
         schemas,
-        [intention.arguments for intention in query.intent],
+        [intention.arguments for intention in dialogue.query.intent],
         [call.function.arguments for _, call in dialogue.calls()],
         [m.content for m in dialogue.messages if m.role != "tool"],
         [[o.response, o.error] for o in seen if o],
@@ -89,8 +90,7 @@ def bearable_lengths(dialogue: Dialogue) -> Iterator[Fault]:
     """No user or assistant writes a book."""
     for place, message in enumerate(dialogue.messages):
         if message.role != "tool" and len(message.content or "") > _LONGEST:
-            detail = f"{message.role} message: over {_LONGEST} letters"
-            yield Fault(Reason.MALFORMED_DIALOGUE, place, detail)
+            yield _malformed(place, f"{message.role} message: over {_LONGEST} letters")
 
 
 def _odd_content(dialogue: Dialogue, place: int, message: Message) -> str | None:
@@ -106,23 +106,19 @@ def message_order(dialogue: Dialogue) -> Iterator[Fault]:
     """System, user, then turns that end in a reply; every call is answered once, in its place."""
     roles = [m.role for m in dialogue.messages]
     if roles[:2] != ["system", "user"]:
-        yield Fault(Reason.MALFORMED_DIALOGUE, 0, "must begin with a system and a user message")
+        yield _malformed(0, "must begin with a system and a user message")
     if "system" in roles[1:]:
-        yield Fault(Reason.MALFORMED_DIALOGUE, roles.index("system", 1), "a second system message")
+        yield _malformed(roles.index("system", 1), "a second system message")
     last = dialogue.messages[-1] if dialogue.messages else None
     if not last or last.role != "assistant" or last.tool_calls or not (last.content or "").strip():
-        yield Fault(Reason.MALFORMED_DIALOGUE, len(roles) - 1, "must end with a reply in words")
+        yield _malformed(len(roles) - 1, "must end with a reply in words")
     for place, message in enumerate(dialogue.messages[1:], start=1):
         if fault := _misplaced(dialogue.messages[place - 1], message):
-            yield Fault(Reason.MALFORMED_DIALOGUE, place, fault)
+            yield _malformed(place, fault)
     turns, spare = dialogue.query.turns, len(dialogue.query.withheld)
     if not turns + bool(spare) <= roles.count("user") <= turns + spare:
         wanted = f"{turns + bool(spare)} to {turns + spare}" if spare > 1 else turns + spare
-        yield Fault(
-            Reason.MALFORMED_DIALOGUE,
-            None,
-            f"{roles.count('user')} user messages where the query has {wanted}",
-        )
+        yield _malformed(None, f"{roles.count('user')} user messages where the query has {wanted}")
 
 
 def _misplaced(before: Message, message: Message) -> str | None:
@@ -142,28 +138,22 @@ def answered_calls(dialogue: Dialogue) -> Iterator[Fault]:
     """Call ids are unique, and each call gets one observation before the next message."""
     ids = Counter(call.id for _, call in dialogue.calls())
     for repeated in sorted(i for i, n in ids.items() if n > 1):
-        yield Fault(Reason.MALFORMED_DIALOGUE, None, f"call id {shown(repeated)} is used twice")
+        yield _malformed(None, f"call id {shown(repeated)} is used twice")
     waiting: dict[str, str] = {}
     for place, message in enumerate(dialogue.messages):
         if message.role == "tool":
             name = waiting.pop(message.tool_call_id or "", None)
             if name is None:
-                yield Fault(
-                    Reason.MALFORMED_DIALOGUE, place, "an observation that answers no open call"
-                )
+                yield _malformed(place, "an observation that answers no open call")
             elif message.name not in {None, name}:
-                yield Fault(
-                    Reason.MALFORMED_DIALOGUE, place, f"named {message.name}, answers {name}"
-                )
+                yield _malformed(place, f"named {message.name}, answers {name}")
             continue
         if waiting:
-            yield Fault(
-                Reason.MALFORMED_DIALOGUE, place, f"{next(iter(waiting.values()))} got no answer"
-            )
+            yield _malformed(place, f"{next(iter(waiting.values()))} got no answer")
         waiting = {call.id: call.function.name for call in message.tool_calls}
     if waiting and not dialogue.messages[-1].tool_calls:  # that is `message_order`'s to find
         names = ", ".join(waiting.values())
-        yield Fault(Reason.MALFORMED_DIALOGUE, len(dialogue.messages) - 1, f"{names} got no answer")
+        yield _malformed(len(dialogue.messages) - 1, f"{names} got no answer")
 
 
 def readable_calls(dialogue: Dialogue) -> Iterator[Fault]:
@@ -178,9 +168,9 @@ def spoken_calls(dialogue: Dialogue) -> Iterator[Fault]:
     """No call is written into the words, nor anything that looks like one."""
     names = {api.function for api in dialogue.query.pool}
     for place, text, _ in replies(dialogue):
-        found = _CALL_LIKE.search(text)
-        if found or _is_call_text(text, names):
-            seen = text[found.start() : found.start() + 60] if found else text
+        match = _CALL_LIKE.search(text)
+        if match or _is_call_text(text, names):
+            seen = text[match.start() : match.start() + 60] if match else text
             yield Fault(Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(seen)}")
 
 
@@ -191,21 +181,21 @@ def leaked_calls(dialogue: Dialogue) -> Iterator[Fault]:
     """
     names = {api.function for api in dialogue.query.pool}
     for place, text, _ in replies(dialogue):
-        if found := _MARK.search(text):
-            seen = text[found.start() : found.start() + 60]
-            yield Fault(Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(seen)}")
+        if match := _MARK.search(text):
+            seen = shown(text[match.start() : match.start() + 60])
         elif "(" in text and names & set(_called(text)):
-            yield Fault(
-                Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(text, 60)}"
-            )
+            seen = shown(text, 60)
+        else:
+            continue
+        yield Fault(Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {seen}")
 
 
-def _called(text: str) -> Iterator[str]:
+def _called(text: str) -> list[str]:
     """Names of the calls, where the text is nothing but calls."""
     try:
-        yield from (call.name for call in parse(text.strip()))
+        return [call.name for call in parse(text.strip())]
     except (CallTextError, RecursionError):
-        return
+        return []
 
 
 def turn_order(dialogue: Dialogue) -> Iterator[Fault]:
@@ -216,16 +206,13 @@ def turn_order(dialogue: Dialogue) -> Iterator[Fault]:
     for place, message in enumerate(dialogue.messages):
         empty = not message.tool_calls and not (message.content or "").strip()
         if message.tool_calls and message.role != "assistant":
-            yield Fault(Reason.MALFORMED_DIALOGUE, place, f"a {message.role} message with calls")
+            yield _malformed(place, f"a {message.role} message with calls")
         elif empty and message.role in {"user", "assistant"}:
-            yield Fault(Reason.MALFORMED_DIALOGUE, place, f"an empty {message.role} message")
+            yield _malformed(place, f"an empty {message.role} message")
 
 
 def _is_call_text(text: str, names: set[str]) -> bool:
     # The plain test first: most names are nowhere, and each would be an expression to compile.
     if any(n in text and re.search(rf"\b{re.escape(n)}\s*\(", text) for n in names):
         return True
-    try:
-        return bool(parse(text.strip()))
-    except CallTextError:
-        return False
+    return bool(_called(text))

@@ -32,23 +32,7 @@ _ACRONYMS = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 _SMALL = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "at",
-        "by",
-        "for",
-        "from",
-        "in",
-        "of",
-        "on",
-        "or",
-        "per",
-        "the",
-        "to",
-        "with",
-    ]
+    "a an and at by for from in of on or per the to with".split()  # noqa: SIM905 - a table of words
 )
 _METHOD = re.compile(r"(get|post|put|patch|delete|head|options)\s+(?=/)", re.IGNORECASE)
 _SLOT = re.compile(r"\{([^{}]{1,60})\}|(?<=/):(\w{1,60})|<(\w{1,60})>")

@@ -48,12 +48,7 @@ _LOOP, _GRAM = 3, 4  # a run of four words said three times over is a loop
 
 def natural_requests(dialogue: Dialogue) -> Iterator[Fault]:
     """Users speak as users: no remnants, leaks, loops, technical names or assistant's phrases."""
-    names = {
-        name
-        for api in dialogue.query.pool
-        for name in (api.function, *api.properties)
-        if "_" in name
-    }
+    names = {n for api in dialogue.query.pool for n in (api.function, *api.properties) if "_" in n}
     for place, message in enumerate(dialogue.messages):
         text = message.content or ""
         if message.role != "user":
@@ -79,9 +74,8 @@ def helpful_replies(dialogue: Dialogue) -> Iterator[Fault]:
         if final and any(
             (len(request) > 15 and fuzz.ratio(fold(text), fold(request)) > 92) for request in heard
         ):
-            yield Fault(
-                Reason.UNHELPFUL_ANSWER, place, "repeats the request instead of answering it"
-            )
+            detail = "repeats the request instead of answering it"
+            yield Fault(Reason.UNHELPFUL_ANSWER, place, detail)
 
 
 def odd_request(text: str) -> str | None:

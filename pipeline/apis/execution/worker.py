@@ -30,6 +30,10 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
+resource: Any = None
+with suppress(ImportError):  # not every system has it
+    import resource
+
 MEMORY = 2 * 2**30
 FILE = 64 * 2**20
 ANSWER = 4 * 2**20
@@ -63,12 +67,7 @@ def main() -> None:
 
 def _limit() -> None:
     """Bound memory and files; no traces of a crash. Not every system knows every limit."""
-    try:
-        import resource
-    except ImportError:
-        return
-    limits = (("RLIMIT_AS", MEMORY), ("RLIMIT_CORE", 0), ("RLIMIT_FSIZE", FILE))
-    for name, most in limits:
+    for name, most in (("RLIMIT_AS", MEMORY), ("RLIMIT_CORE", 0), ("RLIMIT_FSIZE", FILE)):
         with suppress(AttributeError, ValueError, OSError):
             resource.setrlimit(getattr(resource, name), (most, most))
 
@@ -77,11 +76,7 @@ def _spend(seconds: float) -> None:
     """Bound the processor time of a call, and its time should nobody wait for it any more."""
     with suppress(AttributeError, ValueError):
         signal.alarm(math.ceil(seconds) + SLACK)
-    try:
-        import resource
-    except ImportError:
-        return
-    with suppress(ValueError, OSError):
+    with suppress(AttributeError, ValueError, OSError):
         used = resource.getrusage(resource.RUSAGE_SELF)
         most = math.ceil(used.ru_utime + used.ru_stime + seconds) + SLACK
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)

@@ -17,42 +17,12 @@ from toolloom.pipeline.checks.text.numbers import ORDINALS, quantities
 from toolloom.pipeline.checks.text.times import timed
 from toolloom.pipeline.checks.text.words import holds, lowered, plain
 
-MONTHS = {
-    name: number
-    for number, names in enumerate(
-        [
-            "january jan",
-            "february feb",
-            "march mar",
-            "april apr",
-            "may",
-            "june jun",
-            "july jul",
-            "august aug\n        ",
-            "september sept sep",
-            "october oct",
-            "november nov",
-            "december dec",
-        ],
-        start=1,
-    )
-    for name in names.split()
-}
-WEEKDAYS = {
-    name: number
-    for number, names in enumerate(
-        [
-            "monday mon",
-            "tuesday tues tue",
-            "wednesday wed",
-            "thursday thurs thur thu",
-            "friday fri\n        ",
-            "saturday",
-            "sunday",
-        ]
-    )
-    for name in names.split()
-}
+_MONTHS = """january jan|february feb|march mar|april apr|may|june jun|july jul|august aug
+|september sept sep|october oct|november nov|december dec"""
+_WEEKDAYS = """monday mon|tuesday tues tue|wednesday wed|thursday thurs thur thu|friday fri
+|saturday|sunday"""
+MONTHS = {n: i for i, names in enumerate(_MONTHS.split("|"), start=1) for n in names.split()}
+WEEKDAYS = {n: i for i, names in enumerate(_WEEKDAYS.split("|")) for n in names.split()}
 _HOLIDAYS = {
     "christmas eve": (12, 24), "christmas day": (12, 25), "christmas": (12, 25),
     "new year's eve": (12, 31), "new year's day": (1, 1), "new year's": (1, 1),
@@ -155,9 +125,8 @@ def _weekday(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
         monday = -now.weekday() + (7 if week == "next" else 0)
         yield from shift(now, "day", monday + WEEKDAYS[found["name"].lower()])
         return
-    for offset in offsets.get(
-        which, (ahead, ahead or 7) if which else (ahead, ahead or 7, ahead - 7)
-    ):
+    otherwise = (ahead, ahead or 7) if which else (ahead, ahead or 7, ahead - 7)
+    for offset in offsets.get(which, otherwise):
         yield from shift(now, "day", offset)
 
 

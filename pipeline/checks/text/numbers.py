@@ -26,20 +26,10 @@ _TENS = {
     )
 }
 _SCALES = {
-    "hundred": 100,
-    "thousand": 1000,
-    "k": 1000,
-    "grand": 1000,
-    "million": 10**6,
-    "mio": 10**6,
-    "mn": 10**6,
-    "m": 10**6,
-    "billion": 10**9,
-    "bn": 10**9,
-    "b": 10**9,
-    "trillion": 10**12,
+    "hundred": 100, "thousand": 1000, "k": 1000, "grand": 1000, "million": 10**6, "mio": 10**6,
+    "mn": 10**6, "m": 10**6, "billion": 10**9, "bn": 10**9, "b": 10**9, "trillion": 10**12,
     "dozen": 12,
-}
+}  # fmt: skip
 _BARE_SCALES = frozenset({"hundred", "thousand", "million", "billion", "trillion", "dozen"})
 ORDINALS = {
     word: number
