@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from statistics import median
 
 import numpy as np
@@ -65,10 +65,13 @@ class DimensionTable:
     def cut(self, place: int, factor: float) -> None:
         """Let rows fall whose value in a dimension has too many of those that are left."""
         counts = Counter(self._numbers[place].tolist())
-        middles = self._medians(counts)
+        by_split = defaultdict[str, list[int]](list)
+        for number, count in counts.items():
+            by_split[self._names[number][0]].append(count)
         for number, came in counts.items():
             split, name = self._names[number]
-            most = max(1, int(factor * middles[split]))
+            middle = median(by_split[split])
+            most = max(1, int(factor * middle))
             here: NDArray[np.bool_] = (self._numbers[place] == number) & (self._fell == 0)
             rows = np.flatnonzero(here)
             if len(rows) <= most:
@@ -76,18 +79,12 @@ class DimensionTable:
             self._fell[rows[np.argsort(self._hashes[rows], kind="stable")[most:]]] = place + 1
             dimension = self.dimensions[place].value
             detail = (
-                f"{split} has {came:,} rows of {dimension} «{name}», and {middles[split]:,g} of "
+                f"{split} has {came:,} rows of {dimension} «{name}», and {middle:,g} of "
                 f"the median one: {most:,} stay."
             )
             self._findings[place, number] = Finding(
                 check="balance", reason=Reason.OVERREPRESENTED, detail=detail
             )
-
-    def _medians(self, counts: Mapping[int, int]) -> dict[str, float]:
-        found = defaultdict[str, list[int]](list)
-        for number, count in counts.items():
-            found[self._names[number][0]].append(count)
-        return {split: median(several) for split, several in found.items()}
 
     def finding(self, row: int) -> Finding | None:
         """Why a row falls; None if it stays."""

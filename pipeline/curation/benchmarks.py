@@ -16,7 +16,7 @@ from typing import Any
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
 from toolloom.pipeline.formats.files import rows
 from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.schemas import FunctionCall, ImportFailed, JsonObject, Recipe, RecipeError
+from toolloom.schemas import ImportFailed, JsonObject, Recipe, RecipeError
 
 ENDINGS = {".json", ".jsonl", ".ndjson", ".txt"}
 LARGEST_TEXT = 1_000_000  # letters of a text that are looked at
@@ -40,6 +40,11 @@ class BenchmarkRow:
     texts: list[str] = field(default_factory=list)
     calls: list[Gold] = field(default_factory=list)
     unread: int = 0  # calls that could not be read
+
+    def add(self, name: Any, arguments: Any, alternatives: bool = False) -> None:
+        """Take a call; what has no name or no arguments by name is none."""
+        if isinstance(name, str) and name.strip() and isinstance(arguments, dict):
+            self.calls.append(Gold(name, arguments, alternatives))
 
 
 def check(recipe: Recipe) -> None:
@@ -70,25 +75,21 @@ def items(named: str, ledger: ImportLog) -> Iterator[BenchmarkRow]:
     for path in files(named):
         shown = path.relative_to(top).as_posix() if path != top else path.name
         try:
-            yield from _scene(path, shown) if path.suffix == ".txt" else _file(path, shown, ledger)
+            if path.suffix == ".txt":
+                lines = path.read_text("utf-8", "replace").splitlines()
+                for number, line in enumerate(lines, 1):
+                    item = BenchmarkRow(f"{shown}:{number}")
+                    _take_text(line, item)
+                    yield item
+                continue
+            for place, row in rows(path, ledger):
+                line = place.removeprefix(path.name)
+                for number, entry in enumerate(row if isinstance(row, list) else [row], 1):
+                    inside = f"{line}[{number}]" if isinstance(row, list) else line
+                    yield read(entry, f"{shown}{inside}")
         except (ImportFailed, OSError, RecursionError) as error:
             ledger.read += 1
             ledger.skip(shown, str(error))
-
-
-def _scene(path: Path, shown: str) -> Iterator[BenchmarkRow]:
-    for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), 1):
-        item = BenchmarkRow(f"{shown}:{number}")
-        _take_text(line, item)
-        yield item
-
-
-def _file(path: Path, shown: str, ledger: ImportLog) -> Iterator[BenchmarkRow]:
-    for place, row in rows(path, ledger):
-        line = place.removeprefix(path.name)
-        for number, entry in enumerate(row if isinstance(row, list) else [row], 1):
-            inside = f"{line}[{number}]" if isinstance(row, list) else line
-            yield read(entry, f"{shown}{inside}")
 
 
 def read(row: Any, place: str = "") -> BenchmarkRow:
@@ -103,18 +104,13 @@ def read(row: Any, place: str = "") -> BenchmarkRow:
         _walk(row["query"], item)  # ToolBench: not its APIs
     elif isinstance(row, dict) and isinstance(row.get("answer_generation"), dict):
         _walk(row["answer_generation"].get("query"), item)
-        item.calls += _tree(row.get("tree"))
+        _take_tree(row.get("tree"), item)
     elif isinstance(row, dict) and row.get("role") == "API" and "api_name" in row:
         arguments = row.get("param_dict")
-        item.calls += _gold(row["api_name"], arguments if isinstance(arguments, dict) else {})
+        item.add(row["api_name"], arguments if isinstance(arguments, dict) else {})
     else:
         _walk(row, item)
     return item
-
-
-def _gold(name: Any, arguments: JsonObject, alternatives: bool = False) -> Iterator[Gold]:
-    if isinstance(name, str) and name.strip():
-        yield Gold(name, arguments, alternatives)
 
 
 def _take_truth(truth: Iterable[Any], item: BenchmarkRow) -> None:
@@ -122,8 +118,7 @@ def _take_truth(truth: Iterable[Any], item: BenchmarkRow) -> None:
     for each in truth:
         if isinstance(each, dict):
             for name, arguments in each.items():
-                if isinstance(arguments, dict):
-                    item.calls += _gold(name, arguments, True)
+                item.add(name, arguments, alternatives=True)
         elif isinstance(each, list):
             for text in each:
                 if isinstance(text, str):
@@ -139,12 +134,7 @@ def _take_call(text: str, item: BenchmarkRow) -> None:
         item.unread += 1
         return
     for call in called:
-        item.calls += _of(call)
-
-
-def _of(call: FunctionCall) -> Iterator[Gold]:
-    if isinstance(call.arguments, dict):
-        yield from _gold(call.name, call.arguments)
+        item.add(call.name, call.arguments)
 
 
 def _take_text(text: str, item: BenchmarkRow) -> None:
@@ -168,7 +158,10 @@ def _walk(value: Any, item: BenchmarkRow) -> None:
             else:
                 waiting.append(parsed)
         elif isinstance(inner, dict):
-            item.calls += _called(inner)
+            arguments = inner.get("arguments")
+            item.add(
+                inner.get("name"), _inside(arguments) if isinstance(arguments, str) else arguments
+            )
             waiting += reversed(inner.values())
         elif isinstance(inner, list):
             waiting += reversed(inner)
@@ -184,15 +177,7 @@ def _inside(text: str) -> Any:
         return None
 
 
-def _called(value: JsonObject) -> Iterator[Gold]:
-    arguments = value.get("arguments")
-    if isinstance(arguments, str):
-        arguments = _inside(arguments)
-    if isinstance(arguments, dict):
-        yield from _gold(value.get("name"), arguments)
-
-
-def _tree(value: Any) -> Iterator[Gold]:
+def _take_tree(value: Any, item: BenchmarkRow) -> None:
     """The calls of a solution tree: an action, and below it its input."""
     waiting = [value]
     while waiting:
@@ -205,4 +190,4 @@ def _tree(value: Any) -> Iterator[Gold]:
         for child in node.get("children") or () if node.get("node_type") == "Action" else ():
             given = _inside(str(child.get("description", ""))) if isinstance(child, dict) else None
             if isinstance(given, dict) and child.get("node_type") == "Action Input":
-                yield from _gold(node.get("description"), given)
+                item.add(node.get("description"), given)

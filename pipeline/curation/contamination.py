@@ -97,9 +97,8 @@ def fits(arguments: JsonObject, right: JsonObject) -> bool:
     """Whether arguments are among BFCL's right ones; what may be left out has `""` in its list."""
     given = {plain_name(k): v for k, v in arguments.items() if v not in ("", None)}
     allowed = {plain_name(k): v if isinstance(v, list) else [v] for k, v in right.items()}
-    if not set(given) <= set(allowed):
-        return False
-    if any("" not in allowed[key] for key in set(allowed) - set(given)):
+    missing = set(allowed) - set(given)
+    if not set(given) <= set(allowed) or any("" not in allowed[key] for key in missing):
         return False
     return all(any(_same(value, one) for one in allowed[key]) for key, value in given.items())
 
@@ -113,13 +112,13 @@ def _same(value: Any, right: Any) -> bool:
     return bool(plain(value) == plain(right))
 
 
-def written(name: str, arguments: JsonObject) -> str:
-    """A call for people."""
-    return f"{name}({', '.join(_arguments(arguments))})"
-
-
-def _arguments(arguments: JsonObject) -> Iterator[str]:
-    yield from (f"{key}={canonical(value)}" for key, value in arguments.items())
+def written(calls: Iterable[tuple[str, JsonObject]]) -> str:
+    """Calls for people."""
+    told = (
+        (name, ", ".join(f"{key}={canonical(value)}" for key, value in arguments.items()))
+        for name, arguments in calls
+    )
+    return "; ".join(f"{name}({arguments})" for name, arguments in told)
 
 
 IN_A_ROW = 13  # words
@@ -246,7 +245,8 @@ class BenchmarkIndex:
             self._add_text(benchmark, item.place, text)
         if item.calls:
             number = len(self._shelf)
-            self._note(benchmark, item.place, "; ".join(map(_written, item.calls)))
+            said = written((gold.name, gold.arguments) for gold in item.calls)
+            self._note(benchmark, item.place, said)
             self.calls += len(item.calls)
             if len(item.calls) > 1:
                 self._size[number] = len(item.calls)
@@ -319,9 +319,7 @@ class BenchmarkIndex:
     def _matched(self, made: Sequence[tuple[str, JsonObject]], number: int) -> Match:
         benchmark, place, theirs = self._noted(number)
         match = "; ".join(plain_call(*call) for call in made)
-        return _match(
-            "calls", benchmark, place, match, "; ".join(written(*call) for call in made), theirs
-        )
+        return _match("calls", benchmark, place, match, written(made), theirs)
 
 
 def _match(check: str, benchmark: str, place: str, match: str, row: str, theirs: str) -> Match:
@@ -335,10 +333,6 @@ def _cut(text: str, match: str) -> str:
     found = text.casefold().find(" ".join(match.split()[:2]))
     start = max(0, found - SHOWN // 4)
     return f"{'…' if start else ''}{text[start : start + SHOWN]}…"
-
-
-def _written(gold: Gold) -> str:
-    return written(gold.name, gold.arguments)
 
 
 _DETAILS = {
@@ -391,11 +385,9 @@ def read_benchmarks(given: StageInput) -> BenchmarkIndex:
     return index
 
 
-def matches(row: JsonObject, index: BenchmarkIndex) -> Iterator[Match]:
+def matches(row: JsonObject, index: BenchmarkIndex) -> list[Match]:
     """What a row has in common with benchmarks: at most a text and a call."""
-    for match in (index.text(turns(row)), index.call(calls(row))):
-        if match:
-            yield match
+    return [match for match in (index.text(turns(row)), index.call(calls(row))) if match]
 
 
 def finding(match: Match) -> Finding:

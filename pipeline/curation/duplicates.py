@@ -105,18 +105,14 @@ class Buckets:
         met: Counter[int] = Counter()
         listed = max(LISTED, least)
         for bucket in self._of(row):
-            if self._last[bucket]:
-                met.update(self._listed(bucket, listed))
+            node = self._last[bucket]
+            for _ in range(listed if node else 0):
+                met[self._row[node]] += 1
+                node = self._before[node]
+                if not node:
+                    break
         ranked = sorted(met, key=lambda other: (-met[other], other))
         return ranked[: max(LOOKED_AT, least)]
-
-    def _listed(self, bucket: int, listed: int) -> Iterator[int]:
-        node = self._last[bucket]
-        for _ in range(listed):
-            if not node:
-                return
-            yield self._row[node]
-            node = self._before[node]
 
 
 def _number(
@@ -165,7 +161,7 @@ class ComparedRows:
         self._given = given
         count = given.known.count + given.rows.count
         self.turns = np.zeros(count, np.uint8)
-        self._texts, self._calls = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
+        self._hashes = {note: np.zeros(count, np.uint64) for note in (TEXT, CALLS)}
         self._shelf = SpillFile(given.scratch)
 
     def read(self) -> None:
@@ -184,20 +180,13 @@ class ComparedRows:
         if not need["intent"]:  # rows that make no call are not alike for that
             made, parts = name, named_parts([name])
         self.turns[number] = turn
-        self._texts[number], self._calls[number] = hashed(plain), hashed(made)
+        self._hashes[TEXT][number], self._hashes[CALLS][number] = hashed(plain), hashed(made)
         for note in (name.encode("utf-8", "surrogatepass"), text_parts(plain), parts):
             self._shelf.put(bytes(note))
 
-    def texts(self) -> Buckets:
-        """Where rows meet by their words."""
-        return self._buckets(self._texts, TEXT)
-
-    def calls(self) -> Buckets:
-        """Where rows meet by their calls."""
-        return self._buckets(self._calls, CALLS)
-
-    def _buckets(self, hashes: NDArray[np.uint64], note: int) -> Buckets:
-        near, count = self._given.recipe.curation.near, len(hashes)
+    def buckets(self, note: int) -> Buckets:
+        """Where rows meet, by their words or by their calls."""
+        near, count = self._given.recipe.curation.near, len(self.turns)
         keys = np.zeros((BANDS if near < 1 else 0, count), np.uint32)
         for start in range(0, count if near < 1 else 0, AT_ONCE):
             self._given.rows.check()
@@ -205,7 +194,7 @@ class ComparedRows:
             keys[:, start : some.stop] = bands(
                 [self._parts(row, note) for row in some], slots_in_band(near)
             )
-        return Buckets(hashes, keys)
+        return Buckets(self._hashes[note], keys)
 
     def _parts(self, row: int, note: int) -> Parts:
         return np.frombuffer(self._shelf.get(3 * row + note), np.uint32)
@@ -213,16 +202,11 @@ class ComparedRows:
     def id_of(self, row: int) -> str:
         return self._shelf.get(3 * row + NAME).decode("utf-8", "surrogatepass")
 
-    def likeness(self, one: int, other: int) -> tuple[float, bool]:
-        """How alike the words of two rows are, and whether they are equal."""
-        if self._texts[one] == self._texts[other]:
+    def likeness(self, one: int, other: int, note: int) -> tuple[float, bool]:
+        """How alike the words or calls of two rows are, and whether they are equal."""
+        if self._hashes[note][one] == self._hashes[note][other]:
             return 1.0, True
-        return jaccard(self._parts(one, TEXT), self._parts(other, TEXT)), False
-
-    def likeness_of_calls(self, one: int, other: int) -> tuple[float, bool]:
-        if self._calls[one] == self._calls[other]:
-            return 1.0, True
-        return jaccard(self._parts(one, CALLS), self._parts(other, CALLS)), False
+        return jaccard(self._parts(one, note), self._parts(other, note)), False
 
     def close(self) -> None:
         self._shelf.close()
@@ -247,7 +231,7 @@ class Fates:
 def judge(book: ComparedRows, given: StageInput) -> Fates:
     """Take all rows in turn. Rows that meet no other in any bucket stay without a look."""
     plan, fates = given.recipe.curation, Fates(len(book.turns))
-    texts, calls = book.texts(), book.calls()
+    texts, calls = book.buckets(TEXT), book.buckets(CALLS)
     order = np.argsort(book.turns, kind="stable")
     for row in order[(texts.shared | calls.shared)[order]].tolist():
         given.rows.check()
@@ -266,7 +250,7 @@ def _by_text(row: int, book: ComparedRows, texts: Buckets, plan: CurationPlan) -
     """None if the row says what no other does."""
     best: Fate | None = None
     for other in texts.like(row):
-        likeness, equal = book.likeness(row, other)
+        likeness, equal = book.likeness(row, other, TEXT)
         if (equal or likeness >= plan.near) and (best is None or likeness > best[1]):
             best = SAME_TEXT if equal else LIKE_TEXT, likeness, other
     return best
@@ -276,7 +260,7 @@ def _by_calls(row: int, book: ComparedRows, calls: Buckets, plan: CurationPlan) 
     """None as long as few rows make calls like these."""
     alike: list[tuple[float, bool, int]] = []
     for other in calls.like(row, plan.same_calls):
-        likeness, equal = book.likeness_of_calls(row, other)
+        likeness, equal = book.likeness(row, other, CALLS)
         if equal or likeness >= plan.near:
             alike.append((likeness, equal, other))
     if len(alike) < plan.same_calls:

@@ -67,13 +67,9 @@ def folded(text: str) -> str:
     if text.isascii():
         return _GAP.sub(" ", text.casefold()).strip() or text
     spread = _ACCENT.sub("", unicodedata.normalize("NFKD", text)).casefold()
-    plain = "".join(c if c.isalnum() or _is_vowel(c) else " " for c in spread)
+    # Marks are letters to their readers, as in Hindi or Thai; `isalnum` knows only bases.
+    plain = "".join(c if c.isalnum() or unicodedata.category(c)[0] == "M" else " " for c in spread)
     return " ".join(plain.split()) or text
-
-
-def _is_vowel(letter: str) -> bool:
-    """Marks that are letters to their readers, as in Hindi or Thai; `isalnum` knows only bases."""
-    return unicodedata.category(letter).startswith("M")
 
 
 def reject(row: JsonObject, stage: str, findings: Iterable[Finding]) -> Rejected:

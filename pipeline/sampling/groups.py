@@ -112,7 +112,9 @@ class _Subjects:
         self._apis = apis
         self._tools: dict[tuple[str, str], Counter[str]] = {}
         self._sizes = Counter((api.category, api.tool) for api in apis)
-        self._found = [content_words(f"{a.name} {_path(a)}") for a in apis]
+        # The path of the operation `GET /pets/{id}` is `/pets/{id}`.
+        paths = [a.source.operation.partition(" ")[2] for a in apis]
+        self._found = [content_words(f"{a.name} {p}") for a, p in zip(apis, paths, strict=True)]
         for api, found in zip(apis, self._found, strict=True):
             self._tools.setdefault((api.category, api.tool), Counter()).update(found)
 
@@ -122,11 +124,6 @@ class _Subjects:
         for word in sorted(self._found[number]):
             if self._tools[tool][word] <= common:
                 yield word
-
-
-def _path(api: Api) -> str:
-    """`/pets/{id}` of the operation `GET /pets/{id}`."""
-    return api.source.operation.partition(" ")[2]
 
 
 def _groups(
@@ -147,21 +144,20 @@ def _groups(
 
 
 def _keys(name: str, number: int, api: Api, subjects: _Subjects) -> Iterator[tuple[str, ...]]:
-    if name.lower() in GENERIC:
-        if api.source.kind == "generated":  # one domain's APIs are designed together
-            yield "tool", api.category, api.tool
-            return
+    invented = api.source.kind == "generated"  # one domain's APIs are designed together
+    generic = name.lower() in GENERIC
+    if generic and not invented:
         yield from (("word", api.category, api.tool, word) for word in subjects.of(number))
         return
     yield "tool", api.category, api.tool
-    if _is_identity(name) and api.source.kind != "generated":
-        return  # one service's ids mean nothing to another; invented services agree on theirs
-    yield "category", api.category
-    yield from (("collection", each) for each in api.collections)
+    # One service's ids mean nothing to another; invented services agree on theirs.
+    if not generic and (invented or not _is_identity(name)):
+        yield "category", api.category
+        yield from (("collection", each) for each in api.collections)
 
 
 def _is_identity(name: str) -> bool:
-    return name_words(name)[-1:] != [] and name_words(name)[-1] in IDENTITIES
+    return not IDENTITIES.isdisjoint(name_words(name)[-1:])
 
 
 def _pairs(

@@ -88,10 +88,6 @@ class Distractors:
         rng.shuffle(shown)
         return tuple(shown)
 
-    def offer_without(self, api: Api, count: int, rng: random.Random) -> tuple[Api, ...]:
-        """At least one API, and none that could serve a need of this one."""
-        return tuple(islice(self.outside(api, rng), max(count, 1)))
-
     def outside(self, api: Api, rng: random.Random) -> Iterator[Api]:
         """APIs that surely cannot stand in for one: of other categories; in a pool of one
         category, of other tools; in a pool of one tool, those whose names share no word with it."""
@@ -149,8 +145,9 @@ def moment(rng: random.Random) -> dt.datetime:
 def servable(recipe: Recipe, api: Api, rng: random.Random) -> bool:
     """Whether values for what an API requires can be drawn."""
     now = dt.datetime(2025, 6, 2, 9)
+    required = {n: api.properties[n] for n in api.required if n in api.properties}
+    schema = {**api.parameters, "properties": required}
     try:
-        schema = _only(api.parameters, api.required)
         draw_object(schema, rng, now, recipe.languages[0], _identities(api))
     except NoValue:
         return False
@@ -160,18 +157,6 @@ def servable(recipe: Recipe, api: Api, rng: random.Random) -> bool:
 def _identities(api: Api) -> frozenset[str]:
     """Parameters that name one thing among many: `invoice` of `GET /invoices/{invoice}`."""
     return frozenset(re.findall(r"\{([^{}]+)\}", api.source.operation))
-
-
-def _only(parameters: JsonObject, names: Iterable[str]) -> JsonObject:
-    properties = parameters.get("properties", {})
-    return {**parameters, "properties": {n: properties[n] for n in names if n in properties}}
-
-
-def _without(parameters: JsonObject, name: str) -> JsonObject:
-    """The parameters but one, which comes from elsewhere."""
-    kept = [n for n in parameters.get("properties", {}) if n != name]
-    required = [n for n in parameters.get("required", ()) if n != name]
-    return {**_only(parameters, kept), "required": required}
 
 
 @dataclass(frozen=True)
@@ -210,7 +195,10 @@ class NeedBuilder:
         if self.kind.scenario is Scenario.CLARIFICATION and not _withholdable(apis[0], intent[0]):
             raise NoValue(apis[0].id)
         failing = self.kind.scenario is Scenario.ERROR_RECOVERY
-        return Calls(intent, _fault(self.rng) if failing else None)
+        if not failing:
+            return Calls(intent)
+        error, transient = self.rng.choice(FAULTS)
+        return Calls(intent, PlannedFault(call=0, error=error, transient=transient))
 
     def _distinct(
         self, api: Api, earlier: Sequence[Intention], field: str | None = None
@@ -220,7 +208,11 @@ class NeedBuilder:
         An argument may repeat its value in calls of two real APIs if it knows no other: the
         folder that both work on.
         """
-        schema = _without(api.parameters, field) if field else api.parameters
+        schema = api.parameters
+        if field:  # its value comes from elsewhere
+            properties = {n: part for n, part in api.properties.items() if n != field}
+            required = [n for n in api.required if n != field]
+            schema = {**schema, "properties": properties, "required": required}
         taken = {(n, canonical(v)) for i in earlier for n, v in i.arguments.items()}
         again = api.source.kind == "generated" or any(i.api == api.id for i in earlier)
         for attempt in range(20):
@@ -269,11 +261,10 @@ class NeedBuilder:
         count, rng = self.recipe.queries.distractors, self.rng
         irrelevant = self.kind.scenario is Scenario.IRRELEVANCE
         clarified = self.kind.scenario is Scenario.CLARIFICATION
-        offered = (
-            offers.offer_without(apis[0], count, rng)
-            if irrelevant
-            else offers.offer(apis, count, rng)
-        )
+        if irrelevant:  # at least one API, and none that could serve it
+            offered = tuple(islice(offers.outside(apis[0], rng), max(count, 1)))
+        else:
+            offered = offers.offer(apis, count, rng)
         if not offered:
             raise NoValue(apis[0].id)
         return Need(
@@ -298,8 +289,3 @@ def _values(arguments: JsonObject) -> list[str]:
 
 def _withholdable(api: Api, intention: Intention) -> list[str]:
     return [n for n in api.required if intention.arguments.get(n) not in (None, True)]
-
-
-def _fault(rng: random.Random) -> PlannedFault:
-    error, transient = rng.choice(FAULTS)
-    return PlannedFault(call=0, error=error, transient=transient)

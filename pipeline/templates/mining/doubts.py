@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 from toolloom.pipeline.checks.evidence import is_status
@@ -22,7 +22,7 @@ from toolloom.pipeline.templates.mining.occurrences import (
     left_over,
     parted,
 )
-from toolloom.pipeline.templates.mining.survey import SampleText, SampleValue, SampleValues
+from toolloom.pipeline.templates.mining.survey import Role, SampleText, SampleValue, SampleValues
 from toolloom.pipeline.templates.mining.variables import (
     Variable,
     day_of,
@@ -71,20 +71,17 @@ def follow(found: SampleValues, all_: Sequence[Variable]) -> None:
 
 def sizes_in(found: SampleValues) -> list[int]:
     """How many items the lists of the responses have, where there are several."""
-    return [len(items) for items in _lists(found)]
-
-
-def _lists(found: SampleValues) -> Iterator[list[object]]:
+    sizes: list[int] = []
     for place in found.contents:
         stack = [found.tree["dialogue"]["messages"][place]["content"].get("response")]
         while stack:
             item = stack.pop()
             if isinstance(item, list):
-                if len(item) > 1:
-                    yield item
+                sizes += [len(item)] if len(item) > 1 else []
                 stack += item
             elif isinstance(item, dict):
                 stack += item.values()
+    return sizes
 
 
 def _bears_on_response(one: Variable, found: SampleValues) -> None:
@@ -106,8 +103,7 @@ def _bears_on_response(one: Variable, found: SampleValues) -> None:
     parts = {one.first.name, *(w.folded for w in words(spaced(one.first.name)))}
     if is_number(one.value) and parts & _BOUNDS and seen:
         one.refuse("it bounds what the response holds")
-    compared = is_number(one.value) and any(_COMPARED.search(text) for text in _spoken(found))
-    for leaf in seen if compared else ():
+    for leaf in seen if is_number(one.value) and _compares(found) else ():
         if is_number(leaf.value):
             one.refuse(f"the words compare: perhaps with `{leaf.name}` of the response")
 
@@ -154,42 +150,40 @@ def _is_compared(one: Variable, found: SampleValues) -> None:
         return
     if "[]" in leaf.names and sizes_in(found):
         one.refuse("it stands beside the same field of other items, with which it may compare")
-    elif any(_COMPARED.search(text) for text in _spoken(found)):
+    elif _compares(found):
         one.refuse("the words compare")
 
 
-def _spoken(found: SampleValues) -> Iterable[str]:
-    return (t.text for t in found.texts if t.role in ("user", "reply"))
+def _compares(found: SampleValues) -> bool:
+    return any(_COMPARED.search(t.text) for t in found.texts if t.role in ("user", "reply"))
 
 
 def weigh(found: SampleValues, all_: Sequence[Variable], loose: Iterable[SampleValue]) -> None:
     """Put values in doubt for what they are; `settle` tells what the words say against others."""
-    now = dt.datetime.fromisoformat(found.query["now"])
-    _alone(found, all_, list(loose), _common(found))
-    _apart(found, all_, now)
+    _alone(found, all_, list(loose))
+    _apart(found, all_)
     follow(found, all_)
 
 
 def settle(found: SampleValues, all_: Sequence[Variable]) -> list[TextPlaces]:
     """Part the words among the values that are in no doubt, until none raises another."""
-    now = dt.datetime.fromisoformat(found.query["now"])
     common = _common(found)
+    kinds: tuple[tuple[Role, list[SampleValue]], ...] = (
+        ("given", [*found.intended, *found.called]),
+        ("observed", found.observed),
+    )
     while True:
         certain = [v for v in all_ if not v.doubt]
         own = {leaf.path for one in certain for leaf, _ in one.leaves}
         whole = [
-            SampleText(
-                "observed" if leaf.side == "response" else "given",
-                leaf.path,
-                leaf.value,
-                leaf.place,
-            )
-            for leaf in (*found.intended, *found.called, *found.observed)
+            SampleText(role, leaf.path, leaf.value, leaf.place)
+            for role, leaves in kinds
+            for leaf in leaves
             if isinstance(leaf.value, str) and leaf.path not in own
         ]
-        places = [parted(text, certain, now) for text in [*found.texts, *whole]]
+        places = [parted(text, certain, found.now) for text in (*found.texts, *whole)]
         for one in certain:
-            _judge(one, places, found, now, common)
+            _judge(one, places, found.now, common)
         if not any(v.doubt for v in certain):
             return places
 
@@ -205,13 +199,9 @@ def _common(found: SampleValues) -> frozenset[str]:
     return frozenset(stem(w.folded) for text in (*told, *names) for w in words(spaced(text)))
 
 
-def _alone(
-    found: SampleValues,
-    all_: Sequence[Variable],
-    loose: Sequence[SampleValue],
-    common: frozenset[str],
-) -> None:
+def _alone(found: SampleValues, all_: Sequence[Variable], loose: Sequence[SampleValue]) -> None:
     """Values that something else has too, which stays as it is."""
+    common = _common(found)
     for one in all_:
         if why := is_common(one, common):
             one.refuse(why)
@@ -238,8 +228,7 @@ def _is_linked(one: Variable, other: Variable, found: SampleValues) -> bool:
     """Two arguments for which the user says a distinctive text once."""
     if not (one.is_argument and other.is_argument and distinctive(one.value, one.first.schema)):
         return False
-    now = dt.datetime.fromisoformat(found.query["now"])
-    said = [parted(t, [one], now).spans for t in found.texts if t.role == "user"]
+    said = [parted(t, [one], found.now).spans for t in found.texts if t.role == "user"]
     return sum(map(len, said)) == 1 and one.value == other.value
 
 
@@ -247,14 +236,14 @@ MERGED = "merged"
 """The doubt of a value that is another's: nothing to tell a person."""
 
 
-def _apart(found: SampleValues, all_: Sequence[Variable], now: dt.datetime) -> None:
+def _apart(found: SampleValues, all_: Sequence[Variable]) -> None:
     """Numbers and common words that the user says twice, and numbers that count something."""
     sizes = sizes_in(found)
     for one in all_:
         if distinctive(one.value, one.first.schema):
             continue
         for text in found.texts:
-            said = len(parted(text, [one], now).spans)
+            said = len(parted(text, [one], found.now).spans)
             if said > 1 and (text.role == "user" or is_number(one.value)):
                 one.refuse(f"it stands {said} times in one message, with two meanings perhaps")
         if is_number(one.value) and one.value in sizes and one.is_argument:
@@ -264,13 +253,9 @@ def _apart(found: SampleValues, all_: Sequence[Variable], now: dt.datetime) -> N
 
 
 def _judge(
-    one: Variable,
-    places: Sequence[TextPlaces],
-    found: SampleValues,
-    now: dt.datetime,
-    common: frozenset[str],
+    one: Variable, places: Sequence[TextPlaces], now: dt.datetime, common: frozenset[str]
 ) -> None:
-    """What the words themselves tell against a value."""
+    """What the words themselves tell against a value, and whether it is said where it has to be."""
     firm = distinctive(one.value, one.first.schema)
     own = {leaf.path for leaf, _ in one.leaves}
     for at in places:
@@ -290,17 +275,10 @@ def _judge(
             one.refuse("it is said before it is observed")
         if rest := left_over(at, one, now, common):
             one.refuse(f"«{rest[:60]}» says it, or a part of it, in a form that is not known")
-    _held(one, places, found)
-
-
-def _held(one: Variable, places: Sequence[TextPlaces], found: SampleValues) -> None:
-    """Is the value said where it has to be?"""
-    if one.doubt:
-        return
-    if one.is_argument:
-        if not any(at.of(one) for at in places if at.text.role in ("goal", "user")):
-            one.refuse("the user says it in no form that is known", unsaid=True)
-    elif not one.referred and not any(at.of(one) for at in places if at.text.role == "reply"):
+    said = {at.text.role for at in places if at.of(one)}
+    if one.is_argument and not said & {"goal", "user"}:
+        one.refuse("the user says it in no form that is known", unsaid=True)
+    elif not one.is_argument and not one.referred and "reply" not in said:
         one.refuse(UNTOLD)
 
 

@@ -7,16 +7,16 @@ keep their order: a start and an end, a low and a high.
 
 from __future__ import annotations
 
-import datetime as dt
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from toolloom.pipeline.checks.text.words import name_words as words_of_name
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.templates.mining.doubts import is_told, settle, weigh
-from toolloom.pipeline.templates.mining.occurrences import TextPlaces
+from toolloom.pipeline.templates.mining.occurrences import Span, TextPlaces
 from toolloom.pipeline.templates.mining.options import (
     MOST,
     FormUse,
@@ -124,7 +124,7 @@ def mine(
     all_, loose = variables(found)
     weigh(found, all_, loose)
     pools, places = _pools(found, all_, known)
-    findings = _findings(all_)
+    findings = [_finding(one) for one in all_ if is_told(one.doubt)][:_FINDINGS]
     if not any(pool.one.is_argument for pool in pools):
         nothing = "none of the values that the user tells may vary"
         why = Finding(check="mining", reason=Reason.NOTHING_TO_VARY, detail=nothing)
@@ -149,11 +149,6 @@ def _refused(sample: JsonObject, findings: Sequence[Finding]) -> Rejected:
     return Rejected.of(sample, STAGE, findings[:_FINDINGS], id=sample["dialogue"]["query"]["id"])
 
 
-def _findings(all_: Sequence[Variable]) -> list[Finding]:
-    found = [_finding(one) for one in all_ if is_told(one.doubt)]
-    return found[:_FINDINGS]
-
-
 def _finding(one: Variable) -> Finding:
     reason = Reason.VALUE_NOT_MENTIONED if one.unsaid else Reason.AMBIGUOUS_VALUE
     reason = Reason.NOTHING_TO_VARY if one.doubt == ONLY else reason
@@ -174,7 +169,6 @@ def _pools(
     A value that cannot vary is a part of the words that stay, so the others are weighed again.
     """
     query = found.query
-    now = dt.datetime.fromisoformat(query["now"])
     while True:
         places = settle(found, all_)
         pools = [
@@ -182,8 +176,8 @@ def _pools(
         ]
         for pool in pools[MOST_POOLS:]:
             pool.one.refuse(f"a template has at most {MOST_POOLS} values that vary")
-        constant = in_words("\n".join(_rest(at) for at in places))
-        setting = SampleSetting(now, query.get("language", "English"), known, constant)
+        constant = in_words("\n".join(" … ".join(_around(at.spans, at.text.text)) for at in places))
+        setting = SampleSetting(found.now, query.get("language", "English"), known, constant)
         fill(pools[:MOST_POOLS], setting, rng_for("mined", query["id"]))
         lacking = [pool.one for pool in pools if len(pool.values) < 2]
         if not lacking:
@@ -201,7 +195,7 @@ def _uses(one: Variable, places: Sequence[TextPlaces]) -> Iterator[FormUse]:
             article = _ARTICLE.search(text[max(0, span.start - 4) : span.start])
             after = re.match(r"\s?[^\W\d_]{2,}", text[span.end : span.end + 12])
             yield FormUse(
-                _form_at(span.form, one, span.start == 0 and span.end == len(text)),
+                _form_at(span.form, one, len(text) == span.end - span.start),
                 role="user" if at.text.role == "goal" else at.text.role,
                 before=article[1] if article else "",
                 after=after.group() if after else "",
@@ -211,15 +205,6 @@ def _uses(one: Variable, places: Sequence[TextPlaces]) -> Iterator[FormUse]:
 def _form_at(form: str, one: Variable, whole: bool) -> str:
     """A text that is nothing but a number needs the number as text."""
     return TEXT if whole and form == ITSELF and is_number(one.value) else form
-
-
-def _rest(at: TextPlaces) -> str:
-    """The words that no value takes."""
-    text, start, parts = at.text.text, 0, []
-    for span, _ in at.spans:
-        parts.append(text[start : span.start])
-        start = span.end
-    return " … ".join([*parts, text[start:]])
 
 
 def _names(pools: Sequence[ValueOptions]) -> dict[int, str]:
@@ -261,15 +246,24 @@ def _skeleton(
     return {**tree, "flags": [], "provenance": []}
 
 
+def _around(spans: Iterable[tuple[Span, Variable]], text: str) -> Iterator[str]:
+    """The parts of a text between values, with what is before the first and after the last."""
+    start = 0
+    for span, _ in spans:
+        yield text[start : span.start]
+        start = span.end
+    yield text[start:]
+
+
 def _marked(at: TextPlaces, names: dict[int, str]) -> str:
-    text, start, parts = at.text.text, 0, []
-    for span, one in at.spans:
-        if id(one) in names:
-            whole = span.start == 0 and span.end == len(text)
-            slot = _slot(names[id(one)], _form_at(span.form, one, whole))
-            parts += [text[start : span.start], marker(slot)]
-            start = span.end
-    return "".join([*parts, text[start:]])
+    text = at.text.text
+    varying = [(span, one) for span, one in at.spans if id(one) in names]
+    first, *rest = _around(varying, text)
+    marks = (
+        marker(_slot(names[id(one)], _form_at(span.form, one, len(text) == span.end - span.start)))
+        for span, one in varying
+    )
+    return first + "".join(mark + after for mark, after in zip(marks, rest, strict=True))
 
 
 def _put(tree: Any, path: Path, value: Any) -> None:
@@ -284,15 +278,12 @@ def _choices(
     for group in tied(pools):
         slots = [(pool, form) for pool in group for form in pool.forms]
         found = rows(group, rng)
-        sources: dict[str, int] = {}
-        for row in found:
-            for _, source in row:
-                sources[source] = sources.get(source, 0) + 1
+        sources = Counter(source for row in found for _, source in row)
         yield Choice(
             slots=tuple(_slot(names[id(pool.one)], form) for pool, form in slots),
             rows=tuple(_row(row, group, slots) for row in found),
             about="; ".join(pool.one.about for pool in group),
-            sources=sources,
+            sources=dict(sources),
         )
 
 

@@ -71,17 +71,16 @@ def parted(text: SampleText, found: Sequence[Variable], now: dt.datetime) -> Tex
             taken.append((span, one))
             continue
         other, owner = taken[number]
-        if not (owner is one or _is_inside(span, other)):
+        smaller = (span.end - span.start, span.form not in ROUNDED) < (
+            other.end - other.start,
+            other.form not in ROUNDED,
+        )
+        inside = smaller and other.start <= span.start and span.end <= other.end
+        if not (owner is one or inside):
             words_of_it = text.text[span.start : span.end]
             one.refuse(f"«{words_of_it}» might be `{owner.first.name}` as well")
             owner.refuse(f"«{words_of_it}» might be `{one.first.name}` as well")
     return TextPlaces(text, tuple(sorted(taken, key=lambda c: c[0].start)))
-
-
-def _is_inside(span: Span, other: Span) -> bool:
-    smaller = span.end - span.start < other.end - other.start
-    inside = other.start <= span.start and span.end <= other.end
-    return inside and (smaller or (span.form in ROUNDED) > (other.form in ROUNDED))
 
 
 def spans(text: SampleText, one: Variable, now: dt.datetime) -> Iterator[Span]:
@@ -90,20 +89,15 @@ def spans(text: SampleText, one: Variable, now: dt.datetime) -> Iterator[Span]:
     for form, said in texts(one.value):
         if form in ROUNDED and text.role != "reply":
             continue
-        for start in _found(said, text.text):
+        start = -1
+        for _ in range(_MOST):
+            start = text.text.find(said, start + 1)
+            if start < 0:
+                break
             end = start + len(said)
             if (start, end) not in seen and _stands(text.text, start, end, one, form, now):
                 seen.add((start, end))
                 yield Span(start, end, form)
-
-
-def _found(said: str, text: str) -> Iterator[int]:
-    start = text.find(said)
-    for _ in range(_MOST):
-        if start < 0:
-            return
-        yield start
-        start = text.find(said, start + 1)
 
 
 def _stands(text: str, start: int, end: int, one: Variable, form: str, now: dt.datetime) -> bool:

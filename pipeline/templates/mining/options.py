@@ -10,6 +10,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from toolloom.pipeline.checks.evidence import Evidence, is_status
@@ -70,12 +71,13 @@ def draws(
     elif clock_of(value):
         yield lambda: _clock_like(value, rng), "range"
     elif _DECIMAL.fullmatch(value):
-        yield lambda: _decimal_like(value, rng), "range"
-    elif _has_shape(value):
+        digits = len(value.partition(".")[2])
+        yield lambda: f"{_spread(float(value), rng):.{digits}f}", "range"
+    elif _GROUPED.fullmatch(value) or _has_shape(value):
         yield lambda: _of_shape(value, rng), "range"
     elif "examples" not in leaf.schema or set(endings(leaf.name)) & _PLAIN:
         for name in filter(None, (re.sub(r"(?i)_?name$", "", leaf.name), leaf.name)):
-            yield lambda name=name: _named(name, value, schema, now, language, rng), "faker"  # type: ignore[misc]
+            yield partial(_named, name, value, schema, now, language, rng), "faker"
 
 
 def _named(
@@ -96,7 +98,8 @@ def _named(
     return value
 
 
-_DECIMAL = re.compile(r"\d{1,9}\.\d{1,6}|\d{1,3}(?:,\d{3}){1,3}")
+_DECIMAL = re.compile(r"\d{1,9}\.\d{1,6}")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3}){1,3}")
 
 
 def _has_shape(value: str) -> bool:
@@ -110,13 +113,6 @@ def _of_shape(value: str, rng: random.Random) -> str:
     lead = len(value) - len(value.lstrip("0"))
     rest = (str(rng.randrange(1, 10)) if c.isdigit() else c for c in value[lead:])
     return value[:lead] + "".join(rest)
-
-
-def _decimal_like(value: str, rng: random.Random) -> str:
-    if "," in value:
-        return _of_shape(value, rng)
-    digits = len(value.partition(".")[2])
-    return f"{_spread(float(value), rng):.{digits}f}"
 
 
 def _number_like(value: float, name: str, rng: random.Random) -> float:
@@ -230,9 +226,7 @@ def _is_kin(value: Any, original: Any) -> bool:
     """Of the same type, so that it takes the same places."""
     if type(value) is not type(original) or not may_vary(value):
         return False
-    return bool(day_of(value)) == bool(day_of(original)) and bool(clock_of(value)) == bool(
-        clock_of(original)
-    )
+    return all((read(value) is None) == (read(original) is None) for read in (day_of, clock_of))
 
 
 def _suits(value: Any, pool: ValueOptions, setting: SampleSetting) -> bool:
@@ -242,12 +236,18 @@ def _suits(value: Any, pool: ValueOptions, setting: SampleSetting) -> bool:
         return False
     if isinstance(value, str) and not _is_worded_alike(value, one.value):
         return False
-    if is_number(value) and not _is_sized_alike(value, one):
+    if is_number(value):
+        # Never nothing in place of something; and what is observed keeps its sign.
+        signs = (value < 0) == (one.value < 0) or one.is_argument
+        if bool(value) != bool(one.value) or not signs:
+            return False
+    elif in_words(value) in setting.constant:
         return False
-    if (day := day_of(value)) and not _in_reach(day, one.value, setting.now.date()):
-        return False
-    if isinstance(value, str) and in_words(value) in setting.constant:
-        return False
+    if day := day_of(value):
+        today = setting.now.date()
+        same_side = (day >= today) == ((day_of(one.value) or today) >= today)
+        if not same_side or abs((day - today).days) > FURTHEST:
+            return False
     return all(_says(value, use, one, setting) for use in pool.uses)
 
 
@@ -259,18 +259,6 @@ def _is_worded_alike(value: str, original: str) -> bool:
         return False
     prose = len(original.split()) > 3 or len(value.split()) > 3
     return not prose or value[:1].isupper() == original[:1].isupper()
-
-
-def _is_sized_alike(value: float, one: Variable) -> bool:
-    """Nothing in place of something; and what is observed keeps its sign."""
-    if not value or not one.value:
-        return bool(value) == bool(one.value)
-    return one.is_argument or (value < 0) == (one.value < 0)
-
-
-def _in_reach(day: dt.date, original: str, today: dt.date) -> bool:
-    was = day_of(original) or today
-    return (day >= today) == (was >= today) and abs((day - today).days) <= FURTHEST
 
 
 def _says(value: Any, use: FormUse, one: Variable, setting: SampleSetting) -> bool:
@@ -295,11 +283,11 @@ def _candidates(
     one: Variable, setting: SampleSetting, rng: random.Random
 ) -> Iterator[tuple[Any, str]]:
     leaf, schema = one.first, one.first.schema
-    for key, source in (("enum", "enum"), ("examples", "examples")):
+    for key in ("enum", "examples"):
         listed = schema.get(key)
         for value in listed[:MOST] if isinstance(listed, list) else ():
             if one.is_argument or not is_status(value):
-                yield value, source
+                yield value, key
     if isinstance(schema.get("enum"), list):
         return
     for value in setting.known.values(leaf):

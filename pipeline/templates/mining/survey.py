@@ -5,6 +5,7 @@ With the values that other samples of the same split hold, by argument and by fi
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -80,6 +81,10 @@ class SampleValues:
     def query(self) -> JsonObject:
         found: JsonObject = self.tree["dialogue"]["query"]
         return found
+
+    @property
+    def now(self) -> dt.datetime:
+        return dt.datetime.fromisoformat(self.query["now"])
 
     @property
     def apis(self) -> dict[str, JsonObject]:
@@ -247,28 +252,21 @@ class SeenValues:
     def add(self, sample: JsonObject) -> None:
         """Note the values of a sample. One that cannot be read for a template adds none."""
         found = survey(sample)
-        if not isinstance(found, Finding):
-            for leaf in _told(found):
-                self._note(leaf)
-
-    def _note(self, leaf: SampleValue) -> None:
-        key = leaf.key
-        if key not in self._values and len(self._values) >= KEYS:
+        if isinstance(found, Finding):
             return
-        values = self._values.setdefault(key, {})
-        if len(values) < VALUES:
-            values.setdefault(canonical(leaf.value), leaf.value)
+        given = [str(leaf.value) for leaf in (*found.intended, *found.called)]
+        # What a response holds that is an echo would contradict another argument.
+        own = [
+            leaf
+            for leaf in found.observed
+            if not any(literal(value, str(leaf.value)) for value in given)
+        ]
+        for leaf in (*found.intended, *own):
+            if leaf.key in self._values or len(self._values) < KEYS:
+                values = self._values.setdefault(leaf.key, {})
+                if len(values) < VALUES:
+                    values.setdefault(canonical(leaf.value), leaf.value)
 
     def values(self, leaf: SampleValue) -> list[Any]:
         """What else stands in this place in other samples."""
         return list(self._values.get(leaf.key, {}).values())
-
-
-def _told(found: SampleValues) -> Iterator[SampleValue]:
-    """Its arguments, and what its responses hold that is no echo of them."""
-    yield from found.intended
-    given = [str(leaf.value) for leaf in (*found.intended, *found.called)]
-    for leaf in found.observed:
-        text = str(leaf.value)
-        if not any(literal(value, text) for value in given):
-            yield leaf

@@ -8,57 +8,193 @@ import pytest
 from support import mined_dataset
 from support.mined_dataset import DAY, HOTELS, NUMBER, TABLE, TEXT, WHOLE, api, sample
 
-from toolloom.schemas import JsonObject, Reason, Scenario
+from toolloom.schemas import Api, JsonObject, Reason, Scenario
 
 FOUND = {"hotel": "Casa Azul", "price": 120.5}
-LIGHT = api("light", {"room": TEXT, "color": TEXT}, {"done": {"type": "boolean"}})
+FIND = "Find me a hotel in Lisbon for 3 nights."
+LISBON: JsonObject = {"city": "Lisbon", "nights": 3}
 
 
-def search(text: str, arguments: JsonObject, response: Any, reply: str) -> JsonObject:
+def ask(
+    text: str, takes: JsonObject, gives: JsonObject, given: JsonObject, made: Any, reply: str
+) -> JsonObject:
+    """One call of an API with these parameters and fields, asked for and told."""
+    return sample(text, (api("find", takes, gives), given, made), reply)
+
+
+def stay(text: str, arguments: JsonObject, response: Any, reply: str) -> JsonObject:
     return sample(text, (HOTELS, arguments, response), reply)
 
 
-def doubt(row: JsonObject, name: str) -> tuple[Reason, str]:
-    """Reason and words of the finding about an argument or field."""
-    found = [f for f in mined_dataset.kept(row) if f" {name} of " in f.detail]
-    assert found, [f.detail for f in mined_dataset.kept(row)]
-    return found[0].reason, found[0].detail
+def table(day: str, said: str, reply: str) -> JsonObject:
+    call = (TABLE, {"place": "Chez Nous", "seats": 4, "day": day}, {"code": "T-5511"})
+    return sample(f"Book a table for four at Chez Nous {said}.", call, reply)
 
 
-def test_equal_values_of_two_arguments() -> None:
-    """«2» for seats and for nights cannot be told apart; both places are named."""
-    both = api("stay", {"guests": WHOLE, "nights": WHOLE}, {"price": NUMBER})
+def doubts(row: JsonObject, name: str) -> list[tuple[Reason, str]]:
+    """Reasons and words of the findings about an argument or field."""
+    return [(f.reason, f.detail) for f in mined_dataset.kept(row) if f" {name} of " in f.detail]
+
+
+ITEM = {"type": "object", "properties": {"flight": TEXT, "price": WHOLE}}
+FLIGHTS = [{"flight": "FR1234", "price": 61}, {"flight": "BA2281", "price": 88}]
+SAID_NOWHERE = "Your table at Chez Nous is booked: T-5511."
+STAY = {"city": "Lisbon", "start": "2026-03-05", "end": "2026-03-08"}
+CASES: dict[str, tuple[JsonObject, dict[str, str]]] = {
+    "of equal values of two arguments nobody knows which is which": (
+        ask("A stay of 2 nights for 2 guests.", {"guests": WHOLE, "nights": WHOLE},
+            {"price": NUMBER}, {"guests": 2, "nights": 2}, {"price": 99.5}, "It costs 99.50."),
+        {"guests": "`guests` and `nights` have the same value"},
+    ),
+    "a price that equals the number of nights is no echo of it": (
+        stay(FIND, LISBON, {"hotel": "Casa Azul", "price": 3}, "Casa Azul costs 3."),
+        {"nights": "need not mean the same"},
+    ),
+    "a small number in two forms may mean two things": (
+        stay(FIND, LISBON, FOUND, "Three nights in Lisbon cost 120.50, a 3-night stay."),
+        {"nights": "«3»"},
+    ),
+    "a small number in two places may mean two things": (
+        stay(FIND, LISBON, FOUND, "3 nights, so 3 breakfasts, cost 120.50."),
+        {"nights": "2 times"},
+    ),
+    "a number that also counts what was found": (
+        ask("Which hotels have 3 stars?", {"stars": WHOLE},
+            {"hotels": {"type": "array", "items": TEXT}}, {"stars": 3},
+            {"hotels": ["Azul", "Verde", "Rojo"]}, "I found 3: Azul, Verde and Rojo."),
+        {"stars": "how many"},
+    ),
+    "the present day is told where nothing may change": (
+        table("2026-03-02", "on 2026-03-02", "Your table on 2026-03-02 is booked: T-5511."),
+        {"day": "stays as it is"},
+    ),
+    "a day that is told by the present": (
+        table("2026-03-06", "next Friday", SAID_NOWHERE),
+        {"day": "in a form that is not known"},
+    ),
+    "a day with a weekday that would be wrong": (
+        table("2026-03-06", "on Friday, 6 March", SAID_NOWHERE),
+        {"day": "in a form that is not known"},
+    ),
+    "a day whose figures may be a month": (
+        table("2026-03-06", "on 06/03/2026", SAID_NOWHERE),
+        {"day": "in a form that is not known"},
+    ),
+    "who is called Maria at the end was Maria Silva at the beginning": (
+        ask("Book a room for Maria Silva.", {"guest": TEXT}, {"code": TEXT},
+            {"guest": "Maria Silva"}, {"code": "R-1002"}, "Maria has room R-1002."),
+        {"guest": "«Maria»"},
+    ),
+    "Lisbon is not Lisbon Palace": (
+        stay("Find me a room at Lisbon Palace for 3 nights.", LISBON, FOUND,
+             "Casa Azul costs 120.50."),
+        {"city": "longer name"},
+    ),
+    "a common word with which the API is described may stand for that": (
+        sample("Find the team for me.",
+               (api("find", {"search": TEXT}, {"name": TEXT}, about="Find a team."),
+                {"search": "team"}, {"name": "Reds"}), "The Reds."),
+        {"search": "description"},
+    ),
+    "«$» follows from USD, and no form tells what would follow from SEK": (
+        ask("What is left in USD for trip T-7001?", {"currency": TEXT, "trip": TEXT},
+            {"left": NUMBER}, {"currency": "USD", "trip": "T-7001"}, {"left": 40.25},
+            "For trip T-7001 $40.25 is left."),
+        {"currency": "«$»"},
+    ),
+    "a translation is of its text": (
+        ask("Translate «cosy evening» to Danish.", {"text": TEXT, "target": TEXT},
+            {"translation": TEXT}, {"text": "cosy evening", "target": "Danish"},
+            {"translation": "hyggelig aften"}, "It is «hyggelig aften»."),
+        {"text": "follows from it"},
+    ),
+    "a price that is nights times the rate": (
+        ask("What do 4 nights cost?", {"nights": WHOLE}, {"rate": NUMBER, "price": NUMBER},
+            {"nights": 4}, {"rate": 80.5, "price": 322}, "4 nights at 80.50 cost 322."),
+        dict.fromkeys(("nights", "rate", "price"), "worked out"),
+    ),
+    "the day of departure follows from that of arrival": (
+        ask("I arrive on 2026-04-01.", {"arrival": DAY}, {"departure": DAY},
+            {"arrival": "2026-04-01"}, {"departure": "2026-04-09"},
+            "You arrive on 2026-04-01 and leave on 2026-04-09."),
+        {"arrival": "counted from it", "departure": "counted from"},
+    ),
+    "whoever pays at most 150 finds nothing for 180": (
+        ask("A hotel in Lisbon for at most 150?", {"max_price": WHOLE, "city": TEXT},
+            {"price": WHOLE}, {"max_price": 150, "city": "Lisbon"}, {"price": 120},
+            "One in Lisbon costs 120."),
+        {"max_price": "bounds"},
+    ),
+    "nights are counted between two days": (
+        ask("A room in Lisbon from 2026-03-05 to 2026-03-08, please.",
+            {"city": TEXT, "start": DAY, "end": DAY}, {"nights": WHOLE}, STAY, {"nights": 3},
+            "There is a room for 3 nights."),
+        dict.fromkeys(("start", "end", "nights"), "counted from"),
+    ),
+    "enough seats for three are not enough for twelve": (
+        ask("A table in Lisbon for 3 guests.", {"city": TEXT, "guests": WHOLE}, {"seats": WHOLE},
+            {"city": "Lisbon", "guests": 3}, {"seats": 5}, "There are enough seats in Lisbon: 5."),
+        {"guests": "compare", "seats": "compare"},
+    ),
+    "what a reply says about a status depends on which it is": (
+        ask("Where is flight FR1234?", {"code": TEXT}, {"status": TEXT, "gate": TEXT},
+            {"code": "FR1234"}, {"status": "boarding", "gate": "B-22"},
+            "FR1234 is boarding at gate B-22."),
+        {"status": "state"},
+    ),
+    "the cheapest must stay the cheapest": (
+        ask("Find flights to Lisbon.", {"city": TEXT},
+            {"flights": {"type": "array", "items": ITEM}}, {"city": "Lisbon"},
+            {"flights": FLIGHTS}, "To Lisbon FR1234 costs 61 and BA2281 88."),
+        {"flights.[].price": "beside the same field"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_what_is_in_doubt_stays(rule: str) -> None:
+    """The finding tells people why."""
+    row, told = CASES[rule]
+    for name, words in told.items():
+        (reason, detail), *_ = doubts(row, name)
+        assert reason is Reason.AMBIGUOUS_VALUE
+        assert words in detail
+
+
+@pytest.mark.parametrize(
+    ("rule", "slots"),
+    [
+        ("nights are counted between two days", {"city"}),
+        ("the cheapest must stay the cheapest", {"city", "flight", "flight2"}),
+    ],
+)
+def test_what_is_in_no_doubt_varies_all_the_same(rule: str, slots: set[str]) -> None:
+    """One value in doubt does not keep the others."""
+    assert mined_dataset.slots(mined_dataset.template(CASES[rule][0])) == slots
+
+
+def test_value_that_is_said_in_no_form() -> None:
+    """An alias stays, and its finding says that nobody says the value."""
+    light = api("light", {"room": TEXT, "color": TEXT}, {"done": {"type": "boolean"}})
     row = sample(
-        "A stay of 2 nights for 2 guests, please.",
-        (both, {"guests": 2, "nights": 2}, {"price": 99.5}),
-        "It costs 99.50.",
+        "Make the lounge light the colour of snow.",
+        (light, {"room": "lounge", "color": "#ffffff"}, {"done": True}),
+        "Done, the lounge is as you like it.",
     )
-    reason, detail = doubt(row, "guests")
-    assert reason is Reason.AMBIGUOUS_VALUE
-    assert "`guests` and `nights` have the same value" in detail
-
-
-def test_number_that_a_response_has_by_chance() -> None:
-    """A price that equals the number of nights is no echo of it."""
-    row = search(
-        "Find me a hotel in Lisbon for 3 nights.",
-        {"city": "Lisbon", "nights": 3},
-        {"hotel": "Casa Azul", "price": 3},
-        "Casa Azul costs 3.",
-    )
-    assert "need not mean the same" in doubt(row, "nights")[1]
+    ((reason, detail),) = doubts(row, "color")
+    assert reason is Reason.VALUE_NOT_MENTIONED
+    assert "no form that is known" in detail
 
 
 def test_echo_by_name_is_no_chance() -> None:
     """A response that repeats `nights` under that name means the same."""
-    echo = api("stay", {"nights": WHOLE}, {"nights": WHOLE, "price": NUMBER})
-    row = sample(
-        "A stay of 3 nights, please.",
-        (echo, {"nights": 3}, {"nights": 3, "price": 99.5}),
-        "3 nights cost 99.50.",
+    echo = {"nights": WHOLE, "price": NUMBER}
+    made = {"nights": 3, "price": 99.5}
+    row = ask(
+        "A stay of 3 nights.", {"nights": WHOLE}, echo, {"nights": 3}, made, "3 nights cost 99.50."
     )
-    made = mined_dataset.template(row)
-    assert made.sample["dialogue"]["messages"][3]["content"].count("nights") == 2
+    messages = mined_dataset.template(row).sample["dialogue"]["messages"]
+    assert messages[3]["content"].count("nights") == 2
 
 
 def test_echo_of_a_distinctive_text_inside_another() -> None:
@@ -72,226 +208,36 @@ def test_echo_of_a_distinctive_text_inside_another() -> None:
     assert "00445790" not in str(mined_dataset.template(row).sample)
 
 
-@pytest.mark.parametrize(
-    ("reply", "word"),
-    [
-        ("Three nights in Lisbon cost 120.50, a 3-night stay.", "«3»"),
-        ("3 nights, so 3 breakfasts, cost 120.50.", "2 times"),
-    ],
-)
-def test_number_that_stands_twice(reply: str, word: str) -> None:
-    """A small number in two places of a text may mean two things."""
-    row = search(
-        "Find me a hotel in Lisbon for 3 nights.", {"city": "Lisbon", "nights": 3}, FOUND, reply
-    )
-    assert word in doubt(row, "nights")[1]
-
-
-def test_number_of_items() -> None:
-    """A number that also counts what was found is not known to be the argument."""
-    many = api("find", {"stars": WHOLE}, {"hotels": {"type": "array", "items": TEXT}})
-    row = sample(
-        "Which hotels have 3 stars?",
-        (many, {"stars": 3}, {"hotels": ["Azul", "Verde", "Rojo"]}),
-        "I found 3: Azul, Verde and Rojo.",
-    )
-    assert "how many" in doubt(row, "stars")[1]
-
-
-def test_value_in_the_system_turn() -> None:
-    """The present day is told where nothing may change."""
-    row = sample(
-        "Book a table for four at Chez Nous on 2026-03-02.",
-        (TABLE, {"place": "Chez Nous", "seats": 4, "day": "2026-03-02"}, {"code": "T-5511"}),
-        "Your table at Chez Nous on 2026-03-02 is booked: T-5511.",
-    )
-    assert "stays as it is" in doubt(row, "day")[1]
-
-
-@pytest.mark.parametrize("said", ["next Friday", "on Friday, 6 March", "on 06/03/2026"])
-def test_date_in_words_that_no_other_date_fits(said: str) -> None:
-    """A day that is told by the present, or with a weekday that would be wrong, stays."""
-    row = sample(
-        f"Book a table for four at Chez Nous {said}.",
-        (TABLE, {"place": "Chez Nous", "seats": 4, "day": "2026-03-06"}, {"code": "T-5511"}),
-        "Your table at Chez Nous is booked: T-5511.",
-    )
-    assert "in a form that is not known" in doubt(row, "day")[1]
-
-
-def test_value_that_is_said_in_no_form() -> None:
-    """An alias stays, and its finding says that nobody says the value."""
-    row = sample(
-        "Make the lounge light the colour of snow.",
-        (LIGHT, {"room": "lounge", "color": "#ffffff"}, {"done": True}),
-        "Done, the lounge is as you like it.",
-    )
-    reason, detail = doubt(row, "color")
-    assert reason is Reason.VALUE_NOT_MENTIONED
-    assert "no form that is known" in detail
-
-
-def test_part_of_a_name_that_is_left() -> None:
-    """Who is called Maria at the end was Maria Silva at the beginning."""
-    room = api("room", {"guest": TEXT}, {"code": TEXT})
-    row = sample(
-        "Book a room for Maria Silva.",
-        (room, {"guest": "Maria Silva"}, {"code": "R-1002"}),
-        "Maria has room R-1002.",
-    )
-    assert "«Maria»" in doubt(row, "guest")[1]
-
-
-def test_name_inside_a_longer_one() -> None:
-    """Lisbon is not Lisbon Palace."""
-    row = search(
-        "Find me a room at Lisbon Palace for 3 nights.",
-        {"city": "Lisbon", "nights": 3},
-        FOUND,
-        "Casa Azul costs 120.50.",
-    )
-    assert "longer name" in doubt(row, "city")[1]
-
-
-def test_word_of_the_description() -> None:
-    """A common word with which the API is described may stand for that."""
-    find = api("find", {"search": TEXT}, {"name": TEXT}, about="Find a team.")
-    row = sample("Find the team for me.", (find, {"search": "team"}, {"name": "Reds"}), "The Reds.")
-    assert "description" in doubt(row, "search")[1]
-
-
-def test_alias_in_the_reply() -> None:
-    """«$» follows from USD, and no form tells what would follow from SEK."""
-    money = api("budget", {"currency": TEXT, "trip": TEXT}, {"left": NUMBER})
-    row = sample(
-        "What is left in USD for trip T-7001?",
-        (money, {"currency": "USD", "trip": "T-7001"}, {"left": 40.25}),
-        "For trip T-7001 $40.25 is left.",
-    )
-    assert "«$»" in doubt(row, "currency")[1]
-
-
-def test_what_a_response_follows_from() -> None:
-    """A translation is of its text; nothing of the call may vary."""
-    lingo = api("lingo", {"text": TEXT, "target": TEXT}, {"translation": TEXT})
-    row = sample(
-        "Translate «cosy evening» to Danish.",
-        (lingo, {"text": "cosy evening", "target": "Danish"}, {"translation": "hyggelig aften"}),
-        "It is «hyggelig aften».",
-    )
-    assert "follows from it" in doubt(row, "text")[1]
-
-
-def test_arithmetic() -> None:
-    """A price that is nights times the rate varies with none of them."""
-    stay = api("stay", {"nights": WHOLE}, {"rate": NUMBER, "price": NUMBER})
-    row = sample(
-        "What do 4 nights cost?",
-        (stay, {"nights": 4}, {"rate": 80.5, "price": 322}),
-        "4 nights at 80.50 cost 322.",
-    )
-    for name in ("nights", "rate", "price"):
-        assert "worked out" in doubt(row, name)[1]
-
-
-def test_end_that_is_counted_from_a_day() -> None:
-    """The day of departure follows from that of arrival."""
-    stay = api("stay", {"arrival": DAY}, {"departure": DAY})
-    row = sample(
-        "I arrive on 2026-04-01.",
-        (stay, {"arrival": "2026-04-01"}, {"departure": "2026-04-09"}),
-        "You arrive on 2026-04-01 and leave on 2026-04-09.",
-    )
-    assert "counted from it" in doubt(row, "arrival")[1]
-    assert "counted from" in doubt(row, "departure")[1]
-
-
-def test_bound_on_what_is_found() -> None:
-    """Whoever pays at most 150 finds nothing for 180."""
-    find = api("find", {"max_price": WHOLE, "city": TEXT}, {"price": WHOLE})
-    row = sample(
-        "A hotel in Lisbon for at most 150?",
-        (find, {"max_price": 150, "city": "Lisbon"}, {"price": 120}),
-        "One in Lisbon costs 120.",
-    )
-    assert "bounds" in doubt(row, "max_price")[1]
-
-
-def test_nights_between_two_days() -> None:
-    """How many there are is counted from the days: neither the days nor the number vary."""
-    stay = api("stay", {"city": TEXT, "start": DAY, "end": DAY}, {"nights": WHOLE})
-    asked = {"city": "Lisbon", "start": "2026-03-05", "end": "2026-03-08"}
-    said = "A room in Lisbon from 2026-03-05 to 2026-03-08, please."
-    row = sample(said, (stay, asked, {"nights": 3}), "There is a room for 3 nights.")
-    for name in ("start", "end", "nights"):
-        assert "counted from" in doubt(row, name)[1]
-    assert mined_dataset.slots(mined_dataset.template(row)) == {"city"}
-
-
-def test_number_that_words_compare() -> None:
-    """«Enough seats» for three are not enough for twelve."""
-    find = api("find", {"city": TEXT, "guests": WHOLE}, {"seats": WHOLE})
-    row = sample(
-        "A table in Lisbon for 3 guests.",
-        (find, {"city": "Lisbon", "guests": 3}, {"seats": 5}),
-        "There are enough seats in Lisbon: 5.",
-    )
-    assert "compare" in doubt(row, "guests")[1]
-    assert "compare" in doubt(row, "seats")[1]
-
-
-def test_items_side_by_side() -> None:
-    """«The cheapest» must stay the cheapest: numbers of several items keep their values."""
-    item = {"type": "object", "properties": {"flight": TEXT, "price": WHOLE}}
-    find = api("find", {"city": TEXT}, {"flights": {"type": "array", "items": item}})
-    flights = [{"flight": "FR1234", "price": 61}, {"flight": "BA2281", "price": 88}]
-    row = sample(
-        "Find flights to Lisbon.",
-        (find, {"city": "Lisbon"}, {"flights": flights}),
-        "To Lisbon FR1234 costs 61 and BA2281 88.",
-    )
-    assert "beside the same field" in doubt(row, "flights.[].price")[1]
-    assert "flight" in mined_dataset.slots(mined_dataset.template(row))
-
-
-def test_states_stay() -> None:
-    """What a reply says about a status depends on which it is."""
-    find = api("find", {"code": TEXT}, {"status": TEXT, "gate": TEXT})
-    row = sample(
-        "Where is flight FR1234?",
-        (find, {"code": "FR1234"}, {"status": "boarding", "gate": "B-22"}),
-        "FR1234 is boarding at gate B-22.",
-    )
-    assert "state" in doubt(row, "status")[1]
-
-
 def test_error_code_that_equals_a_number() -> None:
     """«503» of an error is no number of nights."""
+    call = (HOTELS, {"city": "Lisbon", "nights": 503})
     row = sample(
         "Find me a hotel in Lisbon for 503 nights.",
-        (HOTELS, {"city": "Lisbon", "nights": 503}, f"!{mined_dataset.FAULT.error}"),
-        (HOTELS, {"city": "Lisbon", "nights": 503}, FOUND),
+        (*call, f"!{mined_dataset.FAULT.error}"),
+        (*call, FOUND),
         "Casa Azul in Lisbon costs 120.50 a night.",
         scenario=Scenario.ERROR_RECOVERY,
         fault=mined_dataset.FAULT,
     )
-    assert "error" in doubt(row, "nights")[1]
+    assert "error" in doubts(row, "nights")[0][1]
     assert "503 Service" in str(mined_dataset.template(row).sample)
 
 
 def test_shorter_value_inside_a_longer_one() -> None:
     """«curry» in «chicken curry» belongs to the longer value."""
-    find = api("dish", {"search": TEXT}, {"found": WHOLE})
-    first = (find, {"search": "curry"}, {"found": 77})
-    other = (find, {"search": "chicken curry"}, {"found": 34})
+
+    def look(dish: str, count: int) -> tuple[Api, JsonObject, JsonObject]:
+        return api("dish", {"search": TEXT}, {"found": WHOLE}), {"search": dish}, {"found": count}
+
     row = sample(
-        "Look for curry.", first, "There are 77.", "And for chicken curry?", other, "There are 34.",
+        "Look for curry.", look("curry", 77), "There are 77.",
+        "And for chicken curry?", look("chicken curry", 34), "There are 34.",
         scenario=Scenario.MULTI_TURN,
     )  # fmt: skip
-    more = sample(
-        "Look for goulash.", (find, {"search": "goulash"}, {"found": 12}), "There are 12."
-    )
-    last = sample("Look for paella.", (find, {"search": "paella"}, {"found": 13}), "There are 13.")
-    made = mined_dataset.template(row, more, last)
+    others = [
+        sample(f"Look for {dish}.", look(dish, count), f"There are {count}.")
+        for dish, count in (("goulash", 12), ("paella", 13))
+    ]
+    made = mined_dataset.template(row, *others)
     assert made.goal == "Look for {search}."
     assert "chicken" not in str(made.sample["dialogue"]["messages"])

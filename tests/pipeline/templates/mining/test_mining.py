@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
+from typing import Any
 
 import pytest
 from support import mined_dataset
 from support.mined_dataset import DAY, HOTELS, NUMBER, ROOM, TABLE, TEXT, WHOLE, api, sample
 
-from toolloom.pipeline.templates.mining.mining import mine
-from toolloom.pipeline.templates.mining.survey import SeenValues
+from toolloom.pipeline.templates.mining.mining import mine, rows, tied
+from toolloom.pipeline.templates.mining.options import MOST, ValueOptions
+from toolloom.pipeline.templates.mining.survey import SampleValue, SeenValues
+from toolloom.pipeline.templates.mining.variables import Variable
 from toolloom.schemas import JsonObject, Reason, Rejected, Scenario, Split, Template
 from toolloom.schemas.template import CLOSE, OPEN
 
@@ -278,3 +282,39 @@ def test_hand_written_dialogues_are_mined_well() -> None:
         assert mined_dataset.bare(mined_dataset.first_row(each)) == mined_dataset.bare(row)
     counts = [mined_dataset.accepted(each, 8) for each in made]
     assert sum(good for good, _ in counts) >= 0.95 * 8 * len(made), [s for _, s in counts if s]
+
+
+def pool(name: str, *values: Any, number: int = 0) -> ValueOptions:
+    schema = TEXT if isinstance(values[0], str) else NUMBER
+    leaf = SampleValue("call", (name,), "a/b/c", (name,), values[0], schema, 2, number)
+    return ValueOptions(Variable(leaf, [(leaf, "")]), [], [(value, "sample") for value in values])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "together"),
+    [
+        (("check_in", "2026-05-03"), ("check_out", "2026-05-06"), True),
+        (("opens", "08:00"), ("closes", "18:00"), True),
+        (("min_price", 20), ("max_price", 90), True),
+        (("high", 24), ("low", 18), True),
+        (("nights", 3), ("guests", 2), False),
+        (("city", "Lisbon"), ("hotel", "Azul"), False),
+    ],
+)
+def test_what_is_tied(one: Any, other: Any, together: bool) -> None:
+    """Days, times of a call, and numbers that are the ends of a range."""
+    assert len(tied([pool(*one), pool(*other)])) == (1 if together else 2)
+
+
+def test_numbers_of_two_calls_are_free() -> None:
+    """One call's low has nothing to do with another's high."""
+    assert len(tied([pool("low", 3), pool("high", 9, number=1)])) == 2
+
+
+def test_order_is_kept() -> None:
+    """Every row is ordered as the original, which comes first; none comes twice."""
+    low, high = pool("low", 3, *range(10, 40)), pool("high", 9, *range(40, 70), 1)
+    found = rows([low, high], random.Random(1))
+    assert found[0] == ((3, "sample"), (9, "sample"))
+    assert all(a[0] < b[0] for a, b in found)
+    assert len(found) == len(set(found)) == MOST

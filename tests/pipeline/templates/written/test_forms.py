@@ -14,34 +14,31 @@ from toolloom.pipeline.templates.written.forms import CallForm, FileForm, TableF
 from toolloom.pipeline.templates.written.pools import FORMS, DerivedPool
 from toolloom.schemas import Api, TemplateFileError
 
-MISTAKES = {
+MISTAKES: dict[str, tuple[str, *tuple[str, ...]]] = {
     "a slot that nothing fills": (
         weather("Weather in {city} on {dya}?", "  pools: {day: [Monday]}\n"),
-        "FILE has 2 mistakes:\n"
-        "  line 3: templates[0].goal: nothing gives `{dya}` a value: write a pool for it; did you "
-        "mean `day`?\n"
-        "  line 5: templates[0].pools.day: no text has the slot `{day}`; did you mean `{dya}`?",
+        "line 3: templates[0].goal: nothing gives `{dya}` a value: write a pool for it; did you "
+        "mean `day`?",
+        "line 5: templates[0].pools.day: no text has the slot `{day}`; did you mean `{dya}`?",
     ),
     "a pool for no slot": (
         weather(rest="  pools: {guests: [1, 2]}\n"),
-        "FILE has 1 mistake:\n  line 5: templates[0].pools.guests: no text has the slot "
-        "`{guests}`.",
+        "line 5: templates[0].pools.guests: no text has the slot `{guests}`.",
     ),
     "a pool of the file for no template": (
         "pools: {guests: [1]}\n" + weather(),
-        "FILE has 1 mistake:\n  line 1: pools.guests: no template has the slot `{guests}`.",
+        "line 1: pools.guests: no template has the slot `{guests}`.",
     ),
     "an unknown API": (
         template("Weather in {city}?", '[{api: get_wether, arguments: {city: "{city}"}}]'),
-        "FILE has 1 mistake:\n  line 4: templates[0].calls[0].api: there is no API `get_wether`; "
-        "did you mean `get_weather`?",
+        "line 4: templates[0].calls[0].api: there is no API `get_wether`; did you mean "
+        "`get_weather`?",
     ),
     "an unknown argument": (
         template("Weather in {city}?", '[{api: get_weather, arguments: {ctiy: "{city}"}}]'),
-        "FILE has 2 mistakes:\n"
-        "  line 4: templates[0].calls[0].arguments.ctiy: get_weather has no argument `ctiy`; did "
-        "you mean `city`?\n"
-        "  line 4: templates[0].calls[0].arguments: get_weather also needs `city`.",
+        "line 4: templates[0].calls[0].arguments.ctiy: get_weather has no argument `ctiy`; did "
+        "you mean `city`?",
+        "line 4: templates[0].calls[0].arguments: get_weather also needs `city`.",
     ),
     "a value of a pool that does not fit": (
         template(
@@ -49,203 +46,189 @@ MISTAKES = {
             '[{api: book_room, arguments: {city: "{city}", guests: "{guests}"}}]',
             "  pools:\n    guests:\n      - 2\n      - many\n",
         ),
-        'FILE has 1 mistake:\n  line 8: templates[0].pools.guests[1]: "many" is no argument guests '
-        "of Travel/hotels/book_room: 'many' is not of type 'integer'.",
+        'line 8: templates[0].pools.guests[1]: "many" is no argument guests of '
+        "Travel/hotels/book_room: 'many' is not of type 'integer'.",
     ),
     "a written value that does not fit": (
         template(
             "A room in {city}.", '[{api: book_room, arguments: {city: "{city}", guests: 99}}]'
         ),
-        "FILE has 1 mistake:\n  line 4: templates[0].calls[0].arguments.guests: 99 is no argument "
-        "guests of Travel/hotels/book_room: 99 is greater than the maximum of 9.",
+        "line 4: templates[0].calls[0].arguments.guests: 99 is no argument guests of "
+        "Travel/hotels/book_room: 99 is greater than the maximum of 9.",
     ),
     "a field's pool that does not fit": (
         weather(rest="  pools: {celsius: [warm]}\n"),
-        'FILE has 1 mistake:\n  line 5: templates[0].pools.celsius[0]: "warm" is no field celsius '
-        "of the response of Travel/hotels/get_weather: 'warm' is not of type 'integer'.",
+        'line 5: templates[0].pools.celsius[0]: "warm" is no field celsius of the response of '
+        "Travel/hotels/get_weather: 'warm' is not of type 'integer'.",
     ),
     "a response that does not fit": (
         template(
             "Weather in {city}?",
             '[{api: get_weather, arguments: {city: "{city}"}, response: {city: "{city}"}}]',
         ),
-        "FILE has 1 mistake:\n  line 4: templates[0].calls[0].response: Travel/hotels/get_weather "
-        "returns no such thing: 'celsius' is a required property.",
+        "line 4: templates[0].calls[0].response: Travel/hotels/get_weather returns no such "
+        "thing: 'celsius' is a required property.",
     ),
     "a response that nothing describes": (
         template("Read note {n}.", '[{api: read_note, arguments: {note: "{n}"}}]'),
-        "FILE has 1 mistake:\n  line 4: templates[0].calls[0]: nothing says what `result` in the "
-        "response of Travel/hotels/read_note looks like; write a `response`.",
+        "line 4: templates[0].calls[0]: nothing says what `result` in the response of "
+        "Travel/hotels/read_note looks like; write a `response`.",
     ),
     "an argument that nobody says": (
         weather("Is it {sky} outside?", "  pools: {sky: [clear], city: [Rome]}\n"),
-        "FILE has 1 mistake:\n  line 4: templates[0].calls[0].arguments.city: nobody says "
-        "`{city}`: neither the goal, nor a field of an earlier response, nor what it is derived "
-        "from.",
+        "line 4: templates[0].calls[0].arguments.city: nobody says `{city}`: neither the goal, "
+        "nor a field of an earlier response, nor what it is derived from.",
     ),
     "derived from nothing": (
         weather("Weather in {city}?", "  pools: {city: {of: town, as: title}}\n"),
-        "FILE has 1 mistake:\n  line 5: templates[0].pools.city.of: there is no slot `town`; "
-        "there is none.",
+        "line 5: templates[0].pools.city.of: there is no slot `town`; there is none.",
     ),
     "derived from itself": (
         weather(
             "Weather in {city}?",
             "  pools:\n    city: {of: place, as: title}\n    place: {of: city, as: lower}\n",
         ),
-        "FILE has 2 mistakes:\n"
-        "  line 6: templates[0].pools.city.of: is derived from itself: city → place → city.\n"
-        "  line 7: templates[0].pools.place.of: is derived from itself: place → city → place.",
+        "line 6: templates[0].pools.city.of: is derived from itself: city → place → city.",
+        "line 7: templates[0].pools.place.of: is derived from itself: place → city → place.",
     ),
     "a map without an entry": (
         weather(
             "Weather in {name}?",
             "  pools: {name: [Rome, Oslo], city: {of: name, map: {Rome: Roma}}}\n",
         ),
-        'FILE has 1 mistake:\n  line 5: templates[0].pools.city: `map` has no entry for "Oslo".',
+        'line 5: templates[0].pools.city: `map` has no entry for "Oslo".',
     ),
     "two ways to derive": (
         weather("{a}?", "  pools: {a: [x], city: {of: a, as: lower, format: '%d'}}\n"),
-        "FILE has 1 mistake:\n  line 5: templates[0].pools.city: give one of `as`, `map`, `format` "
-        "and `later`.",
+        "line 5: templates[0].pools.city: give one of `as`, `map`, `format` and `later`.",
     ),
     "a date that is none": (
         weather("{a}?", "  pools: {a: [soon], city: {of: a, format: '%d'}}\n"),
-        'FILE has 1 mistake:\n  line 5: templates[0].pools.city: `format` takes dates, and "soon" '
-        "is none such as 2026-03-02.",
+        'line 5: templates[0].pools.city: `format` takes dates, and "soon" is none such as '
+        "2026-03-02.",
     ),
     "a format that reaches further": (
         weather("{a}?", "  pools: {a: {days: [1, 2]}, city: {of: a, format: '%s'}}\n"),
-        "FILE has 1 mistake:\n  line 5: templates[0].pools.city: `format` does not know `%s`; it "
-        "knows %d %-d %m %-m %B %b %Y %y %A %a %%.",
+        "line 5: templates[0].pools.city: `format` does not know `%s`; it knows %d %-d %m %-m %B "
+        "%b %Y %y %A %a %%.",
     ),
     "an empty pool": (
         weather(rest="  pools: {city: []}\n"),
-        "FILE has 1 mistake:\n  line 5: templates[0].pools.city: is empty; a slot needs at least "
-        "one value.",
+        "line 5: templates[0].pools.city: is empty; a slot needs at least one value.",
     ),
     "a value twice": (
         weather(rest="  pools: {city: [Rome, Rome]}\n"),
-        'FILE has 1 mistake:\n  line 5: templates[0].pools.city[1]: the value "Rome" stands twice.',
+        'line 5: templates[0].pools.city[1]: the value "Rome" stands twice.',
     ),
     "a range downwards": (
         weather(rest="  pools: {city: {range: [9, 1]}}\n"),
-        "FILE has 1 mistake:\n  line 5: templates[0].pools.city: a range is [from, to] or "
-        "[from, to, step], upwards.",
+        "line 5: templates[0].pools.city: a range is [from, to] or [from, to, step], upwards.",
     ),
     "a range without end": (
         weather(rest="  pools: {city: {range: [0, 1, 0.0000001]}}\n"),
-        "FILE has 1 mistake:\n  line 5: templates[0].pools.city: a range has at most 2,000 "
-        "values; take a longer step.",
+        "line 5: templates[0].pools.city: a range has at most 2,000 values; take a longer step.",
     ),
     "a provider that is none": (
         weather(rest="  pools: {city: {faker: citty}}\n"),
-        "FILE has 1 mistake:\n  line 5: templates[0].pools.city.faker: no provider `citty` may be "
-        "used; did you mean `city`?",
+        "line 5: templates[0].pools.city.faker: no provider `citty` may be used; did you mean "
+        "`city`?",
     ),
     "too many of a provider": (
         weather(rest="  pools: {city: {faker: city, n: 1000000}}\n"),
-        "FILE has 1 mistake:\n  line 5: templates[0].pools.city.n: input should be less than or "
-        "equal to 2000 (given: 1000000).",
+        "line 5: templates[0].pools.city.n: input should be less than or equal to 2000 (given: "
+        "1000000).",
     ),
     "no kind of pool": (
         weather(rest="  pools: {city: {rnage: [1, 2]}}\n"),
-        "FILE has 1 mistake:\n  line 5: templates[0].pools.city: is no kind of pool; did you mean "
-        "`range`?",
+        "line 5: templates[0].pools.city: is no kind of pool; did you mean `range`?",
     ),
     "two kinds of pools": (
         weather(rest="  pools: {city: {faker: city, days: [1, 2]}}\n"),
-        "FILE has 1 mistake:\n  line 5: templates[0].pools.city: is faker and days; a pool is one "
-        "of them.",
+        "line 5: templates[0].pools.city: is faker and days; a pool is one of them.",
     ),
     "a slot in a pool and a table": (
         weather(
             "{a} {city}?",
             "  pools: {a: [x]}\n  together: [{slots: [a, city], rows: [[x, Rome]]}]\n",
         ),
-        "FILE has 1 mistake:\n  line 5: templates[0].pools.a: has values in `together` already.",
+        "line 5: templates[0].pools.a: has values in `together` already.",
     ),
     "a table with a hole": (
         weather("{a} {city}?", "  together:\n  - slots: [a, city]\n    rows: [[x, Rome], [y]]\n"),
-        "FILE has 1 mistake:\n  line 6: templates[0].together[0]: row 2 has 1 values for 2 slots.",
+        "line 6: templates[0].together[0]: row 2 has 1 values for 2 slots.",
     ),
     "attributes in braces": (
         weather("{city.__class__} and {0}"),
-        "FILE has 1 mistake:\n  line 3: templates[0].goal: `{city.__class__}` is no slot: its name "
-        "is lower-case letters, digits and `_`; a brace of the text itself is written twice.",
+        "line 3: templates[0].goal: `{city.__class__}` is no slot: its name is lower-case "
+        "letters, digits and `_`; a brace of the text itself is written twice.",
     ),
     "a lone brace": (
         weather("{city} } {{"),
-        "FILE has 1 mistake:\n  line 3: templates[0].goal: a lone `}`: a slot is `{name}`, a brace "
-        "of the text is written twice.",
+        "line 3: templates[0].goal: a lone `}`: a slot is `{name}`, a brace of the text is "
+        "written twice.",
     ),
     "no slot": (
         template("Weather in Rome?", "[{api: get_weather, arguments: {city: Rome}}]"),
-        "FILE has 1 mistake:\n  line 3: templates[0].goal: has no `{slot}`: all rows would be the "
-        "same.",
+        "line 3: templates[0].goal: has no `{slot}`: all rows would be the same.",
     ),
     "a mark of ours": (
         template("Weather in {city}? XXX", "[]").replace("XXX", "\ue000city\ue001"),
-        "FILE has 2 mistakes:\n"
-        "  line 3: templates[0].goal: holds the character U+E000, which nobody can see.\n"
-        "  line 4: templates[0].calls: has too few entries.",
+        "line 3: templates[0].goal: holds the character U+E000, which nobody can see.",
+        "line 4: templates[0].calls: has too few entries.",
     ),
     "a text that runs backwards": (
         weather(rest='  answer: "It is fine \u202e enif si tI"\n'),
-        "FILE has 1 mistake:\n  line 5: templates[0].answer: holds the character U+202E, which "
-        "nobody can see.",
+        "line 5: templates[0].answer: holds the character U+202E, which nobody can see.",
     ),
     "an unknown field": (
         weather(rest="  awnser: It is fine.\n"),
-        "FILE has 1 mistake:\n  line 5: templates[0].awnser: unknown field; did you mean `answer`?",
+        "line 5: templates[0].awnser: unknown field; did you mean `answer`?",
     ),
     "an unknown field of a call": (
         template("{city}", '[{api: get_weather, input: {city: "{city}"}}]'),
-        "FILE has 1 mistake:\n  line 4: templates[0].calls[0].input: unknown field; known here are: "
-        "api, arguments, response.",
+        "line 4: templates[0].calls[0].input: unknown field; known here are: api, arguments, "
+        "response.",
     ),
     "neither goal nor goals": (
         "templates:\n- name: a\n  calls: [{api: get_weather}]\n",
-        "FILE has 1 mistake:\n  line 2: templates[0]: give either `goal` or `goals`.",
+        "line 2: templates[0]: give either `goal` or `goals`.",
     ),
     "a name of two words": (
         weather().replace("name: one", "name: One Two"),
-        "FILE has 1 mistake:\n  line 2: templates[0].name: must be lower-case letters, digits and "
-        '`-` (given: "One Two").',
+        'line 2: templates[0].name: must be lower-case letters, digits and `-` (given: "One Two").',
     ),
     "a moment that is none": (
         weather(rest="  now: tomorrow\n"),
-        "FILE has 1 mistake:\n  line 5: templates[0].now: must be a date and time, such as "
-        '2026-03-02T09:30 (given: "tomorrow").',
+        "line 5: templates[0].now: must be a date and time, such as 2026-03-02T09:30 (given: "
+        '"tomorrow").',
     ),
     "another language without an answer": (
         weather(rest="  language: German\n"),
-        "FILE has 1 mistake:\n  line 2: templates[0].answer: missing: none can be made up in "
-        "German.",
+        "line 2: templates[0].answer: missing: none can be made up in German.",
     ),
     "a key twice": (
         weather(rest="  answer: Fine.\n  answer: Bad.\n"),
-        "FILE has 1 mistake:\n  line 6: templates[0].answer: stands twice; give each key once.",
+        "line 6: templates[0].answer: stands twice; give each key once.",
     ),
     "no mapping": (
         "- a\n- b\n",
-        "FILE has 1 mistake:\n  line 1: must be a mapping; its fields are `language`, `now`, "
-        "`pools`, `together`, `apis`, `templates`.",
+        "line 1: must be a mapping; its fields are `language`, `now`, `pools`, `together`, "
+        "`apis`, `templates`.",
     ),
     "nothing": (
         "",
-        "FILE has 1 mistake:\n  line 1: must be a mapping; its fields are `language`, `now`, "
-        "`pools`, `together`, `apis`, `templates`.",
+        "line 1: must be a mapping; its fields are `language`, `now`, `pools`, `together`, "
+        "`apis`, `templates`.",
     ),
     "indented wrongly": (
         "templates:\n  - name: a\n   goal: b\n",
-        "FILE: line 3: is not valid YAML: did not find expected '-' indicator. Look at how far the "
-        "lines are indented.",
+        "FILE: line 3: is not valid YAML: did not find expected '-' indicator. Look at how far "
+        "the lines are indented.",
     ),
     "tabs": (
         "templates:\n\t- name: a\n",
-        "FILE: line 2: is not valid YAML: found character that cannot start any token. Indent with "
-        "spaces, not tabs; quote text that begins with a sign.",
+        "FILE: line 2: is not valid YAML: found character that cannot start any token. Indent "
+        "with spaces, not tabs; quote text that begins with a sign.",
     ),
     "a colon": (
         "templates:\n- name: a\n  goal: Note this: {text}\n",
@@ -286,11 +269,19 @@ MISTAKES = {
 }
 
 
+def message(lines: list[str]) -> str:
+    """All that is told of a file with these mistakes."""
+    if lines[0].startswith("FILE"):
+        return lines[0]
+    several = "s" if len(lines) > 1 else ""
+    return "\n  ".join([f"FILE has {len(lines)} mistake{several}:", *lines])
+
+
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_told_with_line_and_place(tmp_path: Path, name: str) -> None:
     """File, line, place, what is wrong and the nearest known name."""
-    text, message = MISTAKES[name]
-    assert told(tmp_path, text) == message
+    text, *lines = MISTAKES[name]
+    assert told(tmp_path, text) == message(lines)
 
 
 def test_the_page_tells_the_language(tmp_path: Path) -> None:
@@ -318,8 +309,7 @@ def test_the_page_tells_the_language(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_of_several_goals_is_told_once(tmp_path: Path, name: str) -> None:
     """What paraphrases share is no new mistake, and stops each of them."""
-    text, message = MISTAKES[name]
+    text, *lines = MISTAKES[name]
     twice = re.sub(r'(?m)^  goal: (".*")$', r"  goals: [\1, \1]", text, count=1)
-    shared = [line for line in message.splitlines()[1:] if ".goal:" not in line]
     mistakes = told(tmp_path, twice)
-    assert all(mistakes.count(line) == 1 for line in shared)
+    assert all(mistakes.count(line) == 1 for line in lines if ".goal:" not in line)

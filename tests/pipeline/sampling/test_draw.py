@@ -1,5 +1,8 @@
+""""""
+
 from __future__ import annotations
 
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,9 +12,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import toys
 
-from toolloom.pipeline.sampling.draw import FITS, draw_needs, shares
+from toolloom.pipeline.sampling.draw import (
+    FITS,
+    ApiRotation,
+    check_executed,
+    draw_needs,
+    executed_by,
+    shares,
+)
 from toolloom.pipeline.sampling.groups import Group
-from toolloom.schemas import Ability, Api, JsonObject, Level, Need, Scenario, Source, canonical
+from toolloom.pipeline.sampling.needs import scattered
+from toolloom.schemas import (
+    Ability,
+    Api,
+    JsonObject,
+    Level,
+    Need,
+    Scenario,
+    Source,
+    ToolloomError,
+    canonical,
+)
 
 
 def of(**fields: JsonObject) -> JsonObject:
@@ -349,3 +370,87 @@ def test_shares_add_up(weights: dict[int, float], count: int) -> None:
     assert sum(parts.values()) == count
     for key, part in parts.items():
         assert part == pytest.approx(count * weights[key] / total, abs=1.0001)
+
+
+def runs(source: dict[str, Any], **of: Any) -> bool:
+    recipe = toys.recipe(apis={"sources": [{"execute": ["current"], **source}]})
+    found = executed_by(recipe, toys.api().model_copy(update={"source": Source(**of)}))
+    assert found in (None, *recipe.apis.sources)
+    return found is not None
+
+
+def test_what_a_source_lists_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name or its operation, from the very source that lists it."""
+    monkeypatch.chdir(tmp_path)
+    Path("tools").mkdir()
+    Path("tools/weather.py").touch()
+    python: dict[str, Any] = {"kind": "python", "reference": "tools/weather.py"}
+    assert runs({"path": "tools/weather.py"}, **python)
+    assert runs({"path": "tools"}, **python)
+    assert runs({"path": "tools/weather.py", "execute": ["now"]}, **python, operation="now")
+    assert not runs({"path": "tools/weather.py", "execute": ["forecast"]}, **python)
+    assert not runs({"path": "tools/weather.py", "execute": []}, **python)
+    assert not runs({"path": "tools/other.py"}, **python)
+    assert not runs({"path": "tools/weather.py"})  # generated
+    assert not runs({"mcp": "weather"}, kind="python", reference="weather")
+
+
+def test_a_server_is_known_by_its_name() -> None:
+    """The one the recipe gives it, else its program's."""
+    assert runs({"mcp": "/opt/bin/weather --home x"}, kind="mcp", reference="weather")
+    assert runs({"mcp": "weather", "name": "sky"}, kind="mcp", reference="sky")
+    assert not runs({"mcp": "weather", "name": "sky"}, kind="mcp", reference="weather")
+
+
+def test_a_source_that_executes_nothing_is_told() -> None:
+    """`execute` on a spec or a pool would leave all its APIs to the model without a word."""
+    server: dict[str, Any] = {"mcp": "weather", "execute": ["current"]}
+    api = toys.api().model_copy(update={"source": Source(kind="mcp", reference="weather")})
+    check_executed(toys.recipe(apis={"sources": [server, {"path": "weather.json"}]}), [api])
+    spec = {"path": "weather.json", "execute": ["current"]}
+    with pytest.raises(ToolloomError, match=r"weather\.json: `execute` names current, of which"):
+        check_executed(toys.recipe(apis={"sources": [server, spec]}), [api])
+
+
+@given(st.integers(0, 60), st.integers())
+def test_all_numbers_come_once(count: int, seed: int) -> None:
+    """In an order that the seed decides."""
+    assert sorted(scattered(count, random.Random(seed))) == list(range(count))
+    assert [*scattered(count, random.Random(seed))] == [*scattered(count, random.Random(seed))]
+
+
+def test_the_first_few_of_many_cost_little() -> None:
+    """Nothing is made for the numbers that are not taken."""
+    numbers = scattered(10**12, random.Random(0))
+    assert len({next(numbers) for _ in range(100)}) == 100
+
+
+def test_orders_are_equally_likely() -> None:
+    """None of the six orders of three numbers is preferred."""
+    rng = random.Random(0)
+    found = Counter(tuple(scattered(3, rng)) for _ in range(6000))
+    assert len(found) == 6
+    assert max(found.values()) < 1150
+
+
+def test_who_waited_longest_comes_first() -> None:
+    """What was drawn goes to the end; what cannot be drawn leaves the line."""
+    apis = [toys.api(name=name) for name in "abcd"]
+    pool = ApiRotation(Group(apis, servable=lambda api: api.name != "c"), random.Random(0))
+    first, second, third = pool.waiting()
+    pool.took([second])
+    assert list(pool.waiting()) == [first, third, second]
+    assert "c" not in {api.name for api in pool.waiting()}
+
+
+def test_partners_that_were_least_often_there_come_first() -> None:
+    """Whichever of the two came first, and at whatever level."""
+    group = Group([toys.api(name=name) for name in "abcd"])
+    pool = ApiRotation(group, random.Random(0))
+    a, b, c, d = group.apis
+    rng = random.Random(1)
+    for other, times in ((b, 2), (c, 1)):
+        for _ in range(times):
+            pool.took([other, a])
+    kind = (Scenario.PARALLEL, Ability.CALL, Level.SINGLE_TOOL)
+    assert [pair[1] for pair, _ in pool.combinations(a, *kind, rng)] == [d, c, b]
