@@ -105,18 +105,17 @@ class ApiRotation:
         if scenario not in SEVERAL:
             yield [api], None
         elif scenario is Scenario.SEQUENTIAL:
-            yield from islice(self._linked(api, level, rng), TRIED)
+            links = [link for link in self._group.links_of.get(api.id, ()) if level in link.levels]
+            rng.shuffle(links)
+            links.sort(key=lambda link: self._pairs[frozenset((api.id, link.second.id))])
+            yield from (([link.first, link.second], link) for link in links[:TRIED])
         else:
             partners = self._partners(api, level, rng)
             yield from (([api, other], None) for other in islice(partners, TRIED))
-            if ability is Ability.CALL and level is Level.SINGLE_TOOL and self._is_alone(api):
-                yield [api, api], None
-
-    def _linked(self, api: Api, level: Level, rng: random.Random) -> Iterator[Combination]:
-        links = [link for link in self._group.links_of.get(api.id, ()) if level in link.levels]
-        rng.shuffle(links)
-        links.sort(key=lambda link: self._pairs[frozenset((api.id, link.second.id))])
-        yield from (([link.first, link.second], link) for link in links)
+            if ability is Ability.CALL and level is Level.SINGLE_TOOL:
+                near = (self._partners(api, each, random.Random(0)) for each in Level)
+                if all(next(others, None) is None for others in near):  # it is alone
+                    yield [api, api], None
 
     def _partners(self, api: Api, level: Level, rng: random.Random) -> Iterator[Api]:
         """APIs that stand with this one at a level; those it was least often with come first."""
@@ -137,11 +136,6 @@ class ApiRotation:
         again = [other for other in again if self._group.fit(api, other, level)]
         rng.shuffle(again)
         yield from sorted(again, key=lambda a: self._pairs[frozenset((api.id, a.id))])
-
-    def _is_alone(self, api: Api) -> bool:
-        """Whether it has no partner at any level."""
-        rng = random.Random(0)
-        return all(next(self._partners(api, level, rng), None) is None for level in Level)
 
 
 NAMED = 10  # categories in an error
@@ -264,16 +258,13 @@ class SplitDraw:
         known = list(dict.fromkeys(kinds))
         hopeless: set[NeedKind] = set()
         for number, kind in enumerate(kinds):
-            for each in sorted(
-                known,
-                key=lambda k: (
-                    k != kind,
-                    k.ability is not kind.ability,
-                    k.scenario is not kind.scenario,
-                ),
-            ):
-                if each in hopeless:
-                    continue
+            # A kind that no API can serve gives way to the most alike.
+            unlike = {
+                k: (k != kind, k.ability is not kind.ability, k.scenario is not kind.scenario)
+                for k in known
+                if k not in hopeless
+            }
+            for each in sorted(unlike, key=unlike.__getitem__):
                 need = self._need(number, each)
                 if need is not None:
                     yield need
@@ -316,9 +307,7 @@ class SplitDraw:
         language = languages[number % len(languages)]
         draft = NeedBuilder(self._recipe, kind, rng, moment(rng), language, self._executed)
         name = f"{self._split}-{self._recipe.seed}-{number:06d}"
-        for api in self._turns.waiting():
-            if not draft.suits(api):
-                continue
+        for api in filter(draft.suits, self._turns.waiting()):
             found = self._turns.combinations(api, kind.scenario, kind.ability, kind.level, rng)
             for apis, link in found:
                 need = self._try(draft, name, apis, link)

@@ -222,7 +222,10 @@ def _list(name: str, schema: JsonObject, at: _Present, depth: int) -> list[Any]:
 
 def _text(name: str, schema: JsonObject, at: _Present) -> str:
     form = schema.get("format")
-    form = form if isinstance(form, str) and form else _form_by_name(name)
+    if not isinstance(form, str) or not form:
+        kinds = ((DAYS, "date"), (MOMENTS, "date-time"), (CLOCKS, "time"))
+        telling = (kind for end in endings(name) for names, kind in kinds if end in names)
+        form = next(telling, "")
     if form in ("date", "date-time"):
         day = at.now.date() + dt.timedelta(days=at.rng.randint(1, 60))
         clock = dt.time(at.rng.randint(7, 20), at.rng.choice((0, 15, 30, 45)))
@@ -233,14 +236,6 @@ def _text(name: str, schema: JsonObject, at: _Present) -> str:
     if draw is None or form in UNSAYABLE:
         raise NoValue(name)
     return str(draw(faker_for(at.language, at.rng)))
-
-
-def _form_by_name(name: str) -> str:
-    for ending in endings(name):
-        for names, form in ((DAYS, "date"), (MOMENTS, "date-time"), (CLOCKS, "time")):
-            if ending in names:
-                return form
-    return ""
 
 
 def _number(name: str, schema: JsonObject, at: _Present, *, whole: bool) -> int | float:

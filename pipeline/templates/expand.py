@@ -108,8 +108,7 @@ class _Run:
         return [entry.left for entry in self._entries]
 
     def _read(self) -> Iterator[Template]:
-        for _, told in self._templates.objects():
-            yield Template.model_validate(told)
+        return (Template.model_validate(row) for _, row in self._templates.objects())
 
     def prepare(self) -> Iterator[Rejected]:
         """Find out which templates make rows. Some are rejected."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
@@ -111,19 +112,14 @@ _NOTHING = ValueMarks(frozenset(), frozenset(), (), (), (), scaled=False, prose=
 
 def apart(each: Sequence[ValueMarks]) -> Iterator[ValueMarks]:
     """The marks of each value without those that all of them have."""
-    words = frozenset[str].intersection(*(m.marks for m in each))
-    begun = frozenset[str].intersection(*(m.open for m in each))
-    numbers = frozenset[float].intersection(*(frozenset(m.numbers) for m in each))
-    calendar = frozenset[float].intersection(*(frozenset(m.dated) for m in each))
-    long = frozenset[str].intersection(*(frozenset(m.long) for m in each))
+    fields = ("marks", "open", "numbers", "dated", "long")
+    shared = {name: set.intersection(*(set(getattr(m, name)) for m in each)) for name in fields}
     for marks in each:
-        yield marks._replace(
-            marks=marks.marks - words,
-            open=marks.open - begun,
-            numbers=tuple(n for n in marks.numbers if n not in numbers),
-            dated=tuple(n for n in marks.dated if n not in calendar),
-            long=tuple(word for word in marks.long if word not in long),
-        )
+        own = {
+            name: type(here := getattr(marks, name))(each for each in here if each not in common)
+            for name, common in shared.items()
+        }
+        yield marks._replace(**own)
 
 
 def marks_of(values: Iterable[Any], now: dt.datetime, flags: frozenset[str]) -> ValueMarks:
@@ -131,31 +127,22 @@ def marks_of(values: Iterable[Any], now: dt.datetime, flags: frozenset[str]) -> 
     found = _NOTHING
     for value in values:
         for leaf in leaves(value):
-            found |= _of_leaf(leaf, now, flags)
-        sizes = [len(part) for part in _lists(value)]
-        found |= _NOTHING._replace(numbers=tuple(map(float, sizes)), unruly=value in ("", [], {}))
+            if isinstance(leaf, str):
+                found |= _of_text(leaf, now)
+            elif isinstance(leaf, bool):
+                found |= _NOTHING._replace(marks=flags | {f"flag:{leaf}"})
+            elif isinstance(leaf, int | float):
+                found |= _NOTHING._replace(numbers=(_float(leaf),))
+        stack, sizes = [value], list[float]()
+        while stack:
+            part = stack.pop()
+            if isinstance(part, list):
+                sizes.append(len(part))
+                stack += part
+            elif isinstance(part, dict):
+                stack += part.values()
+        found |= _NOTHING._replace(numbers=tuple(sizes), unruly=value in ("", [], {}))
     return found
-
-
-def _lists(value: Any) -> Iterator[list[Any]]:
-    stack = [value]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, list):
-            yield part
-            stack += part
-        elif isinstance(part, dict):
-            stack += part.values()
-
-
-def _of_leaf(leaf: Any, now: dt.datetime, flags: frozenset[str]) -> ValueMarks:
-    if isinstance(leaf, str):
-        return _of_text(leaf, now)
-    if isinstance(leaf, bool):
-        return _NOTHING._replace(marks=flags | {f"flag:{leaf}"})
-    if isinstance(leaf, int | float):
-        return _NOTHING._replace(numbers=(_float(leaf),))
-    return _NOTHING
 
 
 def _float(number: float) -> float:
@@ -289,16 +276,8 @@ def units(text: str, now: dt.datetime) -> Iterator[str]:
     """The parts of a constant text that a value could be matched with: words and phrases."""
     flat = plain(text)
     yield from (w.raw for w in words(spaced(flat)) if w.folded not in STOP)
-    for read in _PHRASES:
-        yield from (text[start:end] for start, end in read(flat, now))
-
-
-_Places = Callable[[str, dt.datetime], Iterable[tuple[int, int]]]
-_PHRASES: tuple[_Places, ...] = (
-    lambda text, now: [(d.start, d.end) for d in dated(text, now.date())],
-    lambda text, now: [(t.start, t.end) for t in timed(text)],
-    lambda text, now: [(q.start, q.end) for q in quantities(text)],
-)
+    phrases: tuple[Any, ...] = (*dated(flat, now.date()), *timed(flat), *quantities(flat))
+    yield from (text[phrase.start : phrase.end] for phrase in phrases)
 
 
 _GLUE = re.compile(r"[^\w\s]*_?")
@@ -319,18 +298,13 @@ def texts(skeleton: JsonObject) -> Iterator[str]:
     for message in dialogue["messages"]:
         content = message["content"] or ""
         if message["role"] == "tool":
-            yield from _strings(_read(content))
+            with suppress(ValueError, RecursionError):
+                content = json.loads(content)
+            yield from _strings(content)
         elif message["role"] != "system":
             yield content
         yield from (s for c in message["tool_calls"] for s in _strings(c["function"]["arguments"]))
     yield from (s for i in dialogue["query"]["intent"] for s in _strings(i["arguments"]))
-
-
-def _read(content: str) -> Any:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return content
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from toolloom.agents import query
 from toolloom.agents.ask import Answer, BadAnswer, Job, NoUsableAnswer
@@ -46,13 +47,10 @@ def draw_templates(given: StageInput) -> Iterator[Template | Rejected | Need]:
     """
     plan = given.recipe.expand or ExpansionPlan()
     called: set[str] = set()
-    for made in _mined(given, plan) if plan.mine else ():
-        called |= _called(made)
-        yield made
     apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
-    for written in _written(given.recipe, plan, apis):
-        called |= _called(written)
-        yield written
+    for made in chain(_mined(given, plan) if plan.mine else (), _written(given.recipe, plan, apis)):
+        called |= set(made.apis if isinstance(made, Template) else ())
+        yield made
     if plan.ask:
         zones = SplitPools(given.recipe, apis)
         for api in sorted(apis, key=lambda a: a.id):
@@ -60,10 +58,6 @@ def draw_templates(given: StageInput) -> Iterator[Template | Rejected | Need]:
             wanted = set(plan.splits) & ({place} if place.unseen else set(SEEN))
             if wanted and api.id not in called:
                 yield _need(given.recipe, api, wanted, zones.offers(place))
-
-
-def _called(made: Template | Rejected) -> set[str]:
-    return set(made.apis) if isinstance(made, Template) else set()
 
 
 def _mined(given: StageInput, plan: ExpansionPlan) -> Iterator[Template | Rejected]:
@@ -81,12 +75,10 @@ def _samples(given: StageInput, plan: ExpansionPlan) -> Iterator[tuple[Split, Js
             yield split, sample
 
 
-def _written(recipe: Recipe, plan: ExpansionPlan, apis: Sequence[Api]) -> list[Template]:
-    if not plan.templates:
-        return []
+def _written(recipe: Recipe, plan: ExpansionPlan, apis: Sequence[Api]) -> Iterator[Template]:
     language, distractors = recipe.languages[0], recipe.queries.distractors
     given = Given(apis, recipe.seed, language, distractors, recipe.splits)
-    return load_templates(plan.templates, given)
+    yield from load_templates(plan.templates, given)  # read once what is mined was taken
 
 
 def _need(
