@@ -235,8 +235,8 @@ def test_rows_meet_in_buckets() -> None:
     keys = np.array([[1, 1, 2, 3], [5, 6, 6, 7]], np.uint32)
     buckets = Buckets(np.array([9, 8, 7, 6], np.uint64), keys)
     assert buckets.shared.tolist() == [True, True, True, False]
-    for row in range(4):
+    for number in range(4):
         assert buckets.like(3) == []
-        buckets.add(row)
+        buckets.add(number)
     assert buckets.like(1) == [1, 0, 2]
     assert Buckets(np.array([4, 4], np.uint64), np.zeros((0, 2), np.uint32)).shared.all()
