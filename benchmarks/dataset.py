@@ -53,8 +53,8 @@ from toolloom.pipeline.store.files import Rows, read_records, record_line, write
 from toolloom.pipeline.store.run import PlannedStage, RunFolder
 from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.templates.expand import expand
-from toolloom.pipeline.templates.mining.known import SeenValues
 from toolloom.pipeline.templates.mining.mining import mine
+from toolloom.pipeline.templates.mining.survey import SeenValues
 from toolloom.schemas import (
     API_SEARCH,
     Ability,

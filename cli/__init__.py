@@ -25,7 +25,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from toolloom.cli import apis, cache, datasets, expand, formats, run, serve, show
+from toolloom.cli import apis, cache, datasets, expand, formats, run, show
 from toolloom.cli.console import BUG, MISTAKE, close_log, complain
 from toolloom.cli.signals import stoppable
 
@@ -118,26 +118,15 @@ def root(
 ) -> None: ...
 
 
-for command in (run.validate, run.preview, run.estimate, run.run):
+for command in (
+    *(run.validate, run.preview, run.estimate, run.run, show.show, show.rejected, run.serve),
+    *(datasets.push, datasets.versions, datasets.diff, datasets.regenerate, expand.rewrite),
+    *(datasets.verify, show.report, show.notebook, formats.export, formats.check_export),
+    *(formats.audit, datasets.complexity),
+):
     app.command()(command)
-app.command()(show.show)
-app.command()(show.rejected)
-app.command()(serve.serve)
-app.command()(datasets.push)
-app.command()(datasets.versions)
-app.command()(datasets.diff)
-app.command()(datasets.regenerate)
-app.add_typer(expand.app, name="expand")
-app.command()(expand.rewrite)
-app.command()(datasets.verify)
-app.command()(show.report)
-app.command()(show.notebook)
-app.command()(formats.export)
-app.command()(formats.check_export)
-app.command()(formats.audit)
-app.command()(datasets.complexity)
-app.add_typer(apis.app, name="apis")
-app.add_typer(cache.app, name="cache")
+for name, group in (("expand", expand.app), ("apis", apis.app), ("cache", cache.app)):
+    app.add_typer(group, name=name)
 
 
 def main() -> None:

@@ -125,14 +125,13 @@ def _tell_imports(outcomes: list[Outcome], pool: PoolFolder, report: str) -> Non
     """Print, write and exit with what an import came to."""
     from toolloom.pipeline.apis.sources import Failed, as_json, sections
     from toolloom.pipeline.render.section import safe_json
-    from toolloom.pipeline.render.terminal import view
 
     failed = [one for one in outcomes if isinstance(one, Failed)]
     made = [one for one in outcomes if not isinstance(one, Failed)]
     whole = safe_json(as_json(pool.name, outcomes))
     file = sys.stderr if report == "-" else sys.stdout
     if made:
-        say(view(sections(made, str(pool.path / "imports.jsonl"))), "", file=file)
+        say(sections(made, str(pool.path / "imports.jsonl")), "", file=file)
     apis, examples = sum(one.imported for one in made), sum(one.examples for one in made)
     listed = f" and {_counted(examples, 'example')} for the API agent" if examples else ""
     say(f"{_counted(apis, 'API')}{listed} imported into {pool.path}.", file=file)
@@ -179,7 +178,6 @@ def list_(
     """
     from toolloom.pipeline.apis.pool import find_pool
     from toolloom.pipeline.apis.pool_quality import list_section
-    from toolloom.pipeline.render.terminal import view
 
     folder = find_pool(outputs, pool)
     if category is not None:
@@ -194,7 +192,7 @@ def list_(
             if matching <= n:
                 shown.append(api)
     say(
-        view([list_section(shown)]),
+        [list_section(shown)],
         "",
         f"{len(shown):,} of {matching:,} APIs of {folder.name} that match.",
     )
@@ -218,14 +216,13 @@ def show(
     from toolloom.pipeline.apis.pool import find_pool
     from toolloom.pipeline.apis.pool_quality import api_sections
     from toolloom.pipeline.render.section import safe_json
-    from toolloom.pipeline.render.terminal import view
 
     folder = find_pool(outputs, pool)
     found = _find(folder, api)
     if as_json:
         print(safe_json(found.as_tool()))
     else:
-        say(view(api_sections(found)))
+        say(api_sections(found))
 
 
 def _find(pool: PoolFolder, wanted: str) -> Api:
@@ -254,10 +251,9 @@ def stats(pool: PoolName, outputs: Outputs = HERE) -> None:
     """
     from toolloom.pipeline.apis.pool import find_pool
     from toolloom.pipeline.apis.pool_quality import count_pool, sections
-    from toolloom.pipeline.render.terminal import view
 
     folder = find_pool(outputs, pool)
-    say(f"Pool {folder.name}", "", view(sections(count_pool(folder))))
+    say(f"Pool {folder.name}", "", sections(count_pool(folder)))
 
 
 @app.command(name="filter")
@@ -284,7 +280,6 @@ def filter_(
     """
     from toolloom.pipeline.apis import pool_quality
     from toolloom.pipeline.apis.pool import find_pool, open_pool
-    from toolloom.pipeline.render.terminal import view
     from toolloom.schemas import NothingFound
 
     for name in rule or ():
@@ -301,7 +296,7 @@ def filter_(
             f"written to {target.path}",
         )
     rules = [rule for rule in pool_quality.ALL if rule.name in chosen]
-    say(view([pool_quality.section(rules, counted)]), "")
+    say([pool_quality.section(rules, counted)], "")
     if others := [name for name in pool_quality.NAMES if name not in chosen]:
         say(f"Not applied: {', '.join(others)}.")
     say(f"{counted.kept:,} APIs kept, {counted.dropped:,} dropped; {where}.")
@@ -332,7 +327,6 @@ def search(
     """
     from toolloom.pipeline.apis.pool import find_pool
     from toolloom.pipeline.apis.pool_quality import list_section
-    from toolloom.pipeline.render.terminal import view
 
     endpoint = _endpoint(embeddings, model, key_env)
     folder = find_pool(outputs, pool)
@@ -340,7 +334,7 @@ def search(
     if not found:
         complain(f"No API of {folder.name} fits these words.")
         raise typer.Exit(NOTHING_ACCEPTED)
-    say(view([list_section(found)]))
+    say([list_section(found)])
 
 
 def _endpoint(url: str, model: str, key_env: str) -> Endpoint | None:

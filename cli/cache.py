@@ -45,10 +45,9 @@ def stats(outputs: Outputs = HERE, cache: CacheAt = None) -> None:
     Example: `toolloom cache stats`
     """
     from toolloom.llm.cache_admin import sections
-    from toolloom.pipeline.render.terminal import view
 
     with _stock(outputs, cache) as stock:
-        say(view(sections(stock.contents())))
+        say(sections(stock.contents()))
 
 
 @app.command()

@@ -18,8 +18,10 @@ import typer
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
     from rich.console import Console, RenderableType
 
+    from toolloom.pipeline.render.section import Section
     from toolloom.schemas import Recipe
 
 LOG = logging.getLogger("toolloom")
@@ -84,15 +86,34 @@ def console_on(file: Any) -> Console:
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
-def say(*things: RenderableType, file: Any = None) -> None:
+def say(*things: RenderableType | list[Section], file: Any = None) -> None:
     """Print results, on standard output unless told otherwise."""
-    from toolloom.pipeline.render.terminal import text
+    from toolloom.pipeline.render.terminal import text, view
 
     console = console_on(file or sys.stdout)
     for thing in things:
-        # Lines of ours are left whole, so that they can be copied.
-        whole = isinstance(thing, str)
-        console.print(text(thing) if whole else thing, soft_wrap=whole)
+        if isinstance(thing, list):
+            console.print(view(thing))
+        else:
+            # Lines of ours are left whole, so that they can be copied.
+            whole = isinstance(thing, str)
+            console.print(text(thing) if whole else thing, soft_wrap=whole)
+
+
+def deliver(report: BaseModel, target: str | None, sections: list[Section]) -> None:
+    """Print a report, and write it where `--json` says; `-`: print it as JSON instead."""
+    if target == "-":
+        sys.stdout.write(report.model_dump_json(indent=2) + "\n")
+        return
+    say(sections)
+    if target:
+        write_json(Path(target), report)
+
+
+def write_json(path: Path, report: BaseModel) -> None:
+    from toolloom.pipeline.store.files import write_lines
+
+    write_lines(path, [report.model_dump_json(indent=2).encode() + b"\n"])
 
 
 def complain(message: str, event: str = "error") -> None:

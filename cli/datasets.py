@@ -11,24 +11,29 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolloom.cli.cache import CacheAt
-from toolloom.cli.console import FOUND, HERE, Outputs, console_on, say
-from toolloom.cli.run import Address, EngineOption, LogJson, LogLevel, WayToRun, end, follow
+from toolloom.cli.console import FOUND, HERE, Outputs, console_on, deliver, say, write_json
+from toolloom.cli.run import (
+    Address,
+    EngineOption,
+    From,
+    In,
+    LogJson,
+    LogLevel,
+    Name,
+    WayToRun,
+    end,
+    follow,
+)
 from toolloom.pipeline.store.secrets import SECRETS
 
 if TYPE_CHECKING:
     from toolloom.pipeline.dataset.verify import Progress
 
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a dataset.")]
-
-
 def regenerate(
     split: Annotated[str, typer.Argument(metavar="SPLIT", help="The split, such as `test_tool`.")],
     dataset: Annotated[str, typer.Option("--dataset", metavar="NAME", help="The dataset.")],
-    version: Annotated[
-        str | None,
-        typer.Option("--from", metavar="VERSION", help="Version to begin with, not the latest."),
-    ] = None,
+    version: From = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="Seed of the new rows, in place of the one after the last."),
@@ -47,12 +52,7 @@ def regenerate(
         bool, typer.Option("--keep", help="Keep the rows; draw new queries and add what they give.")
     ] = False,
     outputs: Outputs = HERE,
-    engine: Annotated[
-        EngineOption,
-        typer.Option(
-            help="`prefect` records it in Prefect; `local` does without; or a cluster works on it."
-        ),
-    ] = EngineOption.PREFECT,
+    engine: In = EngineOption.PREFECT,
     address: Address = None,
     cache: CacheAt = None,
     log_json: LogJson = False,
@@ -100,12 +100,11 @@ def versions(name: Name, outputs: Outputs = HERE) -> None:
     Example: `toolloom versions quickstart`
     """
     from toolloom.pipeline.pages.sections import versions_section
-    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.version import find_version
     from toolloom.pipeline.store.version import versions as all_of
 
     latest = find_version(outputs, name)
-    say(view([versions_section(all_of(latest.path.parent), latest.number)]))
+    say([versions_section(all_of(latest.path.parent), latest.number)])
 
 
 def diff(
@@ -127,16 +126,14 @@ def diff(
     from toolloom.pipeline.dataset.diff import compare
     from toolloom.pipeline.pages.dialogue import examples_view
     from toolloom.pipeline.pages.sections import diff_sections
-    from toolloom.pipeline.render.terminal import view
-    from toolloom.pipeline.store.files import write_lines
     from toolloom.pipeline.store.version import find_version
 
     made = compare(
         *(find_version(outputs, v if "/" in v else f"{name}/{v}") for v in (before, after)), keep=n
     )
-    say(view(diff_sections(made)), *examples_view(made.examples))
+    say(diff_sections(made), *examples_view(made.examples))
     if json_file:
-        write_lines(json_file, [made.model_dump_json(indent=2).encode() + b"\n"])
+        write_json(json_file, made)
 
 
 SOON, EVERY = 3, 20  # seconds until progress is told, and between its lines where there is no bar
@@ -162,17 +159,9 @@ def verify(
     from toolloom.pipeline.dataset.verify import place_of
     from toolloom.pipeline.dataset.verify import verify as verified
     from toolloom.pipeline.pages.sections import verify_sections
-    from toolloom.pipeline.render.terminal import view
-    from toolloom.pipeline.store.files import write_lines
 
     report = verified(place_of(outputs, what), _progress())
-    text = report.model_dump_json(indent=2) + "\n"
-    if json_file == "-":
-        sys.stdout.write(text)
-    else:
-        say(view(verify_sections(report)))
-    if json_file not in (None, "-"):
-        write_lines(Path(json_file), [text.encode()])
+    deliver(report, json_file, verify_sections(report))
     if not report.good:
         raise typer.Exit(FOUND)
 
@@ -233,19 +222,11 @@ def complexity(
     """
     from toolloom.pipeline.dataset.complexity import complexity as measured
     from toolloom.pipeline.pages.sections import complexity_sections
-    from toolloom.pipeline.render.terminal import view
-    from toolloom.pipeline.store.files import write_lines
     from toolloom.pipeline.store.version import find_version
 
     version = find_version(outputs, name)
     report = measured(version, test, examples, demonstrations=demonstrations, keep=n)
-    text = report.model_dump_json(indent=2) + "\n"
-    if json_file == "-":
-        sys.stdout.write(text)
-        return
-    say(view(complexity_sections(report)))
-    if json_file:
-        write_lines(Path(json_file), [text.encode()])
+    deliver(report, json_file, complexity_sections(report))
 
 
 def push(

@@ -10,7 +10,18 @@ from typer.core import TyperCommand, TyperGroup
 
 from toolloom.cli.cache import CacheAt
 from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, known, say
-from toolloom.cli.run import Address, EngineOption, LogJson, LogLevel, WayToRun, end, follow
+from toolloom.cli.run import (
+    Address,
+    EngineOption,
+    From,
+    In,
+    LogJson,
+    LogLevel,
+    Name,
+    WayToRun,
+    end,
+    follow,
+)
 
 if TYPE_CHECKING:
     from toolloom.pipeline.run import Made
@@ -38,11 +49,6 @@ class OrDataset(TyperGroup):
 
 app = typer.Typer(cls=OrDataset, rich_markup_mode="markdown", help=HELP)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a dataset.")]
-From = Annotated[
-    str | None,
-    typer.Option("--from", metavar="VERSION", help="Version to begin with, not the latest."),
-]
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Seed of what is drawn, in place of the last run's.")
 ]
@@ -51,12 +57,6 @@ RecipeAt = Annotated[
 ]
 Splits = Annotated[
     list[str] | None, typer.Option("--split", metavar="SPLIT", help="A split; may be repeated.")
-]
-In = Annotated[
-    EngineOption,
-    typer.Option(
-        help="`prefect` records it in Prefect; `local` does without; or a cluster works on it."
-    ),
 ]
 
 

@@ -65,14 +65,13 @@ def export(
     from toolloom.pipeline.dataset.export.exporting import export as write
     from toolloom.pipeline.dataset.export.formats import NAMES, format_named
     from toolloom.pipeline.pages.sections import export_sections
-    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.version import find_version
 
     known("--format", format_, NAMES)
     version = find_version(outputs, name)
     place = into or outputs / "exports" / version.name / version.number / format_
     report = write(version, format_named(format_), place, FORMS.get(arguments), split, shots)
-    say(view(export_sections(report)), "")
+    say(export_sections(report), "")
     say(
         f"{version.label} as {format_}: {report.held:,} of {report.samples:,} samples "
         f"in {report.rows:,} rows."
@@ -111,12 +110,11 @@ def check_export(
     from toolloom.pipeline.dataset.export.formats import NAMES
     from toolloom.pipeline.dataset.export.templates import choose
     from toolloom.pipeline.pages.sections import check_sections
-    from toolloom.pipeline.render.terminal import view
 
     known("--format", format_, NAMES)
     chosen = choose(template or [])
     checked = check(file, format_ or detect(file), chosen)
-    say(view(check_sections(checked)))
+    say(check_sections(checked))
     if not chosen:
         complain(
             "No chat template was tried: TRL, whose package has some, is not installed. "
@@ -159,7 +157,6 @@ def audit(
     """
     from toolloom.pipeline.formats import audit as audits
     from toolloom.pipeline.formats.audit import JsonLinesFile, write_report
-    from toolloom.pipeline.render.terminal import view
 
     known("--format", format, [*audits.FORMATS])
     report_path = Path(json_file) if json_file not in (None, "-") else None
@@ -173,7 +170,7 @@ def audit(
     if json_file == "-":
         sys.stdout.write(audits.dumped(report.as_json(), indent=2) + "\n")
     else:
-        say(view(audits.sections(report)))
+        say(audits.sections(report))
     if report.flagged:
         raise typer.Exit(NOTHING_ACCEPTED)
 

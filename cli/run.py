@@ -26,6 +26,7 @@ from toolloom.cli.console import (
     say,
     shown,
     start_log,
+    write_json,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +55,17 @@ RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe, 
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, help="Seed to use in place of the recipe's.")
 ]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a dataset.")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="VERSION", help="Version to begin with, not the latest."),
+]
+In = Annotated[
+    EngineOption,
+    typer.Option(
+        help="`prefect` records it in Prefect; `local` does without; or a cluster works on it."
+    ),
+]
 LogJson = Annotated[
     bool,
     typer.Option("--log-json", help="Progress and log as JSON, an object a line, on stderr."),
@@ -73,7 +85,6 @@ def validate(recipe: RecipePath) -> None:
     from toolloom.pipeline.apis.sources import described
     from toolloom.pipeline.curation import benchmarks
     from toolloom.pipeline.pages.plans import recipe_sections
-    from toolloom.pipeline.render.terminal import view
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe)
@@ -86,8 +97,20 @@ def validate(recipe: RecipePath) -> None:
 
         check_templates(chosen)
         check_seeds(chosen)
-    say(view(recipe_sections(chosen)))
-    count = _compile_prompts()
+    say(recipe_sections(chosen))
+    import jinja2
+
+    from toolloom import prompts
+    from toolloom.schemas import TemplateError
+
+    environment = prompts.environment()
+    names = environment.list_templates(extensions=["j2"])
+    for name in names:
+        try:
+            environment.get_template(name)
+        except jinja2.TemplateSyntaxError as error:
+            raise TemplateError(f"prompts/{name}, line {error.lineno}: {error.message}") from error
+    count = len(names)
     say("", *sources, f"The recipe is valid, and so are the {count} prompt templates.")
 
 
@@ -140,8 +163,6 @@ def estimate(
     from toolloom.pipeline import estimate as forecasts
     from toolloom.pipeline.pages.plans import forecast_sections
     from toolloom.pipeline.pages.progress import Screen
-    from toolloom.pipeline.render.terminal import view
-    from toolloom.pipeline.store.files import write_lines
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)
@@ -151,9 +172,9 @@ def estimate(
         made = signals.run(
             forecasts.estimate(chosen, n, outputs=outputs, cache=cache, progress=progress)
         )
-    say(view(forecast_sections(made)))
+    say(forecast_sections(made))
     if json_file:
-        write_lines(json_file, [made.model_dump_json(indent=2).encode() + b"\n"])
+        write_json(json_file, made)
 
 
 def run(
@@ -182,18 +203,16 @@ def run(
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)
-    with watched(chosen, log_json, log_level) as watch:
-        watch.say("run", f"Run {chosen.run_id} in {shown(outputs / 'runs')}", run=chosen.run_id)
-        if runs_here(chosen, outputs, engine, address, cache):
-            made = run_here(chosen, outputs, watch, cache)
-        else:
-            path = str(recipe.resolve())  # not its fields: Prefect keeps parameters
-            made = in_prefect(
-                watch,
-                lambda flows: flows.start(
-                    path, outputs, watch, cache=cache, seed=seed, engine=engine, address=address
-                ),
-            )
+    path = str(recipe.resolve())  # not its fields: Prefect keeps parameters
+    way = WayToRun(outputs, recipe, engine, address, cache, log_json, log_level)
+    made = carry_out(
+        chosen,
+        f"Run {chosen.run_id} in {shown(outputs / 'runs')}",
+        way,
+        lambda flows, watch: flows.start(
+            path, outputs, watch, cache=cache, seed=seed, engine=engine, address=address
+        ),
+    )
     end(made, outputs)
 
 
@@ -204,12 +223,6 @@ def watched(recipe: Recipe, log_json: bool, log_level: LevelOption | None) -> Wa
     console = console_on(sys.stderr)
     start_log(console, log_level, json_lines=log_json, recipe=recipe)
     return LogProgress() if log_json else Screen(console)
-
-
-def run_here(recipe: Recipe, outputs: Path, watch: Watch, cache: str | None) -> Made:
-    from toolloom.pipeline import run as runner
-
-    return signals.run(runner.make_dataset(recipe, outputs=outputs, progress=watch, cache=cache))
 
 
 @dataclass(frozen=True)
@@ -243,15 +256,31 @@ def follow(flow: str, planned: Recipe, task: str, way: WayToRun, **asked: Any) -
         "address": way.address,
         **asked,
     }
+    where = f"run {planned.run_id} in {shown(way.outputs / 'runs')}"
+    return carry_out(
+        planned,
+        f"{task}: {where}",
+        way,
+        lambda flows, watch: flows.start_from_version(flow, parameters, watch, cache=way.cache),
+    )
+
+
+def carry_out(
+    planned: Recipe,
+    message: str,
+    way: WayToRun,
+    in_flow: Callable[[Any, Watch], Coroutine[Any, Any, Made]],
+) -> Made:
+    """In this process, or `in_flow`, which is given `toolloom.flows`; `message` begins it."""
+    from toolloom.pipeline import run as runner
+
     with watched(planned, way.log_json, way.log_level) as watch:
-        where = f"run {planned.run_id} in {shown(way.outputs / 'runs')}"
-        watch.say("run", f"{task}: {where}", run=planned.run_id)
+        watch.say("run", message, run=planned.run_id)
         if runs_here(planned, way.outputs, way.engine, way.address, way.cache):
-            return run_here(planned, way.outputs, watch, way.cache)
-        return in_prefect(
-            watch,
-            lambda flows: flows.start_from_version(flow, parameters, watch, cache=way.cache),
-        )
+            return signals.run(
+                runner.make_dataset(planned, outputs=way.outputs, progress=watch, cache=way.cache)
+            )
+        return in_prefect(watch, lambda flows: in_flow(flows, watch))
 
 
 def runs_here(
@@ -302,10 +331,9 @@ def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -
 def end(made: Made, outputs: Path, advice: str = "") -> None:
     """Print what a run came to. Ends with exit code 1 if nothing was accepted."""
     from toolloom.pipeline.pages.sections import summary_sections
-    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.run import RunFolder
 
-    say(view(summary_sections(made.summary)))
+    say(summary_sections(made.summary))
     tell_templates(RunFolder(Path(made.summary.path)))
     if made.published is None:
         where = "" if outputs == HERE else f" --outputs {shown(outputs)}"
@@ -323,24 +351,47 @@ def tell_templates(run: RunFolder) -> None:
         return
     from toolloom.pipeline.dataset.report import coverage_of
     from toolloom.pipeline.pages.sections import coverage_sections
-    from toolloom.pipeline.render.terminal import view
 
     if coverage := coverage_of(run):
-        say("", view(coverage_sections(coverage)))
+        say("", coverage_sections(coverage))
 
 
-def _compile_prompts() -> int:
-    """Compile every template. Raises TemplateError with file and line."""
-    import jinja2
+def serve(
+    recipe: RecipePath,
+    cron: Annotated[
+        str | None,
+        typer.Option(metavar="CRON", help='When it runs, such as "0 2 * * *": every night at two.'),
+    ] = None,
+    timezone: Annotated[
+        str, typer.Option(metavar="ZONE", help="Zone of the schedule, such as `Europe/Vienna`.")
+    ] = "UTC",
+    name: Annotated[
+        str | None, typer.Option(help="Name of the deployment, if not the dataset's.")
+    ] = None,
+    outputs: Outputs = HERE,
+    cache: CacheAt = None,
+) -> None:
+    """Grow a dataset by a schedule: a deployment on a Prefect server, served until Ctrl-C.
 
-    from toolloom import prompts
-    from toolloom.schemas import TemplateError
+    Each run adds what is accepted to the dataset as its next version. It never runs twice at once
+    for one dataset, and one that failed or was killed is gone on with. Without --cron runs are
+    started on the server's page. Needs a server: `prefect server start`, and PREFECT_API_URL.
 
-    environment = prompts.environment()
-    names = environment.list_templates(extensions=["j2"])
-    for name in names:
-        try:
-            environment.get_template(name)
-        except jinja2.TemplateSyntaxError as error:
-            raise TemplateError(f"prompts/{name}, line {error.lineno}: {error.message}") from error
-    return len(names)
+    Example: `toolloom serve recipes/quickstart.yaml --cron "0 2 * * *"`
+    """
+    from toolloom.pipeline.store.mirror import shown
+    from toolloom.pipeline.store.secrets import SECRETS, keys_of
+    from toolloom.schemas import load_recipe
+
+    chosen = load_recipe(recipe)
+    SECRETS.learn(keys_of(chosen))
+    if cache:
+        os.environ["TOOLLOOM_CACHE"] = cache  # where the processes of its runs look
+    from toolloom import flows
+    from toolloom.pipeline.orchestration.serving import Deployment, parameters
+
+    deployment = Deployment(
+        name or chosen.name, parameters(recipe, shown(outputs.absolute())), cron, timezone
+    )
+    deployment.check()
+    signals.run(deployment.serve(flows.grow, say))

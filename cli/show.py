@@ -41,16 +41,15 @@ def show(
     from toolloom.pipeline.dataset.unfold import accepted
     from toolloom.pipeline.pages.dialogue import sample_view
     from toolloom.pipeline.pages.sections import counts_sections, version_sections
-    from toolloom.pipeline.render.terminal import view
     from toolloom.pipeline.store.version import Version
     from toolloom.schemas import Sample
 
     found = _find(outputs, what)
     if isinstance(found, Version):
-        say(f"Dataset {found.label}", "", view(version_sections(found)), "")
+        say(f"Dataset {found.label}", "", version_sections(found), "")
         samples = found.samples()
     else:
-        say(f"Run {found.id}", "", view(counts_sections(count(found))), "")
+        say(f"Run {found.id}", "", counts_sections(count(found)), "")
         tell_templates(found)
         samples = map(Sample.model_validate, accepted(found))
     for sample in islice(samples, n):
@@ -183,8 +182,13 @@ def notebook(
     from toolloom.pipeline.pages.inspection import newest_dataset
     from toolloom.pipeline.pages.notebooks import copy_notebook, write_settings
     from toolloom.pipeline.store.version import find_version
+    from toolloom.schemas import ToolloomError
 
-    _need_jupyter()
+    lacking = [name for name in ("jupyterlab", "ipywidgets") if find_spec(name) is None]
+    if lacking:
+        raise ToolloomError(
+            f"The notebook needs {' and '.join(lacking)}: pip install 'toolloom[notebook]'"
+        )
     wanted = dataset or newest_dataset(outputs)
     version = find_version(outputs, wanted)
     if wanted.rstrip("/") in (version.name, f"{version.name}/latest"):
@@ -234,16 +238,6 @@ def _command(path: Path, port: int, no_browser: bool) -> list[str]:
         flags.append("--allow-root")  # as in a container; it listens to this machine only
     told = [f"--{name}={value}" for name, value in settings.items()]
     return [sys.executable, "-m", "jupyterlab", *flags, *told]
-
-
-def _need_jupyter() -> None:
-    from toolloom.schemas import ToolloomError
-
-    lacking = [name for name in ("jupyterlab", "ipywidgets") if find_spec(name) is None]
-    if lacking:
-        raise ToolloomError(
-            f"The notebook needs {' and '.join(lacking)}: pip install 'toolloom[notebook]'"
-        )
 
 
 def _free_port(wanted: int | None) -> int:

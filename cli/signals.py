@@ -91,7 +91,13 @@ class Stop:
         with suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()
-        _end_children()
+        # Processes this one has started, with the groups they lead; only where /proc tells them.
+        for listed in Path("/proc/self/task").glob("*/children"):
+            with suppress(OSError):
+                for child in map(int, listed.read_text().split()):
+                    with suppress(ProcessLookupError, PermissionError):
+                        leads = os.getpgid(child) == child
+                        (os.killpg if leads else os.kill)(child, signal.SIGKILL)
         os._exit(self.status)
 
 
@@ -122,13 +128,3 @@ def listen() -> None:
 def run(work: Coroutine[Any, Any, T]) -> T:
     """`asyncio.run` of a command's work."""
     return STOP.get().run(work)
-
-
-def _end_children() -> None:
-    """Processes this one has started, with the groups they lead. Only where /proc tells them."""
-    for listed in Path("/proc/self/task").glob("*/children"):
-        with suppress(OSError):
-            for child in map(int, listed.read_text().split()):
-                with suppress(ProcessLookupError, PermissionError):
-                    leads = os.getpgid(child) == child
-                    (os.killpg if leads else os.kill)(child, signal.SIGKILL)

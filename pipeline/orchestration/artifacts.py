@@ -152,12 +152,9 @@ def _version(made: Made) -> Iterator[str]:
     where = shown(made.published.path.absolute())
     link = where if "://" in where else Path(where).as_uri()
     yield f"Dataset version [{cell(made.published.label)}](<{link}>). Load it with:"
-    yield _code(f"import datasets\n{made.published.load_line}")
-
-
-def _code(text: str) -> str:
+    text = f"import datasets\n{made.published.load_line}"
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return f"{fence}python\n{text}\n{fence}"
+    yield f"{fence}python\n{text}\n{fence}"
 
 
 def _picture(stages: Sequence[StageCount]) -> str:

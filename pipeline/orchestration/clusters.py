@@ -80,17 +80,13 @@ async def opened(name: str, address: str | None) -> AsyncIterator[Cluster]:
     machines = KINDS[name](address)
     try:
         await asyncio.to_thread(machines.start)
-        _take_back(signal.SIGTERM)
+        # Ray puts a handler in C before ours, which prints a trace of the stack.
+        ours = signal.getsignal(signal.SIGTERM)
+        if ours is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, ours)
         yield PrefectCluster(machines, api)
     finally:
         await asyncio.to_thread(machines.stop)
-
-
-def _take_back(number: int) -> None:
-    """Ray puts a handler in C before ours, which prints a trace of the stack."""
-    ours = signal.getsignal(number)
-    if ours is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(number, ours)
 
 
 class PrefectCluster:

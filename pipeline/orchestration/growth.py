@@ -108,7 +108,11 @@ class ScheduledRun:
     async def run(self, work: Work) -> State[Any]:
         """Grow the dataset by a version, if something is accepted; the state to end in."""
         async with get_client() as client:
-            mine = await client.read_flow_run(_flow_run().id)  # as it was counted for this attempt
+            context = FlowRunContext.get()
+            if context is None or context.flow_run is None:
+                raise RuntimeError("this is no flow run of Prefect's")
+            # As it was counted for this attempt.
+            mine = await client.read_flow_run(context.flow_run.id)
             with ExitStack() as holding:
                 try:
                     ended = await self._hold(client, mine, holding)
@@ -166,7 +170,9 @@ class ScheduledRun:
                     async with Live(self.recipe.name) as watch:
                         made = await work(planned, watch)
             message = self._told(made)
-            await _until_reachable(client)  # the claim stays till the state can be told
+            # The claim stays till the state can be told.
+            while await client.api_healthcheck():  # noqa: ASYNC110 - what is wrong, if anything
+                await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
             await publish_summary(self.recipe.name, message, made)
         return Completed(message=message)
 
@@ -220,7 +226,12 @@ async def told(work: Awaitable[State[Any]]) -> State[Any]:
 
     What else is raised is a fault of ours, and is passed on.
     """
-    _end_by_cancelling()
+    # SIGTERM cancels this task, which lets go of the dataset in order. Prefect's handler raises
+    # wherever the process just stands; in a callback of the event loop that is swallowed, and the
+    # run hangs until it is killed half a minute later.
+    task = asyncio.current_task()
+    if task and threading.current_thread() is threading.main_thread():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     hide_in_logs()
     try:
         with hidden():
@@ -229,35 +240,12 @@ async def told(work: Awaitable[State[Any]]) -> State[Any]:
         return Failed(message=str(error))
 
 
-async def _until_reachable(client: PrefectClient) -> None:
-    while await client.api_healthcheck():  # noqa: ASYNC110 - what is wrong, if anything
-        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-
-
-def _end_by_cancelling() -> None:
-    """SIGTERM cancels this task, which lets go of the dataset in order.
-
-    Prefect's handler raises wherever the process just stands. In a callback of the event loop that
-    is swallowed, and the run hangs until it is killed half a minute later.
-    """
-    task = asyncio.current_task()
-    if task and threading.current_thread() is threading.main_thread():
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-
-
 def _finished(folder: RunFolder) -> bool:
     try:
         stages = [folder.stage(stage.name) for stage in folder.plan]
     except StoreError:  # it was planned, and not begun
         return False
     return bool(stages) and all(stage.mark for stage in stages)
-
-
-def _flow_run() -> FlowRun:
-    context = FlowRunContext.get()
-    if context is None or context.flow_run is None:
-        raise RuntimeError("this is no flow run of Prefect's")
-    return context.flow_run
 
 
 def read_claim(outputs: Path, dataset: str) -> FlowClaim | None:

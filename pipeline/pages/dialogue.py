@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -12,15 +13,19 @@ from rich.text import Text
 
 from toolloom.pipeline.checks.intent import differences, fits, pair
 from toolloom.pipeline.checks.transcript import CallMade, made
+from toolloom.pipeline.dataset.figures import LEVELS
 from toolloom.pipeline.pages.plans import preview_sections
+from toolloom.pipeline.pages.reading import ReadRows, Row, readable
 from toolloom.pipeline.render.html import render
 from toolloom.pipeline.render.terminal import indented, messages_view, text, view
-from toolloom.schemas import Dialogue, Instruction, Intention, JsonObject, Sample
+from toolloom.pipeline.store.version import PARTS, Version
+from toolloom.schemas import Dialogue, Instruction, JsonObject, Sample
 from toolloom.schemas.splits import api_id, need_of
 
 if TYPE_CHECKING:
     from toolloom.pipeline.dataset.diff import Example
     from toolloom.pipeline.templates.written.files import TemplatePreview
+
 
 _SHORT = 200  # characters of JSON that are shown without being asked for
 
@@ -60,7 +65,12 @@ class _View:
         return {
             "id": self._record.get("id") or self._need.get("id", ""),
             "kinds": [self._need[key] for key in ("ability", "scenario") if key in self._need],
-            "rejected": self._rejected() if self._is_rejected else None,
+            "rejected": {
+                **{key: self._record[key] for key in ("stage", "agent", "reason")},
+                "detail": self._text(self._record["detail"]),
+            }
+            if self._is_rejected
+            else None,
             "loose": [f for f in loose if f.get("detail") != self._record.get("detail")],
             "stopped": self._is_rejected and bool(turns) and not self._findings,
             "turns": turns,
@@ -68,15 +78,12 @@ class _View:
             "unserved": self._need.get("scenario") == "irrelevance",
             "fields": [] if turns else [*self._fields()],
             "offered": self._offered(),
-            "votes": self._votes(),
+            "votes": [
+                {**vote, "explanation": self._text(vote.get("explanation", ""))}
+                for vote in (self._inner.get("verdict") or {}).get("votes") or ()
+            ],
             "raw": [(self._text(spoken(one)), self._text(one)) for one in self._raw],
             "made_by": _made_by(self._record, self._inner),
-        }
-
-    def _rejected(self) -> JsonObject:
-        return {
-            **{key: self._record[key] for key in ("stage", "agent", "reason")},
-            "detail": self._text(self._record["detail"]),
         }
 
     def _turn(self, index: int, message: JsonObject, intents: _Intents) -> JsonObject:
@@ -114,7 +121,10 @@ class _View:
     def _observation(self, response: Any, error: Any) -> JsonObject:
         line = _plain(response)
         whole = _pretty(response)
-        functions = _documented(response)
+        # The functions whose documentation an API Search gave.
+        items = response if isinstance(response, list) else []
+        described = [i for i in items if isinstance(i, dict) and {"name", "parameters"} <= set(i)]
+        functions = [str(i["name"]) for i in described] if len(described) == len(items) else []
         is_long = len(line) > _SHORT or bool(functions)
         short = f"finds {', '.join(functions)}" if functions else line
         return {
@@ -147,12 +157,6 @@ class _View:
         ]
         return sorted(shown, key=lambda api: not api["needed"])
 
-    def _votes(self) -> list[JsonObject]:
-        return [
-            {**vote, "explanation": self._text(vote.get("explanation", ""))}
-            for vote in (self._inner.get("verdict") or {}).get("votes") or ()
-        ]
-
     def _text(self, value: object) -> str:
         text = str(value)
         if self._longest is None or len(text) <= self._longest:
@@ -168,23 +172,24 @@ class _Intents:
     """The intent beside the calls: what the user means, and where a call differs from it."""
 
     def __init__(self, dialogue: JsonObject, need: JsonObject) -> None:
-        self._functions = {api_id(api): api["function"] for api in _apis(need)}
+        apis = [*(need.get("pool") or ()), need.get("outside")]
+        self._functions = {api_id(api): api["function"] for api in apis if api}
         self._intents: list[JsonObject] = [*(need.get("intent") or ())]
         self._served: dict[tuple[int, int], tuple[int, list[str]]] = {}
         try:
-            self._pair(Dialogue.model_validate({"provenance": (), **dialogue}))
+            known = Dialogue.model_validate({"provenance": (), **dialogue})
+            pairs = {id(call): index for index, call in pair(known).calls.items()}
+            for message, nth, call in _numbered(known):
+                index = pairs.get(id(call))
+                if index is None:
+                    # What a call that failed was made for, if it says the same.
+                    meant = (i for i, due in enumerate(known.query.due) if fits(due, call))
+                    index = next(meant, None) if call.failed else None
+                if index is not None:
+                    wanted = known.query.due[index]
+                    self._served[message, nth] = index, [*differences(wanted, call)]
         except (RecursionError, ValidationError):
             return  # as far as it came it is no dialogue
-
-    def _pair(self, known: Dialogue) -> None:
-        pairs = {id(call): index for index, call in pair(known).calls.items()}
-        for message, nth, call in _numbered(known):
-            index = pairs.get(id(call))
-            if index is None:
-                index = _meant(call, known.query.due)
-            if index is not None:
-                wanted = known.query.due[index]
-                self._served[message, nth] = index, [*differences(wanted, call)]
 
     def of(self, message: int, nth: int) -> JsonObject | None:
         """The intent that the nth call of a message serves, and how the call differs."""
@@ -198,7 +203,8 @@ class _Intents:
         served = {index for index, _ in self._served.values()}
         rest = (index for index in range(len(self._intents)) if index not in served)
         return [
-            {**shown, "arguments": _lines(shown["arguments"])} for shown in map(self._shown, rest)
+            {**shown, "arguments": [(n, _plain(value)) for n, value in shown["arguments"].items()]}
+            for shown in map(self._shown, rest)
         ]
 
     def _shown(self, index: int) -> JsonObject:
@@ -229,16 +235,6 @@ def _numbered(dialogue: Dialogue) -> Iterator[tuple[int, int, CallMade]]:
                 yield index, nth, next(readable)
 
 
-def _meant(call: CallMade, due: tuple[Intention, ...]) -> int | None:
-    """The intention that a call which failed was made for, if it says the same."""
-    return next((i for i, wanted in enumerate(due) if call.failed and fits(wanted, call)), None)
-
-
-def _apis(need: JsonObject) -> list[JsonObject]:
-    outside = need.get("outside")
-    return [*(need.get("pool") or ()), *([outside] if outside else [])]
-
-
 def _observed(content: Any) -> tuple[Any, Any] | None:
     """Response and error of a tool's message; None of one that is no envelope."""
     try:
@@ -248,13 +244,6 @@ def _observed(content: Any) -> tuple[Any, Any] | None:
     if not isinstance(envelope, dict) or not set(envelope) <= {"response", "error"}:
         return None
     return envelope.get("response"), envelope.get("error")
-
-
-def _documented(response: Any) -> list[str]:
-    """The functions whose documentation an API Search gave."""
-    items = response if isinstance(response, list) else []
-    described = [i for i in items if isinstance(i, dict) and {"name", "parameters"} <= set(i)]
-    return [str(i["name"]) for i in described] if len(described) == len(items) else []
 
 
 def _plain(value: Any) -> str:
@@ -270,10 +259,6 @@ def _pretty(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, indent=2)
     except RecursionError:  # of the encoder that indents, which goes less deep
         return _plain(value)
-
-
-def _lines(arguments: JsonObject) -> list[tuple[str, str]]:
-    return [(name, _plain(value)) for name, value in arguments.items()]
 
 
 def _made_by(record: JsonObject, inner: JsonObject) -> list[JsonObject]:
@@ -391,3 +376,88 @@ def preview_view(preview: TemplatePreview) -> RenderableType:
         messages = row.sample.model_dump(mode="json")["dialogue"]["messages"]
         parts.append(messages_view(messages[1:]))  # the system turn is the same in all rows
     return Group(*parts)
+
+
+REASONS = 16  # of which rejected records are shown, the most frequent ones
+LONGEST = 20_000  # characters of a text that are shown
+RAW = 12  # raw responses of a record that are shown
+RAW_LONGEST = 2_000  # and characters of each
+RAW_NOTE = "… (cut here: the config `rejected` has it whole)"
+_JSON = ("findings", "record", "provenance")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A sample on the page, and what it can be found by."""
+
+    group: str
+    html: str
+    facets: dict[str, str] = field(default_factory=dict)
+
+
+def samples(version: Version, seen: ReadRows) -> Iterator[Shown]:
+    """Of each ability, of rows of templates, of each reason, and of requests with instructions.
+
+    Raises StoreError for a row that is damaged.
+    """
+    for show, row in _drawn(seen):
+        with readable(version, row[1]):
+            yield show(row)
+    yield from map(_instructed, seen.instructed.items())
+
+
+def _drawn(seen: ReadRows) -> Iterator[tuple[Callable[[Row], Shown], Row]]:
+    for ability in sorted(seen.accepted.seen()):
+        yield from ((_accepted, row) for row in seen.accepted.items(ability))
+    for reason in [*seen.rejected.seen()][:REASONS]:
+        yield from ((_rejected, row) for row in seen.rejected.items(reason))
+    yield from ((_expanded, row) for row in seen.templates.items())
+
+
+def _expanded(row: Row) -> Shown:
+    return _accepted(row, "templates")
+
+
+def _accepted(row: Row, group: str = "accepted") -> Shown:
+    split, stored = row
+    record = {part: json.loads(stored[part]) for part in PARTS}
+    html = dialogue_html({"id": stored["id"], **record}, longest=LONGEST)
+    return _shown(group, html, split, record)
+
+
+def _rejected(row: Row) -> Shown:
+    split, stored = row
+    record = {**stored, **{name: json.loads(stored[name]) for name in _JSON}}
+    record["raw"] = [
+        (raw if len(raw) <= RAW_LONGEST else raw[:RAW_LONGEST] + RAW_NOTE)
+        for raw in stored["raw"][:RAW]
+    ]
+    html = dialogue_html(record, raw=True, longest=LONGEST)
+    return _shown("rejected", html, split, record["record"], stored)
+
+
+def _shown(
+    group: str, html: str, split: str, record: JsonObject, row: JsonObject | None = None
+) -> Shown:
+    need, fallen = need_of(record), row or {}
+    facets = {
+        "reason": fallen.get("reason"),
+        "stage": fallen.get("stage"),
+        "ability": need.get("ability"),
+        "scenario": need.get("scenario"),
+        "split": split,
+    }
+    return Shown(group, html, {k: str(v) for k, v in facets.items() if v})
+
+
+def _instructed(rows: list[Row]) -> Shown:
+    """A request as it is said at each level, from little to all."""
+    split, first = rows[0]
+    levels = sorted((row for _, row in rows), key=lambda row: _depth(row["level"]))
+    said = [(row["level"], row["instruction"][:LONGEST]) for row in levels]
+    html = render("instructions.html.j2", id=first["sample"], said=said, path=first["path"] or ())
+    return Shown("instructions", html, {"split": split, "source": first["source"]})
+
+
+def _depth(level: str) -> int:
+    return LEVELS.index(level) if level in LEVELS else len(LEVELS)

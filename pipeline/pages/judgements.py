@@ -116,7 +116,26 @@ class Judgements:
         fetch(self.path)  # others may have added to it
         try:
             with hold(self._lock):
-                _append(self.path, record_line(mark))
+                # A whole line, after the end of one that was cut off; it is on the disk then.
+                line = record_line(mark)
+                made = not self.path.exists()
+                with self.path.open("a+b", buffering=0) as file:
+                    size = file.seek(0, os.SEEK_END)
+                    if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
+                        line = b"\n" + line
+                    try:
+                        while line:
+                            line = line[file.write(line) :]
+                    except OSError:  # no room: leave no half of a line
+                        file.truncate(size)
+                        raise
+                    os.fsync(file.fileno())
+                if made:  # it outlives a power cut only if its folder is on the disk as well
+                    place = os.open(self.path.parent, os.O_RDONLY)
+                    try:
+                        os.fsync(place)
+                    finally:
+                        os.close(place)
         except OSError as error:
             raise explain(self.path, error, "written") from error
         push(self.path)
@@ -126,33 +145,6 @@ class Judgements:
 def _sound(text: str) -> str:
     """Text without halves of characters, which JSON could be written with and not read."""
     return text.encode(errors="replace").decode()
-
-
-def _append(path: Path, line: bytes) -> None:
-    """Write a whole line, after the end of one that was cut off; it is on the disk then."""
-    made = not path.exists()
-    with path.open("a+b", buffering=0) as file:
-        size = file.seek(0, os.SEEK_END)
-        if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
-            line = b"\n" + line
-        try:
-            while line:
-                line = line[file.write(line) :]
-        except OSError:  # no room: leave no half of a line
-            file.truncate(size)
-            raise
-        os.fsync(file.fileno())
-    if made:
-        _sync_name(path.parent)
-
-
-def _sync_name(folder: Path) -> None:
-    """A new file outlives a power cut only if its folder is on the disk as well."""
-    place = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(place)
-    finally:
-        os.close(place)
 
 
 class Precision(Record):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from toolloom.pipeline.dataset.report import API_BANK
 from toolloom.pipeline.pages.sections import lacking, use_cells
 from toolloom.pipeline.render.section import Section, counted, dollars, short
-from toolloom.schemas import AgentName, ApiSource, Recipe
+from toolloom.schemas import AgentName, Recipe
 from toolloom.schemas.endpoint import public
 from toolloom.schemas.template import CLOSE, OPEN
 
@@ -107,7 +107,11 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
         Section(note="\n".join((plan, *_beside(recipe)))),
     ]
     sources = [
-        (s.path or s.name or s.mcp.split()[0], "MCP server" if s.mcp else s.format, _executed(s))
+        (
+            s.path or s.name or s.mcp.split()[0],
+            "MCP server" if s.mcp else s.format,
+            (", ".join(s.execute) or "none: played by the model"),
+        )
         for s in apis.sources
     ]
     if sources:
@@ -138,10 +142,6 @@ def _beside(recipe: Recipe) -> Iterator[str]:
         wanted = recipe.rewrite.votes
         votes = recipe.tester.votes if wanted is None else wanted
         yield f"Then requests at five granularities, each rated by {votes or 'no'} votes."
-
-
-def _executed(source: ApiSource) -> str:
-    return ", ".join(source.execute) or "none: played by the model"
 
 
 def _agent(recipe: Recipe, name: AgentName) -> tuple[str, str, int]:

@@ -59,7 +59,25 @@ class Screen(Watch):
     def _bars(self) -> RenderableType:
         table = Table.grid(padding=(0, 2, 0, 0))
         for stage in self.figures():
-            table.add_row(*_bar(stage))
+            # A bar without a total waves; before the stage has begun it is empty.
+            total: float | None = max(stage.total or 0, 1)
+            if stage.total is None and stage.done:
+                total = None
+            bar = ProgressBar(
+                total,
+                total or 0 if stage.finished else stage.done,
+                width=BAR,
+                style="bright_black",
+                complete_style="cyan",
+                finished_style="green",
+            )
+            table.add_row(
+                text(stage.name),
+                bar,
+                text(f"{stage.done:,}" if stage.finished else _of_total(stage)),
+                text(f"{stage.accepted:,} accepted", "green"),
+                text(f"{stage.rejected:,} rejected", "red" if stage.rejected else "dim"),
+            )
         return Group(table, text(in_words(self.facts()), "dim"))
 
 
@@ -88,20 +106,19 @@ class LogProgress(Watch):
     def tell(self) -> None:
         figures = self.figures()
         message = "; ".join(map(stage_in_words, figures))
-        rows = [_row(stage) for stage in figures]
+        rows = [
+            {
+                "stage": stage.name,
+                "done": stage.done,
+                "expected": stage.total,
+                "forecast": not stage.sure,
+                "accepted": stage.accepted,
+                "rejected": stage.rejected,
+                "finished": stage.finished,
+            }
+            for stage in figures
+        ]
         note(logging.INFO, "progress", message, run=self._run, stages=rows, **self.facts())
-
-
-def _row(stage: StageFigures) -> dict[str, Any]:
-    return {
-        "stage": stage.name,
-        "done": stage.done,
-        "expected": stage.total,
-        "forecast": not stage.sure,
-        "accepted": stage.accepted,
-        "rejected": stage.rejected,
-        "finished": stage.finished,
-    }
 
 
 def stage_in_words(stage: StageFigures) -> str:
@@ -114,28 +131,6 @@ def _of_total(stage: StageFigures) -> str:
     if stage.total is None:
         return f"{stage.done:,} done"
     return f"{stage.done:,} of {'' if stage.sure else 'about '}{stage.total:,}"
-
-
-def _bar(stage: StageFigures) -> tuple[RenderableType, ...]:
-    # A bar without a total waves; before the stage has begun it is empty.
-    total: float | None = max(stage.total or 0, 1)
-    if stage.total is None and stage.done:
-        total = None
-    bar = ProgressBar(
-        total,
-        total or 0 if stage.finished else stage.done,
-        width=BAR,
-        style="bright_black",
-        complete_style="cyan",
-        finished_style="green",
-    )
-    return (
-        text(stage.name),
-        bar,
-        text(f"{stage.done:,}" if stage.finished else _of_total(stage)),
-        text(f"{stage.accepted:,} accepted", "green"),
-        text(f"{stage.rejected:,} rejected", "red" if stage.rejected else "dim"),
-    )
 
 
 def in_words(facts: dict[str, Any]) -> str:

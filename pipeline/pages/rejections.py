@@ -304,7 +304,12 @@ class Neighbourhood:
             shared = 2 if apis & one.apis else 1 if categories & one.categories else 0
             return -shared, -fuzz.token_sort_ratio(wanted, one.folded), one.id
 
-        ranked = sorted(((rank(one), one) for one in self._candidates()), key=lambda x: x[0])
+        splits = self._version.splits("samples")
+        for split in splits:
+            if split not in self._known:
+                self._known[split] = list(self._read(split))
+        known = (one for split in splits for one in self._known[split])
+        ranked = sorted(((rank(one), one) for one in known), key=lambda x: x[0])
         chosen: list[tuple[tuple[int, float, str], Candidate]] = []
         for order, one in ranked[:LOOKED_AT]:
             twin = any(fuzz.ratio(one.folded, other.folded) >= TWINS for _, other in chosen)
@@ -317,32 +322,22 @@ class Neighbourhood:
         sample = {part: stored[part] for part in ("id", *PARTS)}
         return Neighbour(sample, one.split, ("", "category", "API")[-order[0]], -order[1])
 
-    def _candidates(self) -> list[Candidate]:
-        splits = self._version.splits("samples")
-        for split in splits:
-            if split not in self._known:
-                self._known[split] = list(self._read(split))
-        return [one for split in splits for one in self._known[split]]
-
     def _read(self, split: str) -> Iterator[Candidate]:
+        from rapidfuzz import utils
+
         for index, stored in enumerate(self._version.rows("samples", split)):
             if index == MOST:
                 return
             with readable(self._version, stored):
-                candidate = self._candidate(split, index, stored)
+                dialogue = self._version.parsed(stored, "dialogue")
+                apis, text = needed(need_of(dialogue)), words_of(dialogue)
+                candidate = Candidate(
+                    split=split,
+                    index=index,
+                    id=stored["id"],
+                    apis=frozenset(map(api_id, apis)),
+                    categories=frozenset(api["category"] for api in apis),
+                    text=text,
+                    folded=utils.default_process(text),
+                )
             yield candidate
-
-    def _candidate(self, split: str, index: int, stored: JsonObject) -> Candidate:
-        from rapidfuzz import utils
-
-        dialogue = self._version.parsed(stored, "dialogue")
-        apis, text = needed(need_of(dialogue)), words_of(dialogue)
-        return Candidate(
-            split=split,
-            index=index,
-            id=stored["id"],
-            apis=frozenset(map(api_id, apis)),
-            categories=frozenset(api["category"] for api in apis),
-            text=text,
-            folded=utils.default_process(text),
-        )

@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolloom.pipeline.dataset.figures import LEVELS, added
-from toolloom.pipeline.pages.funnel import Funnel, FunnelStep, funnel
+from toolloom.pipeline.pages.dialogue import REASONS, samples
 from toolloom.pipeline.pages.reading import (
     INSTRUCTED,
     SHOWN,
     TEMPLATES,
     WRITTEN,
+    Funnel,
+    FunnelStep,
     ReadRows,
     diversity,
+    funnel,
     manifest_readable,
 )
-from toolloom.pipeline.pages.samples import REASONS, samples
 from toolloom.pipeline.pages.sections import use_cells
 from toolloom.pipeline.render.html import render, source, words
 from toolloom.pipeline.render.section import Bar, Label, Section, counted, dollars, percent
@@ -74,20 +76,16 @@ def page(version: Version, seen: ReadRows) -> str:
         version=version,
         style=style,
         script=script,
-        policy=_policy(style, script),
+        # What the browser may run and load: this style, this script, and nothing else.
+        policy=(
+            f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+            "img-src data:; base-uri 'none'; form-action 'none'"
+        ),
         samples=[*samples(version, seen)],
         shown=SHOWN,
         most_reasons=REASONS,
         chapters=chapters,
         **overview,
-    )
-
-
-def _policy(style: str, script: str) -> str:
-    """What the browser may run and load: this style, this script, and nothing else."""
-    return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 

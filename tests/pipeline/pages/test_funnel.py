@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.dataset.report import Counts, StageCount
-from toolloom.pipeline.pages.funnel import Funnel, funnel
+from toolloom.pipeline.pages.reading import Funnel, funnel
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import StoreError, Usage
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support import finished_runs, hostile_dataset, toys
 
 from toolloom.pipeline.dataset.publish import publish
+from toolloom.pipeline.pages.dialogue import samples
 from toolloom.pipeline.pages.reading import SHOWN, read
 from toolloom.pipeline.pages.report import (
     BINS,
@@ -27,7 +28,6 @@ from toolloom.pipeline.pages.report import (
     share,
     write,
 )
-from toolloom.pipeline.pages.samples import samples
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import Reason, StoreError
 
