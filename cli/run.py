@@ -1,4 +1,4 @@
-"""The commands that judge recipes, forecast and make runs, and what all that make runs share."""
+"""The commands that judge recipes, forecast, make and schedule runs, and what all of them share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One record as a person reads it: on a terminal, and as HTML for the report and the notebook."""
+"""One record as a person reads it: on a terminal, and as HTML for the report and the notebook; and
+the samples that a report shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A version read once from beginning to end: its figures, and the rows that are shown."""
+"""A version read once from beginning to end: its figures, the rows that are shown, and what its
+runs made of what, stage by stage."""
 
 from __future__ import annotations
 
