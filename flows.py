@@ -36,8 +36,8 @@ from toolloom.pipeline.orchestration.growth import ScheduledRun, told
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store.outputs import opened
+from toolloom.pipeline.store.run import Mark
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
-from toolloom.pipeline.store.stage_files import Mark
 from toolloom.schemas import (
     ExpansionPlan,
     Recipe,

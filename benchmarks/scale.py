@@ -27,8 +27,7 @@ from pathlib import Path
 from measure import Json, alone, answer, endpoint, show
 
 from toolloom.llm.cache import Cache, Entry
-from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.stage_files import StageFolder
+from toolloom.pipeline.store.run import RunFolder, StageFolder
 from toolloom.schemas import Sample, Usage
 
 BODY = 1500  # bytes of a response with an answer of some sentences

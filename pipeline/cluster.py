@@ -41,8 +41,7 @@ from toolloom.llm.database import (
 from toolloom.llm.gateway import GRACE, Pasts
 from toolloom.llm.limits import WINDOW, Past
 from toolloom.llm.model import Stats
-from toolloom.pipeline.shard import ShardPart, work_on
-from toolloom.pipeline.stage import Context, Stage
+from toolloom.pipeline.stage import Context, ShardPart, Stage, work_on
 from toolloom.pipeline.stage import check as check_stages
 from toolloom.schemas import (
     Budget,

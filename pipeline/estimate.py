@@ -22,8 +22,7 @@ from toolloom.llm.cache import address
 from toolloom.pipeline.dataset.report import Summary
 from toolloom.pipeline.run import Progress, run, standard_stages
 from toolloom.pipeline.sampling.draw import counted
-from toolloom.pipeline.shard import use_of
-from toolloom.pipeline.stage import Context, Stage, StageInput, planned
+from toolloom.pipeline.stage import Context, Stage, StageInput, planned, use_of
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.schemas import (
     ApiSource,

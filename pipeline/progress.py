@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from toolloom.llm.model import Stats
     from toolloom.pipeline.stage import Stage
-    from toolloom.pipeline.store.stage_files import Mark
+    from toolloom.pipeline.store.run import Mark
     from toolloom.schemas import Outcome, Recipe
 
 SECONDS_BETWEEN_LINES = 20.0

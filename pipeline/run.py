@@ -37,9 +37,9 @@ from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.report import Summary, summarise
 from toolloom.pipeline.dataset.unfold import expanded
 from toolloom.pipeline.growth import begin
-from toolloom.pipeline.shard import ShardPart, together, work_on
 from toolloom.pipeline.stage import (
     Context,
+    ShardPart,
     Sifted,
     Stage,
     StageInput,
@@ -48,11 +48,12 @@ from toolloom.pipeline.stage import (
     nothing_of,
     planned,
     planned_stage,
+    together,
+    work_on,
 )
 from toolloom.pipeline.store.files import Rows, Stopped
 from toolloom.pipeline.store.outputs import opened
-from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.stage_files import Mark, StageFolder, batches
+from toolloom.pipeline.store.run import Mark, RunFolder, StageFolder, batches
 from toolloom.schemas import (
     Granularity,
     Instruction,

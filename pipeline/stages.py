@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from toolloom.agents import api, domain, query, simulator, tester
@@ -371,27 +372,21 @@ def feed_seeds(given: StageInput) -> Iterator[Record]:
 
 def _seeds(given: StageInput) -> Iterator[Seed | Rejected]:
     from toolloom.pipeline.dataset.instructions import seed_of
+    from toolloom.pipeline.dataset.unfold import unfolded
     from toolloom.pipeline.formats.toolbench_seeds import tree_seeds
 
     plan, wanted = given.recipe.splits, given.recipe.rewrite
-    for sample in _samples(given):
-        seed = seed_of(sample, split_of(plan, sample["dialogue"]["query"]))
-        if seed:
+    samples: Iterator[JsonObject] = (sample for _, sample in given.rows.objects())
+    if wanted and wanted.expanded:
+        expansions = (e for _, e in given.earlier("expanded").objects())
+        rows = (unfolded(Expansion.model_validate(e), given.recipe.seed) for e in expansions)
+        samples = chain(samples, chain.from_iterable(rows))
+    for sample in samples:
+        if seed := seed_of(sample, split_of(plan, sample["dialogue"]["query"])):
             yield seed
     if wanted and wanted.seeds:
         apis = (Api.model_validate(api) for _, api in given.earlier("apis").objects())
         yield from tree_seeds(wanted.seeds, plan, given.stage, apis, given.rows.check)
-
-
-def _samples(given: StageInput) -> Iterator[JsonObject]:
-    for _, sample in given.rows.objects():
-        yield sample
-    wanted = given.recipe.rewrite
-    if wanted and wanted.expanded:
-        from toolloom.pipeline.dataset.unfold import unfolded
-
-        for _, expansion in given.earlier("expanded").objects():
-            yield from unfolded(Expansion.model_validate(expansion), given.recipe.seed)
 
 
 async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:

@@ -78,9 +78,9 @@ from toolloom.schemas.recipe import CurationPlan as CurationPlan
 from toolloom.schemas.recipe import Dimension as Dimension
 from toolloom.schemas.recipe import Recipe as Recipe
 from toolloom.schemas.recipe import SearchPlan as SearchPlan
-from toolloom.schemas.recipe_file import load_recipe as load_recipe
-from toolloom.schemas.recipe_file import overridden as overridden
-from toolloom.schemas.recipe_file import parse_recipe as parse_recipe
+from toolloom.schemas.recipe import load_recipe as load_recipe
+from toolloom.schemas.recipe import overridden as overridden
+from toolloom.schemas.recipe import parse_recipe as parse_recipe
 from toolloom.schemas.sample import Finding as Finding
 from toolloom.schemas.sample import Outcome as Outcome
 from toolloom.schemas.sample import Reason as Reason

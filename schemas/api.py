@@ -183,20 +183,13 @@ class ApiSource(Record):
         return self
 
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)")
+# The formats that an example value shows.
+SHAPES = {
+    "date": re.compile(r"\d{4}-\d\d-\d\d"),
+    "date-time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)"),
+}
 
 JsonType: TypeAlias = Literal["string", "integer", "number", "boolean", "array", "object"]
-
-
-def _format_of(example: Any) -> str:
-    """The format an example value shows, where it is a date or a date with a time."""
-    if not isinstance(example, str):
-        return ""
-    for form, shape in (("date", _DATE), ("date-time", _MOMENT)):
-        if shape.fullmatch(example):
-            return form
-    return ""
 
 
 class ApiField(Record):
@@ -219,7 +212,9 @@ class ApiField(Record):
             made["description"] = self.description
         if self.enum:
             made["enum"] = list(self.enum)
-        form = self.format or _format_of(self.example)
+        example = self.example if isinstance(self.example, str) else ""
+        shapes = (name for name, shape in SHAPES.items() if shape.fullmatch(example))
+        form = self.format or next(shapes, "")
         if form and self.type == "string":
             made["format"] = form
         given = ([self.example] if self.example not in (None, "") else []) + list(self.examples)

@@ -44,22 +44,10 @@ class Usage(Record):
     cost: float = 0.0  # US dollars, at the recipe's prices
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            requests=self.requests + other.requests,
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            cost=self.cost + other.cost,
-        )
+        return Usage.model_validate({name: own + getattr(other, name) for name, own in self})
 
     def __sub__(self, other: Usage) -> Usage:
-        return Usage(
-            requests=self.requests - other.requests,
-            prompt_tokens=self.prompt_tokens - other.prompt_tokens,
-            cached_tokens=self.cached_tokens - other.cached_tokens,
-            completion_tokens=self.completion_tokens - other.completion_tokens,
-            cost=self.cost - other.cost,
-        )
+        return Usage.model_validate({name: own - getattr(other, name) for name, own in self})
 
     @property
     def tokens(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from toolloom.schemas.base import Record
 
@@ -72,22 +72,20 @@ def public(base_url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
+BaseUrl: TypeAlias = Annotated[str, AfterValidator(address)]
+
+
 class Replica(Record):
     """Another address or key that serves the same model."""
 
-    base_url: str | None = Field(default=None, description="Its address, if it is another.")
+    base_url: BaseUrl | None = Field(default=None, description="Its address, if it is another.")
     key_env: str | None = Field(default=None, description="Variable of its key, if it is another.")
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_an_address(cls, value: str | None) -> str | None:
-        return value and address(value)
 
 
 class Endpoint(Record):
     """An OpenAI-compatible endpoint and how to use it."""
 
-    base_url: str = Field(
+    base_url: BaseUrl = Field(
         default="local",
         description="Address up to and with /v1, or `local` for the embedded model.",
     )
@@ -156,11 +154,6 @@ class Endpoint(Record):
         more = ((r.base_url or self.base_url, r.key_env or self.key_env) for r in self.replicas)
         return ((self.base_url, self.key_env), *more)
 
-    @field_validator("base_url")
-    @classmethod
-    def _is_an_address(cls, value: str) -> str:
-        return address(value)
-
 
 MILLION = 1_000_000
 
@@ -185,19 +178,14 @@ class Price(Record):
 
     def cost(self, prompt: int, completion: int, cached: int = 0, *, batch: bool = False) -> float:
         """US dollars. `prompt`: tokens sent, the `cached` ones among them."""
-        sent, received, again = self._rates(batch)
+        sent, received = self.prompt, self.completion
+        again = sent if self.cached is None else self.cached
+        if batch:
+            sent = sent if self.batch_prompt is None else self.batch_prompt
+            received = received if self.batch_completion is None else self.batch_completion
+            again = min(again, sent) if self.batch_cached is None else self.batch_cached
         known = min(cached, prompt)
         return ((prompt - known) * sent + known * again + completion * received) / MILLION
-
-    def _rates(self, batch: bool) -> tuple[float, float, float]:
-        """Sent, received, sent and cached."""
-        again = self.prompt if self.cached is None else self.cached
-        if not batch:
-            return self.prompt, self.completion, again
-        sent = self.prompt if self.batch_prompt is None else self.batch_prompt
-        received = self.completion if self.batch_completion is None else self.batch_completion
-        known = min(again, sent) if self.batch_cached is None else self.batch_cached
-        return sent, received, known
 
 
 Prices: TypeAlias = dict[str, Price]

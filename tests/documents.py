@@ -46,7 +46,7 @@ def kind_of(annotation: Any) -> str:
     if type(None) in inner:
         return f"{kind_of(inner[0])}, or none"
     if origin is Annotated:
-        return kind_of(inner[0]) + limits_of(inner[1])
+        return kind_of(inner[0]) + (limits_of(inner[1]) if isinstance(inner[1], FieldInfo) else "")
     if origin is Union:
         return " or ".join(map(kind_of, inner))
     if origin is tuple:

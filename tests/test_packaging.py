@@ -33,6 +33,7 @@ def source() -> set[str]:
     return {f"toolloom/{p.relative_to(ROOT).as_posix()}" for p in files}
 
 
+@pytest.mark.slow  # building takes most of a minute
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: set[str]) -> None:
     """Code, templates, the catalogue, the type marker and the licence; no tests, no benchmarks."""
     shipped = {name for name in wheel if ".dist-info/" not in name}

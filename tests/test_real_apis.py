@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import toys
 from support.processes import hashes
 from typer.testing import CliRunner
 
@@ -160,11 +161,8 @@ async def test_each_api_has_the_executor_of_its_source(recipe: Path, tmp_path: P
     unrepeated = [r for r in rejected(made) if r["reason"] == "not_repeatable"]
     assert unrepeated
     assert all("draw_prize returned" in r["detail"] for r in unrepeated)
-    assert not any(_calls(sample, "draw_prize") for sample in samples(made))
-
-
-def _calls(sample: Sample, name: str) -> bool:
-    return any(call.function.name == name for _, call in sample.dialogue.calls())
+    called = {c.function.name for sample in samples(made) for _, c in sample.dialogue.calls()}
+    assert "draw_prize" not in called
 
 
 async def test_executions_are_not_made_twice(recipe: Path, tmp_path: Path, calls: Path) -> None:
@@ -180,54 +178,40 @@ async def test_executions_are_not_made_twice(recipe: Path, tmp_path: Path, calls
     assert hashes(outputs) == before
 
 
+async def recovered(wrong: str, right: list[str], folder: Path) -> Made:
+    """A run of error recoveries about readers; all are in one split, as all make the same calls."""
+    Path("readers.py").write_text(READERS)
+    values = {"values": {"name": right}, "wrong_values": {"name": [wrong]}}
+    fields = {
+        "name": "errors",
+        "apis": {"sources": [{"path": "readers.py", "execute": ["find_reader"], **values}]},
+        "queries": {"count": 6, "abilities": {"call": 1}, "scenarios": {"error_recovery": 1}},
+        "tester": {"votes": 0},
+        "splits": toys.ALL_IN_TRAIN,
+    }
+    file = folder / "errors.yaml"
+    file.write_text(json.dumps(fields))
+    async with FakeServer() as server:
+        return await make(file, server, folder / "out")
+
+
 async def test_real_errors_make_dialogues_about_recovering(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The execution refuses the wrong value, the assistant says so, and the right one works."""
+    """The execution refuses the wrong value, the assistant says so, and the right one works; where
+    the wrong one works too the dialogue is rejected, and the finding says so."""
     monkeypatch.chdir(tmp_path)
-    Path("readers.py").write_text(READERS)
-    values = {"values": {"name": ["Ada", "Grace"]}, "wrong_values": {"name": ["Ariadne"]}}
-    source = {"path": "readers.py", "execute": ["find_reader"], **values}
-    fields = {
-        "name": "errors",
-        "apis": {"sources": [source]},
-        "queries": {"count": 6, "abilities": {"call": 1}, "scenarios": {"error_recovery": 1}},
-        "tester": {"votes": 0},
-    }
-    file = tmp_path / "errors.yaml"
-    file.write_text(json.dumps(fields))
-    async with FakeServer() as server:
-        made = await make(file, server, tmp_path / "out")
+    made = await recovered("Ariadne", ["Ada", "Grace"], tmp_path)
     assert samples(made)
     for sample in samples(made):
         tools = [m for m in sample.dialogue.messages if m.role == "tool"]
         failures = [m.execution.failure for m in tools if m.execution]
         assert failures == [Failure.TOOL_ERROR, None]
         assert tools[0].observation().error == "KeyError: 'Ariadne'"
-
-
-async def test_a_wrong_value_that_works_is_told_as_such(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was to fail and did not is rejected, and the finding says that it worked."""
-    monkeypatch.chdir(tmp_path)
-    Path("readers.py").write_text(READERS)
-    values = {"values": {"name": ["Ada"]}, "wrong_values": {"name": ["Grace"]}}
-    fields = {
-        "name": "works",
-        "apis": {"sources": [{"path": "readers.py", "execute": ["find_reader"], **values}]},
-        "queries": {"count": 4, "abilities": {"call": 1}, "scenarios": {"error_recovery": 1}},
-        "tester": {"votes": 0},
-        # All needs make the same calls, and so all are in one split.
-        "splits": {"validation": 0, "test_instruction": 0, "test_tool": 0, "test_category": 0},
-    }
-    file = tmp_path / "works.yaml"
-    file.write_text(json.dumps(fields))
-    async with FakeServer() as server:
-        made = await make(file, server, tmp_path / "out")
-    told = [r["detail"] for r in rejected(made) if r["reason"] == "intent_mismatch"]
-    assert not samples(made)
-    assert any("works with the value on which it was to fail" in detail for detail in told)
+    works = await recovered("Grace", ["Ada"], tmp_path)
+    details = [r["detail"] for r in rejected(works) if r["reason"] == "intent_mismatch"]
+    assert not samples(works)
+    assert any("works with the value on which it was to fail" in detail for detail in details)
 
 
 @pytest.mark.parametrize(

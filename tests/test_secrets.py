@@ -95,7 +95,9 @@ def kept(outputs: Path) -> Iterator[tuple[Path, str]]:
             yield path, repr(pq.read_table(path).to_pylist())
 
 
-@pytest.mark.parametrize("arguments", [DEBUG, ("--log-level", "debug")])
+@pytest.mark.parametrize(
+    "arguments", [DEBUG, pytest.param(("--log-level", "debug"), marks=pytest.mark.slow)]
+)
 def test_a_run_keeps_and_prints_no_key(
     leaky: Leaky, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:

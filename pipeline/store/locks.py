@@ -101,20 +101,17 @@ def hold_dataset(outputs: Path, name: str, cache: str | Path) -> Iterator[None]:
             f"({path} is locked). Wait for it to end."
         )
 
+    holder = json.dumps({"process": os.getpid(), "machine": platform.node()})
     with hold(path, busy), hold_in_database(str(cache), f"dataset {name}"):
-        _sign(path, json.dumps({"process": os.getpid(), "machine": platform.node()}))
+        with suppress(OSError):  # on a full disk nobody is told, and it is held all the same
+            path.write_text(holder, encoding="utf-8")
         _MINE.set(_MINE.get() | {path})
         try:
             yield
         finally:
             _MINE.set(_MINE.get() - {path})
-            _sign(path, "")
-
-
-def _sign(path: Path, holder: str) -> None:
-    """Leave word of who holds it. On a full disk there is none, and it is held all the same."""
-    with suppress(OSError):
-        path.write_text(holder, encoding="utf-8")
+            with suppress(OSError):
+                path.write_text("", encoding="utf-8")
 
 
 def _holder(path: Path) -> str:

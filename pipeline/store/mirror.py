@@ -10,7 +10,7 @@ plain folder all of it does nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,46 +49,44 @@ MIRRORS: dict[Path, OpenMirror] = {}
 
 def shown(path: Path) -> str:
     """How to name a path to people: the URL in the store, if it is in a mirror."""
-    if found := _found(path):
-        mirror, name = found
-        return f"{mirror.remote.url}/{name}".rstrip("/")
-    return str(path)
+    mirror, name = _found(path)
+    return f"{mirror.remote.url}/{name}".rstrip("/") if mirror else str(path)
 
 
 def fetch(path: Path) -> None:
     """Bring here what the store has of a run, a version or a file. Raises StoreError."""
-    if found := _found(path):
-        mirror, name = found
+    mirror, name = _found(path)
+    if mirror:
         mirror.fetch(name)
 
 
 def push(path: Path) -> None:
     """Bring a file, or all files of a folder, to the store: soon, if its run, dataset or pool is
     held, else at once. Raises StoreError, also for what could not be brought before."""
-    if found := _found(path):
-        mirror, name = found
+    mirror, name = _found(path)
+    if mirror:
         mirror.push(name)
 
 
 def cleared(folder: Path) -> None:
     """Remove from the store what was there of a folder that is gone here."""
-    if found := _found(folder):
-        mirror, name = found
+    mirror, name = _found(folder)
+    if mirror:
         mirror.clear(name)
 
 
 def remove(path: Path) -> None:
     """Remove a file, here and in the store. Raises StoreError."""
     path.unlink(missing_ok=True)
-    if found := _found(path):
-        mirror, name = found
+    mirror, name = _found(path)
+    if mirror:
         mirror.remote.remove([name])
 
 
 def claim(version: Path) -> None:
     """Raises StoreError if the store has a version of this number already."""
-    found = _found(version)
-    if found and found[0].remote.seen(f"{found[1]}/manifest.json"):
+    mirror, name = _found(version)
+    if mirror and mirror.remote.seen(f"{name}/manifest.json"):
         raise StoreError(
             f"{shown(version)}: was published by another machine meanwhile. Run the same command "
             "again: it makes the version that follows."
@@ -98,18 +96,14 @@ def claim(version: Path) -> None:
 @contextmanager
 def holding(folder: Path) -> Iterator[None]:
     """While a folder is locked: fetch it before, push what is written, wait for that at the end."""
-    found = _found(folder)
-    if not found or found[1].count("/") != 1:
-        yield
-        return
-    mirror, name = found
-    with mirror.holding(name):
+    mirror, name = _found(folder)
+    with mirror.holding(name) if mirror and name.count("/") == 1 else nullcontext():
         yield
 
 
-def _found(path: Path) -> tuple[OpenMirror, str] | None:
-    """The mirror a path is in, and its name there."""
+def _found(path: Path) -> tuple[OpenMirror | None, str]:
+    """The mirror a path is in, if it is in one, and its name there."""
     for root, mirror in MIRRORS.items():
         if path.is_relative_to(root):
             return mirror, path.relative_to(root).as_posix().removeprefix(".")
-    return None
+    return None, ""

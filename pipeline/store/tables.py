@@ -284,7 +284,14 @@ class VersionWriter:
         load a split without rows: it has no files.
         """
         made: dict[str, dict[str, JsonObject]] = {}
-        for name, split in sorted(self._writers, key=self._place):
+        splits = [each.value for each in Split]
+
+        def told_as(table: tuple[str, str]) -> tuple[int, int]:
+            config, split = table
+            number = splits.index(split) if split in splits else len(splits)
+            return self._order.index(config), number
+
+        for name, split in sorted(self._writers, key=told_as):
             writer = self._writers[name, split]
             writer.flush()
             writer.close()
@@ -307,12 +314,6 @@ class VersionWriter:
 
     def begin(self, config: Config, split: str, writer: TableWriter) -> None:
         """What stands in a table before the first row that is added."""
-
-    def _place(self, table: tuple[str, str]) -> tuple[int, int]:
-        """Configs and splits in the order in which they are told."""
-        config, split = table
-        known = [each.value for each in Split]
-        return self._order.index(config), known.index(split) if split in known else len(known)
 
 
 def _named(folder: Path, split: str, files: list[int]) -> Iterator[tuple[Path, int]]:
@@ -357,7 +358,8 @@ def read_rows(path: Path, size: int = 64, *, stored: bool = False) -> Iterator[J
     try:
         # Without pre_buffer: with it the whole file is in memory at once.
         with pq.ParquetFile(path, pre_buffer=False, **plain) as file:
-            objects = () if stored else [f.name for f in file.schema_arrow if _holds_json(f.type)]
+            lists = [] if stored else [f for f in file.schema_arrow if pa.types.is_list(f.type)]
+            objects = [f.name for f in lists if isinstance(f.type.value_type, pa.JsonType)]
             for batch in file.iter_batches(size):
                 for row in cast(Iterable[JsonObject], batch.to_pylist()):
                     for name in objects:
@@ -371,12 +373,6 @@ def read_rows(path: Path, size: int = 64, *, stored: bool = False) -> Iterator[J
     except (OSError, pa.ArrowException, ValueError) as error:
         why = str(error).partition("\n")[0][:200]
         raise StoreError(f"{path}: is damaged ({why}).") from error
-
-
-def _holds_json(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_list(kind)) and isinstance(kind.value_type, pa.JsonType)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from support.rewriting_seed import GOOD, SEED, STATEMENT, checked_by, level_of, 
 from toolloom.agents import rewriter
 from toolloom.agents.ask import BadAnswer
 from toolloom.llm.fake.script import ScriptedFailure, ScriptedReply
-from toolloom.pipeline.shard import use_of
+from toolloom.pipeline.stage import use_of
 from toolloom.schemas import FINISH, EndpointDown, Granularity, Reason, Seed, Split
 
 

@@ -10,7 +10,7 @@ from support.rewriting_seed import GOOD, SEED, checked_by, level_of, lost, made,
 
 from toolloom.agents import rewriter
 from toolloom.llm.fake.script import improvise
-from toolloom.pipeline.shard import use_of
+from toolloom.pipeline.stage import use_of
 from toolloom.schemas import Granularity, Reason
 
 

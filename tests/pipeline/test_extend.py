@@ -17,7 +17,6 @@ from toolloom.pipeline.stage import Context, Stage, StageInput
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import (
-    EndpointDown,
     ExpansionPlan,
     NothingFound,
     Outcome,
@@ -121,31 +120,6 @@ async def test_requests_that_have_instructions_are_left_alone(tmp_path: Path) ->
     too = LEVELS.model_copy(update={"expanded": True})
     made = await make(tmp_path, plan_extension(tmp_path, "toy", rewrite=too))
     assert made.summary.counts.rewritten == 5
-
-
-async def test_an_extension_that_was_stopped_goes_on(tmp_path: Path) -> None:
-    """With the answers it has, and to the same bytes."""
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    for outputs in (whole, broken):
-        await make(outputs, recipe())
-    left = 3
-
-    async def dies(record: Seed, context: Context) -> Outcome:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise EndpointDown("nobody answers")
-        return await growing_dataset.tell(record, context)
-
-    stages = (*STAGES[:-1], dataclasses.replace(STAGES[-1], work=dies))
-    planned = plan_extension(broken, "toy", rewrite=LEVELS)
-    with pytest.raises(EndpointDown):
-        await make(broken, planned, stages)
-    sums = []
-    for outputs in (whole, broken):
-        made = of(await make(outputs, plan_extension(outputs, "toy", rewrite=LEVELS)))
-        sums.append((made.path / "SHA256SUMS").read_bytes())
-    assert sums[0] == sums[1]
 
 
 async def test_a_run_makes_what_its_recipe_asks(tmp_path: Path) -> None:

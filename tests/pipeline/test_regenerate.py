@@ -14,9 +14,8 @@ from support.growing_dataset import published as of
 from toolloom.pipeline.growth import plan_regeneration
 from toolloom.pipeline.run import Made, run
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.version import Version, find_version, versions
+from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import (
-    EndpointDown,
     NothingFound,
     PublishError,
     Query,
@@ -126,24 +125,6 @@ async def test_the_rows_that_stay_are_known_to_the_run(tmp_path: Path) -> None:
         assert set(known[0]["intent"][0]) == {"api", "arguments", "references"}
 
 
-async def test_a_regeneration_that_was_stopped_goes_on(tmp_path: Path) -> None:
-    """The same plan is the same run: nothing is made twice, and the bytes are those of an
-    unbroken one."""
-    for name in ("broken", "whole"):
-        await make(tmp_path / name)
-    for after in (1, 3):
-        with pytest.raises(EndpointDown):
-            await make(tmp_path / "broken", plan(tmp_path / "broken"), Maker(dies_after=after))
-    assert len(versions(tmp_path / "broken" / "datasets" / "toy")) == 1
-    one, two = [
-        of(await make(tmp_path / name, plan(tmp_path / name))) for name in ("broken", "whole")
-    ]
-    assert (one.path / "SHA256SUMS").read_bytes() == (two.path / "SHA256SUMS").read_bytes()
-    again = await make(tmp_path / "broken", plan(tmp_path / "broken", version="1.0.0", seed=1))
-    assert again.published
-    assert not again.published.fresh
-
-
 async def test_a_plan_that_was_carried_out_is_only_shown(tmp_path: Path) -> None:
     """The same command with a seed of one's own makes no second version with the same rows."""
     await make(tmp_path)
@@ -177,14 +158,6 @@ async def test_two_at_once_make_two_versions(tmp_path: Path) -> None:
         pytest.raises(StoreError, match="another process"),
     ):
         await make(tmp_path, again)
-
-
-async def test_nothing_accepted_makes_no_version(tmp_path: Path) -> None:
-    """The dataset stays as it was."""
-    await make(tmp_path)
-    made = await make(tmp_path, plan(tmp_path), Maker(accepts="none"))
-    assert made.published is None
-    assert [v.number for v in versions(tmp_path / "datasets" / "toy")] == ["1.0.0"]
 
 
 async def test_what_is_not_there_is_named(tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ from toolloom.pipeline.run import (
     shards_in_flight,
     shrunk,
 )
-from toolloom.pipeline.shard import together
-from toolloom.pipeline.stage import Context, Stage
+from toolloom.pipeline.stage import Context, Stage, together
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.schemas import EndpointDown, Outcome, Query, Reason, Record, parse_recipe
 

@@ -17,8 +17,7 @@ from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import preview, run, segments, shards_in_flight
 from toolloom.pipeline.stage import Sifted, Stage, StageInput, planned_stage
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.store.stage_files import StageMark
+from toolloom.pipeline.store.run import RunFolder, StageMark
 from toolloom.schemas import Query, Recipe, RecipeError, Record, Rejected, Sample
 
 SIFTS = tuple(stage for stage in STAGES if stage.sift and not stage.beside)

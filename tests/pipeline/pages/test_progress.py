@@ -15,7 +15,7 @@ from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import Made, make_dataset
 from toolloom.pipeline.stage import Stage, planned
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store.stage_files import Mark
+from toolloom.pipeline.store.run import Mark
 from toolloom.schemas import Outcome, Reason
 
 COUNTED = (

@@ -22,8 +22,7 @@ from toolloom.pipeline.store.files import write_lines
 from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.mirror_unit import whole
 from toolloom.pipeline.store.remote import RemoteFile
-from toolloom.pipeline.store.run import RunFolder, find_run
-from toolloom.pipeline.store.stage_files import StageFolder
+from toolloom.pipeline.store.run import RunFolder, StageFolder, find_run
 from toolloom.pipeline.store.version import find_version, numbers
 from toolloom.schemas import StoreError, Usage
 
@@ -50,8 +49,10 @@ def test_shards_are_pushed_while_the_run_is_held(url: str, machine: Any) -> None
 
 
 def test_a_half_pushed_version_is_ignored_and_pushed_again(url: str, machine: Any) -> None:
-    """Without its manifest a version is not there; its number is free, its files are replaced."""
+    """Without its manifest a version is not there; its number is free, its files are replaced or
+    go: readers of `train-*.parquet` get no more rows than the manifest tells of."""
     put(url, "datasets/toy/1.0.0/sft/train-00000-of-00001.parquet", b"half")
+    put(url, "datasets/toy/1.0.0/sft/train-00001-of-00002.parquet", b"half")
     outputs = machine("a", url)
     assert numbers(outputs / "datasets" / "toy") == []
     made = run(outputs)
@@ -59,6 +60,7 @@ def test_a_half_pushed_version_is_ignored_and_pushed_again(url: str, machine: An
     path = made.published.path / "sft/train-00000-of-00001.parquet"
     name = f"{url.removeprefix('memory://')}/datasets/toy/1.0.0/sft/{path.name}"
     assert MEMORY.cat_file(name) == path.read_bytes() != b"half"
+    assert not any(name.endswith("00001-of-00002.parquet") for name in there(url))
 
 
 def test_what_was_not_pushed_is_at_the_next_start(url: str, machine: Any) -> None:
@@ -247,7 +249,6 @@ def test_a_mirror_that_is_open_asks_the_store_no_more(
 
 
 RUN, SHARD = Path("runs", "toy-1"), "runs/toy-1/queries/shards/00000"
-TABLE = "sft/train-00000-of-00001.parquet"
 
 
 def forget(outputs: Path, *names: str) -> None:
@@ -342,17 +343,6 @@ def test_two_machines_that_publish_at_once_do_not_mix(machine: Any, tmp_path: Pa
     assert not [name for name in Crossed().find("/s") if "/." in name]  # nor is a claim left
     late = run(machine("b", "crossed://s"), seed=5)
     assert late.published and late.published.label == "toy/1.0.1"
-
-
-def test_a_version_is_nothing_but_its_own_files(url: str, machine: Any) -> None:
-    """What a killed machine left under its number goes: readers of `train-*.parquet` get no more
-    rows than the manifest tells of."""
-    put(url, "datasets/toy/1.0.0/sft/train-00001-of-00002.parquet", b"half")
-    made = run(machine("a", url))
-    assert made.published
-    names = {name.partition("/1.0.0/")[2] for name in there(url) if "/1.0.0/" in name}
-    assert TABLE in names
-    assert "sft/train-00001-of-00002.parquet" not in names
 
 
 def test_a_version_that_is_gone_is_set_aside_whole(url: str, machine: Any) -> None:

@@ -12,7 +12,6 @@ from support import toys
 from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.store.files import (
     explain,
-    read_lines,
     read_objects,
     read_records,
     record_line,
@@ -21,8 +20,7 @@ from toolloom.pipeline.store.files import (
     write_lines,
 )
 from toolloom.pipeline.store.locks import hold_folder
-from toolloom.pipeline.store.run import RunFolder, find_run
-from toolloom.pipeline.store.stage_files import Mark, StageFolder
+from toolloom.pipeline.store.run import Mark, RunFolder, StageFolder, find_run
 from toolloom.schemas import Domain, NothingFound, Outcome, Reason, StoreError, Usage
 
 JSON = st.recursive(
@@ -56,15 +54,12 @@ def test_a_line_reads_back_as_what_was_written(value: dict[str, object]) -> None
     assert json.loads(line) == value
 
 
-def test_lone_surrogates_are_kept(tmp_path: Path) -> None:
-    """Text that is no UTF-8 is written escaped and read back the same."""
+def test_text_is_written_as_it_is(tmp_path: Path) -> None:
+    """Letters beyond ASCII are not escaped, so that people can search a file, but what is no UTF-8;
+    all is read back the same."""
+    assert "Zürich" in to_line({"city": "Zürich"}).decode()
     write_lines(tmp_path / "a.jsonl", [to_line({"text": "\ud800 ü"})])
     assert list(read_objects(tmp_path / "a.jsonl")) == [{"text": "\ud800 ü"}]
-
-
-def test_text_is_written_as_it_is(tmp_path: Path) -> None:
-    """Letters beyond ASCII are not escaped, so that people can search a file."""
-    assert "Zürich" in to_line({"city": "Zürich"}).decode()
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
@@ -78,32 +73,25 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
 
 
-def test_a_malformed_line_is_named(tmp_path: Path) -> None:
-    """The error says the file, the line and what to do."""
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(to_line({"category": "a", "name": "b"}) + b'{"category": \n')
-    with pytest.raises(StoreError, match=r"a\.jsonl, line 2: is damaged .* Remove the folder"):
-        list(read_records(path, Domain))
-
-
-def test_a_record_that_does_not_fit_is_named(tmp_path: Path) -> None:
-    """The error says the field too."""
-    write_lines(tmp_path / "a.jsonl", [to_line({"category": "a", "nome": "b"})])
-    with pytest.raises(StoreError, match=r"line 1: .*name"):
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            b'{"category": "a", "name": "b"}\n{"category": \n',
+            r"line 2: is damaged .* Remove the folder",
+        ),
+        (b'{"category": "a", "nome": "b"}\n', r"line 1: .*name"),
+        (b"[1]\n", "line 1: .*not a JSON object"),
+        (None, "cannot be read"),
+    ],
+    ids=["half a line", "another field", "an array", "no file"],
+)
+def test_what_cannot_be_read_is_named(tmp_path: Path, lines: bytes | None, message: str) -> None:
+    """The error says the file, the line, the field, and what to do."""
+    if lines is not None:
+        (tmp_path / "a.jsonl").write_bytes(lines)
+    with pytest.raises(StoreError, match=rf"a\.jsonl.*{message}"):
         list(read_records(tmp_path / "a.jsonl", Domain))
-
-
-def test_an_array_is_no_record(tmp_path: Path) -> None:
-    """A line must be an object."""
-    write_lines(tmp_path / "a.jsonl", [b"[1]\n"])
-    with pytest.raises(StoreError, match="not a JSON object"):
-        list(read_objects(tmp_path / "a.jsonl"))
-
-
-def test_a_missing_file_is_a_store_error(tmp_path: Path) -> None:
-    """Errors of the file system are translated when reading, too."""
-    with pytest.raises(StoreError, match="cannot be read"):
-        list(read_lines(tmp_path / "none.jsonl"))
 
 
 def test_a_folder_in_place_of_a_file_is_a_store_error(tmp_path: Path) -> None:
