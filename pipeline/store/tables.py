@@ -358,8 +358,7 @@ def read_rows(path: Path, size: int = 64, *, stored: bool = False) -> Iterator[J
     try:
         # Without pre_buffer: with it the whole file is in memory at once.
         with pq.ParquetFile(path, pre_buffer=False, **plain) as file:
-            lists = [] if stored else [f for f in file.schema_arrow if pa.types.is_list(f.type)]
-            objects = [f.name for f in lists if isinstance(f.type.value_type, pa.JsonType)]
+            objects = () if stored else [f.name for f in file.schema_arrow if _holds_json(f.type)]
             for batch in file.iter_batches(size):
                 for row in cast(Iterable[JsonObject], batch.to_pylist()):
                     for name in objects:
@@ -373,6 +372,12 @@ def read_rows(path: Path, size: int = 64, *, stored: bool = False) -> Iterator[J
     except (OSError, pa.ArrowException, ValueError) as error:
         why = str(error).partition("\n")[0][:200]
         raise StoreError(f"{path}: is damaged ({why}).") from error
+
+
+def _holds_json(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(kind)) and isinstance(kind.value_type, pa.JsonType)
 
 
 @contextmanager
