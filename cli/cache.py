@@ -44,10 +44,8 @@ def stats(outputs: Outputs = HERE, cache: CacheAt = None) -> None:
 
     Example: `toolloom cache stats`
     """
-    from toolloom.llm.cache_admin import sections
-
     with _stock(outputs, cache) as stock:
-        say(sections(stock.contents()))
+        say(stock.sections())
 
 
 @app.command()
@@ -68,15 +66,14 @@ def prune(
 
     Example: `toolloom cache prune --older-than 30d --dry-run`
     """
-    from toolloom.llm.cache_admin import pruned_in_words
     from toolloom.schemas import NothingFound
 
     if not older_than and model is None and run is None:
         raise NothingFound("Name what to remove with --older-than, --model or --run.")
     before = time.time() - _seconds(older_than) if older_than else None
     with _stock(outputs, cache) as stock:
-        pruned = stock.prune(before=before, model=model, run=run, dry=dry_run)
-    say(pruned_in_words(pruned, dry_run))
+        removed = stock.prune(before=before, model=model, run=run, dry=dry_run)
+    say(removed)
 
 
 @app.command()

@@ -25,7 +25,6 @@ from toolloom.llm.batch_jobs import (
     BatchApi,
     BatchPurse,
     BatchRow,
-    BatchTable,
     NoBatches,
     Pace,
     TooLarge,
@@ -117,8 +116,7 @@ class Batcher:
         self._purse = purse
         self._pace = pace
         self._on_retry = on_retry
-        self._table = BatchTable(cache, lines.caller.address, endpoint.model)
-        self._api = BatchApi(lines, self._table, pace)
+        self._api = BatchApi(lines, cache, endpoint.model, pace)
         self._gathering = Gathering(pace.gather, self._leave)
         self._items: dict[str, BatchRequest] = {}  # all that is waited for
         self._answers = 0
@@ -171,7 +169,7 @@ class Batcher:
                 raise self._none
             if self._taken_up:
                 return
-            for row in await self._table.rows():
+            for row in await self._api.rows():
                 if row.name not in self._batches:
                     self._purse.follow(row.tries)
                     self._start(row, partial(self._api.go_on, row))
@@ -221,7 +219,7 @@ class Batcher:
         try:
             batch = await way()
         except TooLarge as error:
-            await self._table.forget(row.name)
+            await self._api.forget(row.name)
             if len(row.tries) == 1:
                 raise EndpointError(f"No batch can be made of one request: {error}") from error
             self._gathering.most = len(row.tries) // 2
@@ -232,10 +230,10 @@ class Batcher:
             await self._end(row, await self._committed_before(row))
             return
         if batch is None:
-            await self._table.forget(row.name)
+            await self._api.forget(row.name)
             self._again(row.tries)
         elif batch.status.lower() == "failed":
-            await self._table.forget(row.name)
+            await self._api.forget(row.name)
             await self._failed(row, batch)
         else:
             await self._end(row, await self._results(row, batch))
@@ -334,7 +332,7 @@ class Batcher:
             most = self._purse.most(self._endpoint.model, row.tries[key])
             unclear = isinstance(error, Gone | Garbled)  # and perhaps paid for
             used[key] = most if unclear else Usage(requests=1)
-        await self._table.forget(row.name, [(row.tries[key].run, one) for key, one in used.items()])
+        await self._api.forget(row.name, [(row.tries[key].run, one) for key, one in used.items()])
         for key, spent in used.items():
             self._purse.settle(key, spent)
         self._fail(failed)

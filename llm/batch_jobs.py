@@ -72,79 +72,6 @@ class BatchRow:
     tries: Mapping[str, Try]
 
 
-class BatchTable:
-    """The batches of one model at one endpoint."""
-
-    def __init__(self, cache: Cache, endpoint: str, model: str) -> None:
-        self._cache = cache
-        self._owner = {"endpoint": endpoint, "model": model}
-
-    async def rows(self) -> list[BatchRow]:
-        """All batches that were not settled, by this process or another."""
-        columns = BATCHES.c
-        mine = (
-            sa.select(columns.id, columns.state, columns.remote, columns.at)
-            .where(*(columns[name] == value for name, value in self._owner.items()))
-            .order_by(columns.at)
-        )
-
-        def read(connection: sa.Connection) -> list[BatchRow]:
-            batches = []
-            for name, state, remote, at in connection.execute(mine).all():
-                batched = connection.execute(sa.select(BATCHED).where(BATCHED.c.batch == name))
-                tries = {row.key: _try(row) for row in batched}
-                batches.append(BatchRow(name, state, remote or "", at, tries))
-            return batches
-
-        return await self._cache.within(read)
-
-    async def write(self, row: BatchRow) -> None:
-        """Write a batch down, or how far it has come."""
-
-        def write(connection: sa.Connection) -> None:
-            state = {"state": row.state, "remote": row.remote or None, "at": row.at}
-            update = sa.update(BATCHES).where(BATCHES.c.id == row.name).values(state)
-            if connection.execute(update).rowcount:
-                return
-            values = {"id": row.name, "state": row.state, "remote": row.remote, "at": row.at}
-            connection.execute(sa.insert(BATCHES), {**self._owner, **values})
-            for keys in chunks(row.tries, ROWS_AT_ONCE):
-                connection.execute(sa.delete(BATCHED).where(BATCHED.c.key.in_(keys)))
-            rows = [
-                {
-                    "key": key,
-                    "batch": row.name,
-                    "run": one.run,
-                    "tries": one.number,
-                    "sent": one.sent,
-                    "received": one.received,
-                }
-                for key, one in row.tries.items()
-            ]
-            if rows:
-                connection.execute(sa.insert(BATCHED), rows)
-
-        await self._cache.within(write)
-
-    async def forget(self, name: str, lost: Iterable[tuple[str, Usage]] = ()) -> None:
-        """A batch is settled, or never came to be.
-
-        `lost`: what tries without an answer used, each with its run. It is booked with the batch
-        gone, so never twice.
-        """
-        sums: defaultdict[str, Usage] = defaultdict(Usage)
-        for run, used in lost:
-            sums[run] += used
-
-        def delete(connection: sa.Connection) -> None:
-            connection.execute(sa.delete(BATCHED).where(BATCHED.c.batch == name))
-            if connection.execute(sa.delete(BATCHES).where(BATCHES.c.id == name)).rowcount:
-                for run, spent in sums.items():
-                    lose(connection, run, spent)
-
-        await self._cache.within(delete)
-
-
 def _try(row: sa.Row[Any]) -> Try:
     return Try(row.tries, row.run, row.sent, row.received)
 
@@ -233,24 +160,91 @@ class TooLarge(Exception):
 
 
 class BatchApi:
-    """Sees batches through, each step written down before the next. Made of calls that are tried
-    again by the endpoint's policy; it raises what Client.call raises."""
+    """The batches of one model at one endpoint, seen through, each step written down before the
+    next. Made of calls that are tried again by the endpoint's policy; it raises what Client.call
+    raises."""
 
-    def __init__(self, lines: Client, table: BatchTable, pace: Pace) -> None:
+    def __init__(self, lines: Client, cache: Cache, model: str, pace: Pace) -> None:
         self._lines = lines
-        self._table = table
+        self._cache = cache
+        self._owner = {"endpoint": lines.caller.address, "model": model}
         self._pace = pace
 
     @property
     def caller(self) -> Caller:
         return self._lines.caller
 
+    async def rows(self) -> list[BatchRow]:
+        """All batches that were not settled, by this process or another."""
+        columns = BATCHES.c
+        mine = (
+            sa.select(columns.id, columns.state, columns.remote, columns.at)
+            .where(*(columns[name] == value for name, value in self._owner.items()))
+            .order_by(columns.at)
+        )
+
+        def read(connection: sa.Connection) -> list[BatchRow]:
+            batches = []
+            for name, state, remote, at in connection.execute(mine).all():
+                batched = connection.execute(sa.select(BATCHED).where(BATCHED.c.batch == name))
+                tries = {row.key: _try(row) for row in batched}
+                batches.append(BatchRow(name, state, remote or "", at, tries))
+            return batches
+
+        return await self._cache.within(read)
+
+    async def _write(self, row: BatchRow) -> None:
+        """Write a batch down, or how far it has come."""
+
+        def upsert(connection: sa.Connection) -> None:
+            state = {"state": row.state, "remote": row.remote or None, "at": row.at}
+            update = sa.update(BATCHES).where(BATCHES.c.id == row.name).values(state)
+            if connection.execute(update).rowcount:
+                return
+            values = {"id": row.name, "state": row.state, "remote": row.remote, "at": row.at}
+            connection.execute(sa.insert(BATCHES), {**self._owner, **values})
+            for keys in chunks(row.tries, ROWS_AT_ONCE):
+                connection.execute(sa.delete(BATCHED).where(BATCHED.c.key.in_(keys)))
+            rows = [
+                {
+                    "key": key,
+                    "batch": row.name,
+                    "run": one.run,
+                    "tries": one.number,
+                    "sent": one.sent,
+                    "received": one.received,
+                }
+                for key, one in row.tries.items()
+            ]
+            if rows:
+                connection.execute(sa.insert(BATCHED), rows)
+
+        await self._cache.within(upsert)
+
+    async def forget(self, name: str, lost: Iterable[tuple[str, Usage]] = ()) -> None:
+        """A batch is settled, or never came to be.
+
+        `lost`: what tries without an answer used, each with its run. It is booked with the batch
+        gone, so never twice.
+        """
+        sums: defaultdict[str, Usage] = defaultdict(Usage)
+        for run, used in lost:
+            sums[run] += used
+
+        def delete(connection: sa.Connection) -> None:
+            connection.execute(sa.delete(BATCHED).where(BATCHED.c.batch == name))
+            if connection.execute(sa.delete(BATCHES).where(BATCHES.c.id == name)).rowcount:
+                for run, spent in sums.items():
+                    lose(connection, run, spent)
+
+        await self._cache.within(delete)
+
     async def send(self, row: BatchRow, lines: Iterable[bytes]) -> Batch:
         """Make a batch of lines and wait for its end.
 
         Raises NoBatches; TooLarge; Absent, if it vanishes.
         """
-        await self._table.write(row)
+        await self._write(row)
         try:
             with TemporaryFile() as file:
                 file.writelines(lines)
@@ -262,13 +256,13 @@ class BatchApi:
 
                 uploaded = await self._call(upload, TRANSFER_SECONDS)
             sent = replace(row, state=UPLOADED, remote=uploaded, at=time.time())
-            await self._table.write(sent)
+            await self._write(sent)
             batch = await self._create(sent)
         except Absent as error:
-            await self._table.forget(row.name)
+            await self.forget(row.name)
             raise NoBatches(f"{self.caller.address} has no Batch API ({error})") from error
         except RequestRefused as error:  # of all its requests: that rejects none of them
-            await self._table.forget(row.name)
+            await self.forget(row.name)
             raise EndpointError(f"No batch can be made: {error}") from error
         return await self._follow(sent, batch.id)
 
@@ -307,7 +301,7 @@ class BatchApi:
             if tried:
                 if (batch := await _find(client, row.name, row.remote)) is not None:
                     return batch
-                await self._table.write(replace(row, at=time.time()))
+                await self._write(replace(row, at=time.time()))
             tried = True
             return await client.batches.create(
                 input_file_id=row.remote,
@@ -325,7 +319,7 @@ class BatchApi:
 
     async def _follow(self, row: BatchRow, remote: str) -> Batch:
         """Look at a batch until it has ended."""
-        await self._table.write(replace(row, state=OPEN, remote=remote))
+        await self._write(replace(row, state=OPEN, remote=remote))
         state, wait, late, total = "", self._pace.first_poll, 0, len(row.tries)
         while True:
             batch = await self._call(lambda client: client.batches.retrieve(remote))

@@ -8,7 +8,7 @@ most that it can use. Only the sum of tokens counts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 from toolloom.schemas import Budget, BudgetReached, Usage
 
@@ -33,12 +33,12 @@ class Spending:
     async def hold(self, bound: Usage) -> None:
         """Set aside room for a try. Raises BudgetReached."""
         async with self._gate:
-            while (reached := self._reached(bound)) and self._under_way:
+            while reached := next((error for passed, error in self._errors(bound) if passed), None):
+                if not self._under_way:
+                    self.refused = self.refused or bound
+                    raise reached
                 self._settled.clear()
                 await self._settled.wait()
-            if reached:
-                self.refused = self.refused or bound
-                raise BudgetReached(self._told(reached, bound))
             self._take(bound)
 
     async def allot(self, parts: int) -> Usage:
@@ -64,8 +64,8 @@ class Spending:
 
     def reached(self, bound: Usage) -> BudgetReached:
         """The error of a try that did not fit into all that was left."""
-        limited = (name for name, limit in self._budget if limit is not None)
-        return BudgetReached(self._told(self._reached(bound) or next(limited), bound))
+        errors = list(self._errors(bound))
+        return next((error for passed, error in errors if passed), errors[0][1])
 
     def _take(self, bound: Usage) -> Usage:
         self.book(bound)
@@ -95,25 +95,20 @@ class Spending:
         self.book(used - bound)
         self._settled.set()
 
-    def _reached(self, bound: Usage) -> str:
-        """The first limit that a try could pass, or nothing."""
-        limits = self._budget
-        if limits.max_requests is not None and self.spent.requests + 1 > limits.max_requests:
-            return "max_requests"
-        if limits.max_tokens is not None and self.spent.tokens + bound.tokens > limits.max_tokens:
-            return "max_tokens"
-        if limits.max_cost is not None and self.spent.cost + bound.cost > limits.max_cost:
-            return "max_cost"
-        return ""
-
-    def _told(self, limit: str, bound: Usage) -> str:
-        used, most = {
-            "max_requests": (f"{self.spent.requests:,} requests", "1"),
-            "max_tokens": (f"{self.spent.tokens:,} tokens", f"{bound.tokens:,}"),
-            "max_cost": (f"{self.spent.cost:.4f} US dollars", f"{bound.cost:.4f}"),
-        }[limit]
-        return (
-            f"The run's budget is used up: {used} of {limit} {getattr(self._budget, limit):,}, "
-            f"and the next request may take {most} more. What was answered is kept: raise "
-            f"budget.{limit} and run the same command again to go on."
-        )
+    def _errors(self, bound: Usage) -> Iterator[tuple[bool, BudgetReached]]:
+        """Of each limit whether a try could pass it, and the error that it then is."""
+        for name, used, more, unit, form in (
+            ("max_requests", self.spent.requests, 1, "requests", ","),
+            ("max_tokens", self.spent.tokens, bound.tokens, "tokens", ","),
+            ("max_cost", self.spent.cost, bound.cost, "US dollars", ".4f"),
+        ):
+            limit = getattr(self._budget, name)
+            if limit is not None:
+                yield (
+                    used + more > limit,
+                    BudgetReached(
+                        f"The run's budget is used up: {used:{form}} {unit} of {name} {limit:,}, "
+                        f"and the next request may take {more:{form}} more. What was answered is "
+                        f"kept: raise budget.{name} and run the same command again to go on."
+                    ),
+                )

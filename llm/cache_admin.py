@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -44,27 +43,6 @@ class UsageByGroup(Usage):
     bytes: int
 
 
-@dataclass(frozen=True)
-class Contents:
-    """A cache's responses, in all and in groups; times in Unix seconds, none without responses."""
-
-    where: str
-    total: UsageByGroup
-    by_model: list[UsageByGroup]  # name: model, endpoint, kind
-    by_run: list[UsageByGroup]
-    oldest: float | None
-    newest: float | None
-
-
-@dataclass(frozen=True)
-class Pruned:
-    """What was removed. `returned`: the disk has the room back."""
-
-    where: str
-    total: UsageByGroup
-    returned: bool
-
-
 class Stock:
     """A cache that exists, for who counts, removes or copies what is in it."""
 
@@ -87,25 +65,48 @@ class Stock:
     def __exit__(self, *_: object) -> None:
         self._engine.dispose()
 
-    def contents(self) -> Contents:
-        """Counts of all responses, the groups with the most first."""
+    def sections(self) -> list[Section]:
+        """A line with the sums, and tables by model and by run, the groups with the most first."""
         with explained(self.url), self._engine.begin() as connection:
-            oldest, newest = connection.execute(
-                sa.select(sa.func.min(IS.at), sa.func.max(IS.at))
-            ).one()
-            return Contents(
-                self.where,
-                self._usages(connection, [])[0],
-                self._usages(connection, [IS.model, IS.endpoint, IS.kind]),
-                self._usages(connection, [IS.run]),
-                oldest,
-                newest,
+            first_and_last = sa.select(sa.func.min(IS.at), sa.func.max(IS.at))
+            oldest, newest = connection.execute(first_and_last).one()
+            total = self._usages(connection, [])[0]
+            groups = {
+                names: self._usages(connection, [IS[name] for name in names])
+                for names in (("model", "endpoint", "kind"), ("run",))
+            }
+        head = f"{self.where}: {total.responses:,} responses, {size(total.bytes)}"
+        if oldest is None or newest is None:
+            return [Section(note=f"{head}.")]
+        days = [datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") for at in (oldest, newest)]
+        columns = ["responses", "size", "requests", "tokens sent", "cached", "received"]
+        priced = total.cost > 0
+        tables = [
+            Section(
+                head=[*names, *columns, *(["cost"] if priced else [])],
+                rows=[
+                    (
+                        *(name or "–" for name in share.name),
+                        share.responses,
+                        size(share.bytes),
+                        share.requests,
+                        share.prompt_tokens,
+                        share.cached_tokens,
+                        share.completion_tokens,
+                        *([dollars(share.cost)] if priced else []),
+                    )
+                    for share in shares
+                ],
             )
+            for names, shares in groups.items()
+        ]
+        return [Section(note=f"{head}, from {' to '.join(days)}."), *tables]
 
     def prune(
         self, *, before: float | None, model: str | None, run: str | None, dry: bool = False
-    ) -> Pruned:
-        """Remove the responses that are older (Unix time), and of that model, and of that run."""
+    ) -> str:
+        """Remove the responses that are older (Unix time), and of that model, and of that run; a
+        sentence on what was removed, or would be."""
         chosen: list[sa.ColumnElement[bool]] = [] if before is None else [IS.at < before]
         for column, value in ((IS.model, model), (IS.run, run)):
             if value is not None:
@@ -113,11 +114,18 @@ class Stock:
         with explained(self.url):
             with self._engine.begin() as connection:
                 total = self._usages(connection, [], *chosen)[0]
-            if dry or not total.responses:
-                return Pruned(self.where, total, returned=False)
+            if not total.responses:
+                return f"{self.where}: no response is like that; nothing was removed."
+            cost = f", which cost {dollars(total.cost)}" if total.cost else ""
+            what = f"{self.where}: {total.responses:,} responses ({size(total.bytes)}){cost}"
+            if dry:
+                return f"{what}, would be removed; nothing was."
             while self._remove(chosen):
                 pass
-            return Pruned(self.where, total, self._give_back())
+            room = "their room is used for later responses, as another process has the cache open"
+            if self._give_back():
+                room = "the disk has the room back"
+            return f"{what}, removed; {room}."
 
     def pages(self) -> Iterator[list[JsonObject]]:
         """All responses in order of arrival, some at a time, with all that is known of each."""
@@ -206,59 +214,3 @@ class Stock:
                     raise
                 return False
         return True
-
-
-def sections(contents: Contents) -> list[Section]:
-    """A line with the sums, and tables by model and by run."""
-    total = contents.total
-    head = f"{contents.where}: {total.responses:,} responses, {size(total.bytes)}"
-    if contents.oldest is None or contents.newest is None:
-        return [Section(note=f"{head}.")]
-    days = [
-        datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M")
-        for at in (contents.oldest, contents.newest)
-    ]
-    priced = total.cost > 0
-    tables = [
-        Section(
-            head=[
-                *(*names, "responses", "size", "requests", "tokens sent", "cached", "received"),
-                *(["cost"] if priced else []),
-            ],
-            rows=[
-                (
-                    *(name or "–" for name in share.name),
-                    share.responses,
-                    size(share.bytes),
-                    share.requests,
-                    share.prompt_tokens,
-                    share.cached_tokens,
-                    share.completion_tokens,
-                    *([dollars(share.cost)] if priced else []),
-                )
-                for share in shares
-            ],
-        )
-        for names, shares in (
-            (("model", "endpoint", "kind"), contents.by_model),
-            (("run",), contents.by_run),
-        )
-    ]
-    return [Section(note=f"{head}, from {' to '.join(days)}."), *tables]
-
-
-def pruned_in_words(pruned: Pruned, dry: bool) -> str:
-    """A sentence on what was removed, or would be."""
-    total = pruned.total
-    if not total.responses:
-        return f"{pruned.where}: no response is like that; nothing was removed."
-    cost = f", which cost {dollars(total.cost)}" if total.cost else ""
-    what = f"{total.responses:,} responses ({size(total.bytes)}){cost}"
-    if dry:
-        return f"{pruned.where}: {what}, would be removed; nothing was."
-    room = (
-        "the disk has the room back"
-        if pruned.returned
-        else "their room is used for later responses, as another process has the cache open"
-    )
-    return f"{pruned.where}: {what}, removed; {room}."

@@ -250,22 +250,3 @@ def _offered(names: Sequence[str]) -> str:
         return "Set `model` to one it serves."
     more = f" and {len(names) - OFFERED} more" if len(names) > OFFERED else ""
     return f"It offers: {', '.join(names[:OFFERED])}{more}."
-
-
-class ClientOnDemand:
-    """The lines to one path of an endpoint, opened when they are first needed."""
-
-    def __init__(self, start: Callable[[], Awaitable[Client]]) -> None:
-        self._start = start
-        self._lines: Client | None = None
-        self._opening = asyncio.Lock()
-
-    async def open(self) -> Client:
-        if self._lines is None:
-            async with self._opening:
-                self._lines = self._lines or await self._start()
-        return self._lines
-
-    async def close(self) -> None:
-        if self._lines is not None:
-            await self._lines.close()

@@ -12,7 +12,8 @@ import ipaddress
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -133,35 +134,28 @@ class Connection:
         """
         self._pending += 1
         try:
-            await self._pay(parcel, self._limited(parcel, tries))
+            await self._pay(parcel, partial(self._limited, parcel, tries))
         finally:
             self._pending -= 1
 
     async def probe(self, parcel: OutgoingRequest) -> None:
         """One try that waits for no limit but the budget, and tells the others nothing."""
-        await self._pay(parcel, self._send(parcel, 1))
+        await self._pay(parcel, partial(self._send, parcel, 1))
         await self._lose(parcel.bound)  # no response is kept
 
-    async def _pay(self, parcel: OutgoingRequest, sending: Coroutine[Any, Any, Usage]) -> None:
+    async def _pay(self, parcel: OutgoingRequest, send: Callable[[], Awaitable[Usage]]) -> None:
         """Send, within the budget, and book what that took.
 
         What a success takes is booked with its response; here it is what fails.
         """
         sent = Usage(requests=1)
+        if self._purse:
+            await self._purse.hold(parcel.bound)
         try:
-            if self._purse:
-                await self._purse.hold(parcel.bound)
-        except BaseException:
-            sending.close()
-            raise
-        try:
-            sent = await sending
-        except Trouble as trouble:
-            if not isinstance(trouble.kind, int):  # nobody knows: it may have been answered
-                sent = parcel.bound
-            await self._lose(sent)
-            raise
-        except RequestRefused:
+            sent = await send()
+        except (Trouble, RequestRefused) as error:
+            if isinstance(error, Trouble) and not isinstance(error.kind, int):
+                sent = parcel.bound  # nobody knows: it may have been answered
             await self._lose(sent)
             raise
         finally:
@@ -173,8 +167,15 @@ class Connection:
         began = time.monotonic()
         try:
             sent = await self._send(parcel, tries, ticket)
-        except Trouble as trouble:
-            self._fail(trouble, began, ticket)
+        except Trouble as trouble:  # less at once, and others first for a while
+            trouble.seconds = time.monotonic() - began
+            self._quota.heed(ticket, trouble.headers)
+            if trouble.kind in (429, 503, "timeout"):
+                self._lane.refused(began, trouble.pause or 0.0)
+            if trouble.kind != 429:
+                self.failures += 1
+                rest = 0.25 * 2.0 ** min(self.failures, 10)
+                self._rests = time.monotonic() + min(LONGEST_REST, rest)
             raise
         finally:
             self._quota.used(ticket, sent.tokens)
@@ -201,16 +202,6 @@ class Connection:
         finally:
             self._wire.discard(task)
 
-    def _fail(self, trouble: Trouble, began: float, ticket: Ticket) -> None:
-        """Take note of a failed try: less at once, and others first for a while."""
-        trouble.seconds = time.monotonic() - began
-        self._quota.heed(ticket, trouble.headers)
-        if trouble.kind in (429, 503, "timeout"):
-            self._lane.refused(began, trouble.pause or 0.0)
-        if trouble.kind != 429:
-            self.failures += 1
-            self._rests = time.monotonic() + min(LONGEST_REST, 0.25 * 2.0 ** min(self.failures, 10))
-
     async def _fetch(self, parcel: OutgoingRequest) -> httpx2.Response:
         response = await self._http.send(self._request(content=parcel.content))
         if response.status_code >= 400:
@@ -236,21 +227,13 @@ class Connection:
     async def models(self) -> list[str]:
         """What GET /models lists; nothing if that fails, for it is only a hint."""
         import httpx2
-        import openai
 
-        try:
+        with suppress(httpx2.HTTPError, TimeoutError, ValueError, LookupError, TypeError):
             async with asyncio.timeout(MODELS_SECONDS):
-                response = await self._sdk.get("/models", cast_to=httpx2.Response)
+                address = self._base_url.rstrip("/") + "/models"
+                response = await self._http.get(address, headers=self._request.keywords["headers"])
             return sorted(self.caller.scrub(str(e["id"])) for e in response.json()["data"])
-        except (
-            openai.APIError,
-            httpx2.HTTPError,
-            TimeoutError,
-            ValueError,
-            LookupError,
-            TypeError,
-        ):
-            return []
+        return []
 
     async def _answered(self, asked: Awaitable[T], seconds: float | None = None) -> T:
         """What is answered in time. Raises what anything but a success amounts to."""

@@ -12,11 +12,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolloom.llm.cache import Entry
-from toolloom.llm.client import ClientOnDemand
 from toolloom.llm.connection import OutgoingRequest
 from toolloom.llm.faults import Garbled, TooMuch
 from toolloom.llm.log import WORK
-from toolloom.llm.model import Shared, looked_at
+from toolloom.llm.model import Opening, Shared, looked_at
 from toolloom.schemas import Endpoint, EndpointError, Usage, canonical
 from toolloom.schemas.endpoint import public
 
@@ -36,16 +35,13 @@ STORED = "<f4"  # float32, little-endian: the same bytes on every machine
 class Embedder:
     """One model's embeddings at one endpoint. Made by Gateway.embedder."""
 
-    def __init__(self, endpoint: Endpoint, shared: Shared, lines: ClientOnDemand) -> None:
+    def __init__(self, endpoint: Endpoint, shared: Shared, opening: Opening) -> None:
         self.endpoint = endpoint
         self._shared = shared
-        self._lines = lines
+        self._open = opening
         self._name = public(endpoint.base_url)
         self._turns = KeyLocks()
         self._size = LOCAL_BATCH if endpoint.local else BATCH
-
-    async def close(self) -> None:
-        await self._lines.close()
 
     async def embed(self, texts: Sequence[str]) -> Vector:
         """A row for each text, in order; those embedded before come from the cache.
@@ -141,7 +137,7 @@ class Embedder:
             vectors.update(kept)
             return Usage(requests=1, prompt_tokens=tokens, cost=cost)
 
-        lines = await self._lines.open()
+        lines = await self._open()
         self._shared.stats.asked += 1
         key, guess = next(iter(wanted)), len(content) // 4
         await lines.send(OutgoingRequest(content, key, guess, bound, accept))

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias
 from toolloom.llm.batch_jobs import BatchPurse, Pace
 from toolloom.llm.budget import Spending
 from toolloom.llm.cache import Cache
-from toolloom.llm.client import Client, ClientOnDemand
+from toolloom.llm.client import Client
 from toolloom.llm.connection import CONNECTIONS, Connection, Route
 from toolloom.llm.embeddings import Embedder
 from toolloom.llm.faults import CHAT, EMBEDDINGS
@@ -60,7 +60,8 @@ class Gateway:
         self._pasts = dict(pasts or {})
         self._quotas: dict[tuple[str, str, str], Quota] = {}
         self._local: dict[str, LocalServer] = {}  # by path: one server does not do both well
-        self._starting = asyncio.Lock()
+        self._clients: dict[tuple[Endpoint, str], Client] = {}
+        self._opening = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         if self._budget != Budget():
@@ -74,9 +75,10 @@ class Gateway:
         try:
             await self._land()
         finally:  # also of those who are stopped once more and do not wait for what is under way
-            users: list[Model | Embedder] = [*self._models.values(), *self._embedders.values()]
-            for opened in (*self._shared.batchers.values(), *users):
-                await opened.close()
+            for batcher in self._shared.batchers.values():
+                await batcher.close()
+            for client in self._clients.values():
+                await client.close()
             for server in self._local.values():
                 await asyncio.to_thread(server.stop)
             await self.cache.close()
@@ -101,21 +103,23 @@ class Gateway:
     def model(self, endpoint: Endpoint) -> Model:
         """The model behind an endpoint, always the same one; nothing is sent yet."""
         if endpoint not in self._models:
-            self._models[endpoint] = Model(endpoint, self._shared, self._lines(endpoint, CHAT))
+            self.limit(endpoint)
+            opening = partial(self._open, endpoint, CHAT)
+            self._models[endpoint] = Model(endpoint, self._shared, opening)
         return self._models[endpoint]
 
     def embedder(self, endpoint: Endpoint) -> Embedder:
         """The embeddings of an endpoint, always the same ones; nothing is sent yet."""
         if endpoint not in self._embedders:
-            lines = self._lines(endpoint, EMBEDDINGS)
-            self._embedders[endpoint] = Embedder(endpoint, self._shared, lines)
+            self.limit(endpoint)
+            opening = partial(self._open, endpoint, EMBEDDINGS)
+            self._embedders[endpoint] = Embedder(endpoint, self._shared, opening)
         return self._embedders[endpoint]
 
     @property
     def pasts(self) -> Pasts:
         """What left within the last minute, of what is limited."""
-        now = {known: quota.past for known, quota in self._quotas.items()}
-        return {known: past for known, past in now.items() if past}
+        return {limited: past for limited, q in self._quotas.items() if (past := q.past)}
 
     async def _lose(self, lost: Usage) -> None:
         """Book a try without an answer on the run that made it."""
@@ -130,37 +134,36 @@ class Gateway:
             way.lane.allow(at_once)
             way.quota.allow(endpoint.requests_per_minute, endpoint.tokens_per_minute)
 
-    def _lines(self, endpoint: Endpoint, path: str) -> ClientOnDemand:
-        self.limit(endpoint)
-        return ClientOnDemand(partial(self._open, endpoint, path))
-
     async def _open(self, endpoint: Endpoint, path: str) -> Client:
-        address = await self._address(endpoint, path)
-        lines = [
-            Connection(endpoint, way, path, self.purse, self._shared.wire, self._lose)
-            for way in self._ways(endpoint, address)
-        ]
-        cost = partial(self._shared.cost, endpoint)
-        return Client(endpoint, lines, self.stats.retried, cost)
+        """The client to one path of an endpoint, opened when it is first needed: so is the
+        embedded model's server started."""
+        if client := self._clients.get((endpoint, path)):
+            return client
+        async with self._opening:
+            if (endpoint, path) not in self._clients:
+                address = endpoint.base_url
+                if endpoint.local:
+                    if path not in self._local:
+                        server = LocalServer(embeddings=path == EMBEDDINGS)
+                        await asyncio.to_thread(server.start)
+                        self._local[path] = server
+                    address = self._local[path].base_url
+                lines = [
+                    Connection(endpoint, way, path, self.purse, self._shared.wire, self._lose)
+                    for way in self._ways(endpoint, address)
+                ]
+                cost = partial(self._shared.cost, endpoint)
+                client = Client(endpoint, lines, self.stats.retried, cost)
+                self._clients[endpoint, path] = client
+        return self._clients[endpoint, path]
 
     def _ways(self, endpoint: Endpoint, base_url: str) -> list[Route]:
         """Where the endpoint can be asked: its own address, which is `base_url`, and replicas."""
         ways = []
         for address, key_env in endpoint.places:
             lane = self._lanes.setdefault((address, key_env), ConcurrencyLimit(public(address)))
-            known = (address, key_env, endpoint.model)
-            quota = self._quotas.setdefault(known, Quota(self._pasts.get(known)))
+            limited = (address, key_env, endpoint.model)
+            quota = self._quotas.setdefault(limited, Quota(self._pasts.get(limited)))
             where = base_url if address == endpoint.base_url else address
             ways.append(Route(where, key_env, lane, quota))
         return ways
-
-    async def _address(self, endpoint: Endpoint, path: str) -> str:
-        """Where the endpoint is; the embedded model's server is started when first needed."""
-        if not endpoint.local:
-            return endpoint.base_url
-        async with self._starting:
-            if path not in self._local:
-                server = LocalServer(embeddings=path == EMBEDDINGS)
-                await asyncio.to_thread(server.start)
-                self._local[path] = server
-        return self._local[path].base_url

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from toolloom.llm.batch import Batcher
 from toolloom.llm.batch_jobs import BatchPurse, NoBatches, Pace, Try
 from toolloom.llm.cache import Cache, Entry
-from toolloom.llm.client import Client, ClientOnDemand
+from toolloom.llm.client import Client
 from toolloom.llm.connection import OutgoingRequest
 from toolloom.llm.faults import FormatRefused, Garbled
 from toolloom.llm.local import guided
@@ -21,6 +21,8 @@ from toolloom.llm.log import WORK, note
 from toolloom.llm.wire import Mode, NotACompletion, Reply, Request, decode, encode, fingerprint
 from toolloom.schemas import Endpoint, Price, Usage
 from toolloom.schemas.endpoint import public
+
+Opening: TypeAlias = Callable[[], Awaitable[Client]]
 
 
 @dataclass
@@ -105,18 +107,15 @@ def looked_at(flight: asyncio.Task[Any]) -> None:
 class Model:
     """A model as agents ask it. Made by Gateway.model."""
 
-    def __init__(self, endpoint: Endpoint, shared: Shared, lines: ClientOnDemand) -> None:
+    def __init__(self, endpoint: Endpoint, shared: Shared, opening: Opening) -> None:
         self.endpoint = endpoint
         self._shared = shared
-        self._lines = lines
+        self._open = opening
         self._name = public(endpoint.base_url)
         self._mode: Mode | None = None
         self._finding = asyncio.Lock()
         self._rate = TOKENS_IN_A_BYTE
         self._batcher: Batcher | None = None
-
-    async def close(self) -> None:
-        await self._lines.close()
 
     def cost(self, reply: Reply) -> float:
         """What a reply costs, in US dollars; 0 where no price is known."""
@@ -187,7 +186,7 @@ class Model:
         content = json.dumps(guided(body) if self.endpoint.local else body).encode()
         # A token is at least a byte.
         first = Try(1, WORK.get().run or self._shared.run, len(content), request.max_tokens)
-        lines = await self._lines.open()
+        lines = await self._open()
         # Which mode the endpoint takes is found out at once, not within a day.
         finding = request.schema is not None and self._mode is None
         if self.endpoint.batched and not finding:

@@ -146,10 +146,6 @@ def _text(content: Any) -> str:
     return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _details(usage: Any) -> Any:
-    return usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
-
-
 def _count(usage: Any, name: str) -> int | None:
     """A number of tokens, or none where what is told is no such number."""
     count = usage.get(name) if isinstance(usage, dict) else None
