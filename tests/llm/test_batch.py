@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from support.batches import QUICK, ask_all, echo, opened, rows
@@ -11,42 +12,86 @@ from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.batch import outcomes
-from toolloom.llm.batch_jobs import Pace
 from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES
 from toolloom.llm.fake import ScriptedFailure
 from toolloom.llm.fake.batches import Batching
 from toolloom.schemas import EndpointDown, EndpointError, Price, RequestRefused
 
 
-async def test_requests_share_a_batch(cache, batched, plain):
-    """Requests made together go in one file, and each gets its own answer by its id."""
-    async with FakeServer(echo) as server, opened(cache, batched(server)) as model:
-        replies = await ask_all(model, plain, 10)
-        assert [reply.text for reply in replies] == [f"answer to question {n}" for n in range(10)]
-        assert len(server.batches.batches) == 1
-        assert server.answered == 10
+@pytest.mark.parametrize(
+    ("plan", "most", "gather", "count", "sizes"),
+    [
+        (Batching(), 16, 0.05, 10, [10]),
+        (Batching(), 4, 30, 8, [4, 4]),
+        (Batching(expiring=1), 16, 0.05, 10, [10, 5]),
+        (Batching(room=4, seconds=0.02), 16, 0.05, 10, None),
+        (Batching(largest=1000), 16, 0.05, 8, [2, 2, 2, 2]),
+        (Batching(lost=3, metadata=False, per_page=1), 2, 0.05, 6, [2, 2, 2]),
+    ],
+    ids=[
+        "requests made together share a batch",
+        "a full batch leaves at once",
+        "what an expired batch did is kept",
+        "too much at once waits for room",
+        "a file that is too large is halved",
+        "a lost answer makes no second batch",
+    ],
+)
+@pytest.mark.timeout(120)
+async def test_each_request_gets_its_own_answer_once(
+    cache, batched, plain, plan, most, gather, count, sizes
+):
+    """`concurrency` is the number of requests in a batch; several may be under way. Whatever
+    becomes of batches, nothing is answered twice, and none is left behind."""
+    async with FakeServer(echo, batches=plan) as server:
+        async with opened(
+            cache, batched(server, concurrency=most), pace=replace(QUICK, gather=gather)
+        ) as model:
+            replies = await ask_all(model, plain, count)
+        assert (server.answered, server.repeats) == (count, 0)
+        totals = [b["request_counts"]["total"] for b in server.batches.batches.values()]
+        assert sizes in (None, totals)
+    assert [reply.text for reply in replies] == [f"answer to question {n}" for n in range(count)]
     assert rows(cache, BATCHES) == rows(cache, BATCHED) == []
 
 
-async def test_a_full_batch_leaves_at_once(cache, batched, plain):
-    """`concurrency` is the number of requests in a batch; several may be under way."""
-    slow = Pace(gather=30, first_poll=0.02, longest_poll=0.05)
-    async with FakeServer(echo) as server:
-        endpoint = batched(server, concurrency=4)
-        async with opened(cache, endpoint, pace=slow) as model:
-            await ask_all(model, plain, 8)
-        sizes = [b["request_counts"]["total"] for b in server.batches.batches.values()]
-    assert sizes == [4, 4]
+@pytest.mark.parametrize(
+    ("failure", "words", "received"),
+    [(ScriptedFailure(500), "tried 2x", 4), (ScriptedFailure(400, body="too rude"), "too rude", 3)],
+    ids=["it fails in all its tries", "the endpoint refuses it"],
+)
+async def test_a_request_that_fails_harms_no_other(cache, batched, plain, failure, words, received):
+    """What is refused is told to who asked, while the endpoint answers others."""
+
+    def script(body):
+        return failure if body["messages"][-1]["content"] == "question 1" else "yes"
+
+    async with FakeServer(script) as server, opened(cache, batched(server)) as model:
+        asked = (model.complete(plain(f"question {n}")) for n in range(3))
+        replies = await asyncio.gather(*asked, return_exceptions=True)
+        assert server.received == received
+    assert isinstance(replies[1], RequestRefused)
+    assert words in str(replies[1])
+    assert replies[0].text == replies[2].text == "yes"
 
 
-async def test_batches_cost_what_batches_cost(cache, batched, plain):
-    """Answers are booked in the cache at the batch prices."""
-    prices = {"fake": Price(prompt=10, completion=10, batch_prompt=5, batch_completion=5)}
-    async with FakeServer(echo) as server:
-        async with opened(cache, batched(server), prices=prices) as model:
-            replies = await ask_all(model, plain, 3)
-        tokens = sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)
-    assert sum(row.cost for row in rows(cache, RESPONSES)) == pytest.approx(tokens * 5e-6)
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"batches": Batching(failure_rate=1)}, EndpointDown, "HTTP 500: scripted failure .tried"),
+        ({"models": ["another"]}, EndpointError, "The model `fake` does not exist"),
+        ({"batches": Batching(purpose="o")}, EndpointError, "No batch can be made: .* 'purpose'"),
+    ],
+    ids=["nothing is answered", "a batch is not begun", "no file is taken"],
+)
+async def test_an_endpoint_that_takes_no_batches_stops_the_run(
+    cache, batched, plain, options, kind, words
+):
+    """It does so with its own words, and rejects no request."""
+    async with FakeServer(echo, **options) as server, opened(cache, batched(server)) as model:
+        with pytest.raises(kind, match=words):
+            await ask_all(model, plain, 3)
+    assert rows(cache, BATCHES) == []
 
 
 async def test_a_reply_keeps_its_price(cache, batched, plain, city):
@@ -88,30 +133,6 @@ async def test_only_what_failed_is_tried_again(cache, batched, plain):
     assert sorted(row.requests for row in rows(cache, RESPONSES)) == [1, 1, 1, 3, 3]
 
 
-async def test_a_request_that_always_fails_harms_no_other(cache, batched, plain):
-    """A request that fails all its tries is refused, while the endpoint answers others."""
-
-    def one_fails(body):
-        return ScriptedFailure(500) if body["messages"][-1]["content"] == "question 0" else "yes"
-
-    async with FakeServer(one_fails) as server, opened(cache, batched(server)) as model:
-        replies = await asyncio.gather(
-            *(model.complete(plain(f"question {n}")) for n in range(3)), return_exceptions=True
-        )
-    assert isinstance(replies[0], RequestRefused)
-    assert "tried 2x" in str(replies[0])
-    assert [reply.text for reply in replies[1:]] == ["yes", "yes"]
-
-
-async def test_an_endpoint_that_answers_nothing_stops_the_run(cache, batched, plain):
-    """Where all requests of batches fail, in all tries, the endpoint is down."""
-    plan = Batching(failure_rate=1)
-    async with FakeServer(echo, batches=plan) as server, opened(cache, batched(server)) as model:
-        with pytest.raises(EndpointDown, match="HTTP 500: scripted failure .tried 2x"):
-            await ask_all(model, plain, 3)
-        assert len(server.batches.batches) == 2
-
-
 async def test_models_of_one_name_share_batches(cache, batched, plain):
     """Two agents with settings of their own for one model go into one batch."""
     async with FakeServer(echo) as server, Gateway(cache, pace=QUICK) as gateway:
@@ -136,24 +157,6 @@ async def test_processes_share_a_cache_and_its_batches(cache, batched, plain):
             assert [r.text for r in await first] == [r.text for r in replies[:5]]
         assert (server.answered, server.repeats) == (7, 0)
     assert rows(cache, BATCHES) == rows(cache, BATCHED) == []
-
-
-async def test_a_refusal_is_told_to_who_asked(cache, batched, plain):
-    """An item that the endpoint refuses is not tried again and harms no other."""
-
-    def refuses_one(body):
-        if body["messages"][-1]["content"] == "question 1":
-            return ScriptedFailure(400, body='{"error": {"message": "this is too rude"}}')
-        return "yes"
-
-    async with FakeServer(refuses_one) as server, opened(cache, batched(server)) as model:
-        replies = await asyncio.gather(
-            *(model.complete(plain(f"question {n}")) for n in range(3)), return_exceptions=True
-        )
-        assert server.received == 3
-    assert isinstance(replies[1], RequestRefused)
-    assert "too rude" in str(replies[1])
-    assert replies[0].text == replies[2].text == "yes"
 
 
 async def test_a_key_in_results_is_struck_out(cache, batched, plain, monkeypatch):
@@ -186,18 +189,6 @@ async def test_a_schema_falls_back_within_batches(cache, batched, plain, city):
     assert all("city" in json.loads(reply.text) for reply in replies)
 
 
-async def test_an_expired_batch_keeps_what_it_did(cache, batched, plain):
-    """What was answered before the window closed is used; the rest is asked in another batch."""
-    plan = Batching(expiring=1)
-    async with FakeServer(echo, batches=plan) as server, opened(cache, batched(server)) as model:
-        replies = await ask_all(model, plain, 10)
-        batches = server.batches.batches.values()
-        assert [batch["status"] for batch in batches] == ["expired", "completed"]
-        assert [batch["request_counts"]["total"] for batch in batches] == [10, 5]
-        assert (server.answered, server.repeats) == (10, 0)
-    assert [reply.text for reply in replies] == [f"answer to question {n}" for n in range(10)]
-
-
 async def test_a_cancelled_batch_is_sent_again(cache, batched, plain):
     """A batch that somebody cancels at the endpoint goes into another one."""
     import openai
@@ -228,42 +219,6 @@ async def test_a_batch_that_vanishes_is_sent_again(cache, batched, plain):
         assert len(await asked) == 3
 
 
-async def test_a_batch_that_fails_says_why(cache, batched, plain):
-    """An endpoint that does not begin a batch stops the run with its own words."""
-    server = FakeServer(echo, models=["another"])
-    async with server, opened(cache, batched(server)) as model:
-        with pytest.raises(EndpointError, match="The model `fake` does not exist"):
-            await model.complete(plain())
-
-
-@pytest.mark.timeout(120)
-async def test_too_much_at_once_waits_for_room(cache, batched, plain):
-    """Where requests in batches are limited, they go in smaller batches, one after the other."""
-    plan = Batching(room=4, seconds=0.02)
-    async with FakeServer(echo, batches=plan) as server, opened(cache, batched(server)) as model:
-        replies = await ask_all(model, plain, 10)
-        assert (server.answered, server.repeats) == (10, 0)
-    assert len(replies) == 10
-
-
-async def test_a_file_that_is_too_large_is_halved(cache, batched, plain):
-    """Where files may not be as large, batches get smaller until they fit."""
-    plan = Batching(largest=1000)
-    async with FakeServer(echo, batches=plan) as server, opened(cache, batched(server)) as model:
-        await ask_all(model, plain, 8)
-        sizes = [b["request_counts"]["total"] for b in server.batches.batches.values()]
-    assert sizes == [2, 2, 2, 2]
-
-
-async def test_a_refused_upload_rejects_no_request(cache, batched, plain):
-    """That an endpoint takes no file of ours stops the run; it is no fault of a request."""
-    plan = Batching(purpose="other")
-    async with FakeServer(echo, batches=plan) as server, opened(cache, batched(server)) as model:
-        with pytest.raises(EndpointError, match="No batch can be made: .* 'purpose'"):
-            await model.complete(plain())
-    assert rows(cache, BATCHES) == []
-
-
 async def test_an_endpoint_without_batches_is_asked_directly(cache, batched, plain, caplog):
     """One warning, and then each request by itself, at the prices of single requests."""
     prices = {"fake": Price(prompt=10, completion=10, batch_prompt=5, batch_completion=5)}
@@ -280,16 +235,6 @@ async def test_an_endpoint_without_batches_is_asked_directly(cache, batched, pla
     assert [record.message for record in caplog.records if "no Batch API" in record.message] == [
         f"{server.base_url} has no Batch API (HTTP 404): requests are sent one by one."
     ]
-
-
-async def test_a_lost_answer_makes_no_second_batch(cache, batched, plain):
-    """If the endpoint's answer to making a batch is lost, the batch that was made is found."""
-    plan = Batching(lost=3, metadata=False, per_page=1)
-    async with FakeServer(echo, batches=plan) as server:
-        async with opened(cache, batched(server, concurrency=2)) as model:
-            await ask_all(model, plain, 6)
-        assert len(server.batches.batches) == 3
-        assert (server.answered, server.repeats) == (6, 0)
 
 
 def test_result_lines_are_read_as_servers_write_them():

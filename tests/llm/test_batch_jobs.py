@@ -1,4 +1,4 @@
-"""What batches use of a budget, and which run pays for them."""
+"""What batches use of a budget, and what a process that ends leaves of them to the next."""
 
 from __future__ import annotations
 
@@ -23,31 +23,15 @@ from toolloom.llm.fake.batches import Batching
 from toolloom.schemas import Budget, BudgetReached, EndpointDown
 
 
-async def test_a_budget_holds_for_batches(cache, batched, plain):
-    """What the budget has no room for does not go into a batch; the others are answered."""
-    async with FakeServer(echo) as server:
-        endpoint, budget = batched(server), Budget(max_requests=3)
-        async with opened(cache, endpoint, budget=budget, run="a") as model:
-            asked = (model.complete(plain(f"question {n}")) for n in range(5))
-            replies = await asyncio.gather(*asked, return_exceptions=True)
-        assert server.received == 3
-    assert sum(isinstance(reply, BudgetReached) for reply in replies) == 2
-
-
-def fails_often(times):
-    """The script of a server that fails on each request so often."""
-    seen = Counter()
-
-    def script(body):
-        seen[text := body["messages"][-1]["content"]] += 1
-        return ScriptedFailure(500) if seen[text] <= times else "yes"
-
-    return script
-
-
 async def test_each_try_in_a_batch_is_a_request(cache, batched, plain):
     """Tries that failed count against the budget, in this process and in the next."""
-    async with FakeServer(fails_often(2)) as server:
+    seen = Counter()
+
+    def fails_twice(body):
+        seen[text := body["messages"][-1]["content"]] += 1
+        return ScriptedFailure(500) if seen[text] <= 2 else "yes"
+
+    async with FakeServer(fails_twice) as server:
         for start, most in enumerate((10, 10, 15)):
             options = {"budget": Budget(max_requests=most), "run": "a"}
             async with opened(cache, batched(server, tries=9), **options) as model:

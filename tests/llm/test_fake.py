@@ -1,4 +1,4 @@
-""""""
+"""The scripted endpoint: what it says, how it fails, what it limits, and what it invents."""
 
 from __future__ import annotations
 
@@ -29,55 +29,37 @@ from toolloom.llm.fake.actor import invent, sentence
 from toolloom.llm.fake.script import Dice, duration
 
 
-def post(server, content="Hello", path="/chat/completions", **fields):
-    """Ask a server as any program would: the body of its answer."""
-    body = {"model": "fake", "messages": [{"role": "user", "content": content}], **fields}
-    request = urllib.request.Request(
-        f"{server.base_url}{path}",
-        json.dumps(body).encode(),
-        {"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=5) as response:
-        return json.load(response)
-
-
-def whole(server, timeout=5):
+def whole(server, timeout=5, path="/chat/completions", content="Hello", **fields):
     """A request of its own connection: status, headers and body, whatever they are."""
-    connection = http.client.HTTPConnection(urlsplit(server.base_url).netloc, timeout=timeout)
-    body = json.dumps({"model": "fake", "messages": [{"role": "user", "content": "Hello"}]})
+    url = urlsplit(server.base_url)
+    connection = http.client.HTTPConnection(url.netloc, timeout=timeout)
+    body = {"model": "fake", "messages": [{"role": "user", "content": content}], **fields}
     try:
-        connection.request("POST", "/v1/chat/completions", body)
+        connection.request("POST", f"{url.path}{path}", json.dumps(body))
         response = connection.getresponse()
         return response.status, response.headers, response.read()
     finally:
         connection.close()
 
 
+def post(server, content="Hello", **fields):
+    """The body of an answer."""
+    return json.loads(whole(server, content=content, **fields)[2])
+
+
 def outcome(server):
     return whole(server)[0]
 
 
-def served(count, **options):
-    """So many equal servers, one after the other."""
-    for _ in range(count):
-        with FakeServer(**options).serve_in_thread() as server:
-            yield server
-
-
-def test_threads_serve_synchronous_code():
-    """The server runs beside synchronous code and counts what it answers, repeats apart."""
-    with FakeServer(lambda body: "Rome").serve_in_thread() as server:
+def test_threads_serve_synchronous_code(tmp_path):
+    """The server runs beside synchronous code and counts what it answers, repeats apart. The log
+    has one line for each answer; equal requests have equal keys."""
+    server = FakeServer(lambda body: "Rome", log=tmp_path / "log.jsonl")
+    with server.serve_in_thread():
         said = [post(server, content) for content in ("a", "b", "a")]
     assert {body["choices"][0]["message"]["content"] for body in said} == {"Rome"}
     assert all(body["usage"]["completion_tokens"] > 0 for body in said)
     assert (server.received, server.answered, server.repeats) == (3, 3, 1)
-
-
-def test_answers_are_logged(tmp_path):
-    """The log has one line for each answer; equal requests have equal keys."""
-    with FakeServer(log=tmp_path / "log.jsonl").serve_in_thread() as server:
-        for content in ("a", "b", "a"):
-            post(server, content)
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
     keys = [json.loads(line)["key"] for line in lines]
     assert keys[0] == keys[2] != keys[1]
@@ -98,22 +80,30 @@ def test_embeddings_are_hashed_words():
 
 def test_failures_come_as_scripted():
     """A failure has its status, its Retry-After and its body, and counts as no answer."""
-    script = FakeServer(lambda body: ScriptedFailure(503, retry_after=7, body="busy"))
-    with script.serve_in_thread() as server, pytest.raises(urllib.request.HTTPError) as failed:
-        post(server)
-    with failed.value as error:
-        assert (error.code, error.headers["Retry-After"], error.read()) == (503, "7", b"busy")
+    failure = ScriptedFailure(503, retry_after=7, body="busy")
+    with FakeServer(lambda body: failure).serve_in_thread() as server:
+        status, headers, body = whole(server)
+    assert (status, headers["Retry-After"], body) == (503, "7", b"busy")
     assert (server.answered, server.failed) == (0, 1)
 
 
 def test_shares_of_requests_fail():
     """`failures` are the shares of requests that fail so; the dice fall the same every time."""
-    shares = {"500": 0.25, "429": 0.25}
-    statuses = [[outcome(server) for _ in range(60)] for server in served(2, failures=shares)]
+    statuses = []
+    for _ in range(2):
+        with FakeServer(failures={"500": 0.25, "429": 0.25}).serve_in_thread() as server:
+            statuses.append([outcome(server) for _ in range(60)])
+            address = f"{server.base_url.removesuffix('/v1')}/counters"
+            with urllib.request.urlopen(address, timeout=5) as response:
+                told = json.load(response)
     assert statuses[0] == statuses[1]
     counts = Counter(statuses[0])
     assert set(counts) == {200, 429, 500}
     assert all(count > 5 for count in counts.values())
+    # GET /counters tells what came, what was answered, and what failed how.
+    assert (told["received"], told["answered"]) == (60, counts[200])
+    assert told["failed"] == {"500": counts[500], "429": counts[429]}
+    assert told["first"] < time.time()
 
 
 def test_a_share_may_be_all_and_not_more():
@@ -236,20 +226,6 @@ def test_prefixes_sent_before_are_cached():
     usages = [body["usage"] for body in said]
     assert [u["prompt_tokens_details"]["cached_tokens"] for u in usages] == [0, 104, 108]
     assert all(u["prompt_tokens"] == 108 for u in usages)
-
-
-def test_counters_are_read_over_http():
-    """GET /counters tells what came, what was answered, and what failed how."""
-    with FakeServer(failures={"500": 0.5}).serve_in_thread() as server:
-        statuses = Counter(outcome(server) for _ in range(20))
-        with urllib.request.urlopen(
-            f"{server.base_url.removesuffix('/v1')}/counters", timeout=5
-        ) as response:
-            counted = json.load(response)
-    assert counted["received"] == 20
-    assert counted["answered"] == statuses[200]
-    assert counted["failed"] == {"500": statuses[500]}
-    assert counted["first"] < time.time()
 
 
 @pytest.mark.parametrize("modes", [("json_schema",), ("json_object",), ()])

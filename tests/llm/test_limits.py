@@ -1,4 +1,4 @@
-""""""
+"""How many requests may be under way, and how many may leave within a minute."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.llm import FakeServer
-from toolloom.llm.fake import ScriptedFailure
 from toolloom.llm.limits import WINDOW, ConcurrencyLimit, Quota, QuotaWindow, duration
-from toolloom.schemas import RequestRefused
+
+
+def lane_of(limit: int) -> ConcurrencyLimit:
+    lane = ConcurrencyLimit()
+    lane.allow(limit)
+    return lane
 
 
 async def most_at_once(lane: ConcurrencyLimit, count: int) -> int:
@@ -37,15 +41,13 @@ async def most_at_once(lane: ConcurrencyLimit, count: int) -> int:
 
 async def test_the_limit_holds():
     """No more than the limit are in a lane at once, and all get through."""
-    lane = ConcurrencyLimit()
-    lane.allow(3)
+    lane = lane_of(3)
     assert await most_at_once(lane, 20) == 3
 
 
 async def test_refusals_narrow_and_answers_widen():
     """After a burst of refusals fewer go at once; answers bring the limit back, and no further."""
-    lane = ConcurrencyLimit()
-    lane.allow(8)
+    lane = lane_of(8)
     sent = time.monotonic()
     for _ in range(5):
         lane.refused(sent, 0.05)
@@ -58,8 +60,7 @@ async def test_refusals_narrow_and_answers_widen():
 
 async def test_a_refusal_among_many_answers_stops_nobody_else():
     """Where one request in many is refused, it waits alone."""
-    lane = ConcurrencyLimit()
-    lane.allow(8)
+    lane = lane_of(8)
     for _ in range(20):
         lane.answered()
     lane.refused(time.monotonic(), 60)
@@ -68,8 +69,7 @@ async def test_a_refusal_among_many_answers_stops_nobody_else():
 
 async def test_cancelled_waiters_leave_no_gap():
     """A place that falls to a cancelled waiter goes to the next one."""
-    lane = ConcurrencyLimit()
-    lane.allow(1)
+    lane = lane_of(1)
     await lane.enter()
     waiters = [asyncio.create_task(most_at_once(lane, 1)) for _ in range(3)]
     await asyncio.sleep(0)
@@ -77,12 +77,6 @@ async def test_cancelled_waiters_leave_no_gap():
     lane.leave()
     waiters[1].cancel()
     assert await asyncio.wait_for(waiters[2], 30) == 1
-
-
-def wide() -> ConcurrencyLimit:
-    lane = ConcurrencyLimit()
-    lane.allow(1000)
-    return lane
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.integers(40, 100))
@@ -126,7 +120,7 @@ async def test_requests_keep_to_their_window():
             left.append(share.at)
             return share
 
-    quota, lane = Quota(), wide()
+    quota, lane = Quota(), lane_of(1000)
     quota._windows["requests"] = Watched(5, seconds=0.3)
     await asyncio.gather(*(quota.enter(1, lane) for _ in range(12)))
     assert len(left) == 12
@@ -136,7 +130,7 @@ async def test_requests_keep_to_their_window():
 @pytest.mark.parametrize("left", ["0", "3"])
 async def test_what_the_endpoint_says_is_left_is_heeded(left):
     """As many go as the headers leave, without what left since; the others wait for the reset."""
-    quota, lane = Quota(), wide()
+    quota, lane = Quota(), lane_of(1000)
     ticket = await quota.enter(10, lane)
     await quota.enter(10, lane)
     headers = {"x-ratelimit-remaining-requests": left, "x-ratelimit-reset-requests": "2s"}
@@ -153,7 +147,7 @@ async def test_what_the_endpoint_says_is_left_is_heeded(left):
 
 async def test_tokens_that_are_left_are_heeded():
     """A request that needs more tokens than are left waits until they are filled up."""
-    quota, lane = Quota(), wide()
+    quota, lane = Quota(), lane_of(1000)
     ticket = await quota.enter(10, lane)
     headers = {"x-ratelimit-remaining-tokens": "50", "x-ratelimit-reset-tokens": "2s"}
     began = time.monotonic()
@@ -166,17 +160,15 @@ async def test_tokens_that_are_left_are_heeded():
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("1s", 1), ("6m0s", 360), ("20ms", 0.02), ("1h2m3.5s", 3600), ("1.5", 1.5), ("0", 0)],
+    [
+        *(("1s", 1), ("6m0s", 360), ("20ms", 0.02), ("1h2m3.5s", 3600), ("1.5", 1.5), ("0", 0)),
+        *((text, None) for text in ("", "soon", "-3", "1 week", "nan", "5sx")),
+    ],
 )
 def test_durations_are_read(text, seconds):
-    """All ways to write a reset are read; an hour is the longest."""
+    """All ways to write a reset are read, an hour is the longest; what says nothing usable holds
+    nothing back."""
     assert duration(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "soon", "-3", "1 week", "nan", "5sx"])
-def test_what_is_no_duration_is_nothing(text):
-    """A header that says nothing usable holds nothing back."""
-    assert duration(text) is None
 
 
 async def test_limits_of_the_recipe_reach_the_wire(gateway, at, plain):
@@ -198,15 +190,6 @@ async def test_tokens_that_were_not_used_are_soon_for_others(gateway, at, plain)
         model = gateway.model(at(server, tokens_per_minute=3000))
         asked = [model.complete(plain(seed=n, max_tokens=1000)) for n in range(30)]
         await asyncio.wait_for(asyncio.gather(*asked), 30)
-
-
-async def test_requests_too_large_for_the_account_fail_at_once(gateway, at, plain):
-    """A 429 that no waiting helps is told as such."""
-    body = '{"error": {"message": "Request too large for fake: Limit 30000, Requested 35000."}}'
-    async with FakeServer(lambda request: ScriptedFailure(429, body=body)) as server:
-        with pytest.raises(RequestRefused, match="within a minute"):
-            await gateway.model(at(server)).complete(plain())
-        assert server.received == 1
 
 
 async def test_a_real_limit_is_kept_without_a_refusal(gateway, at, plain):

@@ -1,4 +1,4 @@
-""""""
+"""Bodies of requests and responses, and JSON in what a model wrote."""
 
 from __future__ import annotations
 
