@@ -4,16 +4,17 @@ import asyncio
 import json
 import sqlite3
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from support.commands import call
 
-from toolloom.cli import app
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.cache_admin import Stock
 from toolloom.llm.database import RESPONSES
 
+cache = partial(call, "cache")
 ENTRIES = [
     Entry("a", '"ä"', model="big", endpoint="http://e/v1", run="r1", prompt_tokens=7, cost=0.5),
     Entry("b", "2", model="big", endpoint="http://e/v1", run="r2", requests=3, cost=0.25),
@@ -34,14 +35,10 @@ def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 async def fill(place: str) -> None:
-    cache = Cache(place)
-    await cache.write_all(ENTRIES)
-    cache.learn("http://e/v1", "big", "mode", "text")
-    await cache.close()
-
-
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["cache", *arguments])
+    filled = Cache(place)
+    await filled.write_all(ENTRIES)
+    filled.learn("http://e/v1", "big", "mode", "text")
+    await filled.close()
 
 
 def keys(place: str) -> list[str]:
@@ -56,7 +53,7 @@ def cells(printed: str, first: str) -> list[str]:
 
 def test_stats_count_by_model_and_run(where: str) -> None:
     """Each model and each run has its responses, bytes, requests, tokens and cost."""
-    printed = call("stats").stdout
+    printed = cache("stats").stdout
     assert "3 responses, 6 B, from 20" in printed
     model = ["http://e/v1", "chat", "2", "5", "B", "4", "7", "0", "0", "$0.750"]
     assert cells(printed, "big") == ["big", *model]
@@ -66,7 +63,7 @@ def test_stats_count_by_model_and_run(where: str) -> None:
 
 def test_stats_without_a_cache(tmp_path: Path) -> None:
     """Where no run has been there is no cache, and looking makes none."""
-    looked = call("stats", "--outputs", str(tmp_path))
+    looked = cache("stats", "--outputs", str(tmp_path))
     assert looked.exit_code == 2
     assert "There is no response cache" in looked.stderr
     assert list(tmp_path.iterdir()) == []
@@ -76,19 +73,20 @@ def test_prune_removes_what_all_options_name(where: str) -> None:
     """A dry run removes nothing; then those responses go, and no others."""
     asked = ["prune", "--model", "big", "--run", "r2"]
     assert (
-        "1 responses (1 B), which cost $0.250, would be removed" in call(*asked, "--dry-run").stdout
+        "1 responses (1 B), which cost $0.250, would be removed"
+        in cache(*asked, "--dry-run").stdout
     )
     assert keys(where) == ["a", "b", "c"]
-    assert "1 responses (1 B), which cost $0.250, removed; the disk" in call(*asked).stdout
+    assert "1 responses (1 B), which cost $0.250, removed; the disk" in cache(*asked).stdout
     assert keys(where) == ["a", "c"]
-    assert "nothing was removed" in call(*asked).stdout
+    assert "nothing was removed" in cache(*asked).stdout
 
 
 def test_prune_by_age(where: str) -> None:
     """Only responses that are older go."""
     with Stock(where) as stock:
         stock.add(RESPONSES, [{"key": "old", "body": "0", "at": time.time() - 40 * 86_400}])
-    call("prune", "--older-than", "30d")
+    cache("prune", "--older-than", "30d")
     assert keys(where) == ["a", "b", "c"]
 
 
@@ -101,7 +99,7 @@ def test_prune_by_age(where: str) -> None:
 )
 def test_prune_asks_for_what_it_needs(asked: list[str], says: str) -> None:
     """Nothing goes by mistake: what to remove must be named, and readably."""
-    pruned = call("prune", *asked)
+    pruned = cache("prune", *asked)
     assert pruned.exit_code == 2
     assert says in pruned.stderr
 
@@ -114,14 +112,14 @@ def test_prune_gives_the_room_back(tmp_path: Path) -> None:
     before = place.stat().st_size
     with sqlite3.connect(place) as other:
         other.execute("SELECT count(*) FROM responses").fetchone()
-        assert call("prune", "--run", "r", "--cache", str(place)).exit_code == 0
+        assert cache("prune", "--run", "r", "--cache", str(place)).exit_code == 0
     other.close()
     assert place.stat().st_size < before / 10
 
 
 def test_export_to_json_lines(where: str) -> None:
     """A file has each response whole, with all that is known of it."""
-    assert "3 responses written to all.jsonl" in call("export", "all.jsonl").stdout
+    assert "3 responses written to all.jsonl" in cache("export", "all.jsonl").stdout
     rows = [json.loads(line) for line in Path("all.jsonl").read_text().splitlines()]
     assert [row["key"] for row in rows] == ["a", "b", "c"]
     assert all(rows[0][name] == getattr(ENTRIES[0], name) for name in Entry.__slots__)
@@ -133,9 +131,9 @@ def test_export_to_another_cache(where: str, postgres_url: str) -> None:
     for target in ("copy.sqlite", postgres_url):
         if target == where:
             continue
-        assert "3 responses copied" in (copied := call("export", target).stdout)
+        assert "3 responses copied" in (copied := cache("export", target).stdout)
         assert "3 were new there" in copied and "open-sesame" not in copied
-        assert "0 were new there" in call("export", target).stdout
+        assert "0 were new there" in cache("export", target).stdout
         with Stock(where) as one, Stock(target) as other:
             assert list(one.rows()) == list(other.rows())
         copy = Cache(target)
@@ -150,7 +148,7 @@ def test_export_needs_a_place_of_its_own(
     """A file of another kind and the cache itself are no targets."""
     monkeypatch.chdir(tmp_path)
     asyncio.run(fill("outputs/cache.sqlite"))
-    exported = call("export", target)
+    exported = cache("export", target)
     assert exported.exit_code == 2
     assert "name" in exported.stderr
 

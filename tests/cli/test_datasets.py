@@ -1,22 +1,19 @@
+"""`toolloom complexity`."""
+
 from __future__ import annotations
 
 import asyncio
 import fcntl
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import toys
-from typer.testing import CliRunner, Result
+from support.commands import call, shop
 
-from toolloom.cli import app
 from toolloom.pipeline.growth import plan_growth
 from toolloom.pipeline.run import make_dataset
-
-
-def call(*arguments: Any) -> Result:
-    return CliRunner().invoke(app, list(map(str, arguments)))
+from toolloom.schemas import Sample
 
 
 @pytest.fixture
@@ -96,3 +93,58 @@ def test_a_grown_split_is_told_in_the_list_of_versions(outputs: Path) -> None:
     asyncio.run(make_dataset(planned, outputs=outputs, stages=toys.SPLIT_STAGES))
     listed = call("versions", "toy", "-o", outputs)
     assert f"train grown: 19 rows more, {planned.run_id}" in " ".join(listed.stdout.split())
+
+
+def calling(number: int, api: str) -> Sample:
+    """A toy sample whose call is of this API."""
+    row = toys.sample(toys.query(number)).model_dump(mode="json")
+    row["dialogue"]["messages"][1]["tool_calls"][0]["function"]["name"] = f"weather_{api}"
+    return Sample.model_validate(row)
+
+
+@pytest.fixture
+def called(tmp_path: Path) -> Path:
+    """Two samples of `train` call one API, those of `test_tool` that one and another."""
+    apis = [("train", "current")] * 2 + [("test_tool", "current"), ("test_tool", "forecast")]
+    samples = ((split, calling(number, api)) for number, (split, api) in enumerate(apis))
+    return shop(tmp_path / "outputs", samples)
+
+
+def test_one_split_is_shown_in_full(called: Path) -> None:
+    """The scores, the numbers of samples, and the farthest combinations."""
+    done = call("complexity", "shop", "--test", "test_tool", "--examples", "train", "-o", called)
+    assert done.exit_code == 0, done.output
+    # One at ln 2, one at ln 2 + ln 2 of two APIs.
+    assert "1.0397" in done.output and "50.00" in done.output and "|D| = 2 APIs" in done.output
+    assert "50 %" in done.output
+    line = next(line for line in done.output.splitlines() if line.startswith("1.39"))
+    assert line.split()[1:] == ["1", *["weather/station/" + n for n in ("forecast", "current")],
+                                "weather/station/forecast"]  # fmt: skip
+
+
+def test_without_a_split_there_is_a_line_for_each(called: Path) -> None:
+    """Against `train`, itself included."""
+    done = call("complexity", "shop/1.0.0", "-o", called)
+    assert done.exit_code == 0, done.output
+    lines = {line.split()[0]: line.split() for line in done.output.splitlines() if line.strip()}
+    assert lines["train"][1:4] == ["0.6931", "0.00", "2"]
+    assert lines["test_tool"][1:4] == ["1.0397", "50.00", "2"]
+    assert "is the floor" in done.output
+
+
+def test_demonstrations_name_what_is_not_shown(called: Path) -> None:
+    """One sample shows all that `train` calls; an API is called by none."""
+    done = call("complexity", "shop", "--demonstrations", "--test", "test_tool", "-o", called)
+    assert "against 1 demonstrations of train" in done.output
+    assert "Called by no sample of train, 1 in all:\n  weather/station/forecast" in done.output
+
+
+def test_figures_as_json(called: Path, tmp_path: Path) -> None:
+    """Printed alone, or written beside what is shown."""
+    printed = call("complexity", "shop", "--json", "-", "-o", called)
+    told = json.loads(printed.stdout)
+    assert [one["test"] for one in told["figures"]] == ["train", "test_tool"]
+    done = call("complexity", "shop", "--json", tmp_path / "a.json", "-n", 0, "-o", called)
+    written = json.loads((tmp_path / "a.json").read_text())
+    assert written["figures"][1]["score"] == told["figures"][1]["score"]
+    assert written["figures"][1]["hardest"] == [] and "shop/1.0.0" in done.stdout

@@ -1,42 +1,22 @@
-"""`toolloom export` and `toolloom check-export`."""
+"""`toolloom export`, `check-export` and `audit`: what they print and write, and how they end."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from support import toys
-from typer.testing import CliRunner, Result
-
-from toolloom.cli import app
-from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, samples_row
-from toolloom.pipeline.store.tables import VersionWriter
-from toolloom.pipeline.store.version import LAYOUT
+from support.commands import call, shop
 
 
 @pytest.fixture
 def outputs(tmp_path: Path) -> Path:
     """A version of a dataset with samples in two splits."""
-    folder = tmp_path / "outputs" / "datasets" / "shop" / "1.0.0"
-    with VersionWriter(folder, CONFIGS) as tables:
-        for number in range(6):
-            row = samples_row(toys.sample(toys.query(number)).model_dump(mode="json"))
-            tables.add(SAMPLES, "train" if number < 4 else "test_tool", row)
-        configs = tables.finish()
-    manifest = {
-        "layout": LAYOUT,
-        "name": "shop",
-        "version": "1.0.0",
-        "content": "x",
-        "configs": configs,
-    }
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    return tmp_path / "outputs"
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(one) for one in arguments])
+    splits = ["train"] * 4 + ["test_tool"] * 2
+    samples = (toys.sample(toys.query(number)) for number in range(6))
+    return shop(tmp_path / "outputs", zip(splits, samples, strict=True))
 
 
 def test_an_export_says_where_it_is_and_how_to_use_it(outputs: Path) -> None:
@@ -149,3 +129,96 @@ def test_no_sample_in_a_form_is_exit_code_1(outputs: Path) -> None:
     done = call("export", "shop", "--format", "bfcl", "-o", outputs)
     assert done.exit_code == 1
     assert "0 of 2 samples in 0 rows" in done.output
+
+
+audit = partial(call, "audit")
+PRICE = {
+    "name": "price",
+    "description": "What something costs.",
+    "parameters": {
+        "type": "dict",
+        "properties": {"item": {"type": "string"}},
+        "required": ["item"],
+    },
+}
+
+
+def row(item: object) -> str:
+    return json.dumps(
+        {
+            "id": "q",
+            "question": [[{"role": "user", "content": "What is a rose?"}]],
+            "function": [PRICE],
+            "ground_truth": [{"price": {"item": [item]}}],
+        }
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a file of good rows, and one with a fault."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.jsonl").write_text(f"{row('rose')}\n{row('rose')}\n")
+    (tmp_path / "bad.jsonl").write_text(f"{row('rose')}\n{row(7)}\n")
+    return tmp_path
+
+
+def test_good_data_ends_with_0(home: Path) -> None:
+    """And the report says that nothing was found."""
+    ran = audit("good.jsonl", "--format", "bfcl")
+    assert ran.exit_code == 0, ran.output
+    assert "2 rows, 2 of them dialogues, with 2 calls. No row has a finding." in ran.stdout
+
+
+def test_findings_end_with_1_and_are_shown_and_written(home: Path) -> None:
+    """A table by reason with examples, the report as JSON, the flagged rows as lines."""
+    ran = audit(
+        "bad.jsonl", "--format", "bfcl", "--json", "report.json", "--flagged", "flagged.jsonl"
+    )
+    assert ran.exit_code == 1, ran.output
+    assert "invalid_input_parameters" in ran.stdout
+    assert "bad.jsonl, row 2, message 2: price: `item`: 7 is not of type 'string'" in ran.stdout
+    report = json.loads((home / "report.json").read_text())
+    assert report["reasons"]["invalid_input_parameters"]["rows"] == report["flagged"] == 1
+    (flagged,) = map(json.loads, (home / "flagged.jsonl").read_text().splitlines())
+    assert flagged["row"] == json.loads(row(7))
+    assert flagged["findings"][0]["reason"] == "invalid_input_parameters"
+
+
+def test_the_report_can_be_the_output(home: Path) -> None:
+    """`--json -` prints JSON and nothing else; `-n 0` leaves the examples out."""
+    ran = audit("bad.jsonl", "--format", "bfcl", "--json", "-", "-n", "0")
+    report = json.loads(ran.stdout)
+    assert report["reasons"]["invalid_input_parameters"]["examples"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("none.jsonl", "--format", "bfcl"), "none.jsonl does not exist"),
+        (("good.jsonl", "--format", "bfcl4"), "did you mean `bfcl`?"),
+        (("good.jsonl", "--format", "sharegpt"), "does not look like sharegpt"),
+        (("good.jsonl", "--format", "bfcl", "--flagged", "good.jsonl"), "is what is audited"),
+        (("good.jsonl", "--format", "bfcl", "--json", "no/report.json"), "cannot be written"),
+        (("noise.bin", "--format", "bfcl"), "is no text"),
+        (("empty.json", "--format", "api-bank"), "is empty"),
+        (("cut.json", "--format", "bfcl"), "no JSON"),
+    ],
+)
+def test_a_mistake_ends_with_2_and_a_sentence(
+    home: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    """Never with a traceback."""
+    (home / "noise.bin").write_bytes(bytes(range(256)))
+    (home / "empty.json").write_bytes(b"")
+    (home / "cut.json").write_text('[{"id": "q", "question"')
+    ran = audit(*arguments)
+    assert ran.exit_code == 2, ran.output
+    assert told in ran.stderr and "Traceback" not in ran.output
+
+
+def test_control_characters_of_the_data_do_not_reach_the_terminal(home: Path) -> None:
+    """Data of others is data, whatever it holds."""
+    (home / "odd.jsonl").write_text(row("rose").replace('"price"', '"\\u001b[2Jprice"', 1) + "\n")
+    ran = audit("odd.jsonl", "--format", "bfcl")
+    assert ran.exit_code == 1 and "\x1b" not in ran.output

@@ -1,15 +1,18 @@
+""""""
+
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from support.commands import call
 
-from toolloom.cli import app
 from toolloom.llm import FakeServer
 
+estimate = partial(call, "estimate", "toy.yaml", "-n", 3)
 RECIPE = """
 name: toy
 model: {base_url: "%s", model: fake}
@@ -28,13 +31,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path
 
 
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["estimate", "toy.yaml", "-n", "3", *arguments])
-
-
 def test_a_forecast_is_printed_and_written(home: Path) -> None:
     """The table names each stage; the file holds the same numbers."""
-    ran = call("--json", "told.json")
+    ran = estimate("--json", "told.json")
     assert ran.exit_code == 0, ran.output
     told = json.loads((home / "told.json").read_text())
     assert [s["name"] for s in told["stages"]] == [
@@ -47,10 +46,10 @@ def test_a_forecast_is_printed_and_written(home: Path) -> None:
 @pytest.mark.slow
 def test_without_prices_there_are_no_dollars(home: Path) -> None:
     """Nothing is guessed: tokens are counted."""
-    assert "$" not in call().stdout
+    assert "$" not in estimate().stdout
     with (home / "toy.yaml").open("a") as file:
         file.write("prices: {fake: {prompt: 1, completion: 4}}\n")
-    priced = call()
+    priced = estimate()
     assert "cost" in priced.stdout
     assert "for each (API-Bank's agents: $0.1)" in priced.stdout
 
@@ -58,8 +57,8 @@ def test_without_prices_there_are_no_dollars(home: Path) -> None:
 @pytest.mark.slow
 def test_the_cache_can_be_elsewhere(home: Path) -> None:
     """`--cache` keeps the sample's answers where it says."""
-    assert call("--cache", str(home / "answers.sqlite")).exit_code == 0
+    assert estimate("--cache", str(home / "answers.sqlite")).exit_code == 0
     assert (home / "answers.sqlite").exists()
     assert not (home / "outputs").exists()
-    again = call("--cache", str(home / "answers.sqlite"))
+    again = estimate("--cache", str(home / "answers.sqlite"))
     assert " 0 requests sent" in again.stdout, again.output

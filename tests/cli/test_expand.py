@@ -3,28 +3,98 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support import toys
-from typer.testing import CliRunner, Result
+from support import growing_dataset, toys
+from support.commands import call
 
-from toolloom.cli import app
+from toolloom.pipeline import run as runner
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.templates.written.sample import play
 from toolloom.schemas import Need, Outcome, Query, Sample
 
+STAGES = (*toys.SPLIT_STAGES, *growing_dataset.BESIDE)
+HERE = ("--engine", "local", "-o")
+
+
+@pytest.fixture
+def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the version toy/1.0.0, and toy stages in place of the real ones."""
+    monkeypatch.setattr(runner, "standard_stages", lambda: STAGES)
+    recipe = toys.recipe(queries={"count": 40}, splits={"unseen": ["c1"]})
+    asyncio.run(make_dataset(recipe, outputs=tmp_path, stages=STAGES))
+    return tmp_path
+
+
+def test_rows_are_added_to_a_dataset(outputs: Path) -> None:
+    """As its next version, with what templates cover; the same command adds nothing more."""
+    ran = call("expand", "toy", "--rows", 4, *HERE, outputs)
+    assert ran.exit_code == 0, ran.output
+    assert "Adding 4 rows of templates, for toy/1.0.0: run toy-" in ran.stderr
+    assert "4 of them are rows of 4 templates." in ran.stdout
+    assert "samples looked at, 4 rows made." in ran.stdout
+    assert "New version: toy/1.1.0" in ran.stdout
+    again = call("expand", "--rows", 4, "toy", *HERE, outputs)
+    assert "Published before, unchanged: toy/1.1.0" in again.stdout
+
+
+def test_instructions_are_added_to_a_dataset(outputs: Path) -> None:
+    """With those that were rejected, by level; once more there is nothing to rewrite."""
+    ran = call("rewrite", "toy", "--votes", 0, *HERE, outputs)
+    assert ran.exit_code == 0, ran.output
+    assert "Rewriting requests, for toy/1.0.0: run toy-" in ran.stderr
+    assert "tag_not_named" in ran.stdout
+    assert "New version: toy/1.1.0" in ran.stdout
+    other = call("rewrite", "toy", "--coarse", 1, *HERE, outputs)
+    assert (other.exit_code, "have instructions already" in other.stderr) == (1, True)
+
+
+def test_instructions_of_one_split(outputs: Path) -> None:
+    """`--split` is kept in the recipe, and so is what else was asked for."""
+    ran = call("expand", "toy", "--split", "validation", "--apart", "--no-mine", *HERE, outputs)
+    assert ran.exit_code == 0, ran.output
+    run = next((outputs / "runs").glob("*/expanded")).parent / "recipe.yaml"
+    text = run.read_text()
+    assert "- validation" in text
+    assert "apart: true" in text
+    assert "mine: false" in text
+
+
+def test_mistakes_are_told_with_what_there_is(outputs: Path) -> None:
+    """Exit code 2: a dataset, version, split, file or number that does not exist."""
+    for arguments, told in (
+        (("expand", "nope"), "There are: toy/1.0.0"),
+        (("rewrite", "nope"), "There are: toy/1.0.0"),
+        (("expand", "toy", "--from", "9.0.0"), "There are: toy/1.0.0"),
+        (("expand", "toy", "--split", "trian"), "did you mean `train`?"),
+        (("rewrite", "toy", "--votes", "2"), "--votes: must be odd"),
+        (("expand", "toy", "--recipe", "none.yaml"), "cannot be read"),
+    ):
+        ran = call(*arguments, *HERE, outputs)
+        assert (ran.exit_code, told in ran.stderr) == (2, True), ran.output
+    assert sorted(p.name for p in (outputs / "datasets" / "toy").glob("*.*.*")) == ["1.0.0"]
+
+
+def test_a_dataset_needs_no_command() -> None:
+    """`toolloom expand` takes a dataset or a command, and its help is that of the dataset."""
+    for arguments in (("expand", "--help"), ("expand", "toy", "--help")):
+        ran = call(*arguments)
+        assert ran.exit_code == 0
+        assert "--rows" in ran.stdout
+        assert "expand dataset" not in ran.stdout
+    assert "--rows" not in call("expand", "preview", "--help").stdout
+    assert "Missing argument 'NAME'" in call("expand").stderr
+
+
 ROOT = Path(__file__).parents[2]
-
-
-def call(*arguments: Any) -> Result:
-    return CliRunner().invoke(app, ["expand", "preview", *map(str, arguments)])
+preview = partial(call, "expand", "preview")
 
 
 @pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the version toy/1.0.0."""
     folder = tmp_path_factory.mktemp("outputs")
     recipe = toys.recipe(queries={"count": 12}, splits={"seen": [f"c{i}" for i in range(6)]})
@@ -63,7 +133,7 @@ def weather(folder: Path, rest: str = "") -> Path:
 
 def test_the_examples_are_shown_with_their_values_and_rows() -> None:
     """Goal, calls, pools, the number of possible rows, and rows that pass."""
-    ran = call(ROOT / "recipes" / "templates", "-n", 2)
+    ran = preview(ROOT / "recipes" / "templates", "-n", 2)
     assert ran.exit_code == 0, ran.output
     assert "written-two-weights · written · 9 rows" in ran.stdout
     assert 'call  convert_weight({"amount": "{flour}", "source": "gram"' in ran.stdout
@@ -76,40 +146,40 @@ def test_a_mistake_is_told_with_file_and_line(tmp_path: Path) -> None:
     """Exit code 2, nothing on standard output."""
     path = tmp_path / "t.yaml"
     path.write_text("apis: none.json\ntemplates:\n- nmae: one\n")
-    ran = call(path)
+    ran = preview(path)
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert f"{path} has 4 mistakes:" in ran.stderr
     assert "line 3: templates[0].nmae: unknown field; did you mean `name`?" in ran.stderr
 
 
-def test_a_template_of_which_no_row_passes_ends_with_1(outputs: Path, tmp_path: Path) -> None:
+def test_a_template_of_which_no_row_passes_ends_with_1(played: Path, tmp_path: Path) -> None:
     """The findings are shown, and what fails is named at the end."""
     path = weather(tmp_path, "  answer: In {city} it rains until 7 July 2031.\n")
-    ran = call(path, "--dataset", "toy", "-o", outputs)
+    ran = preview(path, "--dataset", "toy", "-o", played)
     assert ran.exit_code == 1, ran.output
     assert "row 1: the certain checks object" in ran.stdout
     assert "founded_replies: ungrounded_answer" in ran.stdout
     assert "No row passes of written-one." in ran.stdout
 
 
-def test_the_apis_of_a_dataset_serve_a_file(outputs: Path, tmp_path: Path) -> None:
+def test_the_apis_of_a_dataset_serve_a_file(played: Path, tmp_path: Path) -> None:
     """With --dataset a file needs no `apis`; its calls go to that version's."""
     path = weather(tmp_path)
-    ran = call(path, "--dataset", "toy/1.0.0", "-o", outputs)
+    ran = preview(path, "--dataset", "toy/1.0.0", "-o", played)
     assert ran.exit_code == 0, ran.output
     assert "1 template, 2 possible rows; 2 of 2 shown rows pass" in ran.stdout
 
 
-def test_without_a_file_the_samples_of_a_dataset_are_mined(outputs: Path) -> None:
+def test_without_a_file_the_samples_of_a_dataset_are_mined(played: Path) -> None:
     """What cannot be mined is counted by reason; exit code 1 if nothing can."""
-    ran = call("--dataset", "toy", "-o", outputs)
+    ran = preview("--dataset", "toy", "-o", played)
     assert ran.exit_code == 1, ran.output
     assert "samples make no template: " in ran.stdout
 
 
 def test_mined_templates_are_shown_like_written_ones(minable: Path) -> None:
     """With the words of the sample around their slots, and what the rows would be."""
-    ran = call("--dataset", "toy", "-o", minable, "-n", 2)
+    ran = preview("--dataset", "toy", "-o", minable, "-n", 2)
     assert ran.exit_code == 0, ran.output
     assert " · mined · " in ran.stdout
     assert "goal  How is the weather in {" in ran.stdout
@@ -123,5 +193,5 @@ def test_there_must_be_something_to_preview(tmp_path: Path) -> None:
         (("--dataset", "nope", "-o", tmp_path), "There is no dataset 'nope'"),
         ((tmp_path / "none.yaml",), "cannot be read"),
     ):
-        ran = call(*arguments)
+        ran = preview(*arguments)
         assert (ran.exit_code, told in ran.stderr) == (2, True), ran.output
