@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
-import os
-import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
+from support import toys
 
 from toolloom.llm.cache import Cache
 from toolloom.pipeline.apis.execution import session as sessions
+from toolloom.pipeline.apis.execution.results import Executed
 from toolloom.pipeline.apis.execution.session import Executions, replay
 from toolloom.schemas import (
-    Ability,
     Api,
     ApiSource,
     Dialogue,
@@ -24,17 +22,16 @@ from toolloom.schemas import (
     Failure,
     FunctionCall,
     Message,
-    Query,
     Reason,
-    Scenario,
     Source,
     ToolCall,
     ToolloomError,
 )
 
-MakeTool = Callable[..., Api]
-MakeSource = Callable[..., ApiSource]
-Starts = Callable[[], int]
+MakeTool: TypeAlias = Callable[..., Api]
+MakeSource: TypeAlias = Callable[..., ApiSource]
+Starts: TypeAlias = Callable[[], int]
+Call: TypeAlias = tuple[Api, dict[str, Any]]
 
 CODE = """
 import os, time
@@ -55,9 +52,9 @@ def leave():
 
 @pytest.fixture
 async def cache(tmp_path: Path) -> AsyncIterator[Cache]:
-    made = Cache(tmp_path / "cache.sqlite")
-    yield made
-    await made.close()
+    opened = Cache(tmp_path / "cache.sqlite")
+    yield opened
+    await opened.close()
 
 
 @pytest.fixture
@@ -72,113 +69,118 @@ def sums(tmp_path: Path) -> MakeSource:
     return make
 
 
-async def counts(workshop: Executions, api: Api, times: int, sample: str = "s1") -> list[Any]:
+@pytest.fixture
+def put(tool: MakeTool) -> Callable[[Any], Call]:
+    """A call that adds to the sum of `sums`."""
+    return lambda number: (tool("put", reference="sums.py"), {"number": number})
+
+
+async def run(workshop: Executions, *calls: Call, sample: str = "s1") -> list[Executed]:
+    """What comes of a sample's calls, one after the other."""
     async with workshop.session(sample) as session:
-        return [(await session.run(api, {})).observation.response for _ in range(times)]
+        return [await session.run(*call) for call in calls]
 
 
-async def test_only_what_the_recipe_names_is_executed(shelf: MakeSource, tool: MakeTool) -> None:
-    """Execution is opt-in: by source and by name; the rest is refused if asked for."""
-    workshop = Executions([shelf(execute=("add",))], None, 0)
-    assert workshop.executes(tool("add"))
-    assert workshop.executes(tool("add", function="add_2"))  # the name it has in the pool
-    assert not workshop.executes(tool("count"))
-    assert not workshop.executes(tool("add", reference="another"))
-    assert not Executions([shelf(execute=())], None, 0).executes(tool("add"))
-    async with workshop.session("s1") as session:
-        assert not session.runs(tool("count"))
-        with pytest.raises(ToolloomError, match="may not be executed"):
-            await session.run(tool("count"), {})
+def responses(executions: Iterable[Executed]) -> list[Any]:
+    return [each.observation.response for each in executions]
+
+
+ADD, OS_ADD = ("add",), ("add", "add_2", "os.add")
+
+
+def of(operation: str) -> Source:
+    return Source(kind="mcp", reference="shelf", operation=operation)
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("execute", "name", "changes", "runs"),
     [
-        {"name": "count", "function": "add"},
-        {"name": "add", "source": Source(kind="mcp", reference="shelf", operation="count")},
-        {"name": "add_count", "function": "add_2"},
-        {"name": "os.add", "source": Source(kind="mcp", reference="shelf", operation="os.remove")},
+        pytest.param(ADD, "add", {}, True, id="named"),
+        pytest.param(ADD, "add", {"function": "add_2"}, True, id="its name in the pool differs"),
+        pytest.param(ADD, "count", {}, False, id="not named"),
+        pytest.param(ADD, "add", {"reference": "another"}, False, id="of another source"),
+        pytest.param((), "add", {}, False, id="nothing is named"),
+        # A pool of anyone's pairs names and operations as it likes.
+        pytest.param(OS_ADD, "count", {"function": "add"}, False, id="poses as a function"),
+        pytest.param(OS_ADD, "add", {"source": of("count")}, False, id="poses by its name"),
+        pytest.param(OS_ADD, "add_count", {"function": "add_2"}, False, id="poses as made unique"),
+        pytest.param(
+            OS_ADD, "os.add", {"source": of("os.remove")}, False, id="poses as a module's"
+        ),
+        *(
+            pytest.param(
+                (execute,),
+                "shelf.files.read",
+                {"function": "files_read_2", "source": of("files.read")},
+                execute != "read",
+                id=f"written {execute}",
+            )
+            for execute in ("files.read", "files_read", "files_read_2", "shelf.files.read", "read")
+        ),
     ],
 )
-def test_no_record_runs_another_operation_under_a_name_that_may_run(
-    shelf: MakeSource, tool: MakeTool, changes: dict[str, Any]
+async def test_only_what_the_recipe_names_is_executed(
+    shelf: MakeSource,
+    tool: MakeTool,
+    execute: tuple[str, ...],
+    name: str,
+    changes: dict[str, Any],
+    runs: bool,
 ) -> None:
-    """What runs must be named itself: a pool of anyone's pairs names and operations as it likes."""
-    workshop = Executions([shelf(execute=("add", "add_2", "os.add"))], None, 0)
-    assert not workshop.executes(tool(**changes))
-    assert workshop.executes(tool("add"))  # whatever was asked before
-
-
-def test_an_operation_is_named_as_its_record_writes_it(shelf: MakeSource, tool: MakeTool) -> None:
-    """As it is, with its module before it, made legal, or made unique."""
-    source = Source(kind="mcp", reference="shelf", operation="files.read")
-    api = tool("shelf.files.read", function="files_read_2", source=source)
-    for name in ("files.read", "files_read", "files_read_2", "shelf.files.read"):
-        assert Executions([shelf(execute=(name,))], None, 0).executes(api)
-    assert not Executions([shelf(execute=("read",))], None, 0).executes(api)
+    """Opt-in by source and by name: an operation's own, as it is, legal, unique or of its module."""
+    workshop, api = Executions([shelf(execute=execute)], None, 0), tool(name, **changes)
+    assert workshop.executes(api) is runs
+    assert workshop.executes(tool("add")) is ("add" in execute)  # whatever was asked before
+    async with workshop.session("s1") as session:
+        assert session.runs(api) is runs
+        if not runs:
+            with pytest.raises(ToolloomError, match="may not be executed"):
+                await session.run(api, {})
 
 
 async def test_a_file_that_cannot_be_read_is_told(
-    sums: MakeSource, tool: MakeTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sums: MakeSource, put: Callable[..., Call], tmp_path: Path
 ) -> None:
     """What decides a result and is gone stops the run with a message."""
-    put = tool("put", reference="sums.py")
     workshop = Executions([sums()], None, 0)
-    assert workshop.executes(put)
+    assert workshop.executes(put(1)[0])
     (tmp_path / "sums.py").unlink()
-    async with workshop.session("s1") as session:
-        with pytest.raises(ToolloomError, match=r"sums\.py: cannot be read"):
-            await session.run(put, {"number": 1})
+    with pytest.raises(ToolloomError, match=r"sums\.py: cannot be read"):
+        await run(workshop, put(1))
 
 
 async def test_every_sample_has_a_state_of_its_own(shelf: MakeSource, tool: MakeTool) -> None:
     """State grows within a sample, and begins afresh in the next."""
-    workshop = Executions([shelf()], None, 0)
+    workshop, count = Executions([shelf()], None, 0), (tool("count"), {})
     for sample in ("s1", "s2"):
-        assert await counts(workshop, tool("count"), 2, sample) == [
-            {"memory": 1, "file": 1},
-            {"memory": 2, "file": 2},
-        ]
+        counts = responses(await run(workshop, count, count, sample=sample))
+        assert counts == [{"memory": 1, "file": 1}, {"memory": 2, "file": 2}]
 
 
 async def test_an_execution_says_how_it_came_about(shelf: MakeSource, tool: MakeTool) -> None:
     """Who executed it, how it failed, and the hash of all that was observed."""
-    async with Executions([shelf()], None, 0).session("s1") as session:
-        good = (await session.run(tool("add"), {"a": 1, "b": 2})).execution
-        again = (await session.run(tool("add"), {"a": 2, "b": 1})).execution
-        bad = (await session.run(tool("fail"), {})).execution
+    add = tool("add")
+    calls = (add, {"a": 1, "b": 2}), (add, {"a": 2, "b": 1}), (tool("fail"), {})
+    good, again, bad = (e.execution for e in await run(Executions([shelf()], None, 0), *calls))
     assert (good.kind, good.by, good.failure) == ("executed", "mcp:shelf", None)
     assert len(good.digest) == 64 and good.digest == again.digest != bad.digest
     assert bad.failure is Failure.TOOL_ERROR
 
 
-async def test_what_was_executed_is_never_executed_again(
-    shelf: MakeSource, tool: MakeTool, cache: Cache, starts: Starts
-) -> None:
-    """A second run on the same cache gives the same and starts nothing."""
-    source = shelf(environment=("STARTS",))
-    first = await counts(Executions([source], cache, 0), tool("roll"), 3)
-    assert starts() == 1
-    assert await counts(Executions([source], cache, 0), tool("roll"), 3) == first
-    assert starts() == 1
-
-
 async def test_a_run_that_was_stopped_goes_on_from_the_same_state(
-    sums: MakeSource, tool: MakeTool, cache: Cache, starts: Starts
+    sums: MakeSource, put: Callable[..., Call], cache: Cache, starts: Starts
 ) -> None:
-    """The calls that were answered are made again, once, before the first new one."""
-    source, put = sums(environment=("STARTS",)), tool("put", reference="sums.py")
+    """Answered calls are made again, once, before the first new one; a whole sample starts nothing."""
+    source = sums(environment=("STARTS",))
 
-    async def run(where: Cache | None, times: int) -> list[Any]:
-        async with Executions([source], where, 0).session("s1") as session:
-            return [
-                (await session.run(put, {"number": 2})).observation.response for _ in range(times)
-            ]
+    async def play(where: Cache | None, times: int) -> list[Any]:
+        return responses(await run(Executions([source], where, 0), *[put(2)] * times))
 
-    assert await run(None, 4) == [2, 4, 6, 8]
-    assert await run(cache, 2) == [2, 4]
-    assert await run(cache, 4) == [2, 4, 6, 8]
-    assert starts() == 3
+    assert await play(None, 4) == [2, 4, 6, 8]
+    assert await play(cache, 2) == [2, 4]
+    for _ in range(2):
+        assert await play(cache, 4) == [2, 4, 6, 8]
+        assert starts() == 3
 
 
 FRAGILE = """
@@ -200,138 +202,78 @@ async def test_a_state_that_cannot_be_brought_about_again_ends_one_dialogue(
     """A call that ends its process when it is made again is told as a crash of the next one."""
     file, seen = tmp_path / "fragile.py", str(tmp_path / "seen")
     file.write_text(FRAGILE % (seen, seen))
-    once, put = (tool(name, reference="fragile.py") for name in ("once", "put"))
+    once, after = ((tool(name, reference="fragile.py"), {}) for name in ("once", "put"))
     source = ApiSource(path=str(file), execute=("once", "put"), time_limit=5)
-    async with Executions([source], cache, 0).session("s1") as session:
-        assert (await session.run(once, {})).observation.response == "done"
-    async with Executions([source], cache, 0).session("s1") as session:
-        assert (await session.run(once, {})).observation.response == "done"
-        assert (await session.run(put, {"number": 2})).execution.failure is Failure.CRASH
-
-
-KILLED = """
-import asyncio, os, sys
-from toolloom.llm.cache import Cache
-from toolloom.pipeline.apis.execution.session import Executions
-from toolloom.schemas import Api, ApiSource, Source
-
-async def main():
-    source = ApiSource(path=sys.argv[1], execute=("put",), environment=("STARTS",))
-    api = Api(category="c", tool="t", name="put", function="put", description="Adds.",
-              parameters={"type": "object"},
-              source=Source(kind="python", reference="sums.py", operation="put"))
-    workshop = Executions([source], Cache(sys.argv[2]), 0)
-    async with workshop.session("s1") as session:
-        for number in range(3):
-            await session.run(api, {"number": number})
-        os.kill(os.getpid(), 9)
-
-asyncio.run(main())
-"""
-
-
-async def test_a_run_that_was_killed_ends_with_the_same_results(
-    sums: MakeSource, tool: MakeTool, tmp_path: Path, starts: Starts
-) -> None:
-    """kill -9 in the middle of a sample: the next run ends alike, the one after starts nothing."""
-    source, put = sums(environment=("STARTS",)), tool("put", reference="sums.py")
-
-    async def run(cache: Cache | None) -> list[Any]:
-        async with Executions([source], cache, 0).session("s1") as session:
-            return [await session.run(put, {"number": n}) for n in range(5)]
-
-    file = tmp_path / "cache.sqlite"
-    killed = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", KILLED, source.path, str(file)),
-        env={**os.environ, "TMPDIR": str(tmp_path)},  # its working folder stays behind
-    )
-    assert await killed.wait() == -9
-    unbroken = await run(None)
-    cache = Cache(file)
-    assert await run(cache) == unbroken
-    assert starts() == 3
-    assert await run(cache) == unbroken
-    assert starts() == 3
-    await cache.close()
+    for calls in ([once], [once, after]):
+        first, *rest = await run(Executions([source], cache, 0), *calls)
+        assert first.observation.response == "done"
+    assert rest[0].execution.failure is Failure.CRASH
 
 
 async def test_what_decides_a_result_is_in_its_key(
-    sums: MakeSource, tool: MakeTool, cache: Cache, starts: Starts
+    sums: MakeSource, put: Callable[..., Call], cache: Cache, starts: Starts
 ) -> None:
     """Sample, attempt, seed, settings, file, earlier calls and arguments: a change asks anew."""
-    put = tool("put", reference="sums.py")
+    source = sums(environment=("STARTS",))
 
-    async def run(source: ApiSource, seed: int, sample: str, attempt: str, *puts: int) -> int:
-        workshop = Executions([source], cache, seed)
-        async with workshop.session(sample, attempt) as session:
-            for number in puts:
-                await session.run(put, {"number": number})
+    async def play(
+        of: ApiSource = source,
+        seed: int = 0,
+        sample: str = "s1",
+        attempt: str = "play",
+        first: int = 1,
+    ) -> int:
+        async with Executions([of], cache, seed).session(sample, attempt) as session:
+            for number in (first, 2):
+                await session.run(*put(number))
         return starts()
 
-    source = sums(environment=("STARTS",))
-    cases: list[tuple[Any, ...]] = [
-        (source, 0, "s1", "play", 1, 2),
-        (source, 1, "s1", "play", 1, 2),
-        (source, 0, "s2", "play", 1, 2),
-        (source, 0, "s1", "replay", 1, 2),
-        (source, 0, "s1", "play", 2, 2),
-        (sums(environment=("STARTS",), time_limit=6), 0, "s1", "play", 1, 2),
-    ]
-    assert [await run(*case) for case in cases] == [1, 2, 3, 4, 5, 6]
-    assert await run(*cases[0]) == 6
+    assert await play() == 1
+    assert await play(seed=1) == 2
+    assert await play(sample="s2") == 3
+    assert await play(attempt="replay") == 4
+    assert await play(first=2) == 5
+    assert await play(sums(environment=("STARTS",), time_limit=6)) == 6
+    assert await play() == 6
     Path(source.path).write_text(CODE + "# changed\n")
-    assert await run(*cases[0]) == 7
+    assert await play() == 7
 
 
 @pytest.mark.parametrize("end", ["wait", "leave"])
 async def test_after_an_end_the_state_is_brought_about_again(
-    sums: MakeSource, tool: MakeTool, end: str, cache: Cache
+    sums: MakeSource, tool: MakeTool, put: Callable[..., Call], end: str, cache: Cache
 ) -> None:
     """A call that took its process with it does not take what the others did."""
-    put, other = tool("put", reference="sums.py"), tool(end, reference="sums.py")
-
-    async def play() -> list[Any]:
-        async with Executions([sums(time_limit=5)], cache, 0).session("s1") as session:
-            return [
-                await session.run(put, {"number": 5}),
-                await session.run(other, {}),
-                await session.run(put, {"number": 7}),
-            ]
-
-    first = await play()
-    assert [e.observation.response for e in first] == [5, None, 12]
+    calls = put(5), (tool(end, reference="sums.py"), {}), put(7)
+    first = await run(Executions([sums()], cache, 0), *calls)
+    assert responses(first) == [5, None, 12]
     assert first[1].execution.failure in (Failure.TIME_LIMIT, Failure.CRASH)
-    assert await play() == first
+    assert await run(Executions([sums()], cache, 0), *calls) == first
 
 
 async def test_one_sample_may_use_several_sources(
-    shelf: MakeSource, sums: MakeSource, tool: MakeTool, monkeypatch: pytest.MonkeyPatch
+    shelf: MakeSource,
+    sums: MakeSource,
+    tool: MakeTool,
+    put: Callable[..., Call],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However few processes may live, samples with two each do not wait for one another."""
     monkeypatch.setattr(sessions, "AT_ONCE", 1)
     workshop = Executions([shelf(), sums()], None, 0)
-
-    async def play(sample: str) -> list[Any]:
-        async with workshop.session(sample) as session:
-            return [
-                (await session.run(tool("put", reference="sums.py"), {"number": 1})),
-                (await session.run(tool("count"), {})),
-                (await session.run(tool("put", reference="sums.py"), {"number": 1})),
-            ]
-
+    calls = put(1), (tool("count"), {}), put(1)
     async with asyncio.timeout(300):
-        played = await asyncio.gather(*(play(f"s{i}") for i in range(3)))
-    assert [[e.observation.response for e in p] for p in played] == [
-        [1, {"memory": 1, "file": 1}, 2]
-    ] * 3
+        played = await asyncio.gather(*(run(workshop, *calls, sample=f"s{i}") for i in range(3)))
+    assert [responses(p) for p in played] == [[1, {"memory": 1, "file": 1}, 2]] * 3
 
 
-async def test_calls_at_once_are_made_one_after_the_other(sums: MakeSource, tool: MakeTool) -> None:
+async def test_calls_at_once_are_made_one_after_the_other(
+    sums: MakeSource, put: Callable[..., Call]
+) -> None:
     """Parallel calls of a sample have an order, or their results would depend on chance."""
-    put = tool("put", reference="sums.py")
     async with Executions([sums()], None, 0).session("s1") as session:
-        runs = (session.run(put, {"number": 1}) for _ in range(3))
-        assert [e.observation.response for e in await asyncio.gather(*runs)] == [1, 2, 3]
+        calls = (session.run(*put(1)) for _ in range(3))
+        assert responses(await asyncio.gather(*calls)) == [1, 2, 3]
 
 
 async def test_a_source_that_cannot_be_used_is_no_observation(
@@ -340,16 +282,16 @@ async def test_a_source_that_cannot_be_used_is_no_observation(
     """It stops the run, is not remembered, and the next run tries again."""
     broken = shelf(mcp="no-such-program", name="shelf")
     for _ in range(2):
-        async with Executions([broken], cache, 0).session("s1") as session:
-            with pytest.raises(ToolloomError, match="no-such-program"):
-                await session.run(tool("add"), {"a": 1, "b": 1})
+        with pytest.raises(ToolloomError, match="no-such-program"):
+            await run(Executions([broken], cache, 0), (tool("add"), {"a": 1, "b": 1}))
 
 
-async def test_arguments_may_hold_any_characters(sums: MakeSource, tool: MakeTool) -> None:
+async def test_arguments_may_hold_any_characters(
+    sums: MakeSource, put: Callable[..., Call]
+) -> None:
     """Half a character, as a model may write it, is an argument like any other."""
-    async with Executions([sums()], None, 0).session("s1") as session:
-        seen = await session.run(tool("put", reference="sums.py"), {"number": "\ud800"})
-    assert seen.execution.failure is Failure.TOOL_ERROR
+    (executed,) = await run(Executions([sums()], None, 0), put("\ud800"))
+    assert executed.execution.failure is Failure.TOOL_ERROR
 
 
 def test_a_folder_executes_each_of_its_files(
@@ -357,62 +299,56 @@ def test_a_folder_executes_each_of_its_files(
 ) -> None:
     """A file is found by what its APIs call it; two that cannot be told apart are an error."""
     monkeypatch.chdir(tmp_path)
-    for name in ("one", "two"):
-        (tmp_path / "tools" / name).mkdir(parents=True)
-        (tmp_path / "tools" / name / "sums.py").write_text(CODE)
-    relative = Executions([ApiSource(path="tools", execute=("put",))], None, 0)
-    place = relative.place(tool("put", reference="tools/two/sums.py"))
-    assert place and place.file == Path("tools/two/sums.py")
+    for folder in ("tools/one", "tools/two", "."):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        Path(folder, "sums.py").write_text(CODE)
+
+    def workshop(path: str) -> Executions:
+        return Executions([ApiSource(path=path, execute=("put",))], None, 0)
+
+    api = tool("put", reference="tools/two/sums.py")
+    where = workshop("tools").place(api)
+    assert where and where.file == Path("tools/two/sums.py")
     outside = tool("put", reference="tools/one/../../sums.py")
-    (tmp_path / "sums.py").write_text(CODE)
-    assert not relative.executes(outside)
-    absolute = Executions([ApiSource(path=str(tmp_path / "tools"), execute=("put",))], None, 0)
-    assert absolute.executes(tool("put", reference="tools/two/sums.py"))
+    assert not workshop("tools").executes(outside)
+    assert workshop(str(tmp_path / "tools")).executes(api)
     monkeypatch.chdir(tmp_path / "tools" / "one")  # from here the files have no path but a name
-    absolute = Executions([ApiSource(path=str(tmp_path / "tools"), execute=("put",))], None, 0)
     with pytest.raises(ToolloomError, match="2 files sums.py"):
-        absolute.executes(tool("put", reference="sums.py"))
+        workshop(str(tmp_path / "tools")).executes(tool("put", reference="sums.py"))
 
 
-async def played(workshop: Executions, *calls: tuple[Api, dict[str, Any]]) -> Dialogue:
+async def played(workshop: Executions, *calls: Call) -> Dialogue:
     """A dialogue of these calls, each executed."""
-    pool = tuple({api.function: api for api, _ in calls}.values())
-    query = Query(
-        id="q1",
-        ability=Ability.CALL,
-        scenario=Scenario.SINGLE,
-        now=dt.datetime(2026, 3, 2, 9, 30),
-        pool=pool,
-        intent=(),
-        text="Look into the shelf.",
-    )
+    query = toys.query(pool=tuple({api.function: api for api, _ in calls}.values()), intent=())
     messages = [Message(role="user", content=query.text)]
-    async with workshop.session("q1") as session:
-        for number, (api, arguments) in enumerate(calls):
-            name = f"call_{number}"
-            asked = FunctionCall(name=api.function, arguments=arguments)
-            messages.append(
-                Message(role="assistant", tool_calls=(ToolCall(id=name, function=asked),))
-            )
-            executed = await session.run(api, arguments)
-            messages.append(
-                Message(
-                    role="tool",
-                    content=executed.observation.model_dump_json(),
-                    tool_call_id=name,
-                    name=api.function,
-                    execution=executed.execution,
-                )
-            )
+    for number, executed in enumerate(await run(workshop, *calls, sample=query.id)):
+        api, arguments = calls[number]
+        name = f"call_{number}"
+        asked = ToolCall(id=name, function=FunctionCall(name=api.function, arguments=arguments))
+        result = Message(
+            role="tool",
+            content=executed.observation.model_dump_json(),
+            tool_call_id=name,
+            name=api.function,
+            execution=executed.execution,
+        )
+        messages += [Message(role="assistant", tool_calls=(asked,)), result]
     return Dialogue(query=query, messages=tuple(messages))
 
 
+@pytest.mark.parametrize(
+    ("names", "changes"),
+    [
+        pytest.param(("count", "count", "fail"), {}, id="state is built up again"),
+        pytest.param(("roll", "count", "roll"), {"repeatable": False}, id="marked as chance"),
+    ],
+)
 async def test_calls_that_can_be_repeated_give_no_finding(
-    shelf: MakeSource, tool: MakeTool
+    shelf: MakeSource, tool: MakeTool, names: tuple[str, ...], changes: dict[str, Any]
 ) -> None:
-    """State that calls build up is built up again; failures repeat as well."""
+    """Failures repeat as well; what is marked as not repeatable may differ, the rest still counts."""
     workshop = Executions([shelf()], None, 0)
-    calls = [(tool("count"), {}), (tool("count"), {}), (tool("fail"), {})]
+    calls = [(tool(name, **(changes if name == "roll" else {})), {}) for name in names]
     assert await replay(await played(workshop, *calls), workshop) == ()
 
 
@@ -423,29 +359,19 @@ async def test_a_result_of_chance_is_found(shelf: MakeSource, tool: MakeTool) ->
     (finding,) = await replay(dialogue, workshop)
     assert (finding.check, finding.reason) == ("repeated_execution", Reason.NOT_REPEATABLE)
     assert finding.turn == 4
-    assert f"roll returned {dialogue.messages[4].observation().response!r}, then".replace(
-        "'", '"'
-    ) in (finding.detail)
-
-
-async def test_a_result_that_may_differ_is_let_be(shelf: MakeSource, tool: MakeTool) -> None:
-    """What is marked as not repeatable may differ, and the calls after it still count."""
-    workshop = Executions([shelf()], None, 0)
-    marked = tool("roll", repeatable=False)
-    dialogue = await played(workshop, (marked, {}), (tool("count"), {}), (marked, {}))
-    assert await replay(dialogue, workshop) == ()
+    response = dialogue.messages[4].observation().response
+    assert f'roll returned "{response}", then' in finding.detail
 
 
 async def test_what_was_played_is_not_executed(
-    shelf: MakeSource, tool: MakeTool, starts: Callable[[], int]
+    shelf: MakeSource, tool: MakeTool, starts: Starts
 ) -> None:
     """A dialogue without executed calls starts nothing."""
     workshop = Executions([shelf(environment=("STARTS",))], None, 0)
     dialogue = await played(workshop, (tool("count"), {}))
-    simulated = [
+    simulated = tuple(
         m.model_copy(update={"execution": m.execution and Execution(kind="simulated")})
         for m in dialogue.messages
-    ]
-    changed = dialogue.model_copy(update={"messages": tuple(simulated)})
-    assert await replay(changed, workshop) == ()
+    )
+    assert await replay(dialogue.model_copy(update={"messages": simulated}), workshop) == ()
     assert starts() == 1
