@@ -71,13 +71,13 @@ def text(*words: str, error: bool = False) -> CallToolResult:
 
 
 async def call_tool(_: Any, params: Any) -> CallToolResult:
-    given = params.arguments or {}
+    arguments = params.arguments or {}
     if params.name == "add":
-        found = {"sum": given["a"] + given["b"]}
-        return CallToolResult(content=[], structured_content=found)
+        total = {"sum": arguments["a"] + arguments["b"]}
+        return CallToolResult(content=[], structured_content=total)
     if params.name not in TOOLS:
         raise MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {params.name}")
-    return ACTS[params.name](given)
+    return ACTS[params.name](arguments)
 
 
 def add_line(path: Path) -> None:
@@ -88,23 +88,18 @@ def add_line(path: Path) -> None:
 def count(_: Any) -> CallToolResult:
     MEMORY.append("called")
     add_line(Path("calls.txt"))
-    return text(
-        f'{{"memory": {len(MEMORY)}, "file": {len(Path("calls.txt").read_text().split())}}}'
-    )
+    lines = len(Path("calls.txt").read_text().split())
+    return text(json.dumps({"memory": len(MEMORY), "file": lines}))
 
 
-def nap(given: Any) -> CallToolResult:
-    time.sleep(given["seconds"])
+def nap(arguments: Any) -> CallToolResult:
+    time.sleep(arguments["seconds"])
     return text("rested")
 
 
 def die(_: Any) -> CallToolResult:
     os.kill(os.getpid(), signal.SIGKILL)
     return text("unreachable")
-
-
-def show(_: Any) -> CallToolResult:
-    return text("\n".join([f"cwd={os.getcwd()}", *os.listdir(), *sorted(os.environ)]))
 
 
 def picture(_: Any) -> CallToolResult:
@@ -118,7 +113,7 @@ ACTS: dict[str, Any] = {
     "grumble": lambda _: text("Error: the shelf is empty"),
     "nap": nap,
     "die": die,
-    "show": show,
+    "show": lambda _: text("\n".join([f"cwd={os.getcwd()}", *os.listdir(), *os.environ])),
     "roll": lambda _: text(str(random.random())),
     "picture": picture,
     "listed": lambda _: text("one", "two"),
@@ -142,12 +137,11 @@ def over_http(server: Any) -> None:
 def greet_strangely() -> None:
     """Answer the greeting with what is no answer to it."""
     for line in sys.stdin:
-        asked = json.loads(line)
-        known = asked["method"] == "initialize"
-        told = (
-            {"result": {"shelf": "full"}} if known else {"error": {"code": -32601, "message": ""}}
-        )
-        print(json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), **told}), flush=True)
+        request = json.loads(line)
+        reply: dict[str, Any] = {"error": {"code": -32601, "message": ""}}
+        if request["method"] == "initialize":
+            reply = {"result": {"shelf": "full"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": request.get("id"), **reply}), flush=True)
 
 
 if __name__ == "__main__":
@@ -158,5 +152,5 @@ if __name__ == "__main__":
     if "--broken" in sys.argv:
         sys.exit("the shelf has no books")
     print("a stray line")
-    made = Server("shelf", on_list_tools=list_tools, on_call_tool=call_tool)
-    over_http(made) if "http" in sys.argv else anyio.run(over_pipes, made)
+    server = Server("shelf", on_list_tools=list_tools, on_call_tool=call_tool)
+    over_http(server) if "http" in sys.argv else anyio.run(over_pipes, server)

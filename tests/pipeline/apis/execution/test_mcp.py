@@ -10,71 +10,83 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp_types import CallToolResult, TextContent
 
 from toolloom.pipeline.apis.execution import process
-from toolloom.pipeline.apis.execution.mcp import NotOpened, Server, _message, _read, kept_open
-from toolloom.schemas import ApiSource, Failure, ToolloomError
+from toolloom.pipeline.apis.execution.mcp import (
+    NotOpened,
+    Server,
+    _message,
+    _read,
+    kept_open,
+    read_server,
+)
+from toolloom.pipeline.apis.execution.results import Result
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.schemas import ApiSource, Failure, ImportFailed, Observation, ToolloomError
 
 SERVER = Path(__file__).with_name("server.py")
+COMMAND = f"{sys.executable} {SERVER}"
+TOOLS = "add count fail grumble nap die show roll picture listed".split()  # noqa: SIM905 - a list
 
 
-async def test_all_pages_of_a_list_are_read(server: Server) -> None:
-    """A list of tools in three pages is one list, with input and output schemas."""
-    async with server.session() as session:
-        listing = await session.list_tools()
-    assert [t.name for t in listing.tools] == [
-        *("add", "count", "fail", "grumble", "nap", "die", "show", "roll", "picture", "listed"),
-        "count",
-    ]
-    assert listing.notes == ()
-    assert listing.tools[0].output_schema and not listing.tools[1].output_schema
+async def test_tools_become_apis(server: Server) -> None:
+    """All pages are read: each tool is an API or a skipped line, its schemas written out."""
+    log = ImportLog("shelf")
+    keyed = replace(server, command=f"{COMMAND} --key hush")
+    apis = await read_server(keyed, log, category="Library")
+    report = log.report(imported=len(apis))
+    assert [api.name for api in apis] == TOOLS
+    assert (report.read, [s.what for s in report.skipped]) == (11, ["count"])
+    add = apis[0]
+    assert (add.id, add.function, add.source.kind) == ("Library/shelf/add", "add", "mcp")
+    assert (add.source.reference, add.source.operation) == ("shelf", "add")
+    assert add.description == "Does what add says."
+    assert set(add.required) == {"a", "b"}
+    assert add.fields["sum"]["type"] == "integer"
+    assert apis[1].returns is None
+    assert "hush" not in report.model_dump_json() + "".join(a.model_dump_json() for a in apis)
+    assert report.version
+
+
+async def test_a_server_that_cannot_be_read_is_a_failed_import() -> None:
+    """One error says what happened, whatever went wrong."""
+    with pytest.raises(ImportFailed, match="no-such-program"):
+        await read_server(Server("no-such-program"), ImportLog("x"))
 
 
 async def test_a_list_that_goes_round_in_a_circle_ends(server: Server) -> None:
     """A cursor that was seen before ends the list, and that is said."""
-    async with replace(server, command=f"{server.command} --endless").session() as session:
+    async with replace(server, command=f"{COMMAND} --endless").session() as session:
         listing = await session.list_tools()
     assert len(listing.tools) == 11
     assert "circle" in listing.notes[0]
 
 
-async def test_results_become_responses(server: Server) -> None:
-    """Structured content, JSON in a text, several texts, and other content by its kind alone."""
-    async with server.session() as session:
-        seen = [
-            (await session.call(name, arguments)).observation.response
-            for name, arguments in [
-                ("add", {"a": 2, "b": 3}),
-                ("count", {}),
-                ("listed", {}),
-                ("picture", {}),
-            ]
-        ]
-    assert seen == [
-        {"sum": 5},
-        {"memory": 1, "file": 1},
-        "one\ntwo",
-        ["a square", {"type": "image", "mimeType": "image/png", "bytes": 5}],
-    ]
+ANSWERS: list[tuple[str, dict[str, int], Any]] = [
+    ("add", {"a": 2, "b": 3}, {"sum": 5}),
+    ("count", {}, {"memory": 1, "file": 1}),
+    ("listed", {}, "one\ntwo"),
+    ("picture", {}, ["a square", {"type": "image", "mimeType": "image/png", "bytes": 5}]),
+]
+FAILURES = [
+    ("fail", Failure.TOOL_ERROR, "no such page in ./book"),
+    ("unheard_of", Failure.PROTOCOL_ERROR, "Unknown tool: unheard_of"),
+    ("grumble", Failure.ERROR_TEXT, "Error: the shelf is empty"),
+    ("die", Failure.CRASH, "The server ended by signal 9."),
+]
 
 
-async def test_three_ways_to_fail_are_told_apart(server: Server) -> None:
-    """isError, a refused request and an error in words each have their own failure."""
+async def test_results_become_observations(server: Server) -> None:
+    """Structured content, JSON in a text, texts, other content by its kind; failures by theirs."""
     async with server.session() as session:
-        results = [await session.call(name, {}) for name in ("fail", "unheard_of", "grumble")]
-    assert [r.failure for r in results] == [
-        Failure.TOOL_ERROR,
-        Failure.PROTOCOL_ERROR,
-        Failure.ERROR_TEXT,
-    ]
-    assert [r.observation.error for r in results] == [
-        "no such page in ./book",
-        "Unknown tool: unheard_of",
-        "Error: the shelf is empty",
-    ]
+        for name, arguments, response in ANSWERS:
+            assert await session.call(name, arguments) == Result(Observation(response=response))
+        for name, failure, error in FAILURES:
+            assert await session.call(name, {}) == Result(Observation(error=error), failure)
 
 
 async def test_a_slow_call_ends_at_the_time_limit(server: Server) -> None:
@@ -85,14 +97,6 @@ async def test_a_slow_call_ends_at_the_time_limit(server: Server) -> None:
     assert result.failure is Failure.TIME_LIMIT
     assert result.observation.error == "No answer within 0.5 seconds."
     assert asyncio.get_running_loop().time() - began < 30
-
-
-async def test_a_server_that_dies_is_a_crash(server: Server) -> None:
-    """A server killed during a call is an observation; it says how it ended."""
-    async with server.session() as session:
-        result = await session.call("die", {})
-    assert result.failure is Failure.CRASH
-    assert result.observation.error == "The server ended by signal 9."
 
 
 async def test_a_server_sees_a_fresh_folder_and_no_environment(
@@ -115,25 +119,25 @@ async def test_prepare_runs_first_in_the_same_folder(server: Server, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reason"),
     [
         ({"command": "no-such-program --key hush"}, "no program `no-such-program`"),
         ({"command": "'half"}, "cannot be read"),
         ({"prepare": f"{sys.executable} -c 'raise SystemExit(\"no flour\")'"}, "no flour"),
-        ({"command": f"{sys.executable} {SERVER} --broken hush"}, "the shelf has no books"),
-        ({"command": f"{sys.executable} {SERVER} --strange hush"}, "in no known way: "),
+        ({"command": f"{COMMAND} --broken hush"}, "the shelf has no books"),
+        ({"command": f"{COMMAND} --strange hush"}, "in no known way: "),
         ({"environment": ("NOT_SET_ANYWHERE",)}, "NOT_SET_ANYWHERE, which is not set"),
         ({"command": "http://ada:hush@127.0.0.1:9/mcp?key=hush"}, "cannot be used"),
     ],
 )
 async def test_a_server_that_cannot_be_used_is_an_error_that_says_why(
-    server: Server, changes: dict[str, str], told: str
+    server: Server, changes: dict[str, str], reason: str
 ) -> None:
     """One line names the source and the reason, and none of the command's arguments."""
     with pytest.raises(ToolloomError) as error:
         async with replace(server, **changes).session():
             pass
-    assert "shelf" in str(error.value) and told in str(error.value)
+    assert "shelf" in str(error.value) and reason in str(error.value)
     assert "hush" not in str(error.value) and "pydantic" not in str(error.value)
 
 
@@ -147,8 +151,8 @@ def test_a_text_that_was_cut_in_a_character_is_read() -> None:
 
 def test_an_answer_beyond_all_bounds_is_refused() -> None:
     """Over HTTP the length of an answer is bounded here, before it reaches the cache."""
-    found = CallToolResult(content=[TextContent(type="text", text="x" * process.MESSAGE)])
-    result = _read(found)
+    content = [TextContent(type="text", text="x" * process.MESSAGE)]
+    result = _read(CallToolResult(content=content))
     assert result.failure is Failure.PROTOCOL_ERROR
     assert "longer than" in str(result.observation.error)
 
@@ -176,9 +180,9 @@ async def test_a_published_server_works() -> None:
     server = Server("mcp-server-time --local-timezone UTC", "time")
     clocks = {"source_timezone": "Asia/Tokyo", "target_timezone": "Asia/Kolkata", "time": "09:00"}
     async with server.session() as session:
-        told = await session.call("convert_time", clocks)
+        right = await session.call("convert_time", clocks)
         wrong = await session.call("convert_time", {**clocks, "source_timezone": "Mars/Olympus"})
-    assert told.observation.response["time_difference"] == "-3.5h"
+    assert right.observation.response["time_difference"] == "-3.5h"
     assert wrong.failure is Failure.TOOL_ERROR and "Mars/Olympus" in str(wrong.observation.error)
 
 

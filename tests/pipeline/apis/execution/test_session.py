@@ -239,16 +239,23 @@ async def test_what_decides_a_result_is_in_its_key(
     assert await play() == 7
 
 
-@pytest.mark.parametrize("end", ["wait", "leave"])
+@pytest.mark.parametrize(
+    ("end", "failure"), [("wait", Failure.TIME_LIMIT), ("leave", Failure.CRASH)]
+)
 async def test_after_an_end_the_state_is_brought_about_again(
-    sums: MakeSource, tool: MakeTool, put: Callable[..., Call], end: str, cache: Cache
+    sums: MakeSource,
+    tool: MakeTool,
+    put: Callable[..., Call],
+    cache: Cache,
+    end: str,
+    failure: Failure,
 ) -> None:
     """A call that took its process with it does not take what the others did."""
     calls = put(5), (tool(end, reference="sums.py"), {}), put(7)
-    first = await run(Executions([sums()], cache, 0), *calls)
+    first = await run(Executions([sums(time_limit=1)], cache, 0), *calls)
     assert responses(first) == [5, None, 12]
-    assert first[1].execution.failure in (Failure.TIME_LIMIT, Failure.CRASH)
-    assert await run(Executions([sums()], cache, 0), *calls) == first
+    assert first[1].execution.failure is failure
+    assert await run(Executions([sums(time_limit=1)], cache, 0), *calls) == first
 
 
 async def test_one_sample_may_use_several_sources(
