@@ -12,7 +12,7 @@ from support import toys
 
 from toolloom.llm import Embedder, FakeServer, Gateway
 from toolloom.pipeline.apis import search as retrieval
-from toolloom.pipeline.apis.search import Finder, SearchIndex, api_text, ndcg, words
+from toolloom.pipeline.apis.search import Finder, SearchIndex, ndcg, words
 from toolloom.schemas import Api, Endpoint, JsonObject, SearchPlan
 
 POOL = [
@@ -36,9 +36,9 @@ def test_words_are_stems_of_parted_names() -> None:
 
 def test_the_best_fit_comes_first() -> None:
     """Documentation is what is found, at most two, best first."""
-    found = search(POOL, "rent a boat for sailing")
-    assert found[0] == POOL[1].document()
-    assert len(found) == FOUND
+    documents = search(POOL, "rent a boat for sailing")
+    assert documents[0] == POOL[1].document()
+    assert len(documents) == FOUND
 
 
 def test_nothing_fits_gives_nothing() -> None:
@@ -72,17 +72,9 @@ async def embedder(server: FakeServer, tmp_path: Path) -> AsyncIterator[Embedder
         yield gateway.embedder(Endpoint(base_url=server.base_url, model="fake"))
 
 
-@pytest.mark.parametrize("keywords", ["rent a boat", "motor", "repair sail", "quantum", "", "?!"])
-async def test_without_embeddings_a_finder_finds_what_bm25_finds(keywords: str) -> None:
-    """A finder without an embedding model returns BM25's documents, and nothing for no match."""
-    best = SearchIndex([api_text(a) for a in POOL]).top(keywords, FOUND)
-    assert await Finder(SearchPlan()).search(POOL, keywords) == [POOL[i].document() for i in best]
-
-
 async def test_a_plan_says_how_many_are_found() -> None:
     """A search returns as many documents as the plan says."""
     assert len(await Finder(SearchPlan(found=3)).search(POOL, "boat")) == 3
-    assert await Finder(SearchPlan()).search([], "boat") == []
 
 
 async def test_embeddings_find_the_nearest(embedder: Embedder) -> None:
@@ -102,21 +94,24 @@ async def test_equal_meanings_keep_the_pools_order(embedder: Embedder) -> None:
     ]
 
 
+def sent(server: FakeServer) -> list[str]:
+    """All texts that were embedded."""
+    return [text for body in server.bodies for text in body["input"]]
+
+
 async def test_apis_are_embedded_once(server: FakeServer, embedder: Embedder) -> None:
     """However often and in whatever pool an API is searched, its text is sent once."""
     finder = Finder(SearchPlan(), embedder)
     for pool in (POOL, POOL, POOL[1:], POOL[::-1]):
         await finder.search(pool, "boat")
-    sent = [text for body in server.bodies for text in body["input"]]
-    assert len(sent) == len(set(sent)) == len(POOL) + 1
+    assert len(sent(server)) == len({*sent(server)}) == len(POOL) + 1
 
 
 async def test_only_a_beginning_is_embedded(server: FakeServer, embedder: Embedder) -> None:
     """Long documents and keywords are cut before they are sent."""
     wordy = toys.api().model_copy(update={"description": "boat " * 5000})
     await Finder(SearchPlan(), embedder).search([wordy], "sail " * 5000)
-    sent = [text for body in server.bodies for text in body["input"]]
-    assert [len(text) for text in sent] == [retrieval.EMBEDDED] * 2
+    assert [len(text) for text in sent(server)] == [retrieval.EMBEDDED] * 2
 
 
 async def test_an_index_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:

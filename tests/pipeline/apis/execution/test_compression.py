@@ -89,13 +89,6 @@ def test_what_is_kept_fits_its_schema(pair: tuple[JsonObject, Any], limit: int) 
     assert compress(value, schema, limit) == (kept, whole)
 
 
-def test_short_responses_stay_as_they_are() -> None:
-    """Up to the limit nothing is touched."""
-    response = {"a": [1, 2, {"b": LONG}]}
-    assert compress(response, None, tokens(response)) == (response, None)
-    assert compress(response, None, tokens(response) - 1)[1] == tokens(response)
-
-
 def test_what_the_schema_does_not_know_goes_first() -> None:
     """The deepest of it before the rest; then what the schema knows and does not require."""
     schema = of(data=of(title=TEXT, more=of(text=TEXT)))

@@ -19,85 +19,75 @@ from toolloom.pipeline.apis.execution.results import (
 )
 from toolloom.schemas import Failure, Observation, canonical
 
+ERRORS = [
+    "Error: the shelf is empty",
+    "error",
+    "ERROR - no connection",
+    "Error 404: no such page",
+    "Error fetching the page",
+    "Internal error: try again",
+    "ValueError: not a number",
+    "requests.exceptions.HTTPError: 500",
+    "An error occurred while searching.",
+    'Traceback (most recent call last):\n  File "x.py", line 1',
+    "Failed to open the shelf",
+    "Unable to reach the library",
+    "Could not find a book of that name",
+    "Unknown tool: borrow",
+    "Unknown city: Atlantis",
+    "Invalid time zone: Mars/Olympus",
+    "Permission denied",
+    "  Failed: no such branch",
+]
+RESULTS = [
+    "Error rates fell by 3 %",
+    "No errors found",
+    "Errors: 0",
+    "Error-free since May",
+    "Error budget: 20 minutes",
+    "Failed: 0, passed: 12",
+    "Failed attempts to climb the north face",
+    "Invalid tickets were refunded in March",
+    "Unknown Pleasures is an album of 1979",
+    "Tracebacks are read from the bottom",
+    "The word error comes from errare, to wander",
+    "Exceptional weather in Bern",
+    "Cannot Street, London",
+    "Terror: a novel",
+    "",
+    "Error: " + "a very long report about errors " * 30,
+]
+
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "Error: the shelf is empty",
-        "error",
-        "ERROR - no connection",
-        "Error 404: no such page",
-        "Error fetching the page",
-        "Internal error: try again",
-        "ValueError: not a number",
-        "requests.exceptions.HTTPError: 500",
-        "An error occurred while searching.",
-        'Traceback (most recent call last):\n  File "x.py", line 1',
-        "Failed to open the shelf",
-        "Unable to reach the library",
-        "Could not find a book of that name",
-        "Unknown tool: borrow",
-        "Unknown city: Atlantis",
-        "Invalid time zone: Mars/Olympus",
-        "Permission denied",
-        "  Failed: no such branch",
-    ],
+    ("text", "error"), [*((text, True) for text in ERRORS), *((text, False) for text in RESULTS)]
 )
-def test_words_that_tell_of_an_error_are_known(text: str) -> None:
-    """A short text that begins as errors do says that the call failed."""
-    assert says_error(text)
+def test_words_tell_of_an_error_where_they_begin_as_errors_do(text: str, error: bool) -> None:
+    """A short text that begins so says that the call failed; one that speaks of errors does not."""
+    assert says_error(text) is error
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Error rates fell by 3 %",
-        "No errors found",
-        "Errors: 0",
-        "Error-free since May",
-        "Error budget: 20 minutes",
-        "Failed: 0, passed: 12",
-        "Failed attempts to climb the north face",
-        "Invalid tickets were refunded in March",
-        "Unknown Pleasures is an album of 1979",
-        "Tracebacks are read from the bottom",
-        "The word error comes from errare, to wander",
-        "Exceptional weather in Bern",
-        "Cannot Street, London",
-        "Terror: a novel",
-        "",
-        "Error: " + "a very long report about errors " * 30,
-    ],
-)
-def test_texts_about_errors_are_results(text: str) -> None:
-    """A text that merely speaks of errors, or is long, is a result like any other."""
-    assert not says_error(text)
-
-
-def block(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
+def read(text: str, structured: Any = None) -> Result:
+    return read_tool_result([{"type": "text", "text": text}], structured, False)
 
 
 def test_an_error_as_an_object_is_an_error() -> None:
     """An object that holds an error and nothing of use failed; one with results did not."""
-    only = read_tool_result([block('{"error": "no such city", "code": 404}')], None, False)
-    assert (only.failure, only.observation.error) == (Failure.ERROR_TEXT, "no such city")
-    more = read_tool_result([block('{"error": "one skipped", "cities": ["Bern"]}')], None, False)
-    assert more.failure is None
-    none = read_tool_result([block('{"error": null, "status": "ok"}')], None, False)
-    assert none.observation.response == {"error": None, "status": "ok"}
+    error = Observation(error="no such city")
+    assert read('{"error": "no such city", "code": 404}') == Result(error, Failure.ERROR_TEXT)
+    for text in ('{"error": "one skipped", "cities": ["Bern"]}', '{"error": null, "status": "ok"}'):
+        assert read(text) == Result(Observation(response=json.loads(text)))
 
 
 def test_structured_content_is_never_an_error_in_words() -> None:
     """What follows an output schema is a result, whatever its text says."""
-    result = read_tool_result([block("Error: 3")], {"error": "3"}, False)
-    assert result == Result(Observation(response={"error": "3"}))
+    assert read("Error: 3", {"error": "3"}) == Result(Observation(response={"error": "3"}))
 
 
 @pytest.mark.parametrize("text", ["42", "true", '"Bern"', "{half", "[1, NaN]", "[" * 100_000])
 def test_only_objects_and_lists_are_read_as_json(text: str) -> None:
     """A number or a broken object stays the text that it is."""
-    assert read_tool_result([block(text)], None, False).observation.response == text
+    assert read(text).observation.response == text
 
 
 def test_the_working_folder_is_a_dot() -> None:
