@@ -72,7 +72,15 @@ def content_words(name: str) -> frozenset[str]:
 
 def find_links(apis: Sequence[Api], rng: random.Random) -> list[Link]:
     """Links within categories, tools and collections: all of them, or a sample of too many."""
-    givers, takers = _index(apis)
+    takers: dict[str, list[int]] = {}  # of a name: which APIs ask for it
+    for number, api in enumerate(apis):
+        for name in api.properties:
+            takers.setdefault(name, []).append(number)
+    givers: dict[str, list[int]] = {}  # and which others' responses have it
+    for number, api in enumerate(apis):
+        for name in takers.keys() & (api.fields.keys() - api.properties.keys()):
+            givers.setdefault(name, []).append(number)
+    takers = {name: numbers for name, numbers in takers.items() if name in givers}
     subjects = _Subjects(apis)
     found: list[Link] = []
     most = min(PER_NAME, MOST // max(1, len(takers)) + 1)
@@ -89,20 +97,6 @@ def find_links(apis: Sequence[Api], rng: random.Random) -> list[Link]:
                 break
         found += pairs.values()
     return found
-
-
-def _index(apis: Sequence[Api]) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """By name: which APIs' responses have it, and which others ask for it."""
-    takers: dict[str, list[int]] = {}
-    givers: dict[str, list[int]] = {}
-    for number, api in enumerate(apis):
-        for name in api.properties:
-            takers.setdefault(name, []).append(number)
-    for number, api in enumerate(apis):
-        for name in api.fields:
-            if name in takers and name not in api.properties:
-                givers.setdefault(name, []).append(number)
-    return givers, {name: found for name, found in takers.items() if name in givers}
 
 
 class _Subjects:

@@ -126,14 +126,16 @@ def _described(name: str, schema: Any, at: _Present, depth: int) -> Any:
     schema = {} if schema is True else schema
     if not isinstance(schema, dict) or depth > DEPTH or next(at.drawn) > MOST_DRAWN:
         raise NoValue(name)
-    if "const" in schema:
-        return _checked(name, schema, schema["const"])
-    if first_type(schema) == "boolean":
-        return _checked(name, schema, True)  # a user asks for what is wanted; «false» is unsaid
+    if "const" in schema or first_type(schema) == "boolean":
+        # A user asks for what is wanted; «false» is unsaid.
+        return _checked(name, schema, schema.get("const", True))
     for key in ("enum", "examples"):
-        given = _listed(schema, key)
-        if given:
-            return at.rng.choice(given)
+        listed = schema.get(key)
+        listed = listed[:64] if isinstance(listed, list) else []
+        # The choices or examples that somebody can say and that fit the rest of the schema.
+        usable = [v for v in listed if v is not None and _sayable(v) and fits(schema, v)]
+        if usable:
+            return at.rng.choice(usable)
     for _ in range(TRIES):
         made = _typed(name, schema, at, depth)
         if fits(schema, made):
@@ -145,14 +147,6 @@ def _checked(name: str, schema: JsonObject, value: Any) -> Any:
     if not fits(schema, value):
         raise NoValue(name)
     return value
-
-
-def _listed(schema: JsonObject, key: str) -> list[Any]:
-    """The choices or examples that somebody can say and that fit the rest of the schema."""
-    found = schema.get(key)
-    if not isinstance(found, list):
-        return []
-    return [v for v in found[:64] if v is not None and _sayable(v) and fits(schema, v)]
 
 
 def _sayable(value: Any) -> bool:

@@ -49,15 +49,19 @@ class Marked:
         self.marks = _places(marks.marks for marks in each)
         self.open = _places(marks.open for marks in each)
         self.long = _places(marks.long for marks in each)
-        numbers = [(place, n) for place, marks in enumerate(each) for n in marks.numbers]
-        self.at = np.array([place for place, _ in numbers], np.int64)
-        self.numbers = np.array([abs(n) for _, n in numbers], np.float64)
-        dated = [(place, n) for place, marks in enumerate(each) for n in marks.dated]
-        self.dated_at = np.array([place for place, _ in dated], np.int64)
-        self.dated = np.array([n for _, n in dated], np.float64)
+        self.at, self.numbers = _by_place(marks.numbers for marks in each)
+        self.dated_at, self.dated = _by_place(marks.dated for marks in each)
         self.prose = np.array([marks.prose for marks in each], np.bool_)
         self.scaled = scaled or any(marks.scaled for marks in each)
         self.unruly = np.array([marks.unruly for marks in each], np.bool_)
+
+
+def _by_place(
+    each: Iterable[Iterable[float]],
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """All numbers without their signs, and of which value each is."""
+    pairs = [(place, abs(n)) for place, numbers in enumerate(each) for n in numbers]
+    return np.array([p for p, _ in pairs], np.int64), np.array([n for _, n in pairs], np.float64)
 
 
 def _places(each: Iterable[Iterable[str]]) -> dict[str, list[int]]:
@@ -80,7 +84,11 @@ def interfering(one: Marked, other: Marked) -> Matrix:
             if len(mine[mark]) == one.count and len(theirs[mark]) == other.count:
                 continue  # as good as constant
             found[np.ix_(mine[mark], theirs[mark])] = True
-    _slips(one, other, found)
+    mine_long, their_long = list(one.long), list(other.long)
+    if mine_long and their_long:  # they may be each other misspelt
+        alike = process.cdist(mine_long, their_long, scorer=fuzz.ratio, score_cutoff=_SLIP)
+        for a, b in zip(*np.nonzero(alike), strict=True):
+            found[np.ix_(one.long[mine_long[a]], other.long[their_long[b]])] = True
     scaled = one.scaled or other.scaled
     for mine_at, mine_n, theirs_at, theirs_n, units in (
         (one.at, one.numbers, other.at, other.numbers, scaled),
@@ -91,15 +99,6 @@ def interfering(one: Marked, other: Marked) -> Matrix:
             a, b = np.nonzero(near(mine_n, theirs_n, units))
             found[mine_at[a], theirs_at[b]] = True
     return found
-
-
-def _slips(one: Marked, other: Marked, found: Matrix) -> None:
-    """Long words that may be each other misspelt."""
-    mine, theirs = list(one.long), list(other.long)
-    if mine and theirs:
-        alike = process.cdist(mine, theirs, scorer=fuzz.ratio, score_cutoff=_SLIP)
-        for a, b in zip(*np.nonzero(alike), strict=True):
-            found[np.ix_(one.long[mine[a]], other.long[theirs[b]])] = True
 
 
 def near(mine: NDArray[np.float64], theirs: NDArray[np.float64], scaled: bool = True) -> Matrix:
@@ -171,7 +170,19 @@ class Composition:
     def _join(self, mould: TemplateRenderer, marks: list[list[ValueMarks]]) -> None:
         """Values interfere that stand side by side, as far as they may be read as one."""
         owner = {s: n for n, choice in enumerate(mould.template.choices) for s in choice.slots}
-        numeric = [np.array([_is_numeric(m) for m in each], np.bool_) for each in marks]
+        # Numbers, days and times may be read as one with what stands beside them.
+        calendar = ("day:", "month:", "weekday:", "time:")
+        numeric = [
+            np.array(
+                [
+                    bool(m.numbers or m.dated or m.marks & PARTS_OF_A_DAY)
+                    or any(mark.startswith(calendar) for mark in m.marks)
+                    for m in each
+                ],
+                np.bool_,
+            )
+            for each in marks
+        ]
         for one, other, always in neighbours(mould.skeleton):
             a, b = sorted((owner[one], owner[other]))
             if a != b:
@@ -302,10 +313,3 @@ def _kind(leaf: Any) -> tuple[object, ...]:
     # A state, or words that any text may hold.
     bare = is_status(leaf) or all(word.folded in STOP for word in words(leaf))
     return leaf.casefold() if bare else "", is_code(leaf), says_no(leaf)
-
-
-def _is_numeric(marks: ValueMarks) -> bool:
-    calendar = ("day:", "month:", "weekday:", "time:")
-    return bool(marks.numbers or marks.dated or marks.marks & PARTS_OF_A_DAY) or any(
-        mark.startswith(calendar) for mark in marks.marks
-    )

@@ -176,7 +176,10 @@ def _of_text(text: str, now: dt.datetime) -> ValueMarks:
         scaled=any(q.scale != 1 or q.percent or is_unit(q.unit) for q in quantities(text))
         or text.startswith("P"),
         prose=len(content(text)) >= _PROSE,
-        unruly=_is_unruly(text, found),
+        unruly=any(w.folded in _TURNING or w.folded.endswith("n't") for w in found)
+        or len(text) > _LONGEST
+        or not text.strip()
+        or bool(_UNRULY.search(text)),
     )
 
 
@@ -185,11 +188,6 @@ def _is_moment(text: str, now: dt.datetime) -> bool:
     whole = text.strip()
     figures = not re.search(r"[^\W\dTZ_]", whole)
     return figures and bool(only_date(whole, now.date()) or only_time(whole) or _STAMP.match(whole))
-
-
-def _is_unruly(text: str, found: Iterable[Word]) -> bool:
-    turning = any(w.folded in _TURNING or w.folded.endswith("n't") for w in found)
-    return turning or len(text) > _LONGEST or not text.strip() or bool(_UNRULY.search(text))
 
 
 def _of_word(word: Word) -> Iterator[str]:
@@ -346,12 +344,13 @@ def flags(query: JsonObject) -> frozenset[str]:
 
 
 def _flag_words(query: JsonObject) -> set[str]:
-    told = (
-        f"{spaced(name)} {schema.get('description') or ''} {schema.get('title') or ''}"
+    return {
+        word
         for name, schema in _fields(query)
         if "boolean" in str(schema.get("type"))
-    )
-    return {word for text in told for word in _WORD.findall(text)}
+        for text in (spaced(name), schema.get("description") or "", schema.get("title") or "")
+        for word in _WORD.findall(str(text))
+    }
 
 
 def _fields(query: JsonObject) -> Iterator[tuple[str, JsonObject]]:

@@ -102,12 +102,8 @@ class Checker:
         quick = known.proves(table) if known else [False] * len(rows)
         for row, pairs, proven in zip(rows, met, quick, strict=True):
             self.looked = False
-            if (
-                proven
-                and not pairs
-                and not self.whole
-                and (self._known is not None and self._known.settled)
-            ):
+            settled = self._known is not None and self._known.settled and not self.whole
+            if proven and not pairs and settled:
                 yield self._composes(row)
             elif pairs and not self.whole and self._can_pass_over:
                 self._passed_over += 1
@@ -181,16 +177,12 @@ class Checker:
             for row in self._passed:
                 self._known.learn(row)
             self._passed = []
-            self._prove(self._known)
+            # If many rows are to follow, few are inspected first that hold all values.
+            values = max(map(len, self._known.proven))
+            for row in self._known.unproven() if self.wanted >= _WORTH_PROVING * values else ():
+                if not self._inspect(row):
+                    self._pass(row)
         return self._known
-
-    def _prove(self, known: Composition) -> None:
-        """Inspect a few rows that hold all values, if many rows are to follow."""
-        if self.wanted < _WORTH_PROVING * max(map(len, known.proven)):
-            return
-        for row in known.unproven():
-            if not self._inspect(row):
-                self._pass(row)
 
     def _inspect(self, row: Row) -> tuple[Finding, ...]:
         self.inspected += 1
@@ -236,19 +228,9 @@ class Checker:
         template = self.mould.template
         name = f"{template.id}-r{self.first:06d}-{self._kept}"
         self._kept += 1
-        text = self.mould.sample_text(row, name, self.seed)
-        record = json.loads(text)
+        record = json.loads(self.mould.sample_text(row, name, self.seed))
         self.rejected.append(
-            Rejected.model_validate(
-                {
-                    "id": name,
-                    "stage": self.stage,
-                    "agent": "",
-                    "reason": findings[0].reason,
-                    "detail": findings[0].detail,
-                    "findings": tuple(findings),
-                    "record": record,
-                    "provenance": record["provenance"],
-                }
+            Rejected.of(
+                record, self.stage, tuple(findings), id=name, provenance=record["provenance"]
             )
         )

@@ -74,33 +74,24 @@ def _belong(one: Variable, other: Variable) -> bool:
         return False
     if clock_of(one.value) and clock_of(other.value):
         return True
-    return is_number(one.value) and is_number(other.value) and _are_ends(one, other)
-
-
-def _are_ends(one: Variable, other: Variable) -> bool:
     ours, theirs = set(words_of_name(one.first.name)), set(words_of_name(other.first.name))
-    return any(a & _LOWER and b & _UPPER for a, b in ((ours, theirs), (theirs, ours)))
+    ends = any(a & _LOWER and b & _UPPER for a, b in ((ours, theirs), (theirs, ours)))
+    return is_number(one.value) and is_number(other.value) and ends
 
 
 def rows(group: Sequence[ValueOptions], rng: random.Random) -> list[tuple[tuple[Any, str], ...]]:
     """At most 64 different rows of the group's values, in the original's order of size."""
     if len(group) == 1:
         return [(value,) for value in group[0].values]
-    return list(dict.fromkeys(_drawn(group, rng)))[:MOST]
-
-
-def _drawn(
-    group: Sequence[ValueOptions], rng: random.Random
-) -> Iterator[tuple[tuple[Any, str], ...]]:
     original = tuple(pool.values[0] for pool in group)
-    wanted = _order(original)
-    yield original
+    drawn = {original: None}
     for _ in range(MOST * 2):
         for _ in range(_TRIES):
             row = tuple(rng.choice(pool.values) for pool in group)
-            if _order(row) == wanted:
-                yield row
+            if _order(row) == _order(original):
+                drawn[row] = None
                 break
+    return list(drawn)[:MOST]
 
 
 def _order(row: Sequence[tuple[Any, str]]) -> list[int]:

@@ -23,6 +23,7 @@ from toolloom.pipeline.templates.written.forms import (
     Place,
     TemplateForm,
     WrittenDocument,
+    declared,
     near_to,
     nearest,
     read_pools,
@@ -138,12 +139,11 @@ class GoalDraft:
 
     def check_used(self, used: set[str]) -> None:
         """Each pool of the template fills a slot."""
-        written: list[tuple[Place, str]] = [(("pools", slot), slot) for slot in self.form.pools]
-        for number, table in enumerate(self.form.together):
-            written += [(("together", number, "slots"), slot) for slot in table.slots]
-        for place, slot in written:
+        for place, slot in declared(self.form, self.place):
             if slot not in used:
-                self.fault(place, f"no text has the slot `{{{slot}}}`{near_to(slot, used)}")
+                self.document.fault(
+                    place, f"no text has the slot `{{{slot}}}`{near_to(slot, used)}"
+                )
 
     def check_filled(self, columns: Columns, apis: Sequence[Api]) -> None:
         """Each slot of the texts has values, or a pool or argument whose fault is told."""

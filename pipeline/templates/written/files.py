@@ -22,9 +22,9 @@ from toolloom.pipeline.store.version import Version
 from toolloom.pipeline.templates.written.compiling import Compiler, GoalDraft, Scope
 from toolloom.pipeline.templates.written.forms import (
     FileForm,
-    Place,
     TemplateForm,
     WrittenDocument,
+    declared,
     read,
     read_form,
     read_pools,
@@ -146,10 +146,7 @@ def _templates(document: WrittenDocument, given: Given, names: _Names) -> Iterat
     for number, raw in enumerate(form.templates):
         yield from _compiled(number, raw, scope, document, names, used)
     if not document.faults:
-        declared: list[tuple[Place, str]] = [(("pools", slot), slot) for slot in form.pools]
-        for number, table in enumerate(form.together):
-            declared += [(("together", number, "slots"), slot) for slot in table.slots]
-        for place, slot in declared:
+        for place, slot in declared(form):
             if slot not in used:
                 document.fault(place, f"no template has the slot `{{{slot}}}`.")
 

@@ -300,6 +300,13 @@ _WORDS: Mapping[str, str] = MappingProxyType({
 _INNER: Mapping[str, type[ValueForm]] = MappingProxyType({"calls": CallForm, "together": TableForm})
 
 
+def declared(form: WrittenForm, place: Place = ()) -> Iterator[tuple[Place, str]]:
+    """The slots that a file or template at a place gives values, each with its own place."""
+    yield from (((*place, "pools", slot), slot) for slot in form.pools)
+    for number, table in enumerate(form.together):
+        yield from (((*place, "together", number, "slots"), slot) for slot in table.slots)
+
+
 def nearest(name: str, known: Iterable[str], say: str = "known are") -> str:
     """A hint: the known name that was meant, or some of all."""
     names = sorted(set(known))

@@ -84,35 +84,20 @@ def _whole(
         if len(made) >= MOST_FIELDS and name not in required:
             continue
         try:
-            made[name] = _field(name, fields[name], arguments, rng, now, language)
+            known = name in arguments and fits(fields[name], arguments[name])
+            made[name] = (
+                arguments[name] if known else draw_value(name, fields[name], rng, now, language)
+            )
         except NoValue:
             if name in required:
-                made[name] = _nothing(name, fields[name])
+                # Null, or an object without content: a field may hold what says nothing.
+                empty = [value for value in (None, {}) if fits(fields[name], value)]
+                if not empty:
+                    raise NoValue(name) from None
+                made[name] = empty[0]
     if not any(value not in (None, {}) for value in made.values()):
         raise NoValue(next(iter(fields), "result"))
     return {name: made[name] for name in fields if name in made}
-
-
-def _field(
-    name: str,
-    schema: Any,
-    arguments: JsonObject,
-    rng: random.Random,
-    now: dt.datetime,
-    language: str,
-) -> Any:
-    if name in arguments and fits(schema, arguments[name]):
-        return arguments[name]
-    return draw_value(name, schema, rng, now, language)
-
-
-def _nothing(name: str, schema: Any) -> Any:
-    """What a field may hold that says nothing: null, or an object without content."""
-    empty: tuple[Any, ...] = (None, {})
-    for value in empty:
-        if fits(schema, value):
-            return value
-    raise NoValue(name)
 
 
 def tell(need: Need, responses: Sequence[Any], examples: Sequence[Any] = ()) -> str:
@@ -125,12 +110,14 @@ def tell(need: Need, responses: Sequence[Any], examples: Sequence[Any] = ()) -> 
     told = {i: facts_of(need, i, r) for i, r in enumerate(responses) if i not in feeding}
     labels = Counter(f.label for facts in told.values() for f in facts)
     several = len(told) > 1 and any(times > 1 for times in labels.values())
-    parts = [
-        _sentences(told[i], _about(need, i) if several else "", _says_little(need, i, plain))
-        for i, plain in enumerate(examples or responses)
-        if i in told
-    ]
-    return " ".join(dict.fromkeys(sentence for part in parts for sentence in part))
+    sentences: list[str] = []
+    for i, plain in enumerate(examples or responses):
+        if i in told:
+            values = [f.value for f in facts_of(need, i, plain)]
+            # Where nothing but codes, days and states is told, that it worked is said too.
+            little = all(isinstance(v, str) and (is_code(v) or is_status(v)) for v in values)
+            sentences += _sentences(told[i], _about(need, i) if several else "", little)
+    return " ".join(dict.fromkeys(sentences))
 
 
 def facts_of(need: Need, index: int, response: Any) -> list[Fact]:
@@ -141,12 +128,6 @@ def facts_of(need: Need, index: int, response: Any) -> list[Fact]:
     given = list(intention.arguments.values())
     found = told_by(need.api(intention.api), response)
     return [f for f in found if f.value not in given and _sentence(f)]
-
-
-def _says_little(need: Need, index: int, response: Any) -> bool:
-    """Whether nothing but codes, days and states is told: then that it worked is said too."""
-    values = [f.value for f in facts_of(need, index, response)]
-    return all(isinstance(v, str) and (is_code(v) or is_status(v)) for v in values)
 
 
 def _about(need: Need, index: int) -> str:
@@ -246,12 +227,20 @@ def level_of(apis: Sequence[Api]) -> Level:
 def _played(need: Need, responses: Sequence[Any]) -> Iterator[Message]:
     """The calls and their observations, act by act."""
     for act in _acts(need.intent):
-        yield Message(role="assistant", tool_calls=tuple(_call(need, i, responses) for i in act))
-        for index in act:
+        names = {i: need.api(need.intent[i].api).function for i in act}
+        calls = (
+            ToolCall(
+                id=f"call_{i}",
+                function=FunctionCall(name=name, arguments=_arguments(need.intent[i], responses)),
+            )
+            for i, name in names.items()
+        )
+        yield Message(role="assistant", tool_calls=tuple(calls))
+        for index, name in names.items():
             yield Message(
                 role="tool",
                 tool_call_id=f"call_{index}",
-                name=need.api(need.intent[index].api).function,
+                name=name,
                 content=Observation(response=responses[index]).model_dump_json(),
                 execution=Execution(kind="simulated"),
             )
@@ -267,14 +256,6 @@ def _acts(intent: Sequence[Intention]) -> Iterator[list[int]]:
             act = []
         act.append(index)
     yield act
-
-
-def _call(need: Need, index: int, responses: Sequence[Any]) -> ToolCall:
-    intention = need.intent[index]
-    called = FunctionCall(
-        name=need.api(intention.api).function, arguments=_arguments(intention, responses)
-    )
-    return ToolCall(id=f"call_{index}", function=called)
 
 
 def _arguments(intention: Intention, responses: Sequence[Any]) -> JsonObject:

@@ -9,7 +9,6 @@ from support import toys
 from support.curation_rows import fallen, in_split, kept, row, sift
 
 from toolloom.pipeline.curation.balance import balance, value
-from toolloom.pipeline.stages import wants_balance
 from toolloom.schemas import (
     Ability,
     Dimension,
@@ -95,9 +94,3 @@ def test_a_factor_leaves_the_median(factor: float) -> None:
     """Less than the median would drop what is not frequent."""
     with pytest.raises(RecipeError, match="1 or more"):
         toys.recipe(curation={"balance": {"ability": factor}})
-
-
-def test_it_is_a_stage_only_if_it_is_wanted() -> None:
-    """Without dimensions there is nothing to balance."""
-    assert not wants_balance(toys.recipe())
-    assert wants_balance(toys.recipe(curation={"balance": {"calls": 2}}))

@@ -75,19 +75,6 @@ def test_marks_do_not_part_words() -> None:
     assert [len(words(text)) for text in ("バス", "กี่", "날씨 알려줘")] == [2, 1, 2]
 
 
-def test_a_short_text_counts_as_a_whole(tmp_path: Path) -> None:
-    """Equal words, four at least of which two mean something, in the first turn or in all."""
-    said = [{"role": "User", "text": t} for t in ("Can you tell me my balance?", "Yes, please.")]
-    rows = [
-        row("same", "can you tell me my balance"),
-        row("more", "Can you tell me my balance now?"),
-        row("yes", "Yes, please!"),
-    ]
-    found = sift(decontaminate, rows, tmp_path, curation=benchmark(tmp_path / "b", *said))
-    assert kept(found) == ["more", "yes"]
-    assert fallen(found)["same"].check == "overlap_text"
-
-
 def test_a_call_with_values_of_its_own_is_contamination(tmp_path: Path) -> None:
     """Names and values are compared however they are written."""
     gold = {"id": "x_1", "ground_truth": [{"music.play": {"artist": ["Björk"], "minutes": [20]}}]}
@@ -104,35 +91,57 @@ def test_a_call_with_values_of_its_own_is_contamination(tmp_path: Path) -> None:
     assert match.theirs == 'music.play(artist=["Björk"], minutes=[20])'
 
 
-def test_a_call_that_says_little_does_not_count_alone(tmp_path: Path) -> None:
-    """No arguments, a small number, one name: anybody makes such a call."""
-    gold = [
-        {"ground_truth": [{"now": {}}]},
-        {"ground_truth": [{"factorial": {"number": [5]}}]},
-        {"ground_truth": [{"capital": {"country": ["Brazil"]}}]},
-        {"ground_truth": [{"on": {"light": [True], "level": [3]}}]},
-    ]
-    rows = [
-        calling("a", ("now", {})),
-        calling("b", ("factorial", {"number": 5})),
-        calling("c", ("capital", {"country": "Brazil"})),
-        calling("d", ("on", {"light": True, "level": 3})),
-    ]
+BALANCE = [{"role": "User", "text": t} for t in ("Can you tell me my balance?", "Yes, please.")]
+BRAZIL, PERU = ("capital", {"of": "Brazil"}), ("capital", {"of": "Peru"})
+
+
+@pytest.mark.parametrize(
+    ("gold", "rows", "left"),
+    [
+        pytest.param(
+            BALANCE,
+            [
+                row("same", "can you tell me my balance"),
+                row("more", "Can you tell me my balance now?"),
+                row("yes", "Yes, please!"),
+            ],
+            ["more", "yes"],
+            id="a short text counts as a whole, if two of its four words mean something",
+        ),
+        pytest.param(
+            [
+                {"ground_truth": [{"now": {}}]},
+                {"ground_truth": [{"factorial": {"number": [5]}}]},
+                {"ground_truth": [{"capital": {"country": ["Brazil"]}}]},
+                {"ground_truth": [{"on": {"light": [True], "level": [3]}}]},
+            ],
+            [
+                calling("a", ("now", {})),
+                calling("b", ("factorial", {"number": 5})),
+                calling("c", ("capital", {"country": "Brazil"})),
+                calling("d", ("on", {"light": True, "level": 3})),
+            ],
+            ["a", "b", "c", "d"],
+            id="anybody makes a call of no arguments, a small number or one name",
+        ),
+        pytest.param(
+            [{"ground_truth": [{"capital": {"of": ["Brazil"]}}, {"capital": {"of": ["Peru"]}}]}],
+            [
+                calling("both", PERU, BRAZIL),
+                calling("one", BRAZIL),
+                calling("more", BRAZIL, PERU, ("capital", {"of": "Chile"})),
+            ],
+            ["one", "more"],
+            id="calls that say little count together, if they are all of a gold answer",
+        ),
+    ],
+)
+def test_what_says_little_counts_as_a_whole(
+    gold: list[JsonObject], rows: list[Sample], left: list[str], tmp_path: Path
+) -> None:
+    """Texts and calls that are no chance together."""
     found = sift(decontaminate, rows, tmp_path, curation=benchmark(tmp_path / "b", *gold))
-    assert kept(found) == ["a", "b", "c", "d"]
-
-
-def test_calls_that_say_little_count_as_a_whole_answer(tmp_path: Path) -> None:
-    """All calls of a row, if they are all calls of a gold answer and say enough together."""
-    gold = {"ground_truth": [{"capital": {"of": ["Brazil"]}}, {"capital": {"of": ["Peru"]}}]}
-    brazil, peru = ("capital", {"of": "Brazil"}), ("capital", {"of": "Peru"})
-    rows = [
-        calling("both", peru, brazil),
-        calling("one", brazil),
-        calling("more", brazil, peru, ("capital", {"of": "Chile"})),
-    ]
-    found = sift(decontaminate, rows, tmp_path, curation=benchmark(tmp_path / "b", gold))
-    assert kept(found) == ["one", "more"]
+    assert kept(found) == left
 
 
 def test_rows_can_be_flagged(tmp_path: Path) -> None:

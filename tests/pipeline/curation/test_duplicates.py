@@ -31,21 +31,6 @@ def test_equal_words_are_one_row(tmp_path: Path) -> None:
     assert fallen(found)["b"].detail == "The user says the same as in a."
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("दिल की दवा", "दाल की दवा"),
-        ("バスはどこ", "ハスはどこ"),
-        ("ไก่ กี่ ตัว", "ไข่ กี่ ตัว"),
-        ("ปา", "ป้า"),
-    ],
-)
-def test_marks_that_are_letters_make_another_row(one: str, other: str, tmp_path: Path) -> None:
-    """Vowels and tones of Hindi, Thai and Japanese are marks in Unicode, and not left out."""
-    assert kept(sift(deduplicate, [row("a", one), row("b", other)], tmp_path)) == ["a", "b"]
-    assert folded("שָׁלוֹם Ёлка مُحَمَّد") == folded("שלום Елка محمد")
-
-
 def test_nearly_equal_words_are_one_row(tmp_path: Path) -> None:
     """A word more is a near duplicate, and the row and the likeness are told."""
     found = sift(deduplicate, [row("a", LONG), row("b", f"{LONG} today")], tmp_path)
@@ -54,26 +39,42 @@ def test_nearly_equal_words_are_one_row(tmp_path: Path) -> None:
     assert "nearly the same as in a (similarity 0.9" in fallen(found)["b"].detail
 
 
-def test_near_misses_stay(tmp_path: Path) -> None:
-    """Rows that share a pattern but say other things are no duplicates."""
-    other = LONG.replace("the old harbour town", "that village by the lake")
-    rows = [
-        row("a", LONG),
-        row("b", other),
-        row("c", "Weather in Rome?"),
-        row("d", "Weather, Bern"),
-    ]
-    assert similarity(LONG, other) > 0.5
-    assert kept(sift(deduplicate, rows, tmp_path)) == ["a", "b", "c", "d"]
+def continued(name: str, text: str, more: str) -> Sample:
+    """A dialogue in which the user says more."""
+    begun = row(name, text)
+    turn = begun.dialogue.messages[0].model_copy(update={"content": more})
+    dialogue = begun.dialogue.model_copy(update={"messages": (*begun.dialogue.messages, turn)})
+    return begun.model_copy(update={"dialogue": dialogue})
 
 
-def test_all_that_the_user_says_counts(tmp_path: Path) -> None:
-    """Two dialogues that begin alike and go on differently are two rows."""
-    one, other = row("a", "Is it cold?"), row("b", "Is it cold?")
-    turn = other.dialogue.messages[0].model_copy(update={"content": "And how is it in Rome?"})
-    dialogue = other.dialogue.model_copy(update={"messages": (*other.dialogue.messages, turn)})
-    rows = [one, other.model_copy(update={"dialogue": dialogue})]
+OTHER = LONG.replace("the old harbour town", "that village by the lake")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([row("a", LONG), row("b", OTHER)], id="a pattern that says other things"),
+        pytest.param([row("a", "Weather in Rome?"), row("b", "Weather, Bern")], id="short ones"),
+        pytest.param(
+            [row("a", "Is it cold?"), continued("b", "Is it cold?", "And how is it in Rome?")],
+            id="all that the user says",
+        ),
+        # Vowels and tones are marks in Unicode, and not left out.
+        pytest.param([row("a", "दिल की दवा"), row("b", "दाल की दवा")], id="vowels of Hindi"),
+        pytest.param([row("a", "バスはどこ"), row("b", "ハスはどこ")], id="marks of Japanese"),
+        pytest.param([row("a", "ไก่ กี่ ตัว"), row("b", "ไข่ กี่ ตัว")], id="letters of Thai"),
+        pytest.param([row("a", "ปา"), row("b", "ป้า")], id="tones of Thai"),
+    ],
+)
+def test_rows_that_say_other_things_stay(rows: list[Sample], tmp_path: Path) -> None:
+    """However alike they look, or begin."""
     assert kept(sift(deduplicate, rows, tmp_path)) == ["a", "b"]
+
+
+def test_accents_and_points_say_nothing() -> None:
+    """People leave them out at will."""
+    assert similarity(LONG, OTHER) > 0.5
+    assert folded("שָׁלוֹם Ёлка مُحَمَّد") == folded("שלום Елка محمد")
 
 
 @pytest.mark.parametrize("split", [Split.VALIDATION, Split.TEST_INSTRUCTION])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support import mined_dataset, toys
 from support.mined_dataset import HOTELS, NUMBER, ROOM, TABLE, TEXT, api
 
@@ -54,11 +55,24 @@ def test_samples_are_mined_with_the_values_of_each_other(tmp_path: Path) -> None
     assert all(isinstance(m, Template) and m.split is Split.TRAIN for m in made)
 
 
-def test_splits_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
-    """A split without rows gives neither templates nor values."""
-    rows = [find("Lisbon", "Casa Azul", 0)]
-    only = {"splits": ["validation"], "ask": False}
-    assert not list(draw_templates(given(tmp_path, rows, [HOTELS], expand=only)))
+UNSEEN = {**toys.ALL_IN_TRAIN, "unseen": ["travel"]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "fields"),
+    [
+        pytest.param(
+            [find("Lisbon", "Casa Azul", 0)],
+            {"expand": {"splits": ["validation"], "ask": False}},
+            id="a split without rows gives neither templates nor values",
+        ),
+        pytest.param([], {"expand": {"ask": False}}, id="asking can be left out"),
+        pytest.param([], {"splits": UNSEEN}, id="an API of a test is called in its split alone"),
+    ],
+)
+def test_nothing_is_drawn(rows: list[JsonObject], fields: dict[str, Any], tmp_path: Path) -> None:
+    """Where nothing may be."""
+    assert not list(draw_templates(given(tmp_path, rows, [RAIN], **fields)))
 
 
 def test_mining_can_be_left_out(tmp_path: Path) -> None:
@@ -97,23 +111,12 @@ def test_written_template_is_shown_with_no_api_that_is_held_out(tmp_path: Path) 
     assert {a["category"] for a in one.sample["dialogue"]["query"]["pool"]} == {"travel"}
 
 
-def test_asking_can_be_left_out(tmp_path: Path) -> None:
-    """Then an API without a template has none."""
-    assert not list(draw_templates(given(tmp_path, [], [RAIN], expand={"ask": False})))
-
-
 def test_api_without_values_is_rejected(tmp_path: Path) -> None:
     """Where nothing says what to pass, nobody is asked."""
     (made,) = draw_templates(given(tmp_path, [], [SECRET]))
     assert isinstance(made, Rejected)
     assert made.reason is Reason.NOTHING_TO_DRAW
     assert SECRET.id in made.detail
-
-
-def test_held_out_api_is_not_asked_for(tmp_path: Path) -> None:
-    """An API of a test is called in its own split alone."""
-    unseen = {**toys.ALL_IN_TRAIN, "unseen": ["travel"]}
-    assert not list(draw_templates(given(tmp_path, [], [RAIN], splits=unseen)))
 
 
 def test_written_templates_come_too(tmp_path: Path) -> None:

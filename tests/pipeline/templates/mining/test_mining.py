@@ -57,7 +57,13 @@ OUTSIDE = sample(
     outside=HOTELS,
     intent=[{"api": HOTELS.id, "arguments": {"city": "Lisbon", "nights": 3}}],
 )
-ALL = (LISBON, CHAIN, DINNER, AGAIN, OUTSIDE)
+BRACES = sample(
+    "Find me a hotel in {0.__class__} Lisbon for three nights.",
+    (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
+    "Casa Azul in Lisbon costs 120.50 a night.",
+)
+"""A format string is text like any other."""
+ALL = (LISBON, CHAIN, DINNER, AGAIN, OUTSIDE, BRACES)
 
 
 def values(made: Template, slot: str) -> list[object]:
@@ -130,18 +136,44 @@ def test_system_turn_and_documentation_stay() -> None:
     assert made.sample["dialogue"]["messages"][0] == row["dialogue"]["messages"][0]
 
 
-def test_executed_observations_refuse_the_sample() -> None:
-    """Other values would need an execution of their own."""
-    row = sample(
-        "Find me a hotel in Lisbon for three nights.",
-        (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
-        "Casa Azul in Lisbon costs 120.50 a night.",
-        kind="executed",
-    )
+@pytest.mark.parametrize(
+    ("row", "reason", "words"),
+    [
+        pytest.param(
+            sample(
+                "Find me a hotel in Lisbon for three nights.",
+                (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
+                "Casa Azul in Lisbon costs 120.50 a night.",
+                kind="executed",
+            ),
+            Reason.EXECUTED_RESULT,
+            "an execution",
+            id="other values would need an execution of their own",
+        ),
+        pytest.param(
+            sample(f"Find {OPEN}city{CLOSE}.", (HOTELS, {"city": "X", "nights": 3}, FOUND), "Ok."),
+            Reason.NOTHING_TO_VARY,
+            "mark slots",
+            id="nobody can smuggle a slot into a template",
+        ),
+        pytest.param(
+            sample(
+                "Where is the ferry?",
+                (api("ferry", {}, {"pier": WHOLE}), {}, {"pier": 77}),
+                "The ferry is at pier 77.",
+            ),
+            Reason.NOTHING_TO_VARY,
+            "may vary",
+            id="rows that all make the same calls are none worth having",
+        ),
+    ],
+)
+def test_samples_that_make_no_template(row: JsonObject, reason: Reason, words: str) -> None:
+    """They are rejected whole, with the reason."""
     made = mine(row, SeenValues())
     assert isinstance(made, Rejected)
-    assert made.reason is Reason.EXECUTED_RESULT
-    assert made.record == row
+    assert (made.reason, made.record) == (reason, row)
+    assert words in made.detail
 
 
 def test_compressed_observation_keeps_its_values() -> None:
@@ -163,26 +195,6 @@ def test_search_keywords_follow_the_value() -> None:
     made = mined_dataset.template(row)
     searched = made.sample["dialogue"]["messages"][2]["tool_calls"][0]["function"]["arguments"]
     assert searched == {"keywords": f"hotels {OPEN}city{CLOSE}"}
-
-
-def test_marks_in_the_text_refuse_the_sample() -> None:
-    """Nobody can smuggle a slot into a template."""
-    row = sample(f"Find {OPEN}city{CLOSE}.", (HOTELS, {"city": "X", "nights": 3}, FOUND), "Ok.")
-    made = mine(row, SeenValues())
-    assert isinstance(made, Rejected)
-    assert "mark slots" in made.detail
-
-
-def test_braces_are_only_text() -> None:
-    """A format string in a sample is text like any other."""
-    row = sample(
-        "Find me a hotel in {0.__class__} Lisbon for three nights.",
-        (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
-        "Casa Azul in Lisbon costs 120.50 a night.",
-    )
-    assert mined_dataset.bare(
-        mined_dataset.first_row(mined_dataset.template(row))
-    ) == mined_dataset.bare(row)
 
 
 def test_same_argument_that_is_said_once_is_one_slot() -> None:
@@ -252,18 +264,6 @@ def test_sources_are_counted() -> None:
     assert "Porto" in values(made, "city")
     assert sum(choice.sources.values()) == len(choice.rows) <= 64
     assert choice.sources["sample"] == choice.sources["samples"] == 1
-
-
-def test_nothing_that_the_user_tells_may_vary() -> None:
-    """Rows that all make the same calls are none worth having."""
-    row = sample(
-        "Where is the ferry?",
-        (api("ferry", {}, {"pier": WHOLE}), {}, {"pier": 77}),
-        "The ferry is at pier 77.",
-    )
-    made = mine(row, SeenValues())
-    assert isinstance(made, Rejected)
-    assert made.reason is Reason.NOTHING_TO_VARY
 
 
 def test_mining_is_the_same_every_time() -> None:

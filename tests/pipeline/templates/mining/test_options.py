@@ -9,8 +9,6 @@ import pytest
 from support import mined_dataset
 from support.mined_dataset import DAY, NUMBER, TEXT, WHOLE, api, sample
 
-from toolloom.pipeline.checks.schema import fits
-from toolloom.pipeline.sampling.vocabulary import TOPICS
 from toolloom.pipeline.templates.mining.options import draws
 from toolloom.pipeline.templates.mining.survey import VALUES, SampleValue, SeenValues
 from toolloom.pipeline.templates.mining.variables import Variable
@@ -33,12 +31,43 @@ def pool(
     return {"values": found, "sources": list(choice.sources)}
 
 
-def test_enum_is_all_there_is() -> None:
-    """Where a schema lists what may be passed, nothing else is."""
-    schema = {"type": "string", "enum": ["scarlet", "olive", "indigo"]}
-    found = pool(schema, "olive", "Keep olive.")
-    assert sorted(found["values"]) == ["indigo", "olive", "scarlet"]
-    assert found["sources"] == ["sample", "enum"]
+PROSE = "Please. Look after it. There is nobody else."
+
+
+@pytest.mark.parametrize(
+    ("schema", "said", "name", "others", "values"),
+    [
+        pytest.param(
+            {"type": "string", "enum": ["scarlet", "olive", "indigo"]},
+            ("olive", "Keep olive."), "thing", (), ["indigo", "olive", "scarlet"],
+            id="an enum is all there is",
+        ),
+        pytest.param(
+            {"type": "string", "examples": ["goulash", "paella"]},
+            ("goulash", "Keep goulash."), "search", (), ["goulash", "paella"],
+            id="a name such as `search` tells nothing where examples do",
+        ),
+        pytest.param(
+            {"type": "integer", "minimum": 2, "maximum": 9, "multipleOf": 2},
+            (4, "Keep 4."), "thing", (), [2, 4, 6, 8],
+            id="what the schema refuses is left out",
+        ),
+        pytest.param(
+            {"type": "string", "enum": ["anchor", "engine", "motor", "oven"]},
+            ("engine", "Keep an engine."), "thing", (), ["anchor", "engine", "oven"],
+            id="after «an» comes what begins with a vowel",
+        ),
+        pytest.param(
+            TEXT, ("goulash", "Keep goulash."), "thing", ("paella", PROSE), ["goulash", "paella"],
+            id="of other samples no prose stands for a word",
+        ),
+    ],
+)  # fmt: skip
+def test_all_that_a_value_may_be(
+    schema: JsonObject, said: tuple[Any, str], name: str, others: Any, values: list[Any]
+) -> None:
+    """Whatever the source, only what would do as well."""
+    assert sorted(pool(schema, *said, name, *others)["values"]) == values
 
 
 def test_examples_come_before_drawn_values() -> None:
@@ -48,22 +77,6 @@ def test_examples_come_before_drawn_values() -> None:
     assert found["values"][:3] == ["Ghent", "Oslo", "Turin"]
     assert found["sources"] == ["sample", "examples", "faker"]
     assert len(found["values"]) == len(set(found["values"])) == 64
-
-
-def test_topics_replace_no_example() -> None:
-    """A name such as `search` tells nothing of what else would do where examples do."""
-    schema = {"type": "string", "examples": ["goulash", "paella"]}
-    found = pool(schema, "goulash", "Keep goulash.", "search")
-    assert found["values"] == ["goulash", "paella"]
-    assert not set(TOPICS["en_US"]) & set(found["values"])
-
-
-def test_values_fit_their_schema() -> None:
-    """Whatever the source, a value that the schema refuses is left out."""
-    schema = {"type": "integer", "minimum": 2, "maximum": 9, "multipleOf": 2}
-    found = pool(schema, 4, "Keep 4.")
-    assert sorted(found["values"]) == [2, 4, 6, 8]
-    assert all(fits(schema, v) for v in found["values"])
 
 
 def test_one_is_not_two_of_a_thing() -> None:
@@ -81,16 +94,6 @@ def test_one_of_a_thing_is_not_two() -> None:
     assert not any(slot.startswith("seats") for slot in mined_dataset.slots(made))
 
 
-def test_article_fits_the_value() -> None:
-    """After «an» only what begins with a vowel."""
-    schema = {"type": "string", "enum": ["anchor", "engine", "motor", "oven"]}
-    assert sorted(pool(schema, "engine", "Keep an engine.")["values"]) == [
-        "anchor",
-        "engine",
-        "oven",
-    ]
-
-
 def test_code_keeps_its_shape() -> None:
     """Other ids have the same letters and leading zeros."""
     found = pool(TEXT, "AB-0045", "Keep AB-0045.", "ticket")
@@ -102,13 +105,6 @@ def test_days_lie_on_the_same_side_of_the_present() -> None:
     found = pool(DAY, "2026-04-01", "Keep April 1.", "day")
     assert len(found["values"]) > 30
     assert min(found["values"]) > "2026-03-02"
-
-
-def test_values_of_other_samples_are_taken() -> None:
-    """But not prose for a word, nor another type."""
-    long = "Please. Look after it. There is nobody else."
-    found = pool(TEXT, "goulash", "Keep goulash.", "thing", "paella", long)
-    assert found["values"] == ["goulash", "paella"]
 
 
 def test_known_is_bounded() -> None:

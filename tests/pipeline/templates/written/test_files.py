@@ -213,28 +213,20 @@ ANYTHING = st.recursive(
 FIELDS = ["name", "goal", "goals", "calls", "answer", "pools", "together", "now", "language"]
 
 
-@given(st.dictionaries(st.sampled_from(FIELDS), ANYTHING, max_size=4))
+@given(st.dictionaries(st.sampled_from(FIELDS), ANYTHING, max_size=4), ANYTHING, ANYTHING, ANYTHING)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_value_anywhere_breaks_the_reader(tmp_path: Path, changes: dict[str, Any]) -> None:
-    """Whatever stands in a field: templates come of it, or mistakes in words."""
-    call = {"api": "get_weather", "arguments": {"city": "{city}"}}
-    whole = {"name": "one", "goal": "Weather in {city}?", "calls": [call], **changes}
-    path = tmp_path / "t.yaml"
-    path.write_text(yaml.safe_dump({"templates": [whole]}, allow_unicode=True), encoding="utf-8")
-    with suppress(TemplateFileError):
-        load_templates([path], Given(APIS))
-
-
-@given(ANYTHING, ANYTHING, ANYTHING)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_pool_or_response_breaks_the_reader(
-    tmp_path: Path, pool: Any, response: Any, argument: Any
+def test_no_value_anywhere_breaks_the_reader(
+    tmp_path: Path, changes: dict[str, Any], pool: Any, response: Any, argument: Any
 ) -> None:
-    """The same, deeper in the file."""
-    call = {"api": "add_note", "arguments": {"text": argument}, "response": response}
-    whole = {"name": "one", "goal": "Note {city}.", "calls": [call], "pools": {"city": pool}}
+    """Whatever stands in a field, a pool or a response: templates, or mistakes in words."""
+    asked = {"api": "get_weather", "arguments": {"city": "{city}"}}
+    noted = {"api": "add_note", "arguments": {"text": argument}, "response": response}
+    wholes = [
+        {"name": "one", "goal": "Weather in {city}?", "calls": [asked], **changes},
+        {"name": "two", "goal": "Note {city}.", "calls": [noted], "pools": {"city": pool}},
+    ]
     path = tmp_path / "t.yaml"
-    path.write_text(yaml.safe_dump({"templates": [whole]}, allow_unicode=True), encoding="utf-8")
+    path.write_text(yaml.safe_dump({"templates": wholes}, allow_unicode=True), encoding="utf-8")
     with suppress(TemplateFileError):
         load_templates([path], Given(APIS))
 

@@ -112,40 +112,6 @@ MISTAKES: dict[str, tuple[str, *tuple[str, ...]]] = {
         "line 5: templates[0].pools.city: `format` does not know `%s`; it knows %d %-d %m %-m %B "
         "%b %Y %y %A %a %%.",
     ),
-    "an empty pool": (
-        weather(rest="  pools: {city: []}\n"),
-        "line 5: templates[0].pools.city: is empty; a slot needs at least one value.",
-    ),
-    "a value twice": (
-        weather(rest="  pools: {city: [Rome, Rome]}\n"),
-        'line 5: templates[0].pools.city[1]: the value "Rome" stands twice.',
-    ),
-    "a range downwards": (
-        weather(rest="  pools: {city: {range: [9, 1]}}\n"),
-        "line 5: templates[0].pools.city: a range is [from, to] or [from, to, step], upwards.",
-    ),
-    "a range without end": (
-        weather(rest="  pools: {city: {range: [0, 1, 0.0000001]}}\n"),
-        "line 5: templates[0].pools.city: a range has at most 2,000 values; take a longer step.",
-    ),
-    "a provider that is none": (
-        weather(rest="  pools: {city: {faker: citty}}\n"),
-        "line 5: templates[0].pools.city.faker: no provider `citty` may be used; did you mean "
-        "`city`?",
-    ),
-    "too many of a provider": (
-        weather(rest="  pools: {city: {faker: city, n: 1000000}}\n"),
-        "line 5: templates[0].pools.city.n: input should be less than or equal to 2000 (given: "
-        "1000000).",
-    ),
-    "no kind of pool": (
-        weather(rest="  pools: {city: {rnage: [1, 2]}}\n"),
-        "line 5: templates[0].pools.city: is no kind of pool; did you mean `range`?",
-    ),
-    "two kinds of pools": (
-        weather(rest="  pools: {city: {faker: city, days: [1, 2]}}\n"),
-        "line 5: templates[0].pools.city: is faker and days; a pool is one of them.",
-    ),
     "a slot in a pool and a table": (
         weather(
             "{a} {city}?",
@@ -266,6 +232,36 @@ MISTAKES: dict[str, tuple[str, *tuple[str, ...]]] = {
         "? [a]\n: b\n",
         "FILE: line 1: a key must be plain text.",
     ),
+}
+
+POOLS = {
+    "an empty pool": ("city: []", "city: is empty; a slot needs at least one value."),
+    "a value twice": ("city: [Rome, Rome]", 'city[1]: the value "Rome" stands twice.'),
+    "a range downwards": (
+        "city: {range: [9, 1]}",
+        "city: a range is [from, to] or [from, to, step], upwards.",
+    ),
+    "a range without end": (
+        "city: {range: [0, 1, 0.0000001]}",
+        "city: a range has at most 2,000 values; take a longer step.",
+    ),
+    "a provider that is none": (
+        "city: {faker: citty}",
+        "city.faker: no provider `citty` may be used; did you mean `city`?",
+    ),
+    "too many of a provider": (
+        "city: {faker: city, n: 1000000}",
+        "city.n: input should be less than or equal to 2000 (given: 1000000).",
+    ),
+    "no kind of pool": ("city: {rnage: [1, 2]}", "city: is no kind of pool; did you mean `range`?"),
+    "two kinds of pools": (
+        "city: {faker: city, days: [1, 2]}",
+        "city: is faker and days; a pool is one of them.",
+    ),
+}
+MISTAKES |= {
+    name: (weather(rest=f"  pools: {{{pool}}}\n"), f"line 5: templates[0].pools.{message}")
+    for name, (pool, message) in POOLS.items()
 }
 
 
