@@ -87,12 +87,8 @@ REMARKS: Mapping[str, Sequence[str]] = {
 """What people write in a note, a message or a description."""
 
 
-def _topic(f: Faker) -> str:
-    return str(f.random_element(TOPICS.get(f.locales[0], TOPICS["en_US"])))
-
-
-def _remark(f: Faker) -> str:
-    return str(f.random_element(REMARKS.get(f.locales[0], REMARKS["en_US"])))
+def _phrase(table: Mapping[str, Sequence[str]]) -> Draw:
+    return lambda f: f.random_element(table.get(f.locales[0], table["en_US"]))
 
 
 def _one_of(*choices: Any) -> Draw:
@@ -155,11 +151,11 @@ _GROUPS: Mapping[tuple[str, ...], Draw] = {
     (
         "query", "q", "search", "search_query", "search_term", "keyword", "keywords", "term",
         "title", "name", "topic", "subject", "heading", "headline", "theme", "phrase",
-    ): _topic,
+    ): _phrase(TOPICS),
     (
         "description", "message", "comment", "note", "notes", "remarks", "summary", "body",
         "text", "content", "reason", "caption", "feedback",
-    ): _remark,
+    ): _phrase(REMARKS),
     ("tag", "hashtag", "label"): _one_of(
         "urgent", "travel", "finance", "garden", "music", "photos", "research", "spring2026"
     ),

@@ -18,6 +18,8 @@ EXAMPLES = ROOT / "recipes" / "templates"
 
 
 def api(name: str, returns: Any = None, **properties: Any) -> Api:
+    """An API of the tool `Travel/hotels`; a parameter is a schema or the name of a type."""
+    properties = {n: {"type": s} if isinstance(s, str) else s for n, s in properties.items()}
     required = [n for n, schema in properties.items() if "default" not in schema]
     return Api(
         category="Travel",

@@ -74,8 +74,10 @@ def _belong(one: Variable, other: Variable) -> bool:
         return False
     if clock_of(one.value) and clock_of(other.value):
         return True
-    ours, theirs = set(words_of_name(one.first.name)), set(words_of_name(other.first.name))
-    ends = any(a & _LOWER and b & _UPPER for a, b in ((ours, theirs), (theirs, ours)))
+    one_name, other_name = ({*words_of_name(each.first.name)} for each in (one, other))
+    ends = any(
+        a & _LOWER and b & _UPPER for a, b in ((one_name, other_name), (other_name, one_name))
+    )
     return is_number(one.value) and is_number(other.value) and ends
 
 

@@ -65,131 +65,6 @@ class Filling:
     place: Place
 
 
-@dataclass(frozen=True)
-class GoalDraft:
-    """One goal of a template as it is written. Faults go to the document."""
-
-    form: TemplateForm
-    goal: str
-    said_at: Place
-    place: Place
-    document: WrittenDocument
-
-    def fault(self, place: Place, what: str) -> None:
-        self.document.fault((*self.place, *place), what)
-
-    def texts(self) -> Iterator[tuple[Place, Any]]:
-        """All that may hold slots, with its place in the document."""
-        yield self.said_at, self.goal
-        for number, call in enumerate(self.form.calls):
-            at = (*self.place, "calls", number)
-            yield from (((*at, "arguments", n), value) for n, value in call.arguments.items())
-            yield (*at, "response"), call.response
-        yield (*self.place, "answer"), self.form.answer
-
-    def said(self) -> set[str]:
-        """The slots of the goal and the arguments."""
-        return {*slots_in(self.goal), *(s for c in self.form.calls for s in slots_in(c.arguments))}
-
-    def slots(self) -> set[str]:
-        """All slots; faults for braces that are none, and for a goal without any."""
-        found: set[str] = set()
-        for place, value in self.texts():
-            for text in texts_in(value):
-                try:
-                    slots = set(slots_in(text))
-                except SlotMistake as error:
-                    self.document.fault(place, f"{error}.")
-                    continue
-                found |= slots
-                if place == self.said_at and not slots:
-                    self.document.fault(place, "has no `{slot}`: all rows would be the same.")
-        return found
-
-    def calls(self, apis: Sequence[Api]) -> Iterator[tuple[int, Api, CallForm]]:
-        """Each call with its number and API."""
-        yield from zip(range(len(apis)), apis, self.form.calls, strict=True)
-
-    def arguments(self, apis: Sequence[Api]) -> Iterator[Filling]:
-        """The slots of the arguments, with what they fill."""
-        for number, api, call in self.calls(apis):
-            for name in [n for n in call.arguments if n in api.properties]:
-                whole = Argument(name, api.properties[name], f"argument {name} of {api.id}")
-                place = (*self.place, "calls", number, "arguments", name)
-                for argument, slot in places(whole, call.arguments[name]):
-                    yield Filling(argument, slot, place)
-
-    def responses(self, apis: Sequence[Api]) -> Iterator[Filling]:
-        """The slots of the responses that are written out, with what they fill."""
-        for number, api, call in self.calls(apis):
-            whole = Argument("response", api.returns or True, f"the response of {api.id}")
-            for argument, slot in places(whole, call.response):
-                yield Filling(argument, slot, (*self.place, "calls", number, "response"))
-
-    def check_names(self, apis: Sequence[Api]) -> None:
-        """Each API knows its arguments, and has what it requires."""
-        for number, api, call in self.calls(apis):
-            at = ("calls", number, "arguments")
-            for name in [n for n in call.arguments if n not in api.properties]:
-                hint = nearest(name, api.properties, "it has")
-                self.fault((*at, name), f"{call.api} has no argument `{name}`; {hint}")
-            missing = [f"`{name}`" for name in api.required if name not in call.arguments]
-            if missing:
-                self.fault(at, f"{call.api} also needs {', '.join(missing)}.")
-
-    def check_used(self, used: set[str]) -> None:
-        """Each pool of the template fills a slot."""
-        for place, slot in declared(self.form, self.place):
-            if slot not in used:
-                self.document.fault(
-                    place, f"no text has the slot `{{{slot}}}`{near_to(slot, used)}"
-                )
-
-    def check_filled(self, columns: Columns, apis: Sequence[Api]) -> None:
-        """Each slot of the texts has values, or a pool or argument whose fault is told."""
-        told = {
-            slot
-            for _, api, call in self.calls(apis)
-            for name, value in call.arguments.items()
-            if name not in api.properties
-            for slot in slots_in(value)
-        }
-        for place, value in self.texts():
-            for slot in slots_in(value):
-                if slot not in {*columns.known, *columns.declared, *told}:
-                    hint = nearest(slot, columns.known, "slots with values are")
-                    what = f"nothing gives `{{{slot}}}` a value: write a pool for it; {hint}"
-                    self.document.fault(place, what)
-
-    def check_values(self, fillings: Iterable[Filling], columns: Columns) -> None:
-        """Each value of a pool fits what its slots fill: of each slot the first that does not."""
-        for filling in fillings:
-            argument = filling.argument
-            for index, value in enumerate(columns.values(filling.slot)):
-                if not fits(argument.schema, value):
-                    place = columns.place(filling.slot, index) or filling.place
-                    why = _why(argument.schema, value)
-                    self.document.fault(place, f"{shown(value)} is no {argument.about}: {why}.")
-                    break
-
-    def check_whole(self, apis: Sequence[Api], first: JsonObject) -> None:
-        """Arguments and responses fit as a whole, with the first values in their slots."""
-        for number, api, call in self.calls(apis):
-            for name, value in call.arguments.items():
-                schema, full = api.properties[name], with_values(value, first)
-                if not fits(schema, full):
-                    self.fault(
-                        ("calls", number, "arguments", name),
-                        f"{shown(full)} is no argument {name} of {api.id}: {_why(schema, full)}.",
-                    )
-            if "response" not in call.model_fields_set or api.returns is None:
-                continue
-            full = with_values(call.response, first)
-            if not fits(api.returns, full):
-                why = _why(api.returns, full)
-                self.fault(("calls", number, "response"), f"{api.id} returns no such thing: {why}.")
-
-
 def _why(schema: Any, value: Any) -> str:
     """What is wrong with a value."""
     try:
@@ -237,70 +112,191 @@ class Scope:
         return zone(self.splits, api.category, api.tool) if self.splits else Split.TRAIN
 
 
+@dataclass
 class Compiler:
-    """Compiles one goal. Faults go to the document; `used` are the slots that it has."""
+    """Makes one goal of a template, as it is written, a Template. Faults go to the document."""
 
-    def __init__(self, name: str, draft: GoalDraft, scope: Scope) -> None:
-        self.name, self.draft, self.scope = name, draft, scope
-        self.used: set[str] = set()
-        rng, form = rng_for(scope.seed, "written", name), draft.form
-        now: dt.datetime = form.now or scope.file.now or moment(rng)
-        self._setting = WrittenSetting(rng, now, form.language or scope.language)
-        self._found = draft.document.found
+    name: str
+    form: TemplateForm
+    goal: str
+    said_at: Place
+    place: Place
+    document: WrittenDocument
+    scope: Scope
+    apis: Sequence[Api] = ()  # of the calls, once all are known
+    used: set[str] = field(default_factory=set)  # the slots that it has
+
+    def __post_init__(self) -> None:
+        rng = rng_for(self.scope.seed, "written", self.name)
+        now: dt.datetime = self.form.now or self.scope.file.now or moment(rng)
+        self._setting = WrittenSetting(rng, now, self.form.language or self.scope.language)
+        self._found = self.document.found
+
+    def fault(self, place: Place, what: str) -> None:
+        self.document.fault((*self.place, *place), what)
+
+    def texts(self) -> Iterator[tuple[Place, Any]]:
+        """All that may hold slots, with its place in the document."""
+        yield self.said_at, self.goal
+        for number, call in enumerate(self.form.calls):
+            at = (*self.place, "calls", number)
+            yield from (((*at, "arguments", n), value) for n, value in call.arguments.items())
+            yield (*at, "response"), call.response
+        yield (*self.place, "answer"), self.form.answer
+
+    def said(self) -> set[str]:
+        """The slots of the goal and the arguments."""
+        return {*slots_in(self.goal), *(s for c in self.form.calls for s in slots_in(c.arguments))}
+
+    def slots(self) -> set[str]:
+        """All slots; faults for braces that are none, and for a goal without any."""
+        found: set[str] = set()
+        for place, value in self.texts():
+            for text in texts_in(value):
+                try:
+                    slots = set(slots_in(text))
+                except SlotMistake as error:
+                    self.document.fault(place, f"{error}.")
+                    continue
+                found |= slots
+                if place == self.said_at and not slots:
+                    self.document.fault(place, "has no `{slot}`: all rows would be the same.")
+        return found
+
+    def calls(self) -> Iterator[tuple[int, Api, CallForm]]:
+        """Each call with its number and API."""
+        yield from zip(range(len(self.apis)), self.apis, self.form.calls, strict=True)
+
+    def arguments(self) -> Iterator[Filling]:
+        """The slots of the arguments, with what they fill."""
+        for number, api, call in self.calls():
+            for name in [n for n in call.arguments if n in api.properties]:
+                whole = Argument(name, api.properties[name], f"argument {name} of {api.id}")
+                place = (*self.place, "calls", number, "arguments", name)
+                for argument, slot in places(whole, call.arguments[name]):
+                    yield Filling(argument, slot, place)
+
+    def responses(self) -> Iterator[Filling]:
+        """The slots of the responses that are written out, with what they fill."""
+        for number, api, call in self.calls():
+            whole = Argument("response", api.returns or True, f"the response of {api.id}")
+            for argument, slot in places(whole, call.response):
+                yield Filling(argument, slot, (*self.place, "calls", number, "response"))
+
+    def check_names(self) -> None:
+        """Each API knows its arguments, and has what it requires."""
+        for number, api, call in self.calls():
+            at = ("calls", number, "arguments")
+            for name in [n for n in call.arguments if n not in api.properties]:
+                hint = nearest(name, api.properties, "it has")
+                self.fault((*at, name), f"{call.api} has no argument `{name}`; {hint}")
+            missing = [f"`{name}`" for name in api.required if name not in call.arguments]
+            if missing:
+                self.fault(at, f"{call.api} also needs {', '.join(missing)}.")
+
+    def check_used(self, used: set[str]) -> None:
+        """Each pool of the template fills a slot."""
+        for place, slot in declared(self.form, self.place):
+            if slot not in used:
+                self.document.fault(
+                    place, f"no text has the slot `{{{slot}}}`{near_to(slot, used)}"
+                )
+
+    def check_filled(self, columns: Columns) -> None:
+        """Each slot of the texts has values, or a pool or argument whose fault is told."""
+        told = {
+            slot
+            for _, api, call in self.calls()
+            for name, value in call.arguments.items()
+            if name not in api.properties
+            for slot in slots_in(value)
+        }
+        for place, value in self.texts():
+            for slot in slots_in(value):
+                if slot not in {*columns.known, *columns.declared, *told}:
+                    hint = nearest(slot, columns.known, "slots with values are")
+                    what = f"nothing gives `{{{slot}}}` a value: write a pool for it; {hint}"
+                    self.document.fault(place, what)
+
+    def check_values(self, fillings: Iterable[Filling], columns: Columns) -> None:
+        """Each value of a pool fits what its slots fill: of each slot the first that does not."""
+        for filling in fillings:
+            argument = filling.argument
+            for index, value in enumerate(columns.values(filling.slot)):
+                if not fits(argument.schema, value):
+                    place = columns.place(filling.slot, index) or filling.place
+                    why = _why(argument.schema, value)
+                    self.document.fault(place, f"{shown(value)} is no {argument.about}: {why}.")
+                    break
+
+    def check_whole(self, first: JsonObject) -> None:
+        """Arguments and responses fit as a whole, with the first values in their slots."""
+        for number, api, call in self.calls():
+            for name, value in call.arguments.items():
+                schema, full = api.properties[name], with_values(value, first)
+                if not fits(schema, full):
+                    self.fault(
+                        ("calls", number, "arguments", name),
+                        f"{shown(full)} is no argument {name} of {api.id}: {_why(schema, full)}.",
+                    )
+            if "response" not in call.model_fields_set or api.returns is None:
+                continue
+            full = with_values(call.response, first)
+            if not fits(api.returns, full):
+                why = _why(api.returns, full)
+                self.fault(("calls", number, "response"), f"{api.id} returns no such thing: {why}.")
 
     @property
     def _sound(self) -> bool:
-        return self.draft.document.found == self._found
+        return self.document.found == self._found
 
     def template(self) -> Template | None:
         """The template; None if anything is wrong with it."""
-        draft = self.draft
         by_name = self.scope.by_name
-        apis = [by_name[call.api] for call in draft.form.calls if call.api in by_name]
-        for number, call in enumerate(draft.form.calls):
+        apis = [by_name[call.api] for call in self.form.calls if call.api in by_name]
+        for number, call in enumerate(self.form.calls):
             if call.api not in by_name and self.scope.apis:
                 hint = nearest(call.api, by_name)
-                draft.fault(("calls", number, "api"), f"there is no API `{call.api}`; {hint}")
-        needed = draft.slots()
-        pools = read_pools(draft.form.pools, (*draft.place, "pools"), draft.document)
-        if not self._sound or len(apis) != len(draft.form.calls):
+                self.fault(("calls", number, "api"), f"there is no API `{call.api}`; {hint}")
+        needed = self.slots()
+        pools = read_pools(self.form.pools, (*self.place, "pools"), self.document)
+        if not self._sound or len(apis) != len(self.form.calls):
             return None
-        draft.check_names(apis)
-        columns = self._columns(apis, needed, pools)
-        fields = Fields(columns, draft.said())
-        responses = [self._response(*one, columns, fields) for one in draft.calls(apis)]
+        self.apis = apis
+        self.check_names()
+        columns = self._columns(needed, pools)
+        fields = Fields(columns, self.said())
+        responses = [self._response(*one, columns, fields) for one in self.calls()]
         standing = needed | fields.used
         self.used = columns.used(standing)
         # Where a response could not be drawn, nobody knows which of its fields are slots.
         drawn = set[str]() if self._sound else {n for api in apis for n in field_names(api)}
-        draft.check_used(self.used | drawn)
-        draft.check_filled(columns, apis)
+        self.check_used(self.used | drawn)
+        self.check_filled(columns)
         if self._sound:
-            bound = (Filling(a, slot, (*draft.place, "calls")) for a, slot in fields.bound)
-            fillings = [*draft.arguments(apis), *draft.responses(apis), *bound]
-            draft.check_values(fillings, columns)
+            bound = (Filling(a, slot, (*self.place, "calls")) for a, slot in fields.bound)
+            fillings = [*self.arguments(), *self.responses(), *bound]
+            self.check_values(fillings, columns)
         if self._sound:
-            draft.check_whole(apis, columns.first())
-        intent = self._intent(apis, responses, columns) if self._sound else ()
-        return self._made(apis, intent, responses, columns, standing) if self._sound else None
+            self.check_whole(columns.first())
+        intent = self._intent(responses, columns) if self._sound else ()
+        return self._made(intent, responses, columns, standing) if self._sound else None
 
-    def _columns(
-        self, apis: Sequence[Api], needed: set[str], pools: Mapping[str, Written]
-    ) -> Columns:
+    def _columns(self, needed: set[str], pools: Mapping[str, Written]) -> Columns:
         """The values of all slots but those that responses which are drawn will add."""
-        draft, file = self.draft, self.scope.file
-        columns = Columns(self._setting_for, draft.document)
-        wanted = {*needed, *(name for api in apis for name in field_names(api))}
-        columns.add_tables(draft.form.together, (*draft.place, "together"))
-        columns.add_pools(pools, (*draft.place, "pools"))
+        file = self.scope.file
+        columns = Columns(self._setting_for, self.document)
+        wanted = {*needed, *(name for api in self.apis for name in field_names(api))}
+        columns.add_tables(self.form.together, (*self.place, "together"))
+        columns.add_pools(pools, (*self.place, "pools"))
         columns.add_tables(file.together, ("together",), wanted=wanted)
         columns.add_pools(self.scope.pools, ("pools",), wanted=wanted)
-        given, answered = [*draft.arguments(apis)], [*draft.responses(apis)]
+        given, answered = [*self.arguments()], [*self.responses()]
         for filling in (*given, *answered):
             columns.describe(filling.slot, filling.argument)
         columns.fill()
         # What the goal says or a response holds, and nothing tells values of, its schema does.
-        said = set(slots_in(draft.goal))
+        said = set(slots_in(self.goal))
         for filling in (*(one for one in given if one.slot in said), *answered):
             if filling.slot not in columns.declared and filling.slot not in columns.known:
                 columns.add_schema(filling.slot, filling.argument, filling.place)
@@ -323,18 +319,16 @@ class Compiler:
             return fields.drawn(api, call.arguments, self._setting_for(f"call {number}"))
         except NoValue as error:
             what = f"`{error}` in the response of {api.id}"
-            self.draft.fault(
+            self.fault(
                 ("calls", number), f"nothing says what {what} looks like; write a `response`."
             )
             return None
 
-    def _intent(
-        self, apis: Sequence[Api], responses: Sequence[Any], columns: Columns
-    ) -> tuple[Intention, ...]:
+    def _intent(self, responses: Sequence[Any], columns: Columns) -> tuple[Intention, ...]:
         """What the user knows, and what earlier calls find out; faults for what nobody says."""
-        said = columns.family_of(slots_in(self.draft.goal))
+        said = columns.family_of(slots_in(self.goal))
         found = []
-        for number, api, call in self.draft.calls(apis):
+        for number, api, call in self.calls():
             known: dict[str, Any] = {}
             references: dict[str, Reference] = {}
             for name, value in call.arguments.items():
@@ -344,7 +338,7 @@ class Compiler:
                     references[name] = source
                     continue
                 for slot in unsaid:
-                    self.draft.fault(
+                    self.fault(
                         ("calls", number, "arguments", name),
                         f"nobody says `{{{slot}}}`: neither the goal, nor a field of an earlier "
                         "response, nor what it is derived from.",
@@ -355,13 +349,12 @@ class Compiler:
 
     def _made(
         self,
-        apis: Sequence[Api],
         intent: tuple[Intention, ...],
         responses: Sequence[Any],
         columns: Columns,
         standing: set[str],
     ) -> Template | None:
-        setting, form, goal = self._setting, self.draft.form, self.draft.goal
+        setting, form, goal, apis = self._setting, self.form, self.goal, self.apis
         need = Need(
             id=PREFIX + self.name,
             ability=Ability.CALL,
@@ -373,7 +366,7 @@ class Compiler:
             intent=intent,
         )
         if form.answer is None and setting.language != "English":
-            self.draft.fault(("answer",), f"missing: none can be made up in {setting.language}.")
+            self.fault(("answer",), f"missing: none can be made up in {setting.language}.")
             return None
         answer = with_markers(form.answer)
         if answer is None:

@@ -19,7 +19,7 @@ from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.store.version import Version
-from toolloom.pipeline.templates.written.compiling import Compiler, GoalDraft, Scope
+from toolloom.pipeline.templates.written.compiling import Compiler, Scope
 from toolloom.pipeline.templates.written.forms import (
     FileForm,
     TemplateForm,
@@ -164,8 +164,7 @@ def _compiled(
         name = f"{form.name}-{index}" if len(said) > 1 else form.name
         if len(said) > 1:
             names.take(name, (*place, *inner), document)
-        draft = GoalDraft(form, goal, (*place, *inner), place, document)
-        compiler = Compiler(name, draft, scope)
+        compiler = Compiler(name, form, goal, (*place, *inner), place, document, scope)
         template = compiler.template()
         used |= compiler.used
         if template is not None:

@@ -91,7 +91,8 @@ def _whole(
         except NoValue:
             if name in required:
                 # Null, or an object without content: a field may hold what says nothing.
-                empty = [value for value in (None, {}) if fits(fields[name], value)]
+                nothing: tuple[Any, ...] = (None, {})
+                empty = [value for value in nothing if fits(fields[name], value)]
                 if not empty:
                     raise NoValue(name) from None
                 made[name] = empty[0]

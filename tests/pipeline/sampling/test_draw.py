@@ -224,14 +224,6 @@ def test_no_combination_repeats_before_others_had_a_turn() -> None:
     assert len(set(pairs)) == 21
 
 
-def test_firsts_take_turns_in_every_scenario() -> None:
-    """No API waits while another is drawn twice, whatever the kinds are."""
-    firsts = Counter(
-        need.intent[0].api for need in draw(groups(), count=80, levels={"category": 1})
-    )
-    assert set(firsts) == {api.id for api in groups()}
-
-
 def test_what_has_no_values_stays_out() -> None:
     """An API with required free text that nothing describes is not drawn, its turn goes on."""
     odd = city("maps", "odd", parameters=of(zzz={"type": "string"}))
@@ -348,12 +340,6 @@ def test_large_pools_are_drawn_from_quickly() -> None:
     needs = draw(apis, count=300)
     assert len(needs) == 300
     assert len({need.intent[0].api for need in needs}) == 300
-
-
-def test_weights_of_zero_are_left_out() -> None:
-    """What has no weight is not drawn."""
-    needs = draw(abilities={"call": 1, "retrieve_call": 0})
-    assert {n.ability for n in needs} == {Ability.CALL}
 
 
 @given(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.template_files import api
 
 from toolloom.pipeline.apis.sources import imported
 from toolloom.pipeline.checks import inspect
@@ -36,19 +37,6 @@ from toolloom.schemas import (
 
 NOW = dt.datetime(2026, 3, 2, 9, 30)
 BOOKSHOP = Path(__file__).parents[4] / "recipes" / "examples" / "bookshop.yaml"
-
-
-def api(name: str, returns: Any = None, category: str = "Shop", **arguments: str) -> Api:
-    properties = {n: {"type": kind, "description": n} for n, kind in arguments.items()}
-    return Api(
-        category=category,
-        tool="Store",
-        name=name,
-        function=name,
-        description=f"{name.replace('_', ' ').capitalize()}.",
-        parameters={"type": "object", "properties": properties, "required": [*properties]},
-        returns=returns,
-    )
 
 
 def fields(**types: Any) -> JsonObject:
@@ -211,7 +199,7 @@ def test_what_feeds_a_later_call_is_not_told() -> None:
     [
         ([], Level.SINGLE_TOOL),
         ([api("b").model_copy(update={"tool": "Other"})], Level.CATEGORY),
-        ([api("b", category="Sea")], Level.COLLECTION),
+        ([api("b").model_copy(update={"category": "Sea"})], Level.COLLECTION),
     ],
 )
 def test_the_level_tells_where_the_apis_come_from(others: list[Api], level: Level) -> None:
