@@ -34,6 +34,7 @@ from toolloom.pipeline.growth import hold_version, parsed_plan, plan_extension, 
 from toolloom.pipeline.orchestration import clusters, server
 from toolloom.pipeline.orchestration.growth import ScheduledRun, told
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs
+from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.run import Mark
@@ -233,7 +234,7 @@ async def grow(
     """
     folder = opened(outputs)
 
-    async def work(planned: Recipe, progress: runner.Progress) -> runner.Made:
+    async def work(planned: Recipe, progress: Progress) -> runner.Made:
         return await _make(planned, folder, progress, engine, address or None)
 
     async def scheduled() -> State[Any]:
@@ -246,7 +247,7 @@ async def grow(
 async def _make(
     planned: Recipe,
     outputs: str | Path,
-    progress: runner.Progress | None = None,
+    progress: Progress | None = None,
     engine: str = "prefect",
     address: str | None = None,
 ) -> runner.Made:
@@ -268,7 +269,7 @@ async def _make(
 def run_here(
     recipe: str | dict[str, Any],
     outputs: Path,
-    progress: runner.Progress | None = None,
+    progress: Progress | None = None,
     stages: Sequence[Stage] | None = None,
     cache: str | None = None,
     seed: int | None = None,
@@ -283,7 +284,7 @@ def run_here(
 async def start(
     recipe: str | dict[str, Any],
     outputs: Path,
-    progress: runner.Progress | None = None,
+    progress: Progress | None = None,
     stages: Sequence[Stage] | None = None,
     cache: str | None = None,
     seed: int | None = None,
@@ -298,7 +299,7 @@ async def start(
 async def start_from_version(
     name: str,
     parameters: dict[str, Any],
-    progress: runner.Progress | None = None,
+    progress: Progress | None = None,
     stages: Sequence[Stage] | None = None,
     cache: str | None = None,
 ) -> runner.Made:
@@ -311,7 +312,7 @@ async def start_from_version(
 
 @asynccontextmanager
 async def _reached(
-    progress: runner.Progress | None, stages: Sequence[Stage] | None, cache: str | None
+    progress: Progress | None, stages: Sequence[Stage] | None, cache: str | None
 ) -> AsyncIterator[None]:
     """Make sure that Prefect answers, and lay out what a flow finds beside its parameters."""
     runner.PROGRESS.set(progress)

@@ -20,7 +20,8 @@ from pydantic import Field
 
 from toolloom.llm.cache import address
 from toolloom.pipeline.dataset.report import Summary
-from toolloom.pipeline.run import Progress, run, standard_stages
+from toolloom.pipeline.progress import Progress
+from toolloom.pipeline.run import run, standard_stages
 from toolloom.pipeline.sampling.draw import counted
 from toolloom.pipeline.stage import Context, Stage, StageInput, planned, use_of
 from toolloom.pipeline.store.run import RunFolder

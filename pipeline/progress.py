@@ -1,4 +1,5 @@
-"""How far a run is, in figures; those who show it are in pages/progress.py."""
+"""Who is told what happens in a run, and how far it is, in figures; those who show it are in
+pages/progress.py."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 if TYPE_CHECKING:
     from toolloom.llm.model import Stats
@@ -18,6 +19,39 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 20.0
 WINDOW = 30.0  # seconds that speeds are taken over
 TICK = 0.25  # seconds between two samples of the counters
+
+
+class Progress(Protocol):
+    """Told of what happens in a run, while it happens."""
+
+    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None:
+        """The run begins."""
+
+    def opened(self, stats: Stats) -> None:
+        """The gateway's counters, live."""
+
+    def worked(self, stage: str, outcome: Outcome) -> None:
+        """A record's outcome, before its shard is on the disk."""
+
+    def returned(self, stage: str, entered: int, mark: Mark) -> None:
+        """A shard that so many records entered, from another machine: the outcomes of all."""
+
+    def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None:
+        """A shard of so many records is finished; not `fresh` if an earlier process did it."""
+
+    def stage_done(self, stage: str, mark: Mark) -> None:
+        """A stage is complete; its mark counts what settling moved."""
+
+
+class Silent:
+    """Progress nobody looks at."""
+
+    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None: ...
+    def opened(self, stats: Stats) -> None: ...
+    def worked(self, stage: str, outcome: Outcome) -> None: ...
+    def returned(self, stage: str, entered: int, mark: Mark) -> None: ...
+    def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None: ...
+    def stage_done(self, stage: str, mark: Mark) -> None: ...
 
 
 @dataclass

@@ -25,7 +25,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from threading import Event
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from toolloom.llm import Gateway
 from toolloom.llm.cache import address
@@ -37,6 +37,7 @@ from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.report import Summary, summarise
 from toolloom.pipeline.dataset.unfold import expanded
 from toolloom.pipeline.growth import begin
+from toolloom.pipeline.progress import Progress, Silent
 from toolloom.pipeline.stage import (
     Context,
     ShardPart,
@@ -57,7 +58,6 @@ from toolloom.pipeline.store.run import Mark, RunFolder, StageFolder, batches
 from toolloom.schemas import (
     Granularity,
     Instruction,
-    Outcome,
     Recipe,
     Record,
     Rejected,
@@ -76,39 +76,6 @@ CACHE: ContextVar[str | None] = ContextVar("CACHE", default=None)  # its URL may
 
 RunShard: TypeAlias = Callable[[str, int, Callable[[], Awaitable[Mark]]], Awaitable[Mark]]
 """Called with a stage's name, a shard's number and the work; awaits the work and returns it."""
-
-
-class Progress(Protocol):
-    """Told of what happens in a run, while it happens."""
-
-    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None:
-        """The run begins."""
-
-    def opened(self, stats: Stats) -> None:
-        """The gateway's counters, live."""
-
-    def worked(self, stage: str, outcome: Outcome) -> None:
-        """A record's outcome, before its shard is on the disk."""
-
-    def returned(self, stage: str, entered: int, mark: Mark) -> None:
-        """A shard that so many records entered, from another machine: the outcomes of all."""
-
-    def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None:
-        """A shard of so many records is finished; not `fresh` if an earlier process did it."""
-
-    def stage_done(self, stage: str, mark: Mark) -> None:
-        """A stage is complete; its mark counts what settling moved."""
-
-
-class Silent:
-    """Progress nobody looks at."""
-
-    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None: ...
-    def opened(self, stats: Stats) -> None: ...
-    def worked(self, stage: str, outcome: Outcome) -> None: ...
-    def returned(self, stage: str, entered: int, mark: Mark) -> None: ...
-    def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None: ...
-    def stage_done(self, stage: str, mark: Mark) -> None: ...
 
 
 async def directly(stage: str, shard: int, work: Callable[[], Awaitable[Mark]]) -> Mark:

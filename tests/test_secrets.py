@@ -112,16 +112,6 @@ def test_a_run_keeps_and_prints_no_key(
     assert {*leaky.told} >= {"fails", "is refused", "says it", "is cut off"}
 
 
-@pytest.mark.slow
-def test_each_answer_is_logged_with_its_record_and_request(leaky: Leaky, tmp_path: Path) -> None:
-    """At debug, what was asked for a record can be followed."""
-    _, printed = run(tmp_path, KEY, *DEBUG)
-    told = [json.loads(line) for line in printed.splitlines() if line.startswith('{"time"')]
-    answers = [line for line in told if line["event"] == "answered"]
-    assert len(answers) > 10
-    assert all(line["record"] and line["stage"] and line["request"] for line in answers)
-
-
 def test_a_wrong_key_is_not_repeated(leaky: Leaky, tmp_path: Path) -> None:
     """The endpoint says which key it does not accept; we name its variable."""
     status, printed = run(tmp_path, WRONG, *DEBUG)

@@ -51,7 +51,8 @@ from toolloom.pipeline.dataset.report import summarise
 from toolloom.pipeline.growth import plan_growth
 from toolloom.pipeline.orchestration.artifacts import Live, publish_summary
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs, on_page
-from toolloom.pipeline.run import Made, Progress
+from toolloom.pipeline.progress import Progress
+from toolloom.pipeline.run import Made
 from toolloom.pipeline.store.files import read_records, record_line, write_lines
 from toolloom.pipeline.store.locks import hold_dataset
 from toolloom.pipeline.store.mirror import fetch, remove

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -15,14 +13,13 @@ from typing import Any
 
 import psycopg
 import pytest
-import sqlalchemy as sa
 from support import toys
 from support.local_cluster import Here, files, recipe
 from support.waiting import until
 
 from toolloom.llm import FakeServer
 from toolloom.llm.cache import Cache
-from toolloom.llm.database import ORDERS, Hold, end_orders
+from toolloom.llm.database import Hold, end_orders
 from toolloom.pipeline.cluster import (
     ShardJob,
     ShardResult,
@@ -279,44 +276,6 @@ async def test_a_run_has_one_driver(
     assert files(tmp_path / "one") == files(tmp_path / "alone")
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("SELECT * FROM run_orders").fetchall() == []
-
-
-DRIVE = """
-import asyncio, sys
-from toolloom.llm.cache import Cache
-from toolloom.llm.database import begin_order, end_orders
-from toolloom.pipeline.cluster import Driver
-
-async def main():
-    cache, driver = Cache(sys.argv[1]), Driver(sys.argv[1], sys.argv[2])
-    assert await driver.drives()
-    await cache.within(end_orders(sys.argv[2]))
-    assert await cache.within(begin_order("an order", sys.argv[2], driver.id))
-    print("drives", flush=True)
-    await asyncio.sleep(600)
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.slow
-async def test_a_driver_that_was_killed_has_a_successor(
-    on_cluster: OnCluster, postgres_url: str
-) -> None:
-    """At once after kill -9: only its workers are waited for, and their orders are nobody's."""
-    wanted, cache = toys.recipe(), Cache(postgres_url)
-    command = [sys.executable, "-c", DRIVE, postgres_url, wanted.run_id]
-    with subprocess.Popen(command, stdout=-1, text=True) as killed:  # noqa: ASYNC220 - it is killed
-        assert killed.stdout
-        assert killed.stdout.readline() == "drives\n"
-        with pytest.raises(Busy, match="is being made on a cluster already"):
-            await on_cluster(wanted, stages=toys.STAGES)
-        assert await cache.within(lambda c: c.execute(sa.select(ORDERS.c.id)).scalar())
-        killed.kill()
-    made = await on_cluster(wanted, stages=toys.STAGES)
-    assert made.counts.accepted == 17
-    assert not await cache.within(lambda c: c.execute(sa.select(ORDERS.c.id)).scalar())
-    await cache.close()
 
 
 def end_connections(url: str) -> int:

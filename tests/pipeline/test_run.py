@@ -214,17 +214,6 @@ async def test_a_dead_endpoint_stops_the_run_and_keeps_what_is_finished(tmp_path
     assert files(tmp_path / "a") == files(tmp_path / "b")
 
 
-async def test_a_bug_in_a_stage_is_not_swallowed(tmp_path: Path) -> None:
-    """An unexpected exception comes out as it is, not as a rejected record or a group."""
-
-    async def buggy(query: Query, context: Context) -> Outcome:
-        raise KeyError("a bug")
-
-    stages = (*toys.STAGES[:2], change(toys.TESTED, work=buggy))
-    with pytest.raises(KeyError, match="a bug"):
-        await run(toys.recipe(), outputs=tmp_path, stages=stages)
-
-
 async def test_the_first_error_ends_the_other_jobs() -> None:
     """Work that nobody will use is cancelled."""
     ended: list[str] = []

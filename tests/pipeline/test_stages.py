@@ -128,19 +128,6 @@ async def test_every_record_that_enters_leaves(tmp_path: Path) -> None:
         entered -= {r["id"] for r in rejected}
 
 
-@pytest.mark.parametrize(
-    ("modes", "refused"), [(("json_schema",), 0), (("json_object",), 1), ((), 2)]
-)
-async def test_every_way_of_structured_output_serves(
-    tmp_path: Path, modes: tuple[str, ...], refused: int
-) -> None:
-    """JSON Schema, JSON alone or neither: what an endpoint takes is found out once for a run."""
-    async with FakeServer(modes=modes) as server:
-        made = await run(recipe(server), outputs=tmp_path)
-    assert made.counts.accepted > 0
-    assert server.received - server.answered == refused
-
-
 async def test_each_agent_may_have_its_own_model(tmp_path: Path) -> None:
     """The model of an agent reaches the endpoint as such, and stands in the provenance."""
     asked: Counter[tuple[str, str]] = Counter()

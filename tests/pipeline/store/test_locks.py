@@ -90,14 +90,6 @@ def test_a_full_disk_holds_a_dataset_too(tmp_path: Path) -> None:
         hold_dataset(tmp_path, "weather", "cache.sqlite").__enter__()
 
 
-def test_a_killed_holder_holds_no_longer(tmp_path: Path) -> None:
-    """After kill -9 the next process gets in, whatever the file says."""
-    with holder(tmp_path, "cache.sqlite") as process:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert is_free(tmp_path, "cache.sqlite")
-
-
 def test_one_process_cannot_hold_a_dataset_twice(tmp_path: Path) -> None:
     """Two flows in one process keep from each other too, and errors let go."""
     with ThreadPoolExecutor() as other:

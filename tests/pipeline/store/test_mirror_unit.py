@@ -1,4 +1,4 @@
-"""How a mirror and its store are made alike, on `memory://`."""
+"""How a mirror and its store are made alike, on `memory://`, also when machines die or meet."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 import fsspec
 import pytest
-from support import s3_server
-from support.memory_store import MEMORY, OtherMemory, drop, put, run, there
+from fsspec.implementations.memory import MemoryFileSystem
+from support import s3_server, toys
 from support.waiting import wait_for
 
+from toolloom.pipeline.run import Made, make_dataset
 from toolloom.pipeline.store import mirror, mirror_unit
 from toolloom.pipeline.store import outputs as mirrors
 from toolloom.pipeline.store.files import write_lines
@@ -25,6 +26,35 @@ from toolloom.pipeline.store.remote import RemoteFile
 from toolloom.pipeline.store.run import RunFolder, StageFolder, find_run
 from toolloom.pipeline.store.version import find_version, numbers
 from toolloom.schemas import StoreError, Usage
+
+MEMORY = MemoryFileSystem()
+
+
+class OtherMemory(MemoryFileSystem):
+    """A store in memory with a protocol, a `store` and habits of its own."""
+
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.replace(f"{cls.protocol}://", "memory://")))
+
+
+def run(outputs: Path, **changes: Any) -> Made:
+    return asyncio.run(make_dataset(toys.recipe(**changes), outputs=outputs, stages=toys.STAGES))
+
+
+def put(url: str, name: str, body: bytes = b"{}\n") -> None:
+    MEMORY.pipe_file(f"{url.removeprefix('memory://')}/{name}", body)
+
+
+def there(url: str) -> set[str]:
+    root = "/" + url.removeprefix("memory://")
+    return {name.removeprefix(f"{root}/") for name in MEMORY.find(root)}
+
+
+def drop(url: str, name: str) -> None:
+    MEMORY.rm(f"{url.removeprefix('memory://')}/{name}", recursive=True)
 
 
 def test_what_lacks_its_marker_is_not_there() -> None:

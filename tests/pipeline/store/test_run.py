@@ -1,4 +1,3 @@
-import errno
 import json
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from support import toys
 
 from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.store.files import (
-    explain,
     read_objects,
     read_records,
     record_line,
@@ -99,12 +97,6 @@ def test_a_folder_in_place_of_a_file_is_a_store_error(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file where a folder should be")
     with pytest.raises(StoreError, match="cannot be written .* --outputs"):
         write_lines(tmp_path / "runs" / "a.jsonl", [])
-
-
-def test_no_room_says_that_nothing_is_lost(tmp_path: Path) -> None:
-    """A full disk is told apart from other faults."""
-    error = OSError(errno.ENOSPC, "No space left on device")
-    assert "Make room" in str(explain(tmp_path, error, "written"))
 
 
 FULL = """
