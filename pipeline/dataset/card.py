@@ -21,8 +21,9 @@ from toolloom.pipeline.dataset.figures import (
     InstructionCounts,
     added,
     instructions_of,
+    ranked,
 )
-from toolloom.pipeline.dataset.report import API_BANK, Counts, StageCount
+from toolloom.pipeline.dataset.report import API_BANK, KINDS, Counts
 from toolloom.pipeline.render.markdown import cell, table
 from toolloom.pipeline.render.plots import BAD, Plot, svg
 from toolloom.pipeline.render.section import dollars, percent
@@ -38,6 +39,13 @@ SIZES = (
 )
 MOST_SOURCES = 50  # of APIs, that are listed
 NAMED = 10  # APIs without a template
+COUNTS = {
+    "Ability": "abilities",
+    "Scenario": "scenarios",
+    "Calls": "calls",
+    "Category": "categories",
+    "Observations": "observations",
+}
 TESTS = {
     "train": "to train on",
     "validation": "to validate on: APIs that are seen in `train`, other calls",
@@ -51,8 +59,7 @@ TESTS = {
 def card(manifest: JsonObject) -> str:
     """The text of README.md. Holds no time of day: equal versions make equal cards."""
     header = yaml.safe_dump(_header(manifest), sort_keys=False, allow_unicode=True)
-    found: JsonObject = manifest["runs"][manifest["apis"]["run"]]
-    recipe = found["recipe"]
+    recipe = manifest["runs"][manifest["apis"]["run"]]["recipe"]  # says what the dataset is for
     splits = [told for told in manifest["splits"].values() if told["rows"]]
     parts = [
         f"---\n{header}---",
@@ -65,16 +72,7 @@ def card(manifest: JsonObject) -> str:
         _splits(manifest),
         "## What is in it",
         *(f"![{plot.title}](plots/{plot.name}.svg)" for plot in plots(manifest)),
-        *(
-            _counts(title, name, manifest)
-            for title, name in (
-                ("Ability", "abilities"),
-                ("Scenario", "scenarios"),
-                ("Calls", "calls"),
-                ("Category", "categories"),
-                ("Observations", "observations"),
-            )
-        ),
+        *(_counts(title, name, manifest) for title, name in COUNTS.items()),
         *_expansion(manifest),
         *_instructions(manifest),
         "## How it was made",
@@ -99,16 +97,22 @@ def _header(manifest: JsonObject) -> JsonObject:
     dialogues = sum(told["rows"] for told in manifest["splits"].values())
     counted = instructions_of(manifest)
     rows = dialogues or (counted.levels.total() if counted else 0)
+    # A version of digits that no other dataset has: `datasets` caches what it loads from a folder
+    # under the folder's name, the config and this version alone. Without it, two datasets in
+    # folders called `1.0.0` would be one to it.
+    version = f"0.0.{int(manifest['content'][:12], 16)}"
+    configs: list[JsonObject] = []
+    for name, splits in _loadable(manifest):
+        files = [{"split": split, "path": f"{name}/{split}-*.parquet"} for split in splits]
+        first = {} if configs else {"default": True}
+        configs.append({"config_name": name, "version": version, "data_files": files, **first})
     return {
         "pretty_name": manifest["name"],
         "license": "unknown",  # the terms of the models and APIs it was made with decide
         "task_categories": ["text-generation"],
         "tags": ["function-calling", "tool-use", "synthetic", "toolloom"],
         "size_categories": [next((s for n, s in SIZES if rows < n), "n>10M")],
-        "configs": [
-            _config(name, splits, f"0.0.{int(manifest['content'][:12], 16)}", place == 0)
-            for place, (name, splits) in enumerate(_loadable(manifest))
-        ],
+        "configs": configs,
     }
 
 
@@ -117,17 +121,11 @@ def _loadable(manifest: JsonObject) -> list[tuple[str, JsonObject]]:
 
     One config without any in the header, and `datasets` loads none of the others either.
     """
-    found = []
-    for name, splits in manifest["configs"].items():
-        if full := {split: made for split, made in splits.items() if made["files"]}:
-            found.append((name, full))
-    return found
-
-
-def _config(name: str, splits: JsonObject, version: str, default: bool) -> JsonObject:
-    files = [{"split": split, "path": f"{name}/{split}-*.parquet"} for split in splits]
-    made: JsonObject = {"config_name": name, "version": version, "data_files": files}
-    return {**made, "default": True} if default else made
+    configs = [
+        (name, {split: table for split, table in splits.items() if table["files"]})
+        for name, splits in manifest["configs"].items()
+    ]
+    return [(name, splits) for name, splits in configs if splits]
 
 
 def _what(splits: list[JsonObject], manifest: JsonObject) -> str:
@@ -222,40 +220,33 @@ def _expansion(manifest: JsonObject) -> Iterator[str]:
     )
     yield table(
         ("Run", "Mined", "Written", "Asked", "With rows", "Rows", "Inspected one by one"),
-        [_run_line(name, each) for name, each in told.items()],
+        [
+            (
+                *(name, *(each["templates"].get(kind, 0) for kind in KINDS)),
+                *(each["used"], sum(each["rows"].values()), each["inspected"]),
+            )
+            for name, each in told.items()
+        ],
     )
     for title, key in (
         ("Samples of which no template was made", "refused"),
         ("Values that are no slots", "values"),
         ("Values that a check objected to", "rejected"),
     ):
-        yield table((title, "Count"), _summed(told.values(), key))
+        counts = sum((Counter[str](each[key]) for each in told.values()), Counter[str]())
+        yield table((title, "Count"), ranked(counts).items())
     yield from filter(None, map(_templates_coverage, told.values()))
-
-
-def _run_line(name: str, told: JsonObject) -> list[Any]:
-    kinds = [told["templates"].get(kind, 0) for kind in ("mined", "written", "asked")]
-    return [name, *kinds, told["used"], sum(told["rows"].values()), told["inspected"]]
-
-
-def _summed(told: Iterable[JsonObject], key: str) -> list[tuple[str, int]]:
-    counts: Counter[str] = Counter()
-    for each in told:
-        counts.update(each[key])
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _templates_coverage(told: JsonObject) -> str:
     """How many APIs have a template."""
-    found = told.get("coverage")
-    if not found:
+    coverage = told.get("coverage")
+    if not coverage:
         return ""
-    text = (
-        f"{found['covered']:,} of {found['apis']:,} APIs that may be called in its splits have a "
-        "template."
-    )
-    if lacking := found["without"][:NAMED]:
-        more = found["apis"] - found["covered"] - len(lacking)
+    covered, apis = coverage["covered"], coverage["apis"]
+    text = f"{covered:,} of {apis:,} APIs that may be called in its splits have a template."
+    if lacking := coverage["without"][:NAMED]:
+        more = apis - covered - len(lacking)
         text += f" Without: {', '.join(map(cell, lacking))}{f' and {more:,} more' if more else ''}."
     return text
 
@@ -294,7 +285,7 @@ def _instructions(manifest: JsonObject) -> Iterator[str]:
     levels = [level for level in LEVELS if level in counted.rejected]
     rows = [
         (reason, count, *(counted.rejected[level][reason] for level in levels))
-        for reason, count in sorted(total.items(), key=lambda item: (-item[1], item[0]))
+        for reason, count in ranked(total).items()
     ]
     yield table(("Rejected because", "All", *levels), rows)
     plans = [run["recipe"].get("rewrite") for run in manifest["runs"].values()]
@@ -322,7 +313,9 @@ def _origin(manifest: JsonObject) -> str:
         split, extended = manifest["regenerated"], manifest.get("extended")
         how = f"with the split `{split}` made anew" if split else "with all splits made anew"
         if extended:
-            how = f"and has all of its rows, with {_added(extended['rows'])} more"
+            sums = {c: sum(splits.values()) for c, splits in extended["rows"].items()}
+            more = [f"{n:,} in `{config}`" for config, n in sums.items() if n and config != "sft"]
+            how = f"and has all of its rows, with {', '.join(more)} more"
             wanted = manifest["runs"][extended["run"]]["recipe"].get("regenerate") or {}
             if grown := (wanted["split"] if wanted.get("keep") else None):
                 how += f": the split `{grown}` was grown by new queries"
@@ -333,24 +326,20 @@ def _origin(manifest: JsonObject) -> str:
     )
 
 
-def _added(rows: JsonObject) -> str:
-    """What was added, by config."""
-    named = ((c, sum(splits.values())) for c, splits in rows.items() if c != "sft")
-    return ", ".join(f"{count:,} in `{config}`" for config, count in named if count)
-
-
 def _runs(manifest: JsonObject) -> Iterator[str]:
     for name, run in manifest["runs"].items():
         counts = Counts.model_validate(run["counts"])
         yield f"### Run `{name}`, seed {run['seed']}"
         yield _spending(counts)
-        head = [
-            *("Stage", "Agent", "Accepted", "Rejected", "Requests"),
-            *("Sent", "Cached", "Received"),
-        ]
-        priced = counts.priced
-        done = [_stage_line(stage, priced) for stage in counts.stages if not stage.given]
-        yield table([*head, *(["Cost"] if priced else [])], done)
+        head = ["Stage", "Agent", "Accepted", "Rejected", "Requests", "Sent", "Cached", "Received"]
+        lines: list[list[Any]] = []
+        for stage in counts.stages:
+            if not stage.given:
+                use, done = stage.use, [stage.name, stage.agent, stage.accepted, stage.rejected]
+                sent = [use.requests, use.prompt_tokens, percent(use.cached_share)]
+                cost = [dollars(use.cost)] if counts.priced else []
+                lines.append([*done, *sent, use.completion_tokens, *cost])
+        yield table([*head, *(["Cost"] if counts.priced else [])], lines)
         yield table(
             ("Stage", "Agent", "Model", "Prompts (hashes)"),
             [(a["stage"], a["agent"], a["model"], " ".join(a["prompts"])) for a in run["agents"]],
@@ -371,13 +360,6 @@ def _spending(counts: Counts) -> str:
     if each is None:
         return f"{told}."
     return f"{told}: {dollars(each)} for each accepted dialogue (API-Bank's agents: ${API_BANK:g})."
-
-
-def _stage_line(stage: StageCount, priced: bool) -> list[Any]:
-    use = stage.use
-    tokens = [use.prompt_tokens, percent(use.cached_share), use.completion_tokens]
-    done = [stage.name, stage.agent, stage.accepted, stage.rejected, use.requests]
-    return [*done, *tokens, *([dollars(use.cost)] if priced else [])]
 
 
 def _contamination(told: JsonObject | None) -> str:
@@ -425,20 +407,16 @@ def _limits(manifest: JsonObject, splits: list[JsonObject]) -> str:
         f"Words are written by {', '.join(map(cell, models)) or 'no model'}, in "
         f"{', '.join(map(cell, languages))}: their errors and manners are in it. The checks of "
         "words are made for English.",
-        *(
-            [
-                f"{real:,} of {sum(played.values()):,} observations come from APIs that were "
-                "really executed; the others were played, and are no facts about the world."
-            ]
-            if played
-            else []
-        ),
+        f"{real:,} of {sum(played.values()):,} observations come from APIs that were "
+        "really executed; the others were played, and are no facts about the world."
+        if played
+        else "",
         "Checks find what contradicts a schema, the user or an observation. They do not show "
         "that a request is interesting, nor that an answer is the best one.",
         "People, places and accounts are invented; a likeness is chance.",
         "The licence depends on the terms of the models and of the APIs it was made with.",
     ]
-    return "\n".join(f"- {line}" for line in lines)
+    return "\n".join(f"- {line}" for line in lines if line)
 
 
 def _columns(manifest: JsonObject) -> Iterable[str]:
@@ -450,33 +428,20 @@ def _columns(manifest: JsonObject) -> Iterable[str]:
 
 def plots(manifest: JsonObject) -> Iterator[Plot]:
     """The plots of a version; none of what it has nothing of."""
-    splits = manifest["splits"]
-    told = [one for one in splits.values() if one["rows"]]
-    names = [name for name, one in splits.items() if one["rows"]]
+    sides = ("accepted", "rejected")
+    told = {split: figures for split, figures in manifest["splits"].items() if figures["rows"]}
     if told:
-        yield Plot(
-            "splits",
-            "Dialogues by split",
-            names,
-            [one["rows"] for one in told],
-            [one["rejected"] for one in told],
-            ("accepted", "rejected"),
-        )
-    for name, title in (("scenarios", "Scenario"), ("calls", "Number of calls")) if told else ():
-        counts = added(told, name)
-        yield Plot(name, f"Dialogues by {title.lower()}", [*counts], [*counts.values()])
+        good, fallen = ([one[side] for one in told.values()] for side in ("rows", "rejected"))
+        yield Plot("splits", "Dialogues by split", [*told], good, fallen, sides)
+    for name, title in (("scenarios", "scenario"), ("calls", "number of calls")) if told else ():
+        counts = added(told.values(), name)
+        yield Plot(name, f"Dialogues by {title}", [*counts], [*counts.values()])
     if counted := instructions_of(manifest):
         levels = [level for level in LEVELS if level in counted.levels or level in counted.rejected]
         fallen = [counted.rejected[x].total() if x in counted.rejected else 0 for x in levels]
-        yield Plot(
-            "levels",
-            "Instructions by level",
-            levels,
-            [counted.levels[level] for level in levels],
-            fallen,
-            ("accepted", "rejected"),
-        )
-    if reasons := added(splits.values(), "reasons"):
+        good = [counted.levels[level] for level in levels]
+        yield Plot("levels", "Instructions by level", levels, good, fallen, sides)
+    if reasons := added(manifest["splits"].values(), "reasons"):
         yield Plot("reasons", "Rejected because", [*reasons], [*reasons.values()], color=BAD)
 
 

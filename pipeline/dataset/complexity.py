@@ -16,13 +16,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from pydantic import Field
 
 from toolloom.pipeline.apis.search import SearchIndex
-from toolloom.pipeline.checks.transcript import CallMade, made
+from toolloom.pipeline.checks.transcript import made
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
     API_SEARCH,
@@ -36,9 +36,6 @@ from toolloom.schemas import (
     canonical,
 )
 from toolloom.schemas.splits import SEEN, api_id
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Combination: TypeAlias = tuple[str, ...]
 """Ids of the APIs that are called, sorted; one that is called twice is there twice."""
@@ -117,8 +114,10 @@ def distance(test: Sequence[str], example: Sequence[str], apis: int) -> float:
     Nothing is called: an empty example costs nothing, and an empty test the dropping of all. With
     one API there is nothing to choose: ln 1 is 0. Raises ValueError without APIs.
     """
+    if apis < 1:
+        raise ValueError("without APIs there are no calls to choose from")
     lacking = (Counter(test) - Counter(example)).total()
-    return len(example) * _LN2 + lacking * _log(apis)
+    return len(example) * _LN2 + lacking * math.log(apis)
 
 
 def reversed_f1(test: Sequence[str], example: Sequence[str]) -> float:
@@ -127,12 +126,6 @@ def reversed_f1(test: Sequence[str], example: Sequence[str]) -> float:
         return 0.0
     shared = (Counter(test) & Counter(example)).total()
     return (1 - 2 * shared / (len(test) + len(example))) * 100
-
-
-def _log(apis: int) -> float:
-    if apis < 1:
-        raise ValueError("without APIs there are no calls to choose from")
-    return math.log(apis)
 
 
 class Examples:
@@ -152,19 +145,15 @@ class Examples:
 
     def nearest(self, test: Combination, apis: int) -> tuple[float, Combination, float]:
         """The least distance with the example it is to, and the least reversed F1."""
-        shared = self._shared(test)
-        distances = self._sizes * _LN2 + (len(test) - shared) * _log(apis)
+        # How many calls each example has in common with the test.
+        places = [self._places[call] for call in _calls(test) if call in self._places]
+        count = len(self.combinations)
+        shared = np.bincount(np.concatenate([np.empty(0, np.int64), *places]), minlength=count)
+        distances = self._sizes * _LN2 + (len(test) - shared) * math.log(apis)
         best = int(distances.argmin())
         both = self._sizes + len(test)
         f1 = np.where(both > 0, 2 * shared / np.maximum(both, 1), 1.0)
         return float(distances[best]), self.combinations[best], float(1 - f1.max()) * 100
-
-    def _shared(self, test: Combination) -> NDArray[np.int64]:
-        """How many calls each example has in common with a test."""
-        found = [self._places[call] for call in _calls(test) if call in self._places]
-        if not found:
-            return np.zeros(len(self.combinations), np.int64)
-        return np.bincount(np.concatenate(found), minlength=len(self.combinations))
 
 
 def _calls(sorted_: Combination) -> Iterator[tuple[str, int]]:
@@ -184,11 +173,23 @@ def measure(
     """
     if not tests:
         raise ValueError("there are no tests")
+    if apis < 1:
+        raise ValueError("without APIs there are no calls to choose from")
     known = Examples(examples)
     rows = [(one, count, *known.nearest(one, apis)) for one, count in sorted(tests.items())]
     rows.sort(key=lambda row: -row[2])
     total = tests.total()
     seen = [one for one in tests if one in examples]
+    hardest = [
+        Hard(
+            apis=one,
+            samples=count,
+            distance=far,
+            nearest=nearest,
+            lacking=tuple(sorted((Counter(one) - Counter(nearest)).elements())),
+        )
+        for one, count, far, nearest, _ in rows[:keep]
+    ]
     return {
         "score": math.fsum(row[1] * row[2] for row in rows) / total,
         "reversed_f1": math.fsum(row[1] * row[4] for row in rows) / total,
@@ -199,13 +200,8 @@ def measure(
         "example_combinations": len(examples),
         "seen": len(seen) / len(tests),
         "seen_samples": sum(tests[one] for one in seen) / total,
-        "hardest": tuple(_hard(*row[:4]) for row in rows[:keep]),
+        "hardest": tuple(hardest),
     }
-
-
-def _hard(apis: Combination, samples: int, far: float, nearest: Combination) -> Hard:
-    lacking = tuple(sorted((Counter(apis) - Counter(nearest)).elements()))
-    return Hard(apis=apis, samples=samples, distance=far, nearest=nearest, lacking=lacking)
 
 
 def complexity(
@@ -239,21 +235,14 @@ def complexity(
     else:
         shown, idle = calling(version, examples)
     figures = []
+    about: dict[str, Any] = {"demonstrations": demonstrations, "idle_examples": idle}
     for split in splits:
         known = not chosen and split == examples
         tests, left_out = (shown, idle) if known else calling(version, split, test is not None)
         if tests:
             told = measure(tests, shown, apis, keep=keep)
-            figures.append(
-                Complexity(
-                    test=split,
-                    examples=examples,
-                    demonstrations=demonstrations,
-                    idle_tests=left_out,
-                    idle_examples=idle,
-                    **told,
-                )
-            )
+            about |= {"test": split, "examples": examples, "idle_tests": left_out}
+            figures.append(Complexity(**about, **told))
     lacking = chosen.uncovered if chosen else ()
     return ComplexityReport(dataset=version.label, figures=tuple(figures), uncovered=lacking)
 
@@ -265,13 +254,13 @@ def calling(version: Version, split: str, needed: bool = True) -> tuple[Counter[
     the nearest to nearly everything, as it has no call to drop. Raises NothingFound if no sample
     calls anything, if some are `needed`.
     """
-    found = combinations(version, split)
-    idle = found.pop((), 0)
-    if needed and not found:
+    needs = combinations(version, split)
+    idle = needs.pop((), 0)
+    if needed and not needs:
         raise NothingFound(
             f"{version.label}: no sample of {split} calls an API, so there is nothing to compare."
         )
-    return found, idle
+    return needs, idle
 
 
 def combinations(version: Version, split: str) -> Counter[Combination]:
@@ -354,13 +343,9 @@ def demonstration(sample: Sample) -> Demonstration | None:
         goal="\n".join(said),
         now=dialogue.query.now,
         calls=tuple(FunctionCall(name=call.name, arguments=call.arguments) for call in done),
-        apis=tuple(sorted(map(_api, done))),
+        apis=tuple(sorted(call.api.id if call.api else call.name for call in done)),
         plain=len(said) == 1 and not any(i.references for i in dialogue.query.due),
     )
-
-
-def _api(call: CallMade) -> str:
-    return call.api.id if call.api else call.name
 
 
 def repository(samples: Iterable[Sample], wanted: Iterable[str] = ()) -> Repository:
@@ -375,8 +360,8 @@ def repository(samples: Iterable[Sample], wanted: Iterable[str] = ()) -> Reposit
         one = demonstration(sample)
         if one is None:
             continue
-        known = best.get(frozenset(one.apis))
-        if known is None or _rank(one) < _rank(known):
+        earlier = best.setdefault(frozenset(one.apis), one)
+        if (not one.plain, len(one.calls)) < (not earlier.plain, len(earlier.calls)):
             best[frozenset(one.apis)] = one
     covered = set[str]()
     chosen = [
@@ -385,10 +370,6 @@ def repository(samples: Iterable[Sample], wanted: Iterable[str] = ()) -> Reposit
         for one in _cover([d for d in best.values() if d.plain is plain], covered)
     ]
     return Repository(tuple(chosen), tuple(sorted({*wanted} - covered)))
-
-
-def _rank(one: Demonstration) -> tuple[bool, int]:
-    return not one.plain, len(one.calls)
 
 
 def _cover(candidates: Sequence[Demonstration], covered: set[str]) -> Iterator[Demonstration]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Literal, TypeAlias
 
 from pydantic import Field
@@ -64,72 +64,69 @@ class Diff(Record):
 def compare(before: Version, after: Version, *, keep: int = 1) -> Diff:
     """Compare two versions; `keep` examples of each kind. Raises StoreError for damaged files."""
     splits = [s for s in Split if s in before.splits("samples") or s in after.splits("samples")]
-    rows, examples = [], _Examples(keep)
+    rows, examples = [], {kind: list[Example]() for kind in ("added", "removed", "changed")}
     for split in splits:
         if _hashes(before, split) == _hashes(after, split):
+            # Equal files hold equal rows: they need not be read.
             count = before.manifest["configs"]["samples"][split]["rows"]
             rows.append(SplitDiff(split=split, before=count, after=count, same=count))
         else:
-            rows.append(_compared(before, after, split, examples))
+            old, new = (_contents(version, split) for version in (before, after))
+            diff, ids = _compared(split, dict(old), new, pairs=True)
+            rows.append(diff)
+            for example in _examples(before, after, split, ids, examples, keep):
+                examples[example.kind].append(example)
     return Diff(
         before=before.label,
         after=after.label,
         rows=tuple(rows),
         instructions=tuple(_instructions(before, after)),
         figures=_figures(before.told("splits"), after.told("splits")),
-        examples=examples.found(),
+        examples=tuple(chain.from_iterable(examples.values())),
     )
 
 
-class _Examples:
-    """The first few rows of each kind."""
-
-    def __init__(self, keep: int) -> None:
-        self._keep = keep
-        self._found: dict[str, list[Example]] = {"added": [], "removed": [], "changed": []}
-
-    def wants(self, kind: str) -> int:
-        """How many more."""
-        return self._keep - len(self._found[kind])
-
-    def add(self, example: Example) -> None:
-        self._found[example.kind].append(example)
-
-    def found(self) -> tuple[Example, ...]:
-        return tuple(chain.from_iterable(self._found.values()))
-
-
 def _hashes(version: Version, split: str) -> list[str]:
-    made = version.manifest["configs"].get("samples", {}).get(split, {"files": {}})
-    return [told["sha256"] for told in made["files"].values()]
+    table = version.manifest["configs"].get("samples", {}).get(split, {"files": {}})
+    return [file["sha256"] for file in table["files"].values()]
 
 
-def _compared(before: Version, after: Version, split: str, examples: _Examples) -> SplitDiff:
-    old = {_hash(row["id"]): _content(before, row) for row in before.rows("samples", split)}
+def _contents(version: Version, split: str) -> Iterator[tuple[bytes, bytes]]:
+    """Hashes of each sample's id and of what it says: words, calls, APIs and flags, not who made
+    it."""
+    for row in version.rows("samples", split):
+        dialogue = version.parsed(row, "dialogue")
+        query = {k: v for k, v in dialogue["query"].items() if k not in ("id", "provenance")}
+        content = [query, dialogue["messages"], version.parsed(row, "flags")]
+        yield _hash(row["id"]), _hash(canonical(content))
+
+
+def _compared(
+    split: str, old: dict[bytes, bytes], new: Iterable[tuple[bytes, bytes]], pairs: bool = False
+) -> tuple[SplitDiff, dict[str, set[bytes]]]:
+    """Hashes of ids and contents, compared; and the hashes of ids by kind of difference.
+
+    `pairs`: rows of equal content under different ids are counted as renamed, and no difference.
+    """
     count, same, changed = len(old), 0, set[bytes]()
     fresh: dict[bytes, bytes] = {}
-    for row in after.rows("samples", split):
-        name, content = _hash(row["id"]), _content(after, row)
-        known = old.get(name)
-        if known is None:
+    for name, content in new:
+        earlier = old.pop(name, None)
+        if earlier is None:
             fresh[name] = content
-        elif known == content:
+        elif earlier == content:
             same += 1
-            del old[name]
         else:
             changed.add(name)
-            del old[name]
     places: dict[bytes, list[bytes]] = {}
-    for name, content in old.items():
+    for name, content in old.items() if pairs else ():
         places.setdefault(content, []).append(name)
-    pairs = 0
+    renamed = 0
     for name, content in list(fresh.items()):
         if places.get(content):
             del old[places[content].pop()], fresh[name]
-            pairs += 1
-    renamed = pairs
-    _choose(before, after, split, examples, {"added": fresh, "removed": old, "changed": changed})
-    return SplitDiff(
+            renamed += 1
+    diff = SplitDiff(
         split=split,
         before=count,
         after=same + len(changed) + renamed + len(fresh),
@@ -139,87 +136,58 @@ def _compared(before: Version, after: Version, split: str, examples: _Examples) 
         removed=len(old),
         added=len(fresh),
     )
+    return diff, {"added": {*fresh}, "removed": {*old}, "changed": changed}
 
 
 def _instructions(before: Version, after: Version) -> Iterator[SplitDiff]:
-    """The instructions of each split that has any, by id."""
-    for split in Split:
-        old, new = (_told(version, split) for version in (before, after))
-        if not old and not new:
-            continue
-        both = [name for name in old if name in new]
-        same = sum(old[name] == new[name] for name in both)
-        yield SplitDiff(
-            split=split,
-            before=len(old),
-            after=len(new),
-            same=same,
-            changed=len(both) - same,
-            removed=len(old) - len(both),
-            added=len(new) - len(both),
-        )
-
-
-def _told(version: Version, split: str) -> dict[bytes, bytes]:
-    """A hash of what each instruction tells, by a hash of its id; not who made it."""
+    """The instructions of each split that has any, by id: what each tells, not who made it."""
     names = ("instruction", "category_tags", "tool_tags", "api_tags", "path", "ratings")
-    return {
-        _hash(row["id"]): _hash(canonical([row[name] for name in names]))
-        for row in version.rows("instructions", split)
-    }
+    for split in Split:
+        old, new = (
+            {
+                _hash(row["id"]): _hash(canonical([row[name] for name in names]))
+                for row in version.rows("instructions", split)
+            }
+            for version in (before, after)
+        )
+        if old or new:
+            yield _compared(split, old, new.items())[0]
 
 
-def _choose(
+def _examples(
     before: Version,
     after: Version,
     split: str,
-    examples: _Examples,
-    kinds: Mapping[str, Mapping[bytes, bytes] | set[bytes]],
-) -> None:
-    """Read the rows again for the first ones of each kind."""
-    changed = {
-        row["id"]: row for row in _first(after, split, kinds["changed"], examples.wants("changed"))
-    }
+    ids: Mapping[str, set[bytes]],
+    known: Mapping[str, list[Example]],
+    keep: int,
+) -> Iterator[Example]:
+    """Read the rows again for the first ones of each kind, as far as more are wanted."""
+    left = {kind: keep - len(examples) for kind, examples in known.items()}
+    changed = {row["id"]: row for row in _first(after, split, ids["changed"], left["changed"])}
     for row in _first(before, split, {_hash(name) for name in changed}, len(changed)):
-        told = {"before": _sample(before, row), "after": _sample(after, changed[row["id"]])}
-        examples.add(Example(kind="changed", split=split, id=row["id"], **told))
-    for row in _first(after, split, kinds["added"], examples.wants("added")):
-        examples.add(Example(kind="added", split=split, id=row["id"], after=_sample(after, row)))
-    for row in _first(before, split, kinds["removed"], examples.wants("removed")):
-        examples.add(
-            Example(kind="removed", split=split, id=row["id"], before=_sample(before, row))
-        )
+        both = {"before": _sample(before, row), "after": _sample(after, changed[row["id"]])}
+        yield Example(kind="changed", split=split, id=row["id"], **both)
+    for row in _first(after, split, ids["added"], left["added"]):
+        yield Example(kind="added", split=split, id=row["id"], after=_sample(after, row))
+    for row in _first(before, split, ids["removed"], left["removed"]):
+        yield Example(kind="removed", split=split, id=row["id"], before=_sample(before, row))
 
 
-def _first(
-    version: Version, split: str, names: Mapping[bytes, bytes] | set[bytes], count: int
-) -> Iterator[JsonObject]:
+def _first(version: Version, split: str, names: set[bytes], count: int) -> Iterator[JsonObject]:
     """The first `count` rows with these ids."""
-    left = min(count, len(names))
-    if left < 1:
-        return
-    for row in version.rows("samples", split):
-        if _hash(row["id"]) in names:
-            yield row
-            left -= 1
-            if not left:
-                return
+    if names and count > 0:
+        rows = (row for row in version.rows("samples", split) if _hash(row["id"]) in names)
+        yield from islice(rows, min(count, len(names)))
 
 
 def _sample(version: Version, row: JsonObject) -> JsonObject:
-    found = {key: version.parsed(row, key) for key in PARTS}
+    sample = {key: version.parsed(row, key) for key in PARTS}
     try:
-        Sample.model_validate(found)
+        Sample.model_validate(sample)
     except ValueError as error:
         raise StoreError(f"{version.path}: the row {row['id']} is damaged: no sample.") from error
-    return found
-
-
-def _content(version: Version, row: JsonObject) -> bytes:
-    """A hash of what a row says: its words, calls, APIs and flags, not who made it and its id."""
-    dialogue = version.parsed(row, "dialogue")
-    query = {k: v for k, v in dialogue["query"].items() if k not in ("id", "provenance")}
-    return _hash(canonical([query, dialogue["messages"], version.parsed(row, "flags")]))
+    return sample
 
 
 def _hash(text: str) -> bytes:
@@ -228,11 +196,13 @@ def _hash(text: str) -> bytes:
 
 def _figures(before: JsonObject, after: JsonObject) -> dict[str, dict[str, dict[str, Pair]]]:
     """The figures of the two manifests, side by side."""
-    found: dict[str, dict[str, dict[str, Pair]]] = {}
-    for split in dict.fromkeys((*before, *after)):
-        old, new = before.get(split, {}), after.get(split, {})
-        found[split] = {n: _beside(n, old.get(n, {}), new.get(n, {})) for n in DIMENSIONS}
-    return found
+    return {
+        split: {
+            name: _beside(name, *(told.get(split, {}).get(name, {}) for told in (before, after)))
+            for name in DIMENSIONS
+        }
+        for split in dict.fromkeys((*before, *after))
+    }
 
 
 def _beside(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, Pair]:

@@ -1,5 +1,9 @@
 """Pushes a version to the Hugging Face Hub: one commit, then a tag with its number.
 
+The version's files are compared with their hashes first. What the Hub and the way to it can refuse
+becomes an error that says what to do; nothing of a request is repeated in it, as its headers hold
+the token and its address may be signed.
+
 Whatever ended a push, the same command goes on with it: what the Hub has is asked first, and only
 what is missing is sent. Files go by the LFS protocol and not by xet, although huggingface_hub has
 both: an LFS server checks the very SHA-256 that the manifest names, mirrors behind HF_ENDPOINT
@@ -21,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from toolloom.pipeline.dataset.publish import tables_of
 from toolloom.pipeline.store.files import explain
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import PushError, StoreError, ToolloomError
@@ -33,6 +38,10 @@ if TYPE_CHECKING:
 CONNECTING, ANSWERING = 15, 300  # seconds; a commit of many files takes the Hub minutes
 HUBS_OWN = {".gitattributes"}  # what the Hub puts into a repository by itself
 REPLACED = {*HUBS_OWN, "README.md"}  # all that a repository made by hand may hold
+SUMS = "SHA256SUMS"
+WORDS = 300  # letters of the Hub's own words
+AGAIN = "Run the same command again: what was sent is not sent again."
+TOKEN = "Log in with `hf auth login`, or set HF_TOKEN to a token with write access."
 
 
 @dataclass(frozen=True)
@@ -109,10 +118,13 @@ class _Push:
             self.api.create_tag(
                 self.repo, tag=self.version.number, revision=commit, repo_type="dataset"
             )
+        place = urlsplit(self.api.endpoint)
+        endpoint = place._replace(netloc=place.netloc.rpartition("@")[2]).geturl()  # no password
+        config, split = self.version.first
         return Pushed(
             repo=self.repo,
             number=self.version.number,
-            url=f"{_shown(self.api.endpoint)}/datasets/{self.repo}",
+            url=f"{endpoint}/datasets/{self.repo}",
             private=bool(info.private),
             commit=str(commit),
             committed=commit not in (tagged, info.sha),
@@ -121,7 +133,8 @@ class _Push:
             sent=self.load.sent,
             sent_bytes=self.load.sent_bytes,
             deleted=deleted,
-            load_line=self._load_line(),
+            load_line=f'datasets.load_dataset("{self.repo}", "{config}", split="{split}", '
+            f'revision="{self.version.number}")',
         )
 
     def _repository(self, public: bool) -> Any:
@@ -196,10 +209,8 @@ class _Push:
 
     def _check_owner(self, there: dict[str, RepoFile], head: str | None) -> None:
         """Raises PushError if a commit would delete what is no version of this dataset."""
-        if there.keys() <= REPLACED:
-            return
         name = self._dataset(head) if "manifest.json" in there else None
-        if name == self.version.name:
+        if there.keys() <= REPLACED or name == self.version.name:
             return
         holds = f"the dataset {name}" if name else "files that are no version of a dataset"
         raise PushError(
@@ -211,28 +222,16 @@ class _Push:
         """The name of the dataset that a revision of the repository holds."""
         from huggingface_hub import get_session, hf_hub_url
 
-        where = hf_hub_url(
-            self.repo,
-            "manifest.json",
-            repo_type="dataset",
-            revision=revision,
-            endpoint=self.api.endpoint,
-        )
+        asked = {"repo_type": "dataset", "revision": revision, "endpoint": self.api.endpoint}
+        where = hf_hub_url(self.repo, "manifest.json", **asked)
         answer = get_session().get(where, headers={"Authorization": f"Bearer {self.api.token}"})
         answer.raise_for_status()
         try:
-            found = json.loads(answer.content)
+            manifest = json.loads(answer.content)
         except ValueError:
             return None
-        name = found.get("name") if isinstance(found, dict) else None
+        name = manifest.get("name") if isinstance(manifest, dict) else None
         return name if isinstance(name, str) else None
-
-    def _load_line(self) -> str:
-        config, split = self.version.first
-        return (
-            f'datasets.load_dataset("{self.repo}", "{config}", split="{split}", '
-            f'revision="{self.version.number}")'
-        )
 
 
 def _equal(file: PushedFile, there: RepoFile | None) -> bool:
@@ -240,12 +239,6 @@ def _equal(file: PushedFile, there: RepoFile | None) -> bool:
     if there is None or there.size != file.size:
         return False
     return there.lfs.sha256 == file.sha256 if there.lfs else there.blob_id == file.git_id()
-
-
-def _shown(address: str) -> str:
-    """An address without a password."""
-    parts = urlsplit(address)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _api(token: str) -> HfApi:
@@ -282,9 +275,6 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         told.level = before
-
-
-SUMS = "SHA256SUMS"
 
 
 class FileReader(io.BufferedReader):
@@ -372,10 +362,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 def _hashes(version: Version) -> dict[str, str]:
     """The SHA-256 of each file, as manifest and sums say; "" of the sums themselves."""
     try:
-        made = [
-            split for config in version.manifest["configs"].values() for split in config.values()
-        ]
-        tables = {name: file["sha256"] for split in made for name, file in split["files"].items()}
+        tables = {name: entry["sha256"] for name, entry in tables_of(version.manifest)}
         known = {**tables, **version.manifest["files"]}
         lines = (version.path / SUMS).read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -393,11 +380,6 @@ def _damaged(version: Version, name: str, why: str) -> StoreError:
         f"{version.path / name}: {why}; {version.label} is damaged, and nothing was pushed. "
         "Bring the file back, or publish the dataset again."
     )
-
-
-WORDS = 300  # letters of the Hub's own words
-AGAIN = "Run the same command again: what was sent is not sent again."
-TOKEN = "Log in with `hf auth login`, or set HF_TOKEN to a token with write access."
 
 
 @contextmanager
@@ -425,30 +407,25 @@ def _told(error: BaseException, repo: str, token: str) -> str:
         words = _hidden(str(getattr(error, "server_message", None) or ""), token)
         status = response.status_code
         said = f" ({words})" if words else ""
-        match status:
-            case 401:
-                return f"The Hub does not accept the token{said}. {TOKEN}"
-            case 403:
-                return (
-                    f"The token may not write to {repo}{said}. "
-                    f"Use one with write access to {repo.partition('/')[0]}, or another repository."
-                )
-            case 404:
-                return f"The Hub has no {repo} that this token may see{said}. Check its name."
-            case 409 | 412:
-                return f"{repo} was changed at the same time{said}. {AGAIN}"
-            case 429:
-                wait = response.headers.get("Retry-After", "")
-                when = f"in {wait} seconds" if wait.isdigit() else "later"
-                return f"The Hub has had too many requests{said}. Try again {when}. {AGAIN}"
-            case _:
-                return f"The Hub answered {status}{said}. {AGAIN}"
+        wait = response.headers.get("Retry-After", "")
+        when = f"in {wait} seconds" if wait.isdigit() else "later"
+        changed = f"{repo} was changed at the same time{said}. {AGAIN}"
+        messages = {
+            401: f"The Hub does not accept the token{said}. {TOKEN}",
+            403: f"The token may not write to {repo}{said}. Use one with write access to "
+            f"{repo.partition('/')[0]}, or another repository.",
+            404: f"The Hub has no {repo} that this token may see{said}. Check its name.",
+            409: changed,
+            412: changed,
+            429: f"The Hub has had too many requests{said}. Try again {when}. {AGAIN}",
+        }
+        return messages.get(status, f"The Hub answered {status}{said}. {AGAIN}")
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
         return "HF_ENDPOINT is no address. Write it like https://huggingface.co, or unset it."
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
         why = _hidden(str(error), token) or "no answer"
         return f"The Hub cannot be reached ({why}). Check the network and HF_ENDPOINT. {AGAIN}"
-    if isinstance(error, httpx2.LocalProtocolError):
+    if isinstance(error, httpx2.LocalProtocolError | UnicodeEncodeError):
         return f"The token has characters that no token has. {TOKEN}"
     if isinstance(error, httpx2.TimeoutException):
         return f"The Hub did not answer in time. {AGAIN}"
@@ -456,8 +433,6 @@ def _told(error: BaseException, repo: str, token: str) -> str:
         return f"The connection to the Hub broke ({type(error).__name__}). {AGAIN}"
     if isinstance(error, OSError):
         return f"{error.filename or repo}: cannot be read ({error.strerror or 'failed'}). {AGAIN}"
-    if isinstance(error, UnicodeEncodeError):
-        return f"The token has characters that no token has. {TOKEN}"
     if isinstance(error, json.JSONDecodeError | KeyError):
         return "What answers is no Hub, or a broken one. Check HF_ENDPOINT."
     return f"The Hub does not take it: {_hidden(str(error), token)}."

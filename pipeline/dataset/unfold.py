@@ -251,15 +251,11 @@ class TemplateRenderer:
     ) -> dict[str, list[Any]]:
         """Rows of the config `sft`, encoded, for `VersionWriter.add_many`."""
         places, count = list(zip(*rows, strict=True)), len(rows)
-        constant = {
-            **{key: self._fixed[key] for key in SFT.columns if key not in {"id", "messages"}},
-            "tools": self._tools,
-            "flags": [],
-        }
         made: dict[str, list[Any]] = {
             "id": list(names),
             "messages": self.message_texts(places, count),
         }
+        constant = {**self._fixed, "tools": self._tools, "flags": []}
         return {key: made.get(key) or [constant[key]] * count for key in SFT.columns}
 
     def samples_columns(
@@ -267,14 +263,10 @@ class TemplateRenderer:
     ) -> dict[str, list[Any]]:
         """Rows of the config `samples` for `VersionWriter.add_many`."""
         places, count = list(zip(*rows, strict=True)), len(rows)
-        constant = {
-            **{key: self.query[key] for key in ("ability", "scenario")},
-            "verdict": _VERDICT,
-            "flags": "[]",
-            "provenance": self._provenance(seed),
-        }
         dialogues = self.dialogue.fill_many(places, list(map(escaped, names)), count)
         made: dict[str, list[Any]] = {"id": list(names), "dialogue": dialogues}
+        constant = {key: self.query[key] for key in ("ability", "scenario")}
+        constant |= {"verdict": _VERDICT, "flags": "[]", "provenance": self._provenance(seed)}
         return {key: made.get(key) or [constant[key]] * count for key in SAMPLES.columns}
 
     @property
@@ -406,18 +398,17 @@ def pieces_of(text: str) -> list[Piece]:
 def spread(pieces: Iterable[Piece], groups: Mapping[str, list[Piece]]) -> Iterator[Piece]:
     """Pieces with those of the groups in their places, as text of a string of JSON."""
     for piece in pieces:
-        if isinstance(piece, str) or piece.name not in groups:
-            if isinstance(piece, Slot) and piece.name == NAME:
-                yield '"'
-                yield piece
-                yield '"'
-            else:
-                yield piece
-            continue
-        yield '"'
-        for inner in groups[piece.name]:
-            yield escaped(inner) if isinstance(inner, str) else inner._replace(depth=1)
-        yield '"'
+        if isinstance(piece, str):
+            yield piece
+        elif piece.name == NAME:
+            yield from ('"', piece, '"')
+        elif piece.name not in groups:
+            yield piece
+        else:
+            yield '"'
+            for inner in groups[piece.name]:
+                yield escaped(inner) if isinstance(inner, str) else inner._replace(depth=1)
+            yield '"'
 
 
 def written(value: Any, slot: Slot, dump: Callable[[Any], str]) -> str:

@@ -62,21 +62,19 @@ def place_of(outputs: Path, name: str) -> Path:
 
     Damaged ones are found too. Raises NothingFound.
     """
-    place = _place_of(outputs, name)
-    mirror.fetch(place)
-    return place
-
-
-def _place_of(outputs: Path, name: str) -> Path:
-    whole = Path(name) if "\0" not in name else outputs / "datasets"
+    whole, place = Path(name) if "\0" not in name else outputs / "datasets", None
     for path in (whole, outputs / "datasets" / name.strip("/") if "\0" not in name else whole):
         if (path / MANIFEST).is_file() or (path / SUMS).is_file():
-            return path.resolve()
-        if path.is_dir() and (known := numbers(path)):
-            return path / dotted(known[-1])
-    if whole.is_dir():
+            place = path.resolve()
+        elif path.is_dir() and (known := numbers(path)):
+            place = path / dotted(known[-1])
+        if place:
+            break
+    if place is None and whole.is_dir():
         raise NothingFound(f"{whole}: is no version of a dataset (it holds no {MANIFEST}).")
-    return find_version(outputs, name).path
+    place = place or find_version(outputs, name).path
+    mirror.fetch(place)
+    return place
 
 
 def verify(path: Path, progress: Progress | None = None) -> VerifyReport:
@@ -211,39 +209,26 @@ def _run_figures(files: VersionFiles, name: str, counts: Counts, told: Manifest)
     if told.extended:
         if name != told.extended.run:
             return
-        found = {what: sum(told.extended.rows.get(config, {}).values()) for what, config in _ADDED}
+        configs = {"rows": SAMPLES, "rejected": REJECTED, "instructions": INSTRUCTIONS}
+        rows = told.extended.rows
+        found = {what: sum(rows.get(c.name, {}).values()) for what, c in configs.items()}
     else:
-        mine = [
-            f
-            for s, f in told.splits.items()
-            if f.get("runs") == [name] and (told.regenerated is None or s == told.regenerated)
-        ]
+        last = told.splits if told.regenerated is None else [told.regenerated.value]
+        splits = [told.splits[split] for split in last if split in told.splits]
+        mine = [figures for figures in splits if figures.get("runs") == [name]]
         if not mine:
             return
         found = {what: sum(f.get(what, 0) for f in mine) for what in ("rows", "rejected")}
-    figures = {
-        "rows": counts.accepted,
-        "rejected": counts.rejected,
-        "instructions": counts.instructions,
-    }
+    made = counts.accepted, counts.rejected, counts.instructions
+    figures = dict(zip(("rows", "rejected", "instructions"), made, strict=True))
+    # A run for one split may have rejected records that belong to no split, among other runs'.
+    runs = told.splits.get(BEFORE_QUERIES, {}).get("runs") if told.regenerated else None
+    fell_before = isinstance(runs, list) and name in runs
     for what, number in found.items():
-        fewer = what == "rejected" and number < figures[what] and _fell_before(told, name)
+        fewer = what == "rejected" and number < figures[what] and fell_before
         if number != figures[what] and not fewer:
             detail = f"run {name} made {figures[what]} {what}, its splits have {number}"
             files.fault(FaultKind.FIGURE, MANIFEST, detail)
-
-
-def _fell_before(told: Manifest, name: str) -> bool:
-    """Whether a run for one split rejected records that belong to no split, among other runs'."""
-    runs = told.splits.get(BEFORE_QUERIES, {}).get("runs")
-    return told.regenerated is not None and isinstance(runs, list) and name in runs
-
-
-_ADDED = (
-    ("rows", SAMPLES.name),
-    ("rejected", REJECTED.name),
-    ("instructions", INSTRUCTIONS.name),
-)
 
 
 def _makers(rows: VersionRows) -> None:

@@ -196,8 +196,7 @@ def look(root: Path) -> VersionFiles:
     sums = (root / SUMS).read_bytes() if SUMS in files.hashes else None
     listed = {m[2].decode("utf-8", "replace"): m[1].decode() for m in _LINE.finditer(sums or b"")}
     if MANIFEST in files.hashes:
-        sound = listed.get(MANIFEST) in (None, files.hashes[MANIFEST])
-        _read_manifest(files, sound)
+        _read_manifest(files, sound=listed.get(MANIFEST) in (None, files.hashes[MANIFEST]))
     _compare(files, listed)
     if sums is not None:
         _compare_sums(files, sums, listed)
@@ -230,14 +229,14 @@ def _read_manifest(files: VersionFiles, sound: bool) -> None:
         raw = (files.root / MANIFEST).read_bytes()
         if len(raw) > _LARGEST:
             raise ValueError(f"larger than {_LARGEST:,} bytes")
-        found = json.loads(raw)
-        if sound and isinstance(found, dict) and found.get("layout", 1) != LAYOUT:
+        told = json.loads(raw)
+        if sound and isinstance(told, dict) and told.get("layout", 1) != LAYOUT:
             open_version(files.root)  # raises StoreError that says which toolloom reads it
-        manifest = Manifest.model_validate(found)
-        text = json.dumps(found, indent=2, ensure_ascii=False)
+        manifest = Manifest.model_validate(told)
+        text = json.dumps(told, indent=2, ensure_ascii=False)
         if text.encode("utf-8", "replace") + b"\n" != raw:
             files.fault(FaultKind.FILE, MANIFEST, "is not written as toolloom writes it")
-        files.raw, files.manifest = found, manifest
+        files.raw, files.manifest = told, manifest
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -249,13 +248,10 @@ def _read_manifest(files: VersionFiles, sound: bool) -> None:
 def _compare(files: VersionFiles, listed: dict[str, str]) -> None:
     """Files missing, too many, or not those that the manifest knows."""
     known: dict[str, tuple[str, int | None]] = {MANIFEST: ("", None), SUMS: ("", None)}
-    if files.manifest:
-        known |= {name: (sha256, None) for name, sha256 in files.manifest.files.items()}
-        known |= {
-            name: (entry.sha256, entry.bytes) for _, _, name, entry in files.manifest.tables()
-        }
-    else:
-        known |= {name: (sha256, None) for name, sha256 in listed.items()}
+    others = files.manifest.files if files.manifest else listed
+    known |= {name: (sha256, None) for name, sha256 in others.items()}
+    for _, _, name, entry in files.manifest.tables() if files.manifest else ():
+        known[name] = entry.sha256, entry.bytes
     for name in sorted(known.keys() - files.hashes.keys()):
         files.fault(FaultKind.FILE, name, "is missing")
     for name in sorted(files.hashes.keys() - known.keys()):
@@ -305,9 +301,8 @@ def look_at_tables(files: VersionFiles) -> None:
             count = len(table.files)
             names = [f"{config}/{split}-{n:05d}-of-{count:05d}.parquet" for n in range(count)]
             if list(table.files) != names:
-                files.fault(
-                    FaultKind.TABLE, MANIFEST, f"{config}/{split}: files not named in order"
-                )
+                detail = f"{config}/{split}: files not named in order"
+                files.fault(FaultKind.TABLE, MANIFEST, detail)
             if table.rows != sum(file.rows for file in table.files.values()):
                 detail = f"{config}/{split}: its {table.rows:,} rows are not those of its files"
                 files.fault(FaultKind.FIGURE, MANIFEST, detail)
@@ -325,11 +320,11 @@ def _table_fault(path: Path, config: Config, told: int) -> str | None:
 
     try:
         with pq.ParquetFile(path) as file:
-            found, wanted, count = file.schema_arrow, config.schema, file.metadata.num_rows
+            schema, count = file.schema_arrow, file.metadata.num_rows
     except (OSError, pa.ArrowException, ValueError) as error:
         return f"cannot be read ({_first_line(error)})"
-    if not found.equals(wanted):
-        columns = ", ".join(f"{f.name}: {f.type}" for f in found)[:300]
+    if not schema.equals(config.schema):
+        columns = ", ".join(f"{f.name}: {f.type}" for f in schema)[:300]
         return f"cannot be read as {config.name}: its columns are {columns}"
     return None if count == told else f"holds {count:,} rows instead of {told:,}"
 
@@ -341,20 +336,20 @@ def _first_line(error: Exception) -> str:
 def verify_lineage(files: VersionFiles, told: Manifest) -> None:
     """The parent is the one recorded, and what was not made anew is as it was there."""
     number = numbered(Path(told.version))
+    before = numbered(Path(told.parent.version)) if told.parent else None
+    detail = ""
     if number is None or told.layout != LAYOUT:
-        files.fault(FaultKind.LINEAGE, MANIFEST, f"{told.version} is no number of a version")
-        return
-    if told.parent is None:
+        detail = f"{told.version} is no number of a version"
+    elif told.parent is None:
         if told.regenerated or told.extended or number[1:] != (0, 0):
-            files.fault(FaultKind.LINEAGE, MANIFEST, f"{told.version} needs a parent, and has none")
-        return
-    if told.regenerated and told.extended:
-        files.fault(FaultKind.LINEAGE, MANIFEST, "is a split made anew and an extension at once")
-        return
-    before = numbered(Path(told.parent.version))
-    if before is None or before >= number:
+            detail = f"{told.version} needs a parent, and has none"
+    elif told.regenerated and told.extended:
+        detail = "is a split made anew and an extension at once"
+    elif before is None or before >= number:
         detail = f"{told.version} does not come after its parent {told.parent.version}"
+    if detail:
         files.fault(FaultKind.LINEAGE, MANIFEST, detail)
+    if detail or told.parent is None or before is None or number is None:
         return
     path = files.root.parent / dotted(before) / MANIFEST
     if not path.is_file():
@@ -368,65 +363,52 @@ def verify_lineage(files: VersionFiles, told: Manifest) -> None:
     try:
         parent = json.loads(raw)
         kind = change(parent, files.raw)
-        kept = dict(_kept(parent, told))
-        grown = list(_grown(parent, told))
+        kept, grown = _of_parent(parent, told)
     except (ValueError, KeyError, TypeError, AttributeError):
         files.fault(FaultKind.LINEAGE, MANIFEST, f"the manifest of {dotted(before)} is damaged")
         return
     if not _follows(before, number, kind):
         detail = f"{told.version} after {told.parent.version}, but the change is {kind}"
         files.fault(FaultKind.LINEAGE, MANIFEST, detail)
-    assert told.parent
-    mine = {name: found.sha256 for _, _, name, found in told.tables()}
+    mine = {name: entry.sha256 for _, _, name, entry in told.tables()}
     what = f"only {told.regenerated} is new" if told.regenerated else "no rows were added to it"
     for name, wanted in kept.items():
         if mine.get(name) != wanted:
             detail = f"is not the file of {told.parent.version}, but {what}"
             files.fault(FaultKind.LINEAGE, name, detail)
-    for config, split in grown:
-        _rows_stay(files, told, parent, config, split)
+    for config, split, table in grown:
+        _rows_stay(files, told, config, split, table)
 
 
-def _kept(parent: JsonObject, told: Manifest) -> Iterator[tuple[str, str]]:
-    """The parent's tables that stay as they are, with their hashes."""
-    if not told.regenerated and not told.extended:
-        return
-    for config, splits in parent["configs"].items():
+def _of_parent(
+    parent: JsonObject, told: Manifest
+) -> tuple[dict[str, str], list[tuple[str, str, JsonObject]]]:
+    """The parent's files that stay as they are, with their hashes; config and split of its tables
+    that got rows, or may have, with what is told of them."""
+    kept: dict[str, str] = {}
+    grown = []
+    for config, splits in parent["configs"].items() if told.regenerated or told.extended else ():
         for split, table in splits.items():
-            anew = split == told.regenerated and config != APIS.name
-            if not anew and not _added(told, config, split):
-                yield from ((name, file["sha256"]) for name, file in table["files"].items())
-
-
-def _added(told: Manifest, config: str, split: str) -> bool:
-    """Whether a split of a config got rows, or may have."""
-    if told.extended is None:
-        return (config, split) == (REJECTED.name, BEFORE_QUERIES)
-    return split in told.extended.rows.get(config, {})
-
-
-def _grown(parent: JsonObject, told: Manifest) -> Iterator[tuple[str, str]]:
-    """Config and split of the parent's tables that got rows, or may have."""
-    if not told.regenerated and not told.extended:
-        return
-    for config, splits in parent["configs"].items():
-        for split, table in splits.items():
-            if _added(told, config, split) and table["files"]:
-                yield config, split
+            if told.extended:
+                is_grown = split in told.extended.rows.get(config, {})
+            else:
+                is_grown = (config, split) == (REJECTED.name, BEFORE_QUERIES)
+            if is_grown and table["files"]:
+                grown.append((config, split, table))
+            elif not is_grown and (split != told.regenerated or config == APIS.name):
+                kept |= {name: file["sha256"] for name, file in table["files"].items()}
+    return kept, grown
 
 
 def _rows_stay(
-    files: VersionFiles, told: Manifest, parent: JsonObject, config: str, split: str
+    files: VersionFiles, told: Manifest, config: str, split: str, before: JsonObject
 ) -> None:
     """The parent's rows are the first ones, and as many were added as the manifest says."""
     assert told.parent
     there = files.root.parent / Path(told.parent.version).name
-    before = parent["configs"][config][split]
     table = files.table(config, split)
-    now = table.rows if table else 0
-    added = told.extended.rows[config][split] if told.extended else now - before["rows"]
-    if now != before["rows"] + added:
-        more = now - before["rows"]
+    more = (table.rows if table else 0) - before["rows"]
+    if told.extended and (added := told.extended.rows[config][split]) != more:
         detail = f"extended.rows.{config}.{split} is {added}, but it has {more} more"
         files.fault(FaultKind.FIGURE, MANIFEST, detail)
     for name, file in before["files"].items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from itertools import groupby
 from tempfile import SpooledTemporaryFile
@@ -39,7 +39,12 @@ class Solutions:
 
     def __init__(self, rows: VersionRows) -> None:
         self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  # closed by `with`
-        self._wanted = {small(name) for name in _named(rows)}
+        self._wanted = {
+            small(str(row.get("sample")))
+            for split in rows.splits(INSTRUCTIONS)
+            for name in rows.files.readable(INSTRUCTIONS.name, split)
+            for row in rows.files.rows(name)
+        }  # the samples that instructions name
         self._places: dict[int, tuple[str, int, int]] = {}
         self._end = 0
 
@@ -68,28 +73,20 @@ class Solutions:
         return found
 
 
-def _named(rows: VersionRows) -> Iterator[str]:
-    """The samples that instructions name."""
-    for split in rows.splits(INSTRUCTIONS):
-        for name in rows.files.readable(INSTRUCTIONS.name, split):
-            for row in rows.files.rows(name):
-                yield str(row.get("sample"))
-
-
 class Instructions:
     """All splits' instructions; those of one sample stand together and are held together."""
 
     def __init__(self, rows: VersionRows, solutions: Solutions) -> None:
         self._rows, self._solutions = rows, solutions
         self._ids, self._samples = Ids(), Ids()
-        recipes = rows.recipes()
-        found = []
-        for recipe in recipes:
+        # The numbers of votes that the runs asked for on an instruction.
+        asked = []
+        for recipe in rows.recipes():
             plan, tester = recipe.get("rewrite"), recipe.get("tester")
             if isinstance(plan, dict):
-                asked = tester.get("votes") if isinstance(tester, dict) else None
-                found.append(asked if plan.get("votes") is None else plan["votes"])
-        self._votes = {votes for votes in found if isinstance(votes, int)} or {0}
+                usual = tester.get("votes") if isinstance(tester, dict) else None
+                asked.append(usual if plan.get("votes") is None else plan["votes"])
+        self._votes = {votes for votes in asked if isinstance(votes, int)} or {0}
 
     def verify(self) -> None:
         for split in self._rows.splits(INSTRUCTIONS):
@@ -168,35 +165,26 @@ class Instructions:
         tools = zip(each.tags.categories, each.tags.tools, strict=False)
         zones = {zone(self._rows.plan, *tool) for tool in tools}
         held = next((z for z in (Split.TEST_CATEGORY, Split.TEST_TOOL) if z in zones), None)
-        if held and held != split:
-            detail = f"is in {split}; its tools belong into {held}"
-            self._rows.fault(FaultKind.SPLIT, file, detail, name)
-        elif not held and split not in SEEN:
-            detail = f"is in {split}; its tools are seen in training"
-            self._rows.fault(FaultKind.SPLIT, file, detail, name)
+        if held != split if held else split not in SEEN:
+            place = f"belong into {held}" if held else "are seen in training"
+            self._rows.fault(FaultKind.SPLIT, file, f"is in {split}; its tools {place}", name)
 
     def _hold_against(self, seed: Seed, found: dict[Granularity, Instruction], file: str) -> None:
         """Tags, path and names are those of the calls, and no certain check finds a fault."""
         for level, each in found.items():
-            spoken = tuple(spoken_tags(seed, level))
-            wanted = (seed.tags, seed.path, spoken, seed.source, seed.licence)
-            there = (each.tags, each.path, each.spoken, each.source, each.licence)
-            for name, one, other in zip(_PARTS, wanted, there, strict=True):
-                if one != other:
+            for name in ("tags", "path", "spoken", "source", "licence"):
+                of_seed = tuple(spoken_tags(seed, level)) if name == "spoken" else None
+                if getattr(each, name) != (getattr(seed, name) if of_seed is None else of_seed):
                     detail = f"`{name}` is not that of its sample"
                     self._rows.fault(FaultKind.RECORD, file, detail, each.id)
             if each.path[-1:] != (FINISH,):
-                self._rows.fault(
-                    FaultKind.RECORD, file, f"`path` does not end in {FINISH}", each.id
-                )
+                detail = f"`path` does not end in {FINISH}"
+                self._rows.fault(FaultKind.RECORD, file, detail, each.id)
         texts = {level: each.text for level, each in found.items()}
         for level, findings in inspect_levels(seed, {**_begun(seed, texts), **texts}).items():
             for finding in findings if level in found else ():
                 detail = f"{finding.reason}: {finding.detail}"
                 self._rows.fault(FaultKind.CHECK, file, detail, found[level].id)
-
-
-_PARTS = ("tags", "path", "spoken", "source", "licence")
 
 
 def _begun(seed: Seed, texts: Mapping[Granularity, str]) -> dict[Granularity, str]:

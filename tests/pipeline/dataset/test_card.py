@@ -40,26 +40,25 @@ def test_text_cannot_break_out_of_the_card() -> None:
     assert "\x1b" not in cell("\x1b[2J") and "\u202e" not in cell("\u202etxt")
 
 
+MODEL = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
+
+
 def card_of(tmp_path: Path, use: Usage, **changes: Any) -> str:
     """The card of a run of one accepted and one rejected record, which took so much."""
     recipe = toys.recipe(**changes)
     folder = RunFolder(tmp_path / "runs" / recipe.run_id)
     folder.open(recipe, [planned_stage(toys.TESTED)])
-    lost = toys.rejected(toys.query(1), "tested", Reason.UNHELPFUL_ANSWER)
-    folder.stage("tested").write_shard(
-        0, map(record_line, [toys.sample()]), map(record_line, [lost]), use
-    )
+    lost = record_line(toys.rejected(toys.query(1), "tested", Reason.UNHELPFUL_ANSWER))
+    folder.stage("tested").write_shard(0, [record_line(toys.sample())], [lost], use)
     folder.stage("tested").finish(1, Sample, None)
     return (publish(folder, tmp_path).path / "README.md").read_text()
 
 
 def test_the_card_tells_what_an_accepted_row_cost(tmp_path: Path) -> None:
     """All that was asked, for the rows that came of it; and how much the endpoint had cached."""
-    use = Usage(
-        requests=9, prompt_tokens=8000, cached_tokens=2000, completion_tokens=100, cost=0.0123
-    )
-    model = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
-    card = card_of(tmp_path, use, model=model, prices={"m": {"prompt": 1}})
+    tokens = {"prompt_tokens": 8000, "cached_tokens": 2000, "completion_tokens": 100}
+    use = Usage(requests=9, **tokens, cost=0.0123)
+    card = card_of(tmp_path, use, model=MODEL, prices={"m": {"prompt": 1}})
     assert "sent 8,000 tokens, 25 % of them cached by the endpoint, and wrote 100." in card
     assert "cost $0.0123: $0.0123 for each accepted dialogue (API-Bank's agents: $0.1)" in card
     assert "| tested | tester | 1 | 1 | 9 | 8000 | 25 % | 100 | $0.0123 |" in card
@@ -74,9 +73,8 @@ def test_a_card_without_prices_has_no_dollars(tmp_path: Path) -> None:
 
 def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
     """A cost that lacks a model says so."""
-    model = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
     prices = {"judge": {"prompt": 1}}
-    changes = {"agents": {"query": {"model": "judge"}}, "prices": prices, "model": model}
+    changes = {"agents": {"query": {"model": "judge"}}, "prices": prices, "model": MODEL}
     assert "cost $0.500, without m:" in card_of(tmp_path, Usage(requests=1, cost=0.5), **changes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import datetime as dt
 import json
 import math
 import random
@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import toys
+from support.shop import changed
 
-from toolloom.llm.fake import FakeServer
 from toolloom.pipeline.dataset.complexity import (
     Combination,
+    Demonstration,
     Examples,
+    Retriever,
     calling,
     combination,
     combinations,
@@ -27,35 +29,34 @@ from toolloom.pipeline.dataset.complexity import (
     demonstration,
     distance,
     measure,
+    repository,
     reversed_f1,
+    signature,
+    stem,
 )
 from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES
-from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.store.version import Version, find_version
-from toolloom.schemas import JsonObject, NothingFound, StoreError, parse_recipe
+from toolloom.schemas import (
+    Dialogue,
+    FunctionCall,
+    JsonObject,
+    Message,
+    NothingFound,
+    Sample,
+    StoreError,
+    ToolCall,
+    Verdict,
+)
 
-FIELDS = {
-    "name": "toy",
-    "seed": 7,
-    "apis": {"domains": 6, "per_domain": 3},
-    "queries": {"count": 60, "distractors": 2},
-    "tester": {"votes": 1},
-    "splits": {"train": 4, "validation": 2, "test_instruction": 2, "test_tool": 0},
-}
 LN2 = math.log(2)
 CALLS = st.lists(st.sampled_from("abcd"), max_size=4).map(lambda found: tuple(sorted(found)))
 
 
 @pytest.fixture(scope="module")
-def version(tmp_path_factory: pytest.TempPathFactory) -> Version:
+def version(outputs: Path) -> Version:
     """A dataset that the scripted endpoint played."""
-    folder = tmp_path_factory.mktemp("complexity")
-    with FakeServer().serve_in_thread() as server:
-        model = {"base_url": server.base_url, "model": "fake", "concurrency": 16}
-        recipe = parse_recipe({**FIELDS, "model": model}, "a recipe")
-        asyncio.run(make_dataset(recipe, outputs=folder))
-    return find_version(folder, "toy")
+    return find_version(outputs, "toy/1.0.0")
 
 
 def test_the_paper_s_example() -> None:
@@ -251,3 +252,131 @@ def test_a_version_without_apis_is_refused(version: Version) -> None:
     bare = Version(version.path, {**version.manifest, "configs": configs})
     with pytest.raises(NothingFound, match="its config `apis` is empty"):
         complexity(bare)
+
+
+# -- Demonstrations: every API occurs, with few samples, and none gives an answer away ----------------
+
+
+NAMES = ("current", "forecast", "history", "alerts", "tides")
+
+
+def sample(identity: str, *names: str, said: tuple[str, ...] = ("Do it.",), **more: Any) -> Sample:
+    """A sample that calls these APIs, one after the other, after the user's turns."""
+    pool = tuple(toys.api(name=name) for name in NAMES)
+    query = toys.query(0, id=identity, pool=pool, text=said[0], **more)
+    messages = [Message(role="user", content=text) for text in said]
+    for place, name in enumerate(names):
+        call = FunctionCall(name=f"weather_{name}", arguments={"city": identity})
+        messages.append(
+            Message(role="assistant", tool_calls=(ToolCall(id=f"c{place}", function=call),))
+        )
+        messages.append(result(f"c{place}", call.name))
+    return Sample(dialogue=Dialogue(query=query, messages=tuple(messages)), verdict=Verdict())
+
+
+def result(call: str, name: str, error: str | None = None) -> Message:
+    seen = json.dumps({"response": None if error else 7, "error": error})
+    return Message(role="tool", content=seen, tool_call_id=call, name=name)
+
+
+def ids(*names: str) -> tuple[str, ...]:
+    return tuple(f"weather/station/{name}" for name in names)
+
+
+def example(goal: str, identity: str = "d", **arguments: Any) -> Demonstration:
+    call = FunctionCall(name="f", arguments=arguments or {"goal": goal})
+    return Demonstration(identity, goal, dt.datetime(2026, 3, 2), (call,), ("f",), True)
+
+
+def test_every_api_occurs_with_few_samples() -> None:
+    """Whoever shows most new APIs comes first, and nobody who shows none."""
+    samples = [
+        sample("a", "current"),
+        sample("b", "current", "forecast", "history"),
+        sample("c", "forecast"),
+        sample("d", "alerts", "history"),
+    ]
+    found = repository(samples, ids(*NAMES))
+    assert [one.id for one in found.demonstrations] == ["b", "d"]
+    assert found.uncovered == ids("tides")
+
+
+def test_samples_of_one_turn_come_first() -> None:
+    """Others serve only for APIs that none of one turn calls."""
+    long = sample("a", "current", "forecast", "history", said=("Do it.", "And more."))
+    found = repository([long, sample("b", "current"), sample("c", "forecast")])
+    assert [one.id for one in found.demonstrations] == ["b", "c", "a"]
+    assert found.demonstrations[-1].goal == "Do it.\nAnd more."
+    twice = [sample("a", "current", said=("Do it.", "Now.")), sample("b", "current")]
+    assert [one.id for one in repository(twice).demonstrations] == ["b"]
+
+
+def test_calls_that_failed_and_searches_are_no_calls() -> None:
+    """A sample without a successful call demonstrates nothing."""
+    one = sample("a", "current")
+    failed = (*one.dialogue.messages[:-1], result("c0", "weather_current", "503"))
+    assert demonstration(changed(one, failed)) is None
+    found = demonstration(sample("b", "current", "current"))
+    assert found and found.apis == ids("current", "current")
+
+
+@given(st.lists(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4), max_size=12))
+def test_there_are_at_most_as_many_as_apis(calls: list[list[str]]) -> None:
+    """Each shows an API that those before do not, and all that is called is shown."""
+    samples = [sample(f"s{place}", *names) for place, names in enumerate(calls)]
+    found = repository(samples, ids(*NAMES))
+    called = {name for names in calls for name in names}
+    assert len(found.demonstrations) <= len(called)
+    assert {api for one in found.demonstrations for api in one.apis} == {*ids(*called)}
+    assert found.uncovered == tuple(sorted({*ids(*NAMES)} - {*ids(*called)}))
+    assert repository(samples, ids(*NAMES)) == found
+
+
+@pytest.mark.parametrize(
+    ("identity", "wanted"),
+    [
+        ("train-7-000001-x000004", "train-7-000001"),
+        ("train-7-000001-x000004-x000002", "train-7-000001"),
+        ("train-7-000001", "train-7-000001"),
+        ("max-xx1", "max-xx1"),
+    ],
+)
+def test_rows_of_a_template_share_a_stem(identity: str, wanted: str) -> None:
+    """It is the template's id."""
+    assert stem(identity) == wanted
+
+
+def test_the_most_similar_come_first() -> None:
+    """As many as are asked for, and none without a common word."""
+    found = Retriever(
+        [example("weather in Oslo"), example("a train to Rome"), example("trains, Oslo")]
+    )
+    wanted = [one.goal for one in found.similar("Which train goes to Oslo?", 5)]
+    assert wanted == ["a train to Rome", "trains, Oslo", "weather in Oslo"]
+    assert len(found.similar("Which train goes to Oslo?", 1)) == 1
+    assert found.similar("Bonjour", 3) == found.similar("Oslo", 0) == found.similar("?", 3) == []
+    assert Retriever([]).similar("Oslo", 3) == []
+
+
+def test_nothing_that_gives_the_answer_away_is_shown() -> None:
+    """Not the sample, not its template's rows, not the same calls in another order."""
+    near = [
+        example("weather in Oslo today", "t-1", city="Oslo"),
+        example("weather in Oslo now", "t-2-x000001", city="Rome"),
+        example("the weather in Oslo", "t-3", city="Bern"),
+        example("weather, Turin", "t-4", city="Turin"),
+    ]
+    found = Retriever(near)
+    calls = [FunctionCall(name="f", arguments={"city": "Bern"})]
+    wanted = found.similar("weather in Oslo", 2, "t-1-x000007", calls)
+    assert [one.id for one in wanted] == ["t-2-x000001", "t-4"]
+    again = found.similar("weather in Oslo", 9, "t-2-x000009")
+    assert "t-2-x000001" not in {one.id for one in again} and len(again) == 3
+
+
+def test_calls_have_one_signature_in_any_order() -> None:
+    """Keys of arguments have no order either."""
+    one = FunctionCall(name="f", arguments={"a": 1, "b": 2})
+    other = FunctionCall(name="g", arguments={})
+    turned = FunctionCall(name="f", arguments={"b": 2, "a": 1})
+    assert signature([one, other]) == signature([other, turned]) != signature([other])

@@ -1,27 +1,25 @@
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
-from support import toys
+from support import finished_runs, toys
+from support.screen import shown
 
-from toolloom.pipeline.dataset.diff import Diff, compare, summed
+from toolloom.pipeline.dataset.diff import Diff, SplitDiff, compare, summed
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, samples_row
 from toolloom.pipeline.growth import plan_regeneration
 from toolloom.pipeline.pages.dialogue import examples_view
 from toolloom.pipeline.pages.sections import diff_sections, versions_section
-from toolloom.pipeline.render.terminal import view
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.store.version import Version, versions
-from toolloom.schemas import Reason, Sample, StoreError, Usage
+from toolloom.schemas import Extension, Granularity, Reason, Sample, StoreError, Usage
 
 ALL_SEEN = {"validation": 0, "test_instruction": 0, "test_tool": 0, "test_category": 0}
 
@@ -41,13 +39,6 @@ def version(outputs: Path, seed: int, *samples: Sample, lost: int = 0) -> Versio
     return publish(folder, outputs).version
 
 
-def shown(*things: Any) -> str:
-    console = Console(file=io.StringIO(), width=200)
-    console.print(*things)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
-
-
 def row(number: int, answer: str = "It is 7 °C.", **changes: Any) -> Sample:
     return toys.sample(toys.query(number, **changes), answer=answer)
 
@@ -58,16 +49,8 @@ def test_rows_are_matched_by_id_and_by_content(tmp_path: Path) -> None:
     moved = row(3, id="q77")
     two = version(tmp_path, 1, row(0), row(1, "It is cold."), row(2), moved, row(8), row(9))
     (rows,) = compare(one, two).rows
-    assert rows.model_dump() == {
-        "split": "train",
-        "before": 5,
-        "after": 6,
-        "same": 2,
-        "renamed": 1,
-        "changed": 1,
-        "removed": 1,
-        "added": 2,
-    }
+    counts = {"same": 2, "renamed": 1, "changed": 1, "removed": 1, "added": 2}
+    assert rows == SplitDiff(split="train", before=5, after=6, **counts)
     back = compare(two, one).rows[0]
     assert (back.added, back.removed, back.changed, back.renamed) == (1, 2, 1, 1)
 
@@ -84,19 +67,15 @@ def test_examples_show_both_sides(tmp_path: Path) -> None:
     one = version(tmp_path, 0, *(row(i) for i in range(6)))
     two = version(tmp_path, 1, row(0, "Cold."), row(1, "Cold."), row(2), row(8), row(9))
     made = compare(one, two, keep=1)
-    assert [(e.kind, e.id) for e in made.examples] == [
-        ("added", "q8"),
-        ("removed", "q3"),
-        ("changed", "q0"),
-    ]
-    assert [(e.before is None, e.after is None) for e in made.examples] == [
-        (True, False),
-        (False, True),
-        (False, False),
+    examples = [(e.kind, e.id, e.before is None, e.after is None) for e in made.examples]
+    assert examples == [
+        ("added", "q8", True, False),
+        ("removed", "q3", False, True),
+        ("changed", "q0", False, False),
     ]
     assert len(compare(one, two, keep=9).examples) == 2 + 3 + 2
     assert compare(one, two, keep=0).examples == ()
-    told = shown(view(diff_sections(made)), *examples_view(made.examples))
+    told = shown(diff_sections(made), *examples_view(made.examples))
     assert "changed in train: q0" in told
     assert "It is 7 °C." in told and "Cold." in told
     assert Diff.model_validate_json(made.model_dump_json()) == made
@@ -114,7 +93,7 @@ def test_figures_stand_side_by_side(tmp_path: Path) -> None:
     }
     assert figures["train"]["calls"] == {"1": (6, 4)}
     assert summed(figures, "reasons") == {"unhelpful_answer": (2, 3)}
-    assert "unhelpful_answer        2       3   +1" in shown(view(diff_sections(compare(one, two))))
+    assert "unhelpful_answer        2       3   +1" in shown(diff_sections(compare(one, two)))
 
 
 async def test_untouched_splits_are_not_read(tmp_path: Path) -> None:
@@ -129,7 +108,7 @@ async def test_untouched_splits_are_not_read(tmp_path: Path) -> None:
     made = {rows.split: rows for rows in compare(one, two).rows}
     assert made["train"].same == made["train"].after > 0
     assert made["test_category"].added == made["test_category"].after > 0
-    told = shown(view([versions_section([one, two], two.number)]))
+    told = shown([versions_section([one, two], two.number)])
     assert "2.0.0 (latest)   1.0.0" in told
     assert f"test_category anew, {again.run_id}" in told
 
@@ -150,3 +129,45 @@ def test_damaged_rows_are_named(tmp_path: Path) -> None:
     manifest = {k: v for k, v in one.manifest.items() if k != "splits"}
     with pytest.raises(StoreError, match="is damaged .no `splits`"):
         compare(one, Version(one.path, manifest))
+
+
+def first(outputs: Path) -> Version:
+    return publish(finished_runs.run(outputs, toys.recipe(), [toys.sample()]), outputs).version
+
+
+def more(outputs: Path, before: Version, seed: int = 1, **kinds: Any) -> Version:
+    """The version after another, with what a run adds: if not told, templates' rows and levels."""
+    grown = {"expansions": [finished_runs.expansion()], "instructions": finished_runs.levels()}
+    wanted = Extension(version=before.label, content=before.manifest["content"])
+    recipe = toys.recipe(seed=seed, extend=wanted.model_dump())
+    return publish(finished_runs.run(outputs, recipe, **(kinds or grown)), outputs).version
+
+
+def test_instructions_are_matched_by_id(tmp_path: Path) -> None:
+    """Same, changed, removed and added, in numbers."""
+    base, levels = first(tmp_path), finished_runs.levels()
+    api = finished_runs.instruction(Granularity.API, text="Another request.")
+    one = more(tmp_path, base, 1, instructions=[*levels[:3], api])
+    two = more(tmp_path, base, 2, instructions=[*levels[:2], *levels[3:]])
+    [split] = compare(one, two).instructions
+    counts = {"same": 2, "changed": 1, "removed": 1, "added": 1}
+    assert split == SplitDiff(split="train", before=4, after=4, **counts)
+
+
+def test_rows_of_templates_are_added_rows(tmp_path: Path) -> None:
+    """They differ as any other row does; instructions are shown where a version has some."""
+    one = first(tmp_path)
+    diff = compare(one, more(tmp_path, one))
+    assert (diff.rows[0].same, diff.rows[0].added) == (1, 3)
+    assert "instructions" in shown(diff_sections(diff))
+    assert "instructions" not in shown(diff_sections(compare(one, one)))
+
+
+def test_the_list_of_versions_says_what_was_added(tmp_path: Path) -> None:
+    """Rows and instructions, by which run; a column counts instructions where there are any."""
+    one = first(tmp_path)
+    two = more(tmp_path, one)
+    text = shown([versions_section([one, two], two.number)])
+    assert f"3 rows, 5 instructions more, {two.manifest['extended']['run']}" in text
+    assert "instructions" in text.splitlines()[0]
+    assert "instructions" not in shown([versions_section([one], one.number)])

@@ -87,25 +87,18 @@ def test_what_calls_nothing_is_no_seed(tmp_path: Path) -> None:
     row = sample()
     row["dialogue"]["messages"] = [user("Sing for me."), {"role": "assistant", "content": "No."}]
     assert seed_of(row, Split.TRAIN) is None
-    unserved = Sample.model_validate(row)
-    rows = [
-        curation_rows.row("a", "I'm off. Rain?"),
-        unserved,
-        curation_rows.row("b", "I'm back. Snow?"),
-    ]
-    found = list(feed_seeds(sifting(tmp_path, rows)))
-    assert [seed.id for seed in found] == ["a", "b"]
+    first = curation_rows.row("a", "I'm off. Rain?")
+    last = curation_rows.row("b", "I'm back. Snow?")
+    seeds = feed_seeds(sifting(tmp_path, [first, Sample.model_validate(row), last]))
+    assert [seed.id for seed in seeds] == ["a", "b"]
 
 
 def test_broken_observations_are_no_success() -> None:
     """A result that is no envelope tells nothing."""
     row = sample(scenario=Scenario.SINGLE)
     for content in ("", "{", "[]", "null"):
-        row["dialogue"]["messages"] = [
-            user("Rain?"),
-            call(toys.api().function, 1, {}),
-            {**result(1), "content": content},
-        ]
+        broken = {**result(1), "content": content}
+        row["dialogue"]["messages"] = [user("Rain?"), call(toys.api().function, 1, {}), broken]
         assert seed_of(row, Split.TRAIN) is None
 
 
@@ -120,20 +113,10 @@ def test_a_seed_can_be_made_of_its_instructions() -> None:
     """Of what comes from a solution tree the dataset has the instructions alone."""
     made = seed_of(sample(), Split.TRAIN)
     assert made
-    rows = [
-        Instruction(
-            id=f"s1-{level}",
-            sample=made.id,
-            split=made.split,
-            level=level,
-            text=text,
-            tags=made.tags,
-            path=made.path,
-        )
-        for level, text in ((Granularity.STATEMENT, "I'm off."), (Granularity.HYBRID, made.hybrid))
-    ]
-    found = seed_of_rows(rows)
-    assert found == made.model_copy(update={"values": (), "pool": ()})
+    same: Any = {"sample": made.id, "split": made.split, "tags": made.tags, "path": made.path}
+    texts = {Granularity.STATEMENT: "I'm off.", Granularity.HYBRID: made.hybrid}
+    rows = [Instruction(id=f"s1-{n}", level=n, text=text, **same) for n, text in texts.items()]
+    assert seed_of_rows(rows) == made.model_copy(update={"values": (), "pool": ()})
     assert seed_of_rows(rows[:1]) is None
     cut = rows[1].model_copy(update={"path": ("one", "two", FINISH)})
     assert seed_of_rows([cut]) is None

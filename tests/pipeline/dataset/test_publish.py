@@ -17,12 +17,10 @@ from toolloom.schemas import Ability, JsonObject, PublishError, Sample
 from toolloom.schemas.recipe import public_recipe
 
 
-def load(published: Published, config: str, tmp_path: Path) -> list[Any]:
+def load(published: Published, config: str, tmp_path: Path, split: str = "train") -> list[Any]:
     """The rows, loaded as users load them."""
-    loaded = datasets.load_dataset(
-        str(published.path), config, split="train", cache_dir=str(tmp_path / "hf")
-    )
-    return list(loaded)
+    cache = str(tmp_path / "hf")
+    return list(datasets.load_dataset(str(published.path), config, split=split, cache_dir=cache))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -30,22 +28,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 async def test_a_run_becomes_a_dataset(tmp_path: Path) -> None:
-    """Every config loads offline, with the rows the run counted."""
+    """Every config loads offline, with the rows the run counted; the printed line is Python."""
     made = await make_dataset(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
-    assert made.published
+    assert made.published and len(eval(made.published.load_line, {"datasets": datasets})) == 17
     rows = {c: len(load(made.published, c, tmp_path)) for c in ("sft", "samples", "rejected")}
     assert rows == {"sft": 17, "samples": 17, "rejected": 4}
-    [fallen] = datasets.load_dataset(
-        str(made.published.path), "rejected", split="apis", cache_dir=str(tmp_path / "hf")
-    )
+    [fallen] = load(made.published, "rejected", tmp_path, split="apis")
     assert fallen["stage"] == "domains"
-
-
-async def test_the_line_to_load_it_works(tmp_path: Path) -> None:
-    """The printed line is Python that gives the training rows."""
-    made = await make_dataset(toys.recipe(), outputs=tmp_path, stages=toys.STAGES)
-    assert made.published
-    assert len(eval(made.published.load_line, {"datasets": datasets})) == 17
 
 
 def test_arguments_of_any_type_come_back(tmp_path: Path) -> None:
@@ -61,36 +50,27 @@ def test_arguments_of_any_type_come_back(tmp_path: Path) -> None:
 
 
 def test_keys_without_a_value_are_left_out(tmp_path: Path) -> None:
-    """A message has only its own keys, as chat templates ask whether a key is there; and content."""
+    """A message has only its own keys, as chat templates ask if one is there; and content, if
+    an empty one."""
     rows = load(published(tmp_path, toys.sample()), "sft", tmp_path)
+    plain, more = {"role", "content"}, ({"tool_calls"}, {"tool_call_id", "name"})
     keys = [set(message) for message in rows[0]["messages"]]
-    assert keys == [
-        {"role", "content"},
-        {"role", "content", "tool_calls"},
-        {"role", "content", "tool_call_id", "name"},
-        {"role", "content"},
-    ]
+    assert keys == [plain, plain | more[0], plain | more[1], plain]
+    assert training_row(toys.sample(answer=""))["messages"][-1]["content"] == ""
 
 
 def training_row(sample: Sample) -> JsonObject:
     return sft_row(sample.model_dump(mode="json"))
 
 
-def test_empty_text_is_a_value() -> None:
-    """Empty content is not no content."""
-    row = training_row(toys.sample(answer=""))
-    assert row["messages"][-1]["content"] == ""
-
-
 def test_tools_are_what_the_assistant_was_given() -> None:
     """The whole pool in `call`, API Search alone where APIs must be found."""
-    call = toys.query(ability=Ability.CALL)
-    search = toys.query(ability=Ability.RETRIEVE_CALL)
-    names = [
-        [t["function"]["name"] for t in training_row(toys.sample(q))["tools"]]
-        for q in (call, search)
-    ]
-    assert names == [["weather_current", "weather_forecast"], ["api_search"]]
+    for ability, names in (
+        (Ability.CALL, ["weather_current", "weather_forecast"]),
+        (Ability.RETRIEVE_CALL, ["api_search"]),
+    ):
+        tools = training_row(toys.sample(toys.query(ability=ability)))["tools"]
+        assert [tool["function"]["name"] for tool in tools] == names
 
 
 @pytest.mark.parametrize("value", [2**70, 1 / 3, -(2**64)])
@@ -162,24 +142,17 @@ async def test_a_run_is_published_once(tmp_path: Path) -> None:
         assert (made.published.path.name, made.published.fresh) == (version, fresh)
 
 
-def test_hashes_in_the_manifest_hold(tmp_path: Path) -> None:
-    """Each file's SHA-256 is in the manifest."""
+def test_hashes_hold_and_can_be_checked_without_toolloom(tmp_path: Path) -> None:
+    """SHA256SUMS names every other file, in the form of sha256sum; the manifest all but itself."""
     made = published(tmp_path, toys.sample())
+    hashes = {n: hashlib.sha256(data).hexdigest() for n, data in contents(made.path).items()}
+    del hashes["SHA256SUMS"]
+    lines = (made.path / "SHA256SUMS").read_text().splitlines()
+    assert {name: sum_ for sum_, _, name in (line.partition("  ") for line in lines)} == hashes
+    del hashes["manifest.json"]
     splits = [split for config in made.manifest["configs"].values() for split in config.values()]
     sums = {name: told["sha256"] for split in splits for name, told in split["files"].items()}
-    sums |= made.manifest["files"]
-    assert set(sums) == set(contents(made.path)) - {"manifest.json", "SHA256SUMS"}
-    for name, sha256 in sums.items():
-        assert hashlib.sha256((made.path / name).read_bytes()).hexdigest() == sha256
-
-
-def test_the_sums_can_be_checked_without_toolloom(tmp_path: Path) -> None:
-    """SHA256SUMS names every other file, in the form of sha256sum."""
-    made = published(tmp_path, toys.sample())
-    lines = (made.path / "SHA256SUMS").read_text().splitlines()
-    found = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-    files = {k: v for k, v in contents(made.path).items() if k != "SHA256SUMS"}
-    assert found == {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    assert {**sums, **made.manifest["files"]} == hashes
 
 
 def test_passwords_in_addresses_are_not_published() -> None:
@@ -204,16 +177,11 @@ async def test_how_a_run_is_done_makes_no_other_version(tmp_path: Path) -> None:
         assert (made.published.path.name, made.published.fresh) == ("1.0.0", fresh)
 
 
-def test_a_run_with_nothing_accepted_is_not_published(tmp_path: Path) -> None:
-    """It says where to look for the reasons."""
-    folder = finished_run(tmp_path, [])
+def test_a_run_of_nothing_or_half_a_run_is_not_published(tmp_path: Path) -> None:
+    """It says where to look for the reasons, or that it is not finished."""
     with pytest.raises(PublishError, match="toolloom rejected toy-"):
-        publish(folder, tmp_path)
-
-
-def test_a_run_that_is_not_finished_is_not_published(tmp_path: Path) -> None:
-    """Half a run is no dataset."""
-    folder = finished_run(tmp_path, [toys.sample()])
+        publish(finished_run(tmp_path / "empty", []), tmp_path)
+    folder = finished_run(tmp_path / "half", [toys.sample()])
     (folder.path / "tested" / "done.json").unlink()
     with pytest.raises(PublishError, match="not finished"):
         publish(folder, tmp_path)

@@ -34,6 +34,7 @@ from toolloom.schemas import (
 )
 
 REWRITE = {"rewrite": {"coarse": 0.5}}
+GROWN = {"expansions": [finished_runs.expansion()], "instructions": finished_runs.levels()}
 
 
 def rows_of(published: Published, config: str, split: str = "train") -> list[Any]:
@@ -53,30 +54,37 @@ def more(tmp_path: Path, before: Published, *made: Any, seed: int = 1, **kinds: 
     return publish(finished_runs.run(tmp_path, recipe, [toys.sample()], **kinds), tmp_path)
 
 
+def with_templates(tmp_path: Path) -> Published:
+    """A version with a sample and three rows of a template."""
+    grown = [finished_runs.expansion()]
+    return publish(finished_runs.run(tmp_path, toys.recipe(), [toys.sample()], grown), tmp_path)
+
+
 def test_rows_of_templates_are_samples_like_any_other(tmp_path: Path) -> None:
     """Each row is in `samples` and `sft` under an id of its own, with its own value in it."""
-    made = publish(
-        finished_runs.run(tmp_path, toys.recipe(), [toys.sample()], [finished_runs.expansion()]),
-        tmp_path,
-    )
+    made = with_templates(tmp_path)
     ids = ["q0", "q0-x000000", "q0-x000001", "q0-x000002"]
     assert [row["id"] for row in rows_of(made, "samples")] == ids
     assert [row["id"] for row in rows_of(made, "sft")] == ids
     said = [row["messages"][0]["content"] for row in rows_of(made, "sft")]
-    assert [next(c for c in finished_runs.CITIES if c in text) for text in said] == [
-        *finished_runs.CITIES[:4]
-    ]
+    cities = finished_runs.CITIES
+    assert [next(c for c in cities if c in text) for text in said] == [*cities[:4]]
+
+
+def counted(made: Published) -> Any:
+    """The figures of its samples, counted one by one."""
+    return RowCounts.of(s.model_dump(mode="json") for s in made.version.samples()).told()
+
+
+def told(made: Published) -> Any:
+    """Those of `train` in its manifest."""
+    return {k: v for k, v in made.manifest["splits"]["train"].items() if k != "runs"}
 
 
 def test_rows_of_templates_are_counted_as_rows(tmp_path: Path) -> None:
     """Figures of a template's first row, times its rows, are those of all rows one by one."""
-    made = publish(
-        finished_runs.run(tmp_path, toys.recipe(), [toys.sample()], [finished_runs.expansion()]),
-        tmp_path,
-    )
-    counted = RowCounts.of(s.model_dump(mode="json") for s in made.version.samples())
-    told = made.manifest["splits"]["train"]
-    assert {k: v for k, v in told.items() if k != "runs"} == counted.told()
+    made = with_templates(tmp_path)
+    assert told(made) == counted(made)
     [expansion] = made.manifest["expansion"].values()
     assert expansion["rows"] == {"train": 3}
     assert expansion["templates"] == {"mined": 1}
@@ -95,9 +103,8 @@ def test_instructions_come_with_their_training_rows(tmp_path: Path) -> None:
     found = publish(finished_runs.run(tmp_path, recipe, [toys.sample()], (), made), tmp_path)
     records = [each.model_dump(mode="json") for each in made]
     wanted = [row for each in records if is_trained(each, 0.5) for row in planning_rows(each)]
-    assert [json.loads(row["record"])["id"] for row in rows_of(found, "instructions")] == [
-        each.id for each in made
-    ]
+    ids = [json.loads(row["record"])["id"] for row in rows_of(found, "instructions")]
+    assert ids == [each.id for each in made]
     assert rows_of(found, "planning") == wanted
     for config, count in (("instructions", 5), ("planning", len(wanted))):
         cache = str(tmp_path / "hf")
@@ -126,22 +133,15 @@ def test_a_run_that_made_nothing_for_a_version_is_not_published(tmp_path: Path) 
 def test_added_rows_stand_after_those_of_the_parent(tmp_path: Path) -> None:
     """Rows added to train make a minor version: the parent's rows first, letter by letter."""
     before = whole(tmp_path)
-    after = more(
-        tmp_path,
-        before,
-        expansions=[finished_runs.expansion()],
-        instructions=finished_runs.levels(),
-    )
+    after = more(tmp_path, before, **GROWN)
     assert after.label == "toy/1.1.0"
     for config in ("sft", "samples"):
         old, new = (raw(version.version, config) for version in (before, after))
         assert new[: len(old)] == old
         assert len(new) == len(old) + 3
     assert after.manifest["extended"]["rows"]["samples"] == {"train": 3}
-    assert after.manifest["splits"]["train"]["runs"] == [*before.manifest["runs"], *new_run(after)]
-    assert RowCounts.of(s.model_dump(mode="json") for s in after.version.samples()).told() == {
-        k: v for k, v in after.manifest["splits"]["train"].items() if k != "runs"
-    }
+    assert after.manifest["splits"]["train"]["runs"] == [*before.manifest["runs"], new_run(after)]
+    assert told(after) == counted(after)
 
 
 def raw(version: Version, config: str) -> list[Any]:
@@ -150,8 +150,8 @@ def raw(version: Version, config: str) -> list[Any]:
     return found
 
 
-def new_run(after: Published) -> list[str]:
-    return [after.manifest["extended"]["run"]]
+def new_run(after: Published) -> str:
+    return str(after.manifest["extended"]["run"])
 
 
 def test_what_gets_no_rows_keeps_its_bytes(tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_instructions_of_two_runs_stand_together(tmp_path: Path) -> None:
     second = more(tmp_path, first, seed=2, instructions=finished_runs.levels("q1"))
     assert second.label == "toy/1.2.0"
     assert len(rows_of(second, "instructions")) == 10
-    told = second.manifest["instructions"]["splits"]["train"]
-    assert told["levels"] == dict.fromkeys([level.value for level in Granularity], 2)
+    figures = second.manifest["instructions"]["splits"]["train"]
+    assert figures["levels"] == dict.fromkeys([level.value for level in Granularity], 2)
 
 
 def test_the_same_id_twice_is_an_error(tmp_path: Path) -> None:
@@ -206,15 +206,7 @@ def test_rejected_instructions_are_in_the_split_they_name(tmp_path: Path) -> Non
     assert split_of_rejected(plan, {"split": "test_tool", "level": "api"}) == "test_tool"
     assert split_of_rejected(plan, {"split": "", "level": ""}) == BEFORE_QUERIES
     assert split_of_rejected(plan, {"split": ["odd"]}) == BEFORE_QUERIES
-    fallen = fallen_instruction()
-    after = more(tmp_path, whole(tmp_path), instructions=finished_runs.levels(), rejected=[fallen])
-    assert [row["reason"] for row in rows_of(after, "rejected", "validation")] == ["off_path"]
-    told = after.manifest["instructions"]["splits"]["validation"]
-    assert told["rejected"] == {"api": {"off_path": 1}}
-
-
-def fallen_instruction() -> Rejected:
-    return Rejected(
+    fallen = Rejected(
         id="q7-api",
         stage="rewritten",
         agent="rewriter",
@@ -222,38 +214,37 @@ def fallen_instruction() -> Rejected:
         detail="It names what is not used.",
         record={"split": "validation", "seed": {}, "level": "api", "text": "…"},
     )
+    after = more(tmp_path, whole(tmp_path), instructions=finished_runs.levels(), rejected=[fallen])
+    assert [row["reason"] for row in rows_of(after, "rejected", "validation")] == ["off_path"]
+    figures = after.manifest["instructions"]["splits"]["validation"]
+    assert figures["rejected"] == {"api": {"off_path": 1}}
+
+
+def made_anew(tmp_path: Path, before: Published) -> Published:
+    """The version after, with another sample in place of those of `train`."""
+    anew = Regeneration(version=before.label, content=before.manifest["content"], split=Split.TRAIN)
+    recipe = toys.recipe(seed=5, regenerate=anew.model_dump())
+    return publish(finished_runs.run(tmp_path, recipe, [toys.sample(toys.query(3))]), tmp_path)
 
 
 def test_instructions_go_with_the_samples_of_a_split_that_is_made_anew(tmp_path: Path) -> None:
     """Those of ToolBench's queries stay, as no dialogue of theirs was there."""
     foreign = finished_runs.levels("b1", source="toolbench")
     before = more(tmp_path, whole(tmp_path), instructions=[*finished_runs.levels(), *foreign])
-    anew = Regeneration(version=before.label, content=before.manifest["content"], split=Split.TRAIN)
-    recipe = toys.recipe(seed=5, regenerate=anew.model_dump())
-    run = finished_runs.run(tmp_path, recipe, [toys.sample(toys.query(3))])
-    after = publish(run, tmp_path)
+    after = made_anew(tmp_path, before)
     assert {row["sample"] for row in rows_of(after, "instructions")} == {"b1"}
     assert {row["id"].partition("-")[0] for row in rows_of(after, "planning")} == {"b1"}
-    assert new_runs(before) <= set(after.manifest["runs"])
-    told = after.manifest["instructions"]["splits"]["train"]
-    assert told["sources"] == {"toolbench": 5}
+    assert new_run(before) in after.manifest["runs"]
+    figures = after.manifest["instructions"]["splits"]["train"]
+    assert figures["sources"] == {"toolbench": 5}
     assert after.manifest["instructions"]["example"]["sample"] == "b1"
-
-
-def new_runs(version: Published) -> set[str]:
-    return set(new_run(version))
 
 
 def test_rows_of_templates_that_go_are_not_told(tmp_path: Path) -> None:
     """A split made anew has none of the rows before it."""
     before = more(tmp_path, whole(tmp_path), expansions=[finished_runs.expansion()])
-    anew = Regeneration(version=before.label, content=before.manifest["content"], split=Split.TRAIN)
-    run = finished_runs.run(
-        tmp_path, toys.recipe(seed=5, regenerate=anew.model_dump()), [toys.sample(toys.query(3))]
-    )
-    after = publish(run, tmp_path)
-    told = after.manifest["expansion"] or {}
-    assert sum(sum(each["rows"].values()) for each in told.values()) == 0
+    expansions = made_anew(tmp_path, before).manifest["expansion"] or {}
+    assert sum(sum(each["rows"].values()) for each in expansions.values()) == 0
 
 
 @pytest.mark.parametrize(
@@ -283,13 +274,10 @@ def test_the_number_tells_what_was_added(
 def test_ratings_are_told_as_sums() -> None:
     """So that figures of two parts are the sum of the parts'."""
     vote = Rating(plausibility=3, conciseness=2, relevance=3, realness=1)
-    rated = finished_runs.instruction(Granularity.TOOL, ratings=(vote, vote)).model_dump(
-        mode="json"
-    )
-    one, other = InstructionCounts(), InstructionCounts()
-    one.add(rated)
-    other.add(rated)
-    both = InstructionCounts(one.told()) + other
+    rated = finished_runs.instruction(Granularity.TOOL, ratings=(vote, vote))
+    one = InstructionCounts()
+    one.add(rated.model_dump(mode="json"))
+    both = InstructionCounts(one.told()) + one
     assert both.told()["ratings"]["tool"]["votes"] == 4
     assert both.mean("tool", "conciseness") == 2
     assert both.mean("api", "conciseness") is None
@@ -297,25 +285,18 @@ def test_ratings_are_told_as_sums() -> None:
 
 def test_the_card_says_that_rows_repeat_their_template(tmp_path: Path) -> None:
     """And shows the five levels of one sample side by side."""
-    made = more(
-        tmp_path,
-        whole(tmp_path),
-        expansions=[finished_runs.expansion()],
-        instructions=finished_runs.levels(),
-    )
+    made = more(tmp_path, whole(tmp_path), **GROWN)
     card = (made.path / "README.md").read_text()
     assert "3 of 5 dialogues are rows of templates" in card
     assert "They repeat their template's words" in card
     assert "| statement | A request at the level statement. |" in card
     assert "It follows version 1.0.0, and has all of its rows" in card
-    found = latest(tmp_path / "datasets" / "toy")
-    assert found
-    assert found.number == "1.1.0"
+    last = latest(tmp_path / "datasets" / "toy")
+    assert last and last.number == "1.1.0"
 
 
 def test_a_plan_of_instructions_is_in_the_recipe_of_its_run(tmp_path: Path) -> None:
     """Verification makes the training rows again by the share that stands there."""
     made = more(tmp_path, whole(tmp_path), instructions=finished_runs.levels())
-    [run] = new_run(made)
-    told = made.manifest["runs"][run]["recipe"]["rewrite"]
-    assert RewritePlan.model_validate(told).coarse == 0.5
+    recipe = made.manifest["runs"][new_run(made)]["recipe"]
+    assert RewritePlan.model_validate(recipe["rewrite"]).coarse == 0.5

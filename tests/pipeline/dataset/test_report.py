@@ -4,39 +4,50 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
-from support import toys
+from support import mined_dataset, toys
+from support.mined_dataset import HOTELS, TABLE
+from support.screen import shown
 
 from toolloom.llm import FakeServer
-from toolloom.pipeline.dataset.report import Counts, StageCount, Summary
+from toolloom.pipeline.dataset.figures import Covered
+from toolloom.pipeline.dataset.report import (
+    Combinations,
+    Counts,
+    Coverage,
+    StageCount,
+    Summary,
+    TemplateCoverage,
+    count,
+    offered,
+)
 from toolloom.pipeline.pages.dialogue import rejected_view
 from toolloom.pipeline.pages.plans import recipe_sections
-from toolloom.pipeline.pages.sections import counts_sections, summary_sections
+from toolloom.pipeline.pages.sections import counts_sections, coverage_sections, summary_sections
 from toolloom.pipeline.render.section import dollars
-from toolloom.pipeline.render.terminal import view
 from toolloom.pipeline.run import run, run_recipe
-from toolloom.schemas import Reason, Usage, parse_recipe
-
-
-def shown(sections: Any) -> str:
-    console = Console(width=200)
-    with console.capture() as captured:
-        console.print(view(sections))
-    return captured.get()
+from toolloom.pipeline.store.files import record_line
+from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.templates.mining.mining import mine
+from toolloom.pipeline.templates.mining.survey import SeenValues
+from toolloom.schemas import (
+    Expansion,
+    Intention,
+    Level,
+    Query,
+    Reason,
+    Rejected,
+    Scenario,
+    Split,
+    Usage,
+    parse_recipe,
+)
 
 
 def counts(**changes: Any) -> Counts:
     """Of one stage that asked its model ten times."""
     use = Usage(requests=10, prompt_tokens=4000, cached_tokens=1000, completion_tokens=70, cost=0.6)
-    stage = StageCount(
-        name="tested",
-        agent="tester",
-        accepted=4,
-        rejected=6,
-        finished=True,
-        reasons={},
-        use=use,
-    )
+    fields = {"name": "tested", "agent": "tester", "accepted": 4, "rejected": 6}
+    stage = StageCount(**fields, finished=True, reasons={}, use=use)  # type: ignore[arg-type]
     empty: dict[str, Any] = {"abilities": {}, "scenarios": {}, "categories": {}}
     return Counts(stages=(stage,), apis=2, several_turns=0, use=use, **empty, **changes)
 
@@ -51,27 +62,24 @@ def test_what_models_were_asked_is_told_by_stage_and_agent() -> None:
 def test_rejected_rows_are_paid_for_by_accepted_ones() -> None:
     """The cost of one row is all that was paid for the rows that came of it."""
     assert counts(priced=True).cost_of_one == pytest.approx(0.15)
-    assert "$0.150 for each (API-Bank's agents: $0.1)" in shown(
-        counts_sections(counts(priced=True))
-    )
+    told = shown(counts_sections(counts(priced=True)))
+    assert "$0.150 for each (API-Bank's agents: $0.1)" in told
     assert counts().cost_of_one is None
 
 
 def test_without_prices_there_are_no_dollars() -> None:
     """Tokens only, also in what a process says of itself."""
     summary = Summary(run="toy", path="", counts=counts(), asked=10, tokens=4070, cost=0.0)
-    assert "10 requests sent, 0 answered by the cache, 4,070 tokens, in" in shown(
-        summary_sections(summary)
-    )
-    assert "$" not in shown(summary_sections(summary))
+    told = shown(summary_sections(summary))
+    assert "10 requests sent, 0 answered by the cache, 4,070 tokens, in" in told
+    assert "$" not in told
 
 
 def test_a_cost_that_lacks_a_model_says_so() -> None:
     """It would be too low."""
     lacking = counts(priced=True, unpriced=("my-judge",))
-    assert "Costs lack my-judge, for which `prices` has no price." in shown(
-        counts_sections(lacking)
-    )
+    told = shown(counts_sections(lacking))
+    assert "Costs lack my-judge, for which `prices` has no price." in told
 
 
 @pytest.mark.parametrize(
@@ -119,11 +127,8 @@ def test_a_rejected_instruction_is_shown_beside_its_request() -> None:
     step = {"category": "c", "tool": "t", "api": "a", "function": "f"}
     seed = {"hybrid": "Book it.", "steps": [step], "pool": [toys.api().model_dump(mode="json")]}
     row = toys.rejected(toys.sample(), "rewritten", Reason.TAG_NOT_NAMED).model_dump(mode="json")
-    shown_record = rejected_view({**row, "record": {"seed": seed, "level": "api", "text": "Do."}})
-    console = Console(width=200)
-    with console.capture() as captured:
-        console.print(shown_record)
-    told = captured.get()
+    record = {"seed": seed, "level": "api", "text": "Do."}
+    told = shown(rejected_view({**row, "record": record}))
     assert '"request": "Book it."' in told
     assert '"api": "Do."' in told
     assert "station" not in told
@@ -146,16 +151,14 @@ def test_passwords_in_addresses_are_not_shown() -> None:
 async def test_a_run_tells_what_it_paid(tmp_path: Path) -> None:
     """Its own cost once, the run's cost always; both at the recipe's prices."""
     async with FakeServer(prefix_cache=True) as server:
-        recipe = parse_recipe(
-            {
-                "name": "toy",
-                "model": {"base_url": server.base_url, "model": "fake"},
-                "apis": {"domains": 4, "per_domain": 3},
-                "queries": {"count": 8},
-                "prices": {"fake": {"prompt": 2, "completion": 8, "cached": 1}},
-            },
-            "a test",
-        )
+        fields = {
+            "name": "toy",
+            "model": {"base_url": server.base_url, "model": "fake"},
+            "apis": {"domains": 4, "per_domain": 3},
+            "queries": {"count": 8},
+            "prices": {"fake": {"prompt": 2, "completion": 8, "cached": 1}},
+        }
+        recipe = parse_recipe(fields, "a test")
         first = await run(recipe, outputs=tmp_path)
         again = await run(recipe, outputs=tmp_path)
     use = first.counts.use
@@ -172,3 +175,122 @@ def test_toys_are_free(tmp_path: Path) -> None:
     """What asks no endpoint has no price to lack."""
     made = run_recipe(toys.recipe(), tmp_path, stages=toys.STAGES)
     assert (made.summary.counts.priced, made.summary.counts.unpriced) == (False, ())
+
+
+# -- What of a pool is covered, by dialogues and by templates ----------------------------------------
+
+
+def asking(number: int, *names: str, **changes: Any) -> Query:
+    apis = tuple(toys.api(name=name) for name in names)
+    intent = tuple(Intention(api=api.id, arguments={}) for api in apis)
+    return toys.query(number, pool=apis, intent=intent, **changes)
+
+
+def a_run(path: Path) -> RunFolder:
+    """Five APIs; of four queries one is rejected at once, one later."""
+    folder = RunFolder(path / "toy")
+    names = ("apis", "queries", "tested")
+    folder.open(toys.recipe(), [PlannedStage(name=n, agent="a", writes="w") for n in names])
+    apis = map(record_line, [toys.api(name=n) for n in "abcde"])
+    folder.stage("apis").write_shard(0, apis, [], Usage())
+    good = [
+        asking(0, "a"),
+        asking(1, "a", "b"),
+        asking(2, "b", "a", level=Level.CATEGORY),
+        asking(3, "e", scenario=Scenario.IRRELEVANCE),
+    ]
+    bad = toys.rejected(asking(4, "c", "b"), "queries", Reason.VALUE_NOT_MENTIONED)
+    folder.stage("queries").write_shard(0, map(record_line, good), map(record_line, [bad]), Usage())
+    folder.stage("tested").write_shard(0, [record_line(toys.sample(good[1]))], [], Usage())
+    return folder
+
+
+def test_coverage_is_counted_from_the_files(tmp_path: Path) -> None:
+    """What is drawn counts whether or not it was accepted; what is irrelevant covers nothing."""
+    found = count(a_run(tmp_path)).coverage
+    assert found == Coverage(
+        pool=5,
+        drawn=3,
+        accepted=2,
+        combinations={
+            "single_tool": Combinations(drawn=2, accepted=1),
+            "category": Combinations(drawn=1, accepted=0),
+        },
+    )
+
+
+def test_coverage_is_shown(tmp_path: Path) -> None:
+    """At the end of a run, in a few lines."""
+    told = shown(counts_sections(count(a_run(tmp_path))), width=100)
+    lines = [line.split() for line in told.splitlines()]
+    assert ["different", "drawn", "accepted"] in lines
+    assert ["APIs", "of", "the", "pool's", "5", "3", "2"] in lines
+    assert ["combinations:", "single_tool", "2", "1"] in lines
+
+
+def test_counts_of_older_versions_can_still_be_read(tmp_path: Path) -> None:
+    """They know nothing of coverage."""
+    old = count(a_run(tmp_path)).model_dump(mode="json")
+    del old["coverage"]
+    assert Counts.model_validate(old).coverage is None
+
+
+def test_needs_of_older_versions_count_as_single_tool() -> None:
+    """They have no level; what holds no need counts nothing."""
+    covered = Covered()
+    need = asking(0, "a", "b").model_dump(mode="json")
+    del need["level"]
+    covered.add(need)
+    covered.add({})
+    assert {level: len(found) for level, found in covered.combinations.items()} == {
+        "single_tool": 1
+    }
+
+
+ROW = mined_dataset.sample(
+    "Find me a hotel in Lisbon for 3 nights.",
+    (HOTELS, {"city": "Lisbon", "nights": 3}, {"hotel": "Casa Azul", "price": 80.25}),
+    "Casa Azul in Lisbon costs 80.25.",
+)
+FALLEN = mined_dataset.sample("Where is it?", "I cannot say.", scenario="irrelevance")
+
+
+def templates_coverage() -> TemplateCoverage:
+    template = mined_dataset.template(ROW)
+    refused = mine(FALLEN, SeenValues())
+    assert isinstance(refused, Rejected)
+    rows = ((0,) * len(template.choices), (1,) * len(template.choices))
+    expansion = Expansion(
+        id="e", template=template, split=Split.TRAIN, first=0, rows=rows, inspected=0
+    )
+    return TemplateCoverage.of([HOTELS.id, TABLE.id], [template], [refused], [expansion])
+
+
+def test_apis_are_counted_by_kind() -> None:
+    """An API has a template if its calls go there; the others are named."""
+    found = templates_coverage()
+    assert (found.apis, found.covered, found.without) == (2, 1, (TABLE.id,))
+    assert found.kinds == {"mined": 1, "written": 0, "asked": 0}
+
+
+def test_samples_become_templates_become_rows() -> None:
+    """What was looked at, what was made, and why the rest was not."""
+    found = templates_coverage()
+    assert (found.samples, found.templates["mined"], found.rows) == (2, 1, 2)
+    assert found.refused == {Reason.NOTHING_TO_VARY.value: 1}
+    assert found.kept == {Reason.NOTHING_TO_VARY.value: 1}
+
+
+def test_only_apis_of_wanted_splits_are_offered() -> None:
+    """A held-out API cannot be called in the splits that get rows."""
+    apis = [HOTELS.model_dump(mode="json")]
+    unseen = {**toys.ALL_IN_TRAIN, "unseen": ["travel"]}
+    assert list(offered(toys.recipe(expand={}), apis)) == [HOTELS.id]
+    assert not list(offered(toys.recipe(expand={}, splits=unseen), apis))
+
+
+def test_view_names_what_has_no_template() -> None:
+    """A person sees the figures and the names."""
+    told = shown(coverage_sections(templates_coverage()))
+    assert TABLE.id in told
+    assert "2 samples looked at, 2 rows made." in told

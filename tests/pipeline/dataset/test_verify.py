@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.tampered import fix, found, only, read_manifest, rows_of, write_rows
+from support.tampered import fix, found, only, read_manifest
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
@@ -68,9 +68,8 @@ def test_a_truncated_table_is_a_finding(version: Path) -> None:
     name = "samples/train-00000-of-00001.parquet"
     assert [f.file for f in found(report, FaultKind.FILE)] == [name]
     assert [f.file for f in found(report, FaultKind.TABLE)] == [name]
-    assert (
-        only(report) == {FaultKind.FILE, FaultKind.TABLE} and report.inspected > 0 and report.notes
-    )
+    assert only(report) == {FaultKind.FILE, FaultKind.TABLE}
+    assert report.inspected > 0 and report.notes
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7])
@@ -169,8 +168,6 @@ def test_a_parent_that_changed_is_found(outputs: Path, tmp_path: Path) -> None:
 def test_a_split_that_was_not_made_anew_is_the_parents(outputs: Path, tmp_path: Path) -> None:
     """Only the split that is told as regenerated may have other bytes."""
     home = Path(shutil.copytree(outputs / "datasets" / "toy", tmp_path / "toy", symlinks=True))
-    rows = rows_of(home / "1.1.0", "rejected", "validation")
-    write_rows(home / "1.1.0", "rejected", "validation", [*reversed(rows), *rows[:0]])
     path = home / "1.1.0" / "rejected" / "validation-00000-of-00001.parquet"
     pq.write_table(pq.read_table(path), path, compression="none")
     fix(home / "1.1.0")

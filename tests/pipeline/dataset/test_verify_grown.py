@@ -42,6 +42,8 @@ from toolloom.schemas import (
 from toolloom.schemas.splits import split_of_need
 
 Row = dict[str, Any]
+RECORD, CHECK, SPLIT = FaultKind.RECORD, FaultKind.CHECK, FaultKind.SPLIT
+TRAINING, FIGURE, LINEAGE = FaultKind.TRAINING, FaultKind.FIGURE, FaultKind.LINEAGE
 FIELDS = {
     "name": "toy",
     "seed": 7,
@@ -134,13 +136,10 @@ def change_instruction(version: Path, change: Callable[[JsonObject], None], plac
         counted.train(row)
     told = manifest["instructions"]["splits"]["train"]
     manifest["instructions"]["splits"]["train"] = {**counted.told(), "rejected": told["rejected"]}
-    shown = [row for split in manifest["configs"]["instructions"] for row in all_of(version, split)]
-    manifest["instructions"]["example"] = example(shown)
+    splits = manifest["configs"]["instructions"]
+    rows = [row for split in splits for row in rows_of(version, "instructions", split)]
+    manifest["instructions"]["example"] = example(rows)
     fix(version, manifest)
-
-
-def all_of(version: Path, split: str) -> list[Row]:
-    return rows_of(version, "instructions", split)
 
 
 def place_of(version: Path, level: str) -> int:
@@ -160,15 +159,10 @@ def details(version: Path, kind: FaultKind) -> str:
 def test_what_was_added_holds(outputs: Path, number: str) -> None:
     """Nothing is found in a version that grew, nor in those it grew of."""
     report = verify(outputs / "datasets" / "toy" / number)
-    assert report.faults == ()
-    assert report.notes == ()
-
-
-def test_there_is_something_to_verify(outputs: Path) -> None:
-    """The versions of these tests have instructions of every level, and rows of templates."""
-    last = read_manifest(outputs / "datasets" / "toy" / "1.2.0")
-    assert len(last["instructions"]["splits"]["train"]["levels"]) == 5
-    assert last["extended"]["rows"]["samples"]["train"] > 5
+    assert (report.faults, report.notes) == ((), ())
+    manifest = read_manifest(outputs / "datasets" / "toy" / "1.2.0")
+    assert len(manifest["instructions"]["splits"]["train"]["levels"]) == 5
+    assert manifest["extended"]["rows"]["samples"]["train"] > 5
 
 
 def test_a_version_without_the_new_figures_holds(outputs: Path, tmp_path: Path) -> None:
@@ -225,23 +219,18 @@ def other_tool(made: JsonObject) -> None:
 @pytest.mark.parametrize(
     ("change", "level", "kind", "told"),
     [
-        (other_tool, "", FaultKind.RECORD, "`tags` is not that of its sample"),
-        (lambda made: made["path"].insert(0, "hit"), "", FaultKind.RECORD, "`path` is not that of"),
-        (put(id="another"), "", FaultKind.RECORD, "its id is not that of its sample and level"),
-        (put(ratings=[]), "", FaultKind.RECORD, "has 0 votes, not 1"),
-        (put(licence="MIT"), "", FaultKind.RECORD, "`licence` is not that of its sample"),
-        (put(source="toolbench"), "", FaultKind.RECORD, "`source` is not that of its sample"),
-        (put(provenance=[]), "", FaultKind.RECORD, "its provenance does not name its sample"),
-        (
-            put(sample="train-7-999999"),
-            "",
-            FaultKind.RECORD,
-            "its sample is not in `samples` of train",
-        ),
-        (put(split="validation"), "", FaultKind.SPLIT, "is in train; it says validation"),
-        (put(text="Do it."), "hybrid", FaultKind.CHECK, "statement_not_contained"),
-        (add_a_wish, "statement", FaultKind.CHECK, "statement_not_contained"),
-        (rate_badly, "", FaultKind.CHECK, "poorly_rated"),
+        (other_tool, "", RECORD, "`tags` is not that of its sample"),
+        (lambda made: made["path"].insert(0, "hit"), "", RECORD, "`path` is not that of"),
+        (put(id="another"), "", RECORD, "its id is not that of its sample and level"),
+        (put(ratings=[]), "", RECORD, "has 0 votes, not 1"),
+        (put(licence="MIT"), "", RECORD, "`licence` is not that of its sample"),
+        (put(source="toolbench"), "", RECORD, "`source` is not that of its sample"),
+        (put(provenance=[]), "", RECORD, "its provenance does not name its sample"),
+        (put(sample="train-7-999999"), "", RECORD, "not in `samples` of train"),
+        (put(split="validation"), "", SPLIT, "is in train; it says validation"),
+        (put(text="Do it."), "hybrid", CHECK, "statement_not_contained"),
+        (add_a_wish, "statement", CHECK, "statement_not_contained"),
+        (rate_badly, "", CHECK, "poorly_rated"),
     ],
 )
 def test_an_instruction_that_was_changed_is_found(
@@ -276,24 +265,87 @@ def test_a_foreign_instruction_is_in_the_zone_of_its_tools(rewritten: Path) -> N
     assert "its tools belong into test_tool" in details(rewritten, FaultKind.SPLIT)
 
 
-def test_training_rows_are_those_of_the_instructions(rewritten: Path) -> None:
-    """A changed answer is found, with the column."""
-    rows = rows_of(rewritten, "planning", "train")
-    rows[0]["messages"][-1] = '{"role":"assistant","content":"Path: []"}'
-    write_rows(rewritten, "planning", "train", rows)
-    fix(rewritten)
-    assert "`messages[2]` has" in details(rewritten, FaultKind.TRAINING)
+def broken(rule: str, number: str, config: str, change: Any, *faults: tuple[FaultKind, str]) -> Any:
+    """A change of the rows of a config in `train`, or of the manifest, and what is found."""
+    return pytest.param(number, config, change, faults, id=rule)
 
 
-@pytest.mark.parametrize("place", [0, -1])
-def test_a_training_row_that_lacks_is_found(rewritten: Path, place: int) -> None:
-    """An instruction has both of its rows, or none."""
-    rows = rows_of(rewritten, "planning", "train")
-    del rows[place]
-    write_rows(rewritten, "planning", "train", rows)
-    fix(rewritten)
-    assert "rows in `planning` at its place" in details(rewritten, FaultKind.TRAINING)
-    assert "planning" in details(rewritten, FaultKind.FIGURE)
+ANSWER = '{"role":"assistant","content":"Path: []"}'
+LACKS = (TRAINING, "rows in `planning` at its place")
+
+
+@pytest.mark.parametrize(
+    ("number", "config", "change", "faults"),
+    [
+        broken(
+            "a changed answer of a training row",
+            *("1.1.0", "planning", lambda rows: rows[0]["messages"].__setitem__(-1, ANSWER)),
+            (TRAINING, "`messages[2]` has"),
+        ),
+        broken(
+            "an instruction has both of its training rows, or none",
+            *("1.1.0", "planning", lambda rows: rows.pop(0)),
+            *(LACKS, (FIGURE, "planning")),
+        ),
+        broken("and so has the last", "1.1.0", "planning", lambda rows: rows.pop(-1), LACKS),
+        broken(
+            "means that are too good",
+            *("1.1.0", "", lambda m: ratings(m)["hybrid"].update(realness=999)),
+            (FIGURE, "instructions.train.ratings"),
+        ),
+        broken(
+            "an example that nobody wrote",
+            *("1.1.0", "", lambda m: m["instructions"]["example"]["levels"].update(hybrid="Nice")),
+            (FIGURE, "instructions.example.levels"),
+        ),
+        broken(
+            "the parent's rows in another order, under the added ones",
+            *("1.2.0", "sft", lambda rows: rows.insert(0, rows.pop(1))),
+            (LINEAGE, "no longer the rows of 1.1.0"),
+        ),
+        broken(
+            "a config that got no rows is the parent's file",
+            *("1.2.0", "apis", lambda rows: rows[0].update(licence="MIT")),
+            (LINEAGE, "no rows were added to it"),
+        ),
+        broken(
+            "other rows were added than are told, or made by the run",
+            *("1.2.0", "", lambda m: m["extended"]["rows"]["samples"].update(train=1)),
+            *((FIGURE, "extended.rows.samples.train"), (FIGURE, "its splits have")),
+        ),
+        broken(
+            "rows of templates are counted by their provenance",
+            *("1.2.0", "", lambda m: only(m["expansion"])["rows"].update(train=1)),
+            (FIGURE, "expansion rows of train"),
+        ),
+    ],
+)
+def test_what_was_tampered_with_is_found(
+    outputs: Path, tmp_path: Path, number: str, config: str, change: Any, faults: Any
+) -> None:
+    """Training rows, figures and the parent's rows are made or read again, whatever hashes say."""
+    version = copy(outputs, number, tmp_path)
+    manifest = read_manifest(version)
+    if config:
+        rows = rows_of(version, config, "train")
+        change(rows)
+        write_rows(version, config, "train", rows)
+    else:
+        change(manifest)
+    fix(version, manifest)
+    for kind, told in faults:
+        assert told in details(version, kind)
+
+
+def only(expansions: Row) -> Row:
+    told: Row
+    (told,) = expansions.values()
+    return told
+
+
+def ratings(manifest: Row) -> Row:
+    levels: Row = manifest["instructions"]["splits"]["train"]["ratings"]
+    return levels
 
 
 def test_the_share_of_coarse_rows_holds(rewritten: Path) -> None:
@@ -302,55 +354,7 @@ def test_the_share_of_coarse_rows_holds(rewritten: Path) -> None:
     rows = [PLANNING.encode(row) for each in made for row in planning_rows(each)]
     write_rows(rewritten, "planning", "train", rows)
     fix(rewritten)
-    assert "has 2 rows in `planning` at its place, not 0" in details(rewritten, FaultKind.TRAINING)
-
-
-def test_figures_and_the_example_are_those_of_the_rows(rewritten: Path) -> None:
-    """Means that are too good, and an example that nobody wrote, are found."""
-    manifest = read_manifest(rewritten)
-    told = manifest["instructions"]
-    told["splits"]["train"]["ratings"]["hybrid"]["realness"] += 1
-    told["example"]["levels"]["hybrid"] = "Something nicer."
-    fix(rewritten, manifest)
-    faults = details(rewritten, FaultKind.FIGURE)
-    assert "instructions.train.ratings" in faults
-    assert "instructions.example.levels" in faults
-
-
-def test_the_parents_rows_are_all_there(expanded: Path) -> None:
-    """A row that was exchanged under the added ones is found, whatever the hashes say."""
-    rows = rows_of(expanded, "sft", "train")
-    rows[0], rows[1] = rows[1], rows[0]
-    write_rows(expanded, "sft", "train", rows)
-    fix(expanded)
-    assert "no longer the rows of 1.1.0" in details(expanded, FaultKind.LINEAGE)
-
-
-def test_a_split_without_new_rows_is_the_parents_file(expanded: Path) -> None:
-    """What the manifest does not say it added to is as it was."""
-    rows = rows_of(expanded, "samples", "validation")
-    write_rows(expanded, "samples", "validation", [{**row, "flags": "[ ]"} for row in rows])
-    fix(expanded)
-    assert "no rows were added to it" in details(expanded, FaultKind.LINEAGE)
-
-
-def test_more_added_than_told_is_found(expanded: Path) -> None:
-    """The number of rows that were added is that of the run, and of the rows."""
-    manifest = read_manifest(expanded)
-    manifest["extended"]["rows"]["samples"]["train"] += 1
-    fix(expanded, manifest)
-    faults = details(expanded, FaultKind.FIGURE)
-    assert "extended.rows.samples.train" in faults
-    assert "its splits have" in faults
-
-
-def test_rows_of_templates_are_counted_again(expanded: Path) -> None:
-    """The rows that are told are those whose provenance says so."""
-    manifest = read_manifest(expanded)
-    [told] = manifest["expansion"].values()
-    told["rows"]["train"] -= 1
-    fix(expanded, manifest)
-    assert "expansion rows of train" in details(expanded, FaultKind.FIGURE)
+    assert "has 2 rows in `planning` at its place, not 0" in details(rewritten, TRAINING)
 
 
 def test_a_damaged_parent_is_told_and_not_held_against_the_version(expanded: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -43,12 +42,6 @@ def change_sample(version: Path, place: int, change: Callable[[Row], None]) -> s
     return str(samples[place]["id"])
 
 
-def change_manifest(version: Path, change: Callable[[Row], Any]) -> None:
-    manifest = read_manifest(version)
-    change(manifest)
-    fix(version, manifest)
-
-
 def removed(version: Path) -> Broken:
     return str(change_rows(version, lambda rows: rows[1:], "samples")[0]["id"])
 
@@ -62,12 +55,11 @@ def removed_everywhere(version: Path) -> Broken:
 
 
 def renamed_model(version: Path) -> Broken:
-    def rename(manifest: Row) -> None:
-        for run in manifest["runs"].values():
-            for agent in run["agents"]:
-                agent["model"] = "a-better-one"
-
-    change_manifest(version, rename)
+    manifest = read_manifest(version)
+    for run in manifest["runs"].values():
+        for agent in run["agents"]:
+            agent["model"] = "a-better-one"
+    fix(version, manifest)
     return None
 
 
@@ -101,12 +93,10 @@ def api_shown_otherwise(version: Path) -> Broken:
 
 def no_apis(version: Path) -> Broken:
     shutil.rmtree(version / "apis")
-
-    def forget(manifest: Row) -> None:
-        del manifest["configs"]["apis"]
-        manifest["apis"] |= {"count": 0, "sources": []}
-
-    change_manifest(version, forget)
+    manifest = read_manifest(version)
+    del manifest["configs"]["apis"]
+    manifest["apis"] |= {"count": 0, "sources": []}
+    fix(version, manifest)
     return None
 
 
@@ -135,11 +125,7 @@ def column_added(version: Path) -> Broken:
 @pytest.mark.parametrize(
     ("tamper", "kinds", "told"),
     [
-        (
-            removed,
-            {FaultKind.TRAINING, FaultKind.FIGURE},
-            "has no sample in `samples` at its place",
-        ),
+        (removed, {FaultKind.TRAINING, FaultKind.FIGURE}, "has no sample in `samples` at its"),
         (removed_everywhere, {FaultKind.FIGURE}, "run "),
         (renamed_model, {FaultKind.FIGURE}, "no run does"),
         (moved, {FaultKind.SPLIT}, "is in test_instruction; its APIs and calls belong into train"),

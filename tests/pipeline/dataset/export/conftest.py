@@ -55,6 +55,15 @@ TRAINS = Api(
     },
 )
 
+TRANSLATE = Api(
+    category="text",
+    tool="words",
+    name="translate",
+    function="translate",
+    description="Translate a text.",
+    parameters={"type": "object", "properties": {}},
+)
+
 
 def said(role: Any, content: str) -> Message:
     return Message(role=role, content=content)
@@ -89,12 +98,16 @@ def sample(number: int, messages: Iterable[Message], **query: Any) -> Sample:
     return Sample(dialogue=Dialogue(query=asked, messages=turns), verdict=Verdict())
 
 
-def made() -> dict[str, Sample]:
+@pytest.fixture(scope="session")
+def samples() -> dict[str, Sample]:
+    """A sample of each kind."""
     zurich = {"city": "Zürich"}
     ask = said("user", "What is the weather in Zürich?")
     call = calls(("call_0", "current_weather", zurich))
     back = result("call_0", "current_weather", {"degrees": 7})
     answer = said("assistant", "It is 7 degrees in Zürich.")
+    to_oslo = ("call_1", "current_weather", {"city": "Oslo"})
+    cold = result("call_1", "current_weather", {"degrees": -2})
     both = tuple(Intention(api=WEATHER.id, arguments={"city": c}) for c in ("Zürich", "Oslo"))
     return {
         "single": sample(1, [ask, call, back, answer]),
@@ -102,12 +115,9 @@ def made() -> dict[str, Sample]:
             2,
             [
                 said("user", "What is the weather in Zürich, and what is it in Oslo?"),
-                calls(
-                    ("call_0", "current_weather", zurich),
-                    ("call_1", "current_weather", {"city": "Oslo"}),
-                ),
+                calls(("call_0", "current_weather", zurich), to_oslo),
                 back,
-                result("call_1", "current_weather", {"degrees": -2}),
+                cold,
                 said("assistant", "It is 7 degrees in Zürich and -2 degrees in Oslo."),
             ],
             scenario=Scenario.PARALLEL,
@@ -133,14 +143,7 @@ def made() -> dict[str, Sample]:
                 said("assistant", "I am sorry, I cannot translate a letter."),
             ],
             scenario=Scenario.IRRELEVANCE,
-            outside=Api(
-                category="text",
-                tool="words",
-                name="translate",
-                function="translate",
-                description="Translate a text.",
-                parameters={"type": "object", "properties": {}},
-            ),
+            outside=TRANSLATE,
             intent=(Intention(api="text/words/translate", arguments={}),),
         ),
         "recovery": sample(
@@ -176,17 +179,11 @@ def made() -> dict[str, Sample]:
                 back,
                 answer,
                 said("user", "And what is the weather in Oslo?"),
-                calls(("call_1", "current_weather", {"city": "Oslo"})),
-                result("call_1", "current_weather", {"degrees": -2}),
+                calls(to_oslo),
+                cold,
                 said("assistant", "It is -2 degrees in Oslo."),
             ],
             scenario=Scenario.MULTI_TURN,
             intent=(both[0], both[1].model_copy(update={"turn": 1})),
         ),
     }
-
-
-@pytest.fixture(scope="session")
-def samples() -> dict[str, Sample]:
-    """A sample of each kind."""
-    return made()

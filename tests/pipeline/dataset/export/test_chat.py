@@ -9,10 +9,11 @@ import pytest
 import yaml
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 from pydantic import TypeAdapter
+from support.shop import with_arguments
 
 from toolloom.pipeline.formats.base import ExportPlace
 from toolloom.pipeline.formats.chat import axolotl, axolotl_notes, openai, trl, verl
-from toolloom.schemas import FunctionCall, Message, Sample, ToolCall
+from toolloom.schemas import Sample
 
 SYSTEM = {
     "role": "system",
@@ -26,28 +27,25 @@ PARAMETERS: dict[str, Any] = {
     },
     "required": ["city"],
 }
+TRAINS = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "seats": {"type": "integer"}},
+    "required": ["city", "seats"],
+}
 TOOLS: list[Any] = [
-    {
-        "type": "function",
-        "function": {
-            "name": "current_weather",
-            "description": "Current weather of a city.",
-            "parameters": PARAMETERS,
-        },
-    },
-    {
-        "type": "function",
-        "function": {
-            "name": "find_trains",
-            "description": "Trains to a city.",
-            "parameters": {
-                "type": "object",
-                "properties": {"city": {"type": "string"}, "seats": {"type": "integer"}},
-                "required": ["city", "seats"],
-            },
-        },
-    },
+    {"type": "function", "function": {"name": name, "description": text, "parameters": parameters}}
+    for name, text, parameters in (
+        ("current_weather", "Current weather of a city.", PARAMETERS),
+        ("find_trains", "Trains to a city.", TRAINS),
+    )
 ]
+AS_TEXT = {"name": "current_weather", "arguments": '{"city": "Zürich"}'}
+OSLO_AS_TEXT = {"name": "current_weather", "arguments": '{"city": "Oslo"}'}
+SEVEN = '{"response": {"degrees": 7}, "error": null}'
+
+
+def call(number: int, function: Any) -> Any:
+    return {"id": f"call_{number}", "type": "function", "function": function}
 
 
 def rows(exported: Any, part: str = "sft") -> list[Any]:
@@ -56,45 +54,23 @@ def rows(exported: Any, part: str = "sft") -> list[Any]:
 
 def test_trl_has_messages_with_objects_and_tools(samples: dict[str, Sample]) -> None:
     """TRL's tool-calling example: arguments are objects, results carry the function's name."""
-    assert rows(trl(samples["single"], "object")) == [
-        {
-            "messages": [
-                SYSTEM,
-                {"role": "user", "content": "What is the weather in Zürich?"},
-                {
-                    "role": "assistant",
-                    "content": "",
-                    "tool_calls": [
-                        {
-                            "id": "call_0",
-                            "type": "function",
-                            "function": {
-                                "name": "current_weather",
-                                "arguments": {"city": "Zürich"},
-                            },
-                        }
-                    ],
-                },
-                {
-                    "role": "tool",
-                    "content": '{"response": {"degrees": 7}, "error": null}',
-                    "tool_call_id": "call_0",
-                    "name": "current_weather",
-                },
-                {"role": "assistant", "content": "It is 7 degrees in Zürich."},
-            ],
-            "tools": TOOLS,
-        }
+    function = {"name": "current_weather", "arguments": {"city": "Zürich"}}
+    result = {"role": "tool", "content": SEVEN, "tool_call_id": "call_0", "name": "current_weather"}
+    messages = [
+        SYSTEM,
+        {"role": "user", "content": "What is the weather in Zürich?"},
+        {"role": "assistant", "content": "", "tool_calls": [call(0, function)]},
+        result,
+        {"role": "assistant", "content": "It is 7 degrees in Zürich."},
     ]
+    assert rows(trl(samples["single"], "object")) == [{"messages": messages, "tools": TOOLS}]
 
 
 def test_trl_can_have_arguments_as_text(samples: dict[str, Sample]) -> None:
     """`--arguments string` writes the text that a template writes of the object."""
     (row,) = rows(trl(samples["parallel"], "string"))
-    assert [call["function"] for call in row["messages"][2]["tool_calls"]] == [
-        {"name": "current_weather", "arguments": '{"city": "Zürich"}'},
-        {"name": "current_weather", "arguments": '{"city": "Oslo"}'},
-    ]
+    functions = [call["function"] for call in row["messages"][2]["tool_calls"]]
+    assert functions == [AS_TEXT, OSLO_AS_TEXT]
 
 
 def test_the_retrieve_abilities_have_api_search_alone(samples: dict[str, Sample]) -> None:
@@ -105,18 +81,12 @@ def test_the_retrieve_abilities_have_api_search_alone(samples: dict[str, Sample]
 
 def test_unread_arguments_do_not_become_objects(samples: dict[str, Sample]) -> None:
     """A call whose arguments are text has no place in a row, and is told."""
-    dialogue = samples["single"].dialogue
-    call = ToolCall(id="c", function=FunctionCall(name="current_weather", arguments="city=Oslo"))
-    broken = (*dialogue.messages[:2], Message(role="assistant", tool_calls=(call,)))
-    sample = samples["single"].model_copy(
-        update={"dialogue": dialogue.model_copy(update={"messages": broken})}
-    )
     with pytest.raises(Exception, match="unread text"):
-        trl(sample, "object")
+        trl(with_arguments(samples["single"], "city=Oslo"), "object")
 
 
 def test_axolotl_has_text_that_it_parses_itself(samples: dict[str, Sample]) -> None:
-    """Axolotl's advice for arguments of different types: JSON text, of parameters too."""
+    """JSON text, of parameters too, as Axolotl advises; with objects a row is the same as TRL's."""
     (row,) = rows(axolotl(samples["clarification"], "string"))
     assert row["tools"][0]["function"] == {
         "name": "current_weather",
@@ -125,26 +95,9 @@ def test_axolotl_has_text_that_it_parses_itself(samples: dict[str, Sample]) -> N
         '"Name of the city."}, "unit": {"type": "string", "enum": ["celsius", "kelvin"], '
         '"default": "celsius"}}, "required": ["city"]}',
     }
-    assert [message["role"] for message in row["messages"]] == [
-        "system",
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "tool",
-        "assistant",
-    ]
-    assert row["messages"][4]["tool_calls"] == [
-        {
-            "id": "call_0",
-            "type": "function",
-            "function": {"name": "current_weather", "arguments": '{"city": "Zürich"}'},
-        }
-    ]
-
-
-def test_axolotl_can_have_objects(samples: dict[str, Sample]) -> None:
-    """With `--arguments object` a row is the same as TRL's."""
+    roles = " ".join(message["role"] for message in row["messages"])
+    assert roles == "system user assistant user assistant tool assistant"
+    assert row["messages"][4]["tool_calls"] == [call(0, AS_TEXT)]
     assert rows(axolotl(samples["single"], "object")) == rows(trl(samples["single"], "object"))
 
 
@@ -166,53 +119,17 @@ def test_axolotl_notes_are_its_configuration() -> None:
 
 def test_openai_has_its_own_names_only(samples: dict[str, Sample]) -> None:
     """OpenAI's fine-tuning example: text arguments, ids, no content beside calls, no tool name."""
+    cold = '{"response": {"degrees": -2}, "error": null}'
+    messages = [
+        SYSTEM,
+        {"role": "user", "content": "What is the weather in Zürich, and what is it in Oslo?"},
+        {"role": "assistant", "tool_calls": [call(0, AS_TEXT), call(1, OSLO_AS_TEXT)]},
+        {"role": "tool", "content": SEVEN, "tool_call_id": "call_0"},
+        {"role": "tool", "content": cold, "tool_call_id": "call_1"},
+        {"role": "assistant", "content": "It is 7 degrees in Zürich and -2 degrees in Oslo."},
+    ]
     assert rows(openai(samples["parallel"], "string")) == [
-        {
-            "messages": [
-                SYSTEM,
-                {
-                    "role": "user",
-                    "content": "What is the weather in Zürich, and what is it in Oslo?",
-                },
-                {
-                    "role": "assistant",
-                    "tool_calls": [
-                        {
-                            "id": "call_0",
-                            "type": "function",
-                            "function": {
-                                "name": "current_weather",
-                                "arguments": '{"city": "Zürich"}',
-                            },
-                        },
-                        {
-                            "id": "call_1",
-                            "type": "function",
-                            "function": {
-                                "name": "current_weather",
-                                "arguments": '{"city": "Oslo"}',
-                            },
-                        },
-                    ],
-                },
-                {
-                    "role": "tool",
-                    "content": '{"response": {"degrees": 7}, "error": null}',
-                    "tool_call_id": "call_0",
-                },
-                {
-                    "role": "tool",
-                    "content": '{"response": {"degrees": -2}, "error": null}',
-                    "tool_call_id": "call_1",
-                },
-                {
-                    "role": "assistant",
-                    "content": "It is 7 degrees in Zürich and -2 degrees in Oslo.",
-                },
-            ],
-            "tools": TOOLS,
-            "parallel_tool_calls": True,
-        }
+        {"messages": messages, "tools": TOOLS, "parallel_tool_calls": True}
     ]
 
 
@@ -234,21 +151,13 @@ def test_verl_has_a_prompt_and_the_right_calls_for_each_decision(
 ) -> None:
     """verl's five fields; asking back is a decision with no call, telling the result is none."""
     made = rows(verl(samples["clarification"], "string"), "rl")
+    right = '[{"name": "current_weather", "arguments": {"city": "Zürich"}}]'
     assert [row["reward_model"] for row in made] == [
-        {"style": "rule", "ground_truth": "[]"},
-        {
-            "style": "rule",
-            "ground_truth": '[{"name": "current_weather", "arguments": {"city": "Zürich"}}]',
-        },
+        {"style": "rule", "ground_truth": truth} for truth in ("[]", right)
     ]
-    assert made[1]["data_source"] == "toolloom"
-    assert made[1]["ability"] == "call"
-    assert made[1]["extra_info"] == {
-        "index": 700000304,
-        "id": "train-7-000003",
-        "turn": 4,
-        "scenario": "clarification",
-    }
+    where = {"index": 700000304, "id": "train-7-000003", "turn": 4, "scenario": "clarification"}
+    assert (made[1]["data_source"], made[1]["ability"]) == ("toolloom", "call")
+    assert made[1]["extra_info"] == where
     assert made[1]["prompt"][1:] == [
         {"role": "user", "content": "What is the weather like?"},
         {"role": "assistant", "content": "In which city?"},
@@ -261,22 +170,17 @@ def test_verl_prompts_hold_earlier_calls_as_text(samples: dict[str, Sample]) -> 
     """The next try after an error sees the call and the error."""
     first, second = rows(verl(samples["recovery"], "string"), "rl")
     assert first["reward_model"] == second["reward_model"]
+    called = (
+        '<tool_call>\n{"name": "current_weather", "arguments": {"city": "Zürich"}}\n</tool_call>'
+    )
     assert second["prompt"][2:] == [
-        {
-            "role": "assistant",
-            "content": '<tool_call>\n{"name": "current_weather", "arguments": {"city": "Zürich"}}\n'
-            "</tool_call>",
-        },
-        {
-            "role": "tool",
-            "content": '{"response": null, "error": "503 Service Unavailable"}',
-        },
+        {"role": "assistant", "content": called},
+        {"role": "tool", "content": '{"response": null, "error": "503 Service Unavailable"}'},
     ]
 
 
 def test_verl_imitates_with_text_that_parquet_cannot_pad(samples: dict[str, Sample]) -> None:
     """Arguments and parameters are JSON text in verl's SFT rows."""
     (row,) = rows(verl(samples["single"], "string"))
-    call = row["messages"][2]["tool_calls"][0]["function"]
-    assert call == {"name": "current_weather", "arguments": '{"city": "Zürich"}'}
+    assert row["messages"][2]["tool_calls"][0]["function"] == AS_TEXT
     assert json.loads(row["tools"][0]["function"]["parameters"]) == PARAMETERS

@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.shop import Shop
 
-from toolloom.pipeline.dataset.export.checking import Checked, check, detect
+from toolloom.pipeline.dataset.export.checking import Checked, check, detect, lost
 from toolloom.pipeline.dataset.export.exporting import export
 from toolloom.pipeline.dataset.export.formats import NAMES, format_named
 from toolloom.pipeline.dataset.export.templates import choose
@@ -19,26 +20,11 @@ from toolloom.pipeline.store.tables import VersionWriter, read_rows
 from toolloom.schemas import ExportError, NothingFound, Sample
 
 
-class Shop:
-    """A version of a dataset with one split."""
-
-    name = "shop"
-
-    def __init__(self, samples: dict[str, Sample]) -> None:
-        self._samples = list(samples.values())
-
-    def splits(self, config: str) -> list[str]:
-        return ["train"]
-
-    def samples(self, split: str | None = None) -> list[Sample]:
-        return self._samples
-
-
 def written(
     name: str, samples: dict[str, Sample], tmp_path: Path, form: Any = None
 ) -> dict[str, Path]:
     """The files of an export, by the ends of their names."""
-    report = export(Shop(samples), format_named(name), tmp_path / name, form)
+    report = export(Shop({"train": samples.values()}), format_named(name), tmp_path / name, form)
     return {path.relative_to(tmp_path / name).as_posix(): path for path in report.files}
 
 
@@ -117,10 +103,8 @@ def test_both_sides_of_a_pair_are_rendered(samples: dict[str, Sample], tmp_path:
     assert fared(checked) == {"qwen3": (checked.rows, 0)}
 
 
-TALK = {
-    "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
-    "tools": [],
-}
+USER = {"role": "user", "content": "a"}
+TALK = {"messages": [USER, {"role": "assistant", "content": "b"}], "tools": []}
 
 
 def lines(path: Path, *rows: Any) -> Path:
@@ -133,75 +117,54 @@ def changed(base: Any, **changes: Any) -> Any:
 
 
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-LLAMA = [
-    {"from": "system", "value": "s"},
-    {"from": "user", "value": "u"},
-    {"from": "assistant", "value": "\nThought: \nAction: f\nAction Input: {}"},
-]
+TOOL = {"type": "function", "function": {"name": "a.b", "parameters": {}}}
+
+
+def turns(*said: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"from": role, "value": text} for role, text in said]
+
+
+def said(*messages: Any) -> Any:
+    """The talk with these messages."""
+    return changed(TALK, messages=[*messages])
+
+
+SYSTEM, ASKED = ("system", "s"), ("user", "u")
+ASK = [[{"role": "user", "content": "a"}]]
+PLAIN = {"name": "f", "description": "", "parameters": {"type": "object"}}
+BANK = {"instruction": "i", "input": ""}
 WRONG: list[tuple[str, Any, str]] = [
     ("trl", changed(TALK, extra=1), "extra: Extra inputs"),
-    ("trl", changed(TALK, messages=[{"role": "ai", "content": "a"}]), "messages.0"),
-    ("trl", changed(TALK, messages=[{"role": "tool", "content": "a"}]), "a result without a call"),
-    (
-        "trl",
-        changed(TALK, messages=[{"role": "assistant", "tool_calls": [CALL]}, TALK["messages"][0]]),
-        "has no result",
-    ),
-    ("openai", changed(TALK, messages=[TALK["messages"][0]]), "the last message"),
-    (
-        "openai",
-        changed(
-            TALK,
-            tools=[{"type": "function", "function": {"name": "a.b", "parameters": {}}}],
-        ),
-        "tools.0.function.name",
-    ),
+    ("trl", said({"role": "ai", "content": "a"}), "messages.0"),
+    ("trl", said({"role": "tool", "content": "a"}), "a result without a call"),
+    ("trl", said({"role": "assistant", "tool_calls": [CALL]}, USER), "has no result"),
+    ("openai", said(USER), "the last message"),
+    ("openai", changed(TALK, tools=[TOOL]), "tools.0.function.name"),
+    ("llamafactory", {"conversations": turns(("gpt", "a"), ("human", "b"))}, "turn 0 is gpt"),
     (
         "llamafactory",
-        {"conversations": [{"from": "gpt", "value": "a"}, {"from": "human", "value": "b"}]},
-        "turn 0 is gpt",
-    ),
-    (
-        "llamafactory",
-        {
-            "conversations": [
-                {"from": "human", "value": "a"},
-                {"from": "function_call", "value": "b"},
-            ]
-        },
+        {"conversations": turns(("human", "a"), ("function_call", "b"))},
         "a function_call is no JSON",
     ),
     (
         "hermes",
-        {"id": "1", "conversations": [{"from": "gpt", "value": "<tool_call>\n{}\n</tool_call>"}]},
+        {"id": "1", "conversations": turns(("gpt", "<tool_call>\n{}\n</tool_call>"))},
         "no call with name",
     ),
-    (
-        "hermes",
-        {"id": "1", "conversations": [{"from": "gpt", "value": "<tool_call>{"}]},
-        "not closed",
-    ),
+    ("hermes", {"id": "1", "conversations": turns(("gpt", "<tool_call>{"))}, "not closed"),
     (
         "xlam",
         {"id": 1, "query": "q", "tools": "[]", "answers": '[{"name":"f","arguments":{}}]'},
         "'f'",
     ),
-    (
-        "bfcl",
-        {
-            "id": "multiple_1",
-            "question": [[{"role": "user", "content": "a"}]],
-            "function": [{"name": "f", "description": "", "parameters": {"type": "object"}}],
-        },
-        "other than `dict`",
-    ),
+    ("bfcl", {"id": "multiple_1", "question": ASK, "function": [PLAIN]}, "other than `dict`"),
     ("bfcl", {"id": "multiple_1", "ground_truth": [{"f": {"a": 1}}]}, "ground_truth.0.f.a"),
-    ("api-bank", {"instruction": "i", "input": "", "output": "f()"}, "output is neither"),
-    ("api-bank", {"instruction": "i", "input": "", "output": "API-Request: [f(]"}, "output: "),
-    ("toolllama", {"id": "1", "conversations": LLAMA[:2] + LLAMA[:1]}, "ends with the assistant"),
+    ("api-bank", {**BANK, "output": "f()"}, "output is neither"),
+    ("api-bank", {**BANK, "output": "API-Request: [f(]"}, "output: "),
+    ("toolllama", {"id": "1", "conversations": turns(SYSTEM, ASKED, SYSTEM)}, "ends with the"),
     (
         "toolllama",
-        {"id": "1", "conversations": [*LLAMA[:2], {"from": "assistant", "value": "Hello"}]},
+        {"id": "1", "conversations": turns(SYSTEM, ASKED, ("assistant", "Hello"))},
         "not Thought",
     ),
     ("trl", "text", "the row"),
@@ -219,16 +182,9 @@ def test_a_row_of_another_shape_is_named(name: str, row: Any, why: str, tmp_path
 def test_a_file_that_does_not_load_as_it_is_is_told(tmp_path: Path) -> None:
     """`datasets` would round this number without a word."""
     call = {"type": "function", "function": {"name": "f", "arguments": {"x": 0.12345678901234567}}}
-    row = changed(
-        TALK,
-        messages=[
-            TALK["messages"][0],
-            {"role": "assistant", "content": "", "tool_calls": [call]},
-            {"role": "tool", "content": "{}"},
-        ],
-    )
-    plain = changed(TALK, messages=TALK["messages"])
-    checked = check(lines(tmp_path / "a.jsonl", row, plain), "trl", [])
+    calling = {"role": "assistant", "content": "", "tool_calls": [call]}
+    row = said(USER, calling, {"role": "tool", "content": "{}"})
+    checked = check(lines(tmp_path / "a.jsonl", row, TALK), "trl", [])
     assert checked.wrong == 0 and not checked.is_sound
     assert "gives another row 1" in checked.loaded
 
@@ -255,10 +211,12 @@ def test_what_cannot_be_read_is_told(content: bytes, why: str, tmp_path: Path) -
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    """And so is a folder."""
-    for path in (tmp_path / "none.jsonl", tmp_path):
+    """And so is a folder, or a name that no file can have."""
+    for path in (tmp_path / "none.jsonl", tmp_path, Path("a" * 5_000)):
         with pytest.raises(NothingFound, match="no such file"):
             detect(path)
+    with pytest.raises(NothingFound, match="no such file"):
+        choose(["a" * 5_000])
     with pytest.raises(ExportError, match="no rows"):
         detect(lines(tmp_path / "empty.jsonl"))
 
@@ -284,9 +242,80 @@ def test_a_files_name_is_no_pattern(tmp_path: Path) -> None:
         assert check(tmp_path / name, "trl", []).loaded == ""
 
 
-def test_a_name_that_no_file_can_have_is_told() -> None:
-    """However long it is, the error is one that says so."""
-    with pytest.raises(NothingFound, match="no such file"):
-        detect(Path("a" * 5_000))
-    with pytest.raises(NothingFound, match="no such file"):
-        choose(["a" * 5_000])
+# -- What a rendering may not lose -----------------------------------------------------------------
+
+
+def talk(arguments: Any, result: str = '{"response": 7}') -> list[dict[str, Any]]:
+    call = {"type": "function", "function": {"name": "weather", "arguments": arguments}}
+    return [
+        {"role": "system", "content": "Moved away."},
+        {"role": "user", "content": "Weather in Zürich?"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": result, "name": "weather"},
+        {"role": "assistant", "content": "It is 7."},
+    ]
+
+
+WHOLE = 'user: Weather in Zürich? call: weather {"city": "Zürich"} result: {"response": 7} It is 7.'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ('{"city": "Zürich"}', "(city='Zürich')"),
+        ('{"city": "Zürich"}', '{"city": "Z\\u00fcrich"}'),
+        ('{"city": "Zürich"}', "{a: 1, city: Zürich, z: 2}"),
+        ('{"response": 7}', '"{\\"response\\": 7}"'),
+    ],
+)
+def test_every_way_to_write_it_is_seen(old: str, new: str) -> None:
+    """As it is, escaped as in JSON, as Python writes it, or with keys in another order."""
+    assert lost(WHOLE.replace(old, new), talk({"city": "Zürich"})) is None
+
+
+@pytest.mark.parametrize(
+    ("gone", "why"),
+    [
+        ("Weather in Zürich?", "what the user says in message 1"),
+        ("weather", "the call of weather"),
+        ("city", "'city' of the call"),
+        ('"Zürich"}', "'Zürich' of the call"),
+        ('{"response": 7}', "the observation in message 3"),
+        ("It is 7.", "what the assistant says in message 4"),
+    ],
+)
+def test_what_is_lost_is_named(gone: str, why: str) -> None:
+    """A value the user said does not stand in for the argument: order counts."""
+    assert why in str(lost(WHOLE.replace(gone, ""), talk({"city": "Zürich"})))
+
+
+def test_a_longer_name_does_not_stand_in() -> None:
+    """`weather_of_city` is another function than `weather`."""
+    text = WHOLE.replace("call: weather", "call: weather_of_city")
+    assert "the call of weather is lost" in str(lost(text, talk({"city": "Zürich"})))
+
+
+def test_text_arguments_stand_as_they_are() -> None:
+    """Quoted once more, a model would learn to write a text in place of an object."""
+    assert lost(WHOLE, talk('{"city": "Zürich"}')) is None
+    quoted = WHOLE.replace('{"city": "Zürich"}', '"{\\"city\\": \\"Zürich\\"}"')
+    assert "quoted text" in str(lost(quoted, talk('{"city": "Zürich"}')))
+    empty = WHOLE.replace('{"city": "Zürich"}', '"{}"')
+    assert "quoted text" in str(lost(empty, talk("{}")))
+    assert "arguments of weather are lost" in str(lost(WHOLE, talk('{"town": 1}')))
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(True, "True"), (True, "true"), (None, "null"), (2.5, "2.5")]
+)
+def test_values_of_other_types_are_seen(value: Any, written: str) -> None:
+    """In JSON's words or in Python's."""
+    text = WHOLE.replace('"Zürich"}', f"{written}}}")
+    assert lost(text, talk({"city": value})) is None
+
+
+def test_keys_may_come_in_another_order() -> None:
+    """Some templates sort them."""
+    text = WHOLE.replace('{"city": "Zürich"}', "{a: 1, city: Zürich, z: {b: 2}}")
+    assert lost(text, talk({"z": {"b": 2}, "city": "Zürich", "a": 1})) is None

@@ -6,11 +6,11 @@ import json
 import os
 import resource
 import tracemalloc
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.shop import Shop, with_arguments
 
 from toolloom.pipeline.dataset.export.exporting import (
     ROUNDED,
@@ -26,27 +26,12 @@ from toolloom.pipeline.store.tables import read_rows
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import ExportError, NothingFound, Sample, StoreError
 
-
-class Shop:
-    """A version of a dataset with samples of each kind in two splits."""
-
-    name = "shop"
-
-    def __init__(self, samples: Iterable[Sample], breaks: bool = False) -> None:
-        self._samples, self._breaks = samples, breaks
-
-    def splits(self, config: str) -> list[str]:
-        return ["train", "test_tool"]
-
-    def samples(self, split: str | None = None) -> Iterator[Sample]:
-        yield from self._samples
-        if self._breaks:
-            raise StoreError("the version is damaged")
+SPLITS = ("train", "test_tool")
 
 
 @pytest.fixture
 def shop(samples: dict[str, Sample]) -> Shop:
-    return Shop(list(samples.values()))
+    return Shop({split: [*samples.values()] for split in SPLITS})
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -66,6 +51,8 @@ def test_every_sample_is_in_rows_or_counted(name: str, shop: Shop, tmp_path: Pat
     assert report.rows == sum(report.files.values())
     assert report.rows >= report.held or name == "all-shot"  # which puts several into one row
     assert all(report.unfit) and all(path.is_file() for path in (*report.files, *report.notes))
+    for path in report.files if name in ("xlam", "api-bank", "toolllama") else ():
+        assert len(json.loads(path.read_text(encoding="utf-8"))) == report.files[path]
     assert "{" not in report.hint and str(tmp_path.resolve()) in report.hint
 
 
@@ -81,16 +68,16 @@ def test_an_export_is_the_same_each_time(name: str, shop: Shop, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_export_that_breaks_leaves_nothing(
-    name: str, samples: dict[str, Sample], tmp_path: Path
+    name: str, shop: Shop, samples: dict[str, Sample], tmp_path: Path
 ) -> None:
     """No file appears under its name unless all are whole; what was there stays."""
     into = tmp_path / "a"
-    export(Shop(samples.values()), format_named(name), tmp_path / "whole")
+    export(shop, format_named(name), tmp_path / "whole")
     kept = into / next(iter(files(tmp_path / "whole")))
     kept.parent.mkdir(parents=True)
     kept.write_text("before")
     with pytest.raises(StoreError, match="damaged"):
-        export(Shop(samples.values(), breaks=True), format_named(name), into)
+        export(Shop({"train": samples.values()}, breaks=True), format_named(name), into)
     assert list(files(into).values()) == [b"before"]
 
 
@@ -98,16 +85,8 @@ def test_rows_that_datasets_would_round_are_left_out(
     samples: dict[str, Sample], tmp_path: Path
 ) -> None:
     """A number of more digits than `datasets` reads back is told, not changed."""
-    sample = samples["single"]
-    message = sample.dialogue.messages[2]
-    call = message.tool_calls[0]
-    function = call.function.model_copy(update={"arguments": {"city": 0.12345678901234567}})
-    spoilt = message.model_copy(
-        update={"tool_calls": (call.model_copy(update={"function": function}),)}
-    )
-    messages = (*sample.dialogue.messages[:2], spoilt, *sample.dialogue.messages[3:])
-    dialogue = sample.dialogue.model_copy(update={"messages": messages})
-    shop = Shop([sample.model_copy(update={"dialogue": dialogue})])
+    spoilt = with_arguments(samples["single"], {"city": 0.12345678901234567})
+    shop = Shop({split: [spoilt] for split in SPLITS})
     assert export(shop, format_named("trl"), tmp_path / "trl").unfit == {ROUNDED: 2}
     report = export(shop, format_named("trl"), tmp_path / "text", "string")
     assert report.held == 2
@@ -159,9 +138,9 @@ def test_arguments_are_refused_where_the_format_fixes_them(format_: Any) -> None
         choose_arguments(format_, other)
 
 
-def test_parquet_pads_nothing(samples: dict[str, Sample], tmp_path: Path) -> None:
+def test_parquet_pads_nothing(shop: Shop, tmp_path: Path) -> None:
     """Arguments of different functions have their own keys and no others."""
-    export(Shop(samples.values()), format_named("trl"), tmp_path, split="train")
+    export(shop, format_named("trl"), tmp_path, split="train")
     rows = list(read_rows(tmp_path / "train.parquet"))
     found = [
         set(call["function"]["arguments"])
@@ -179,7 +158,7 @@ def test_memory_does_not_grow_with_rows(samples: dict[str, Sample], tmp_path: Pa
     def peak(count: int) -> int:
         many = (samples["single"] for _ in range(count))
         tracemalloc.start()
-        export(Shop(many), format_named("llamafactory"), tmp_path / str(count), split="train")
+        export(Shop({"train": many}), format_named("llamafactory"), tmp_path / str(count))
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most
@@ -201,13 +180,6 @@ def test_a_file_in_the_place_of_the_folder_is_told(shop: Shop, tmp_path: Path) -
     (tmp_path / "taken").write_text("x")
     with pytest.raises(StoreError, match="cannot be written"):
         export(shop, format_named("trl"), tmp_path / "taken")
-
-
-def test_json_arrays_are_arrays(shop: Shop, tmp_path: Path) -> None:
-    """xLAM, API-Bank and ToolLLaMA are loaded with `json.load`."""
-    for name in ("xlam", "api-bank", "toolllama"):
-        report = export(shop, format_named(name), tmp_path / name, split="train")
-        assert len(json.loads((tmp_path / name / "train.json").read_text())) == report.rows
 
 
 def test_a_full_disk_leaves_no_file_of_an_export(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas
 import pytest
+from support.shop import Shop
 
 from toolloom.pipeline.dataset.export.exporting import export
 from toolloom.pipeline.dataset.export.formats import FORMATS, format_named
@@ -59,19 +60,6 @@ class StandIn:
         return list(example["messages"])
 
 
-class Shop:
-    name = "shop"
-
-    def __init__(self, samples: dict[str, Sample]) -> None:
-        self._samples = list(samples.values())
-
-    def splits(self, config: str) -> list[str]:
-        return ["train"]
-
-    def samples(self, split: str | None = None) -> list[Sample]:
-        return self._samples
-
-
 def test_the_recipe_for_verl_gives_back_what_the_dialogue_held(
     samples: dict[str, Sample], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,8 +74,8 @@ def test_the_recipe_for_verl_gives_back_what_the_dialogue_held(
     assert found
     made: dict[str, Any] = {}
     exec(found[1], made)
-    export(Shop(samples), format_named("verl"), tmp_path / "verl")
-    export(Shop(samples), format_named("trl"), tmp_path / "trl")
+    for format_ in ("verl", "trl"):
+        export(Shop({"train": samples.values()}), format_named(format_), tmp_path / format_)
     loaded = made["ToolDialogues"](tmp_path / "verl" / "sft" / "train.parquet")
     for place, row in enumerate(read_rows(tmp_path / "trl" / "train.parquet")):
         assert loaded._build_messages(loaded.dataframe.iloc[place].to_dict()) == row["messages"]

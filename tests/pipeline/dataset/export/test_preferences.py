@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.shop import changed
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.formats.base import NotRepresentable
@@ -17,27 +18,15 @@ KINDS = ["single", "parallel", "clarification", "recovery", "search", "multi_tur
 
 def test_a_pair_is_a_call_and_the_same_turn_spoilt(samples: dict[str, Sample]) -> None:
     """TRL's preference columns, with the tools and the defect that was planted."""
+    system = "You call APIs. The present moment is Monday 2026-03-02 09:30."
+    function = {"name": "current_weather", "arguments": {"city": "Zürich"}}
+    call = {"id": "call_0", "type": "function", "function": function}
     assert trl_dpo(samples["single"], "object").rows[0][1] | {"tools": "…"} == {
         "prompt": [
-            {
-                "role": "system",
-                "content": "You call APIs. The present moment is Monday 2026-03-02 09:30.",
-            },
+            {"role": "system", "content": system},
             {"role": "user", "content": "What is the weather in Zürich?"},
         ],
-        "chosen": [
-            {
-                "role": "assistant",
-                "content": "",
-                "tool_calls": [
-                    {
-                        "id": "call_0",
-                        "type": "function",
-                        "function": {"name": "current_weather", "arguments": {"city": "Zürich"}},
-                    }
-                ],
-            }
-        ],
+        "chosen": [{"role": "assistant", "content": "", "tool_calls": [call]}],
         "rejected": [{"role": "assistant", "content": "It is 7 degrees in Zürich."}],
         "tools": "…",
         "defect": "no_call",
@@ -89,12 +78,8 @@ def test_pairs_are_the_same_each_time(samples: dict[str, Sample]) -> None:
 
 def test_a_parameter_may_have_a_schema_that_is_just_true(samples: dict[str, Sample]) -> None:
     """JSON Schema has `true` for a schema: every defect takes it for one that says nothing."""
-    dialogue = samples["single"].dialogue
-    weather, *others = dialogue.query.pool
+    weather, *others = samples["single"].dialogue.query.pool
     loose = weather.model_copy(update={"parameters": {"properties": {"city": True}}})
-    query = dialogue.query.model_copy(update={"pool": (loose, *others)})
-    sample = samples["single"].model_copy(
-        update={"dialogue": dialogue.model_copy(update={"query": query})}
-    )
+    sample = changed(samples["single"], pool=(loose, *others))
     for defect in DEFECTS:
         defect.spoil(Turn(sample, 2), Random(1))

@@ -14,15 +14,7 @@ from toolloom.pipeline.formats.reading import Reading
 from toolloom.schemas import JsonObject, Sample
 
 TABLE = {format.name: format for format in FORMATS}
-KINDS = (
-    "single",
-    "parallel",
-    "clarification",
-    "irrelevance",
-    "recovery",
-    "search",
-    "multi_turn",
-)
+KINDS = ["single", "parallel", "clarification", "irrelevance", "recovery", "search", "multi_turn"]
 WHOLE = [("trl", "trl"), ("axolotl", "trl"), ("openai", "openai"), ("llamafactory", "sharegpt")]
 
 

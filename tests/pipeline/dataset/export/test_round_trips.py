@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.shop import changed, with_arguments
 
 from toolloom.pipeline.checks.text.call_text import parse
 from toolloom.pipeline.dataset.export.checking import SHAPES
 from toolloom.pipeline.dataset.export.exporting import _made
 from toolloom.pipeline.dataset.export.formats import FORMATS, format_named
 from toolloom.pipeline.formats.base import Format
-from toolloom.schemas import FunctionCall, Sample, ToolCall
+from toolloom.schemas import Sample
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
     ["</tool_call>", "<tool_call>\n{}", "a\nUser: b", "\nAction: x", "'", "</tools>", '"}', "\\"]
@@ -29,17 +30,10 @@ VALUES = st.recursive(
 
 def remade(sample: Sample, words: str, arguments: dict[str, Any]) -> Sample:
     """The sample of one call with other words and arguments."""
-    system, asked, call, result, answer = sample.dialogue.messages
-    function = FunctionCall(name="current_weather", arguments=arguments)
-    messages = (
-        system,
-        asked.model_copy(update={"content": f"What? {words}"}),
-        call.model_copy(update={"tool_calls": (ToolCall(id="call_0", function=function),)}),
-        result.model_copy(update={"content": json.dumps({"response": words, "error": None})}),
-        answer.model_copy(update={"content": f"That. {words}"}),
-    )
-    dialogue = sample.dialogue.model_copy(update={"messages": messages})
-    return sample.model_copy(update={"dialogue": dialogue})
+    result = json.dumps({"response": words, "error": None})
+    texts = (None, f"What? {words}", None, result, f"That. {words}")
+    turns = zip(with_arguments(sample, arguments).dialogue.messages, texts, strict=True)
+    return changed(sample, [m.model_copy(update={"content": t} if t else {}) for m, t in turns])
 
 
 def read_back(name: str, row: dict[str, Any]) -> Any:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from support.shop import changed
 
 from toolloom.pipeline.formats import bfcl as reader
 from toolloom.pipeline.formats.base import NotRepresentable, number_of
@@ -42,60 +43,27 @@ def test_xlam_has_text_of_json_and_flat_parameters(samples: dict[str, Sample]) -
 
 def test_bfcl_has_a_question_and_possible_answers(samples: dict[str, Sample]) -> None:
     """BFCL v4's two files: its type names, and lists of allowed values with "" for leaving out."""
-    identity = "multiple_7000001"
-    assert bfcl(samples["single"], "object").rows == (
-        (
-            "multiple",
-            {
-                "id": identity,
-                "question": [
-                    [
-                        {"role": "system", "content": SYSTEM},
-                        {"role": "user", "content": "What is the weather in Zürich?"},
-                    ]
-                ],
-                "function": [
-                    {
-                        "name": "current_weather",
-                        "description": "Current weather of a city.",
-                        "parameters": {
-                            "type": "dict",
-                            "properties": {
-                                "city": {"type": "string", "description": "Name of the city."},
-                                "unit": {
-                                    "type": "string",
-                                    "enum": ["celsius", "kelvin"],
-                                    "default": "celsius",
-                                },
-                            },
-                            "required": ["city"],
-                        },
-                    },
-                    {
-                        "name": "find_trains",
-                        "description": "Trains to a city.",
-                        "parameters": {
-                            "type": "dict",
-                            "properties": {
-                                "city": {"type": "string"},
-                                "seats": {"type": "integer"},
-                            },
-                            "required": ["city", "seats"],
-                        },
-                    },
-                ],
-            },
-        ),
-        (
-            "multiple answers",
-            {
-                "id": identity,
-                "ground_truth": [
-                    {"current_weather": {"city": ["Zürich"], "unit": ["celsius", ""]}}
-                ],
-            },
-        ),
-    )
+    city = {"type": "string", "description": "Name of the city."}
+    unit = {"type": "string", "enum": ["celsius", "kelvin"], "default": "celsius"}
+    weather = {"properties": {"city": city, "unit": unit}, "required": ["city"]}
+    seats = {"city": {"type": "string"}, "seats": {"type": "integer"}}
+    trains = {"properties": seats, "required": ["city", "seats"]}
+    asked = [
+        {"role": "system", "content": SYSTEM},
+        {"role": "user", "content": "What is the weather in Zürich?"},
+    ]
+    functions = [
+        {"name": name, "description": text, "parameters": {"type": "dict", **parameters}}
+        for name, text, parameters in (
+            ("current_weather", "Current weather of a city.", weather),
+            ("find_trains", "Trains to a city.", trains),
+        )
+    ]
+    identity, allowed = "multiple_7000001", {"city": ["Zürich"], "unit": ["celsius", ""]}
+    question = {"id": identity, "question": [asked], "function": functions}
+    answers = {"id": identity, "ground_truth": [{"current_weather": allowed}]}
+    rows = (("multiple", question), ("multiple answers", answers))
+    assert bfcl(samples["single"], "object").rows == rows
 
 
 def test_no_call_is_an_answer_too(samples: dict[str, Sample]) -> None:
@@ -165,21 +133,14 @@ def test_bfcl_functions_import_again(samples: dict[str, Sample], tmp_path: Any) 
 def test_samples_have_numbers_of_their_own(seed: str, samples: dict[str, Sample]) -> None:
     """Whatever the length of the seed: BFCL pairs questions with answers by them."""
     sample = samples["single"]
-    found = set()
-    for number in range(30):
-        query = sample.dialogue.query.model_copy(update={"id": f"train-{seed}-{number:06d}"})
-        dialogue = sample.dialogue.model_copy(update={"query": query})
-        found.add(number_of(sample.model_copy(update={"dialogue": dialogue})))
-    assert len(found) == 30
-    assert max(found) < 10**15
+    numbers = {number_of(changed(sample, id=f"train-{seed}-{n:06d}")) for n in range(30)}
+    assert len(numbers) == 30
+    assert max(numbers) < 10**15
 
 
 def test_a_parameter_may_have_a_schema_that_is_just_true(samples: dict[str, Sample]) -> None:
     """JSON Schema has `true` for a schema; it has no default that could be left out."""
-    api = (
-        samples["single"]
-        .dialogue.query.pool[0]
-        .model_copy(update={"parameters": {"properties": {"city": True}}})
-    )
+    (first, _) = samples["single"].dialogue.query.pool
+    api = first.model_copy(update={"parameters": {"properties": {"city": True}}})
     call = {"name": api.function, "arguments": {}}
     assert _allowed(call, api) == {api.function: {}}

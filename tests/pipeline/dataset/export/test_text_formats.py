@@ -55,14 +55,8 @@ def test_llamafactory_joins_the_results_of_one_turn(samples: dict[str, Sample]) 
 def test_llamafactory_turns_alternate(samples: dict[str, Sample]) -> None:
     """A single call is an object; errors and later turns keep the order."""
     turns = only(llamafactory(samples["recovery"], "object"))["conversations"]
-    assert [turn["from"] for turn in turns] == [
-        "human",
-        "function_call",
-        "observation",
-        "function_call",
-        "observation",
-        "gpt",
-    ]
+    called = ["function_call", "observation"]
+    assert [turn["from"] for turn in turns] == ["human", *called, *called, "gpt"]
     assert json.loads(turns[1]["value"])["name"] == "current_weather"
     assert turns[2]["value"] == '{"response": null, "error": "503 Service Unavailable"}'
 
@@ -72,16 +66,12 @@ def test_llamafactory_gets_its_entry() -> None:
     notes = dataset_info(ExportPlace("shop", ("train", "test_tool"), "/x"))
     columns = {"messages": "conversations", "system": "system", "tools": "tools"}
     assert json.loads(notes["dataset_info.json"]) == {
-        "shop_train": {
-            "file_name": "train.jsonl",
+        f"shop_{split}": {
+            "file_name": f"{split}.jsonl",
             "formatting": "sharegpt",
             "columns": columns,
-        },
-        "shop_test_tool": {
-            "file_name": "test_tool.jsonl",
-            "formatting": "sharegpt",
-            "columns": columns,
-        },
+        }
+        for split in ("train", "test_tool")
     }
 
 
@@ -187,11 +177,8 @@ def test_toolllama_functions_are_a_python_list(samples: dict[str, Sample]) -> No
     _, row = toolllama(samples["irrelevance"], "object").rows[0]
     written = row["conversations"][0]["value"].partition("these functions: ")[2]
     functions = ast.literal_eval(written)
-    assert [function["name"] for function in functions] == [
-        "current_weather",
-        "find_trains",
-        "Finish",
-    ]
+    names = [function["name"] for function in functions]
+    assert names == ["current_weather", "find_trains", "Finish"]
     assert functions[0]["parameters"]["required"] == ["city"]
     assert functions[0]["parameters"]["optional"] == ["unit"]
 

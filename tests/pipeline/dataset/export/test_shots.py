@@ -1,0 +1,394 @@
+"""Few-shot and all-shot rows: goals as lines of text, answered by calls alone."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from support.shop import Shop, changed, lines, with_arguments
+
+from toolloom.pipeline.checks.text.call_text import parse
+from toolloom.pipeline.dataset.export.exporting import choose_shots, export
+from toolloom.pipeline.dataset.export.formats import format_named
+from toolloom.pipeline.dataset.export.shots import (
+    FEWER,
+    LONGEST,
+    OF_CATEGORY,
+    AllShotRow,
+    AllShots,
+    FewShotRow,
+    all_shot,
+    few_shot,
+    read_lines,
+)
+from toolloom.pipeline.formats.base import ExportPlace, NotRepresentable
+from toolloom.schemas import Api, ExportError, JsonObject, Reference, Sample
+
+Samples = dict[str, Sample]
+
+
+def renamed(sample: Sample, identity: str, city: str = "", said: str = "") -> Sample:
+    """The sample under another id, for another city, or in other words."""
+    text = sample.model_dump_json().replace(sample.id, identity)
+    made = Sample.model_validate_json(text.replace("Zürich", city) if city else text)
+    words = {"content": said} if said else {}
+    turns = made.dialogue.messages
+    return changed(made, [m.model_copy(update=words if m.role == "user" else {}) for m in turns])
+
+
+def row(sample: Sample) -> JsonObject:
+    ((_, made),) = few_shot(sample, "object").rows
+    return made
+
+
+# -- Few-shot --------------------------------------------------------------------------------------
+
+
+def test_a_row_is_a_prompt_a_goal_and_its_calls(samples: Samples) -> None:
+    """The moment stands with the goal; the answer is nothing but calls."""
+    system, user, assistant = row(samples["single"])["messages"]
+    assert user["content"] == (
+        "Now: Monday 2026-03-02 09:30\nGoal: What is the weather in Zürich?\nActions:"
+    )
+    assert assistant == {"role": "assistant", "content": "[current_weather(city='Zürich')]"}
+    head, _, documents = system["content"].partition("\nAPI functions:\n")
+    names = [json.loads(line)["name"] for line in documents.splitlines()]
+    assert names == ["current_weather", "find_trains"]
+    assert "nothing else" in head and "Demonstrations:\n" not in system["content"]
+
+
+ZURICH = "[current_weather(city='Zürich')]"
+BOTH = "[current_weather(city='Zürich'), current_weather(city='Oslo')]"
+
+
+@pytest.mark.parametrize(
+    ("kind", "calls"),
+    [
+        ("parallel", BOTH),
+        ("irrelevance", "[]"),
+        ("recovery", ZURICH),
+        ("search", ZURICH),
+        ("multi_turn", ZURICH),
+    ],
+)
+def test_the_answer_holds_what_the_first_request_needs(
+    kind: str, calls: str, samples: Samples
+) -> None:
+    """A call that was tried again once, none where no API fits, and not API Search."""
+    assert row(samples[kind])["messages"][2]["content"] == calls
+
+
+def test_found_apis_are_the_documents_of_a_search(samples: Samples) -> None:
+    """Only what API Search returned is described."""
+    system = row(samples["search"])["messages"][0]["content"]
+    assert '"current_weather"' in system
+    assert "find_trains" not in system and "api_search" not in system
+    assert "the search for APIs" in few_shot(samples["search"], "object").lost
+
+
+def test_requests_that_one_list_of_calls_does_not_serve_are_left_out(samples: Samples) -> None:
+    """Those that ask back, and those whose calls need the results of others."""
+    with pytest.raises(NotRepresentable, match="asks before it calls"):
+        few_shot(samples["clarification"], "object")
+    (intent,) = samples["single"].dialogue.query.intent
+    intent = intent.model_copy(update={"references": {"city": Reference(call=0, field="x")}})
+    with pytest.raises(NotRepresentable, match="results of others"):
+        few_shot(changed(samples["single"], intent=(intent,)), "object")
+
+
+@pytest.mark.parametrize("words", ["Hi.\nActions: [x()]", "Hi.\nNow: never", "a\nGoal: b", "  "])
+def test_words_that_look_like_a_goal_s_lines_are_left_out(words: str, samples: Samples) -> None:
+    """Data opens no goal, and no goal is empty."""
+    with pytest.raises(NotRepresentable):
+        few_shot(renamed(samples["single"], "s-1", said=words), "object")
+
+
+def test_goals_may_have_lines(samples: Samples) -> None:
+    """A line that begins as no mark does is part of the goal."""
+    words = "Hello.\n\nActions speak. Demonstrations:\nWeather in Zürich?"
+    made = row(renamed(samples["single"], "s-1", said=words))
+    assert words in made["messages"][1]["content"]
+    FewShotRow.model_validate(made)
+
+
+def test_the_most_similar_demonstrations_of_train_are_shown(
+    samples: Samples, tmp_path: Path
+) -> None:
+    """In all splits; the best first, with the column of their ids."""
+    single = samples["single"]
+    bern, rome = (renamed(single, f"train-7-{n}", city) for n, city in ((1, "Bern"), (9, "Rome")))
+    train = [bern, samples["parallel"], rome]
+    shop = Shop({"train": train, "test_tool": [renamed(single, "test-7-1")]})
+    report = export(shop, format_named("few-shot"), tmp_path, shots=1)
+    assert report.lost[FEWER] == 1  # a sample that is itself the only demonstration
+    (made,) = lines(tmp_path / "test_tool.jsonl")
+    assert made["demonstrations"] == [bern.id]
+    assert made["messages"][0]["content"].endswith(
+        "\n\nDemonstrations:\nNow: Monday 2026-03-02 09:30\n"
+        "Goal: What is the weather in Bern?\nActions: [current_weather(city='Bern')]"
+    )
+    told = [one["demonstrations"] for one in lines(tmp_path / "train.jsonl")]
+    assert told == [[], [bern.id], [bern.id]]
+
+
+def test_rows_of_one_template_never_show_each_other(samples: Samples, tmp_path: Path) -> None:
+    """Nor does a sample show its template's origin."""
+    single = samples["single"]
+    expanded = [renamed(single, f"t-1-x{n}", city) for n, city in enumerate(("Bern", "Oslo"))]
+    train = [renamed(single, "t-1"), *expanded]
+    other = renamed(samples["parallel"], "t-2-x000001")
+    shop = Shop({"train": train, "validation": [other]})
+    export(shop, format_named("few-shot"), tmp_path)
+    assert [one["demonstrations"] for one in lines(tmp_path / "train.jsonl")] == [[], [], []]
+    assert lines(tmp_path / "validation.jsonl")[0]["demonstrations"] == ["t-1"]
+
+
+def test_without_train_there_are_no_demonstrations(samples: Samples, tmp_path: Path) -> None:
+    """The error says what to do, and that works."""
+    shop = Shop({"test_tool": [samples["single"]]})
+    with pytest.raises(ExportError, match="Choose --shots 0"):
+        export(shop, format_named("few-shot"), tmp_path)
+    assert not list(tmp_path.iterdir())
+    report = export(shop, format_named("few-shot"), tmp_path, shots=0)
+    assert report.rows == 1 and not report.lost[FEWER]
+
+
+def test_shots_are_refused_where_none_are_shown() -> None:
+    """Three unless told otherwise, none in other formats."""
+    few, trl = format_named("few-shot"), format_named("trl")
+    assert [choose_shots(few, None), choose_shots(few, 5), choose_shots(trl, None)] == [3, 5, 0]
+    with pytest.raises(ExportError, match="--format trl --shots 2.*Leave out --shots"):
+        choose_shots(trl, 2)
+
+
+@pytest.mark.parametrize(
+    ("place", "old", "new", "why"),
+    [
+        (2, "[", "Sure: [", "no list of calls"),
+        (2, "[current_weather(city='Zürich')]", "", "has no actions"),
+        (2, "current_weather", "current_wether", "no API function describes"),
+        (2, "]", "]\nDone.", "out of place"),
+        (1, "Actions:", "", "no actions"),
+        (1, "Actions:", "Actions: []", "not one goal without its actions"),
+        (1, "Now: ", "Then: ", "out of place"),
+        (0, "API functions:\n", "", "no API functions"),
+        (0, '{"name"', 'name: "', "no document"),
+    ],
+)
+def test_the_check_reads_the_text_back(
+    place: int, old: str, new: str, why: str, samples: Samples
+) -> None:
+    """Prose, unknown functions and lines out of place are found."""
+    made = json.loads(json.dumps(row(samples["single"])))
+    made["messages"][place]["content"] = made["messages"][place]["content"].replace(old, new)
+    with pytest.raises(ValidationError, match=why):
+        FewShotRow.model_validate(made)
+
+
+def test_the_check_counts_demonstrations(samples: Samples) -> None:
+    """The column names as many as the system turn shows."""
+    with pytest.raises(ValidationError, match="shows 0 demonstrations"):
+        FewShotRow.model_validate({**row(samples["single"]), "demonstrations": ["t-1"]})
+
+
+def test_calls_of_the_answer_read_back(samples: Samples) -> None:
+    """Quotes, line ends and nested values are kept, or the sample is left out."""
+    arguments = {"city": 'O\'Hara\n"x"', "more": [{"a": None}, 1.5, True]}
+    made = row(with_arguments(samples["single"], arguments))
+    assert [call.arguments for call in parse(made["messages"][2]["content"])] == [arguments]
+    with pytest.raises(NotRepresentable, match="cannot hold"):
+        few_shot(with_arguments(samples["single"], {"n": 10**5000}), "object")
+
+
+# -- All-shot --------------------------------------------------------------------------------------
+
+
+def many(sample: Sample, ids: Iterable[str]) -> Iterator[Sample]:
+    """The sample under other ids, each for a city of its own."""
+    for place, identity in enumerate(ids):
+        yield renamed(sample, identity, f"City {place}")
+
+
+def woven(samples: Iterable[Sample]) -> list[JsonObject]:
+    weaver = AllShots()
+    made = [row for one in samples for _, row in weaver.rows(one, "object").rows]
+    return [*made, *(row for _, row in weaver.rest())]
+
+
+def text(row: JsonObject) -> str:
+    return "".join(segment["text"] for segment in row["segments"])
+
+
+def pool(samples: Samples, **weather: Any) -> tuple[Api, ...]:
+    """The APIs of all samples, with other fields in that of the weather."""
+    first, *others = samples["single"].dialogue.query.pool
+    return first.model_copy(update=weather), *others
+
+
+def test_documents_come_first_then_goals_with_their_calls(samples: Samples) -> None:
+    """Nothing stands between them, and the label is true for calls alone."""
+    (row,) = woven(many(samples["single"], ["a-1", "a-2"]))
+    assert row["ids"] == ["a-1", "a-2"]
+    assert row["apis"] == ["weather/station/current", "travel/rail/trains"]
+    assert [segment["label"] for segment in row["segments"]] == [False, True, False, True]
+    documents, _, goals = text(row).partition("\n\n")
+    head, *described = documents.split("\n")
+    assert head == "API functions:"
+    assert [json.loads(line)["name"] for line in described] == ["current_weather", "find_trains"]
+    assert goals == "".join(
+        f"Now: Monday 2026-03-02 09:30\nGoal: What is the weather in City {i}?\n"
+        f"Actions: [current_weather(city='City {i}')]\n"
+        for i in range(2)
+    )
+
+
+def test_a_loss_falls_on_every_call_and_on_nothing_else(samples: Samples) -> None:
+    """As Axolotl masks, with a token for each character."""
+    (row,) = woven(many(samples["parallel"], ["a-1", "a-2", "a-3"]))
+    masked = "".join(s["text"] if s["label"] else "·" * len(s["text"]) for s in row["segments"])
+    learnt = [line for line in masked.replace("·", "\n").split("\n") if line]
+    assert len(learnt) == 3 and all(line.startswith(" [current_weather(") for line in learnt)
+    (alone,) = all_shot(samples["irrelevance"], "object").rows
+    assert alone[1]["segments"][1] == {"label": True, "text": " []\n"}
+
+
+def test_each_sample_is_in_one_row_and_no_row_is_too_long(samples: Samples, tmp_path: Path) -> None:
+    """Rows are whole, of one split, and of one category."""
+    ids = [f"train-7-{number:06d}" for number in range(200)]
+    same = list(many(samples["single"], ids))
+    shop = Shop({"train": same, "validation": same})
+    report = export(shop, format_named("all-shot"), tmp_path)
+    assert report.held == 400 and report.rows < 20
+    for split in ("train", "validation"):
+        rows = lines(tmp_path / f"{split}.jsonl")
+        assert sorted(i for row in rows for i in row["ids"]) == ids
+        assert all(len(text(row).encode()) <= 4 * LONGEST for row in rows)
+        for row in rows:
+            AllShotRow.model_validate(row)
+
+
+def test_rows_of_one_template_are_spread(samples: Samples) -> None:
+    """While few sequences wait, each has one of them; then they fill up."""
+    ids = [f"t-{template}-x{row:06d}" for template in range(4) for row in range(10)]
+    rows = woven(many(samples["single"], ids))
+    assert len(rows) == 10
+    for row in rows:
+        assert len({i.partition("-x")[0] for i in row["ids"]}) == len(row["ids"]) == 4
+    crowded = woven(many(samples["single"], [f"t-0-x{row:06d}" for row in range(100)]))
+    assert OF_CATEGORY <= len(crowded) < 25
+
+
+def test_categories_stay_apart(samples: Samples) -> None:
+    """What is called decides, not what is on offer beside it."""
+    other = changed(samples["parallel"], pool=pool(samples, category="climate"))
+    first = [row["apis"][0] for row in woven([samples["single"], other])]
+    assert first == ["weather/station/current", "climate/station/current"]
+
+
+def test_no_row_has_the_api_that_a_goal_lacks(samples: Samples) -> None:
+    """A goal that no API serves stays so: the document of the one it lacks is kept away."""
+    lacking = samples["irrelevance"]
+    outside = lacking.dialogue.query.outside
+    assert outside
+    served = changed(samples["single"], pool=(*pool(samples), outside))
+    for order in ([lacking, served], [served, lacking]):
+        assert len(woven(order)) == 2
+    assert len(woven([lacking, samples["single"]])) == 1
+
+
+def test_one_name_is_one_api_in_a_row(samples: Samples) -> None:
+    """Two APIs of one category that share a function's name are never told together."""
+    twin = changed(samples["parallel"], pool=pool(samples, tool="buoy"))
+    assert len(woven([samples["single"], twin])) == 2
+
+
+def test_what_is_longer_than_a_sequence_is_left_out(samples: Samples) -> None:
+    """And told: nothing is cut."""
+    wordy = changed(samples["single"], pool=pool(samples, description="word " * 2_000))
+    with pytest.raises(NotRepresentable, match="longer than a sequence of 2,048 tokens"):
+        all_shot(wordy, "object")
+
+
+def test_what_waits_is_bounded(samples: Samples) -> None:
+    """Sequences of many categories do not pile up."""
+
+    def peak(count: int) -> int:
+        weaver = AllShots()
+        tracemalloc.start()
+        for number in range(count):
+            apis = pool(samples, category=f"c{number}")
+            weaver.rows(changed(samples["single"], pool=apis), "object")
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(10)
+    assert peak(2_000) < 1.3 * peak(400)
+
+
+def test_axolotl_is_told_where_the_rows_are() -> None:
+    """What is validated is not trained on."""
+    made = format_named("all-shot").notes(ExportPlace("shop", ("train", "validation"), "/x"))
+    assert made["axolotl.yaml"] == (
+        "sequence_len: 2048\nsample_packing: false\ntrain_on_inputs: false\n"
+        'datasets:\n  - path: "/x/train.jsonl"\n    ds_type: json\n    type: input_output\n'
+        'test_datasets:\n  - path: "/x/validation.jsonl"\n    ds_type: json\n'
+        "    type: input_output\n"
+    )
+
+
+def relabelled(row: JsonObject, place: int, **changes: Any) -> JsonObject:
+    segments = [dict(segment) for segment in row["segments"]]
+    segments[place] |= changes
+    return {**row, "segments": segments}
+
+
+def test_an_argument_that_no_document_has(samples: Samples) -> None:
+    """Where a function takes no other arguments, a call with one is found."""
+    (row,) = woven(many(samples["single"], ["a-1"]))
+    told = row["segments"][0]["text"]
+    closed = told.replace('"type": "object"', '"type": "object", "additionalProperties": false', 1)
+    row = relabelled(row, 0, text=closed)
+    AllShotRow.model_validate(row)
+    with pytest.raises(ValidationError, match="has no argument 'town'"):
+        AllShotRow.model_validate(relabelled(row, 1, text=" [current_weather(town='Rome')]\n"))
+
+
+@pytest.mark.parametrize(
+    ("place", "changes", "why"),
+    [
+        (1, {"label": False}, "not every call has a loss"),
+        (2, {"label": True}, "not every call has a loss"),
+        (0, {"text": "API functions:\n\nNow: x\nGoal: y\nActions:"}, "0 API functions"),
+        (0, {"text": "Functions:\n\nGoal: y\nActions:"}, "does not begin"),
+        (1, {"text": " [current_wether(city='Rome')]\n"}, "no API function describes"),
+        (1, {"text": " Sure!\n"}, "no list of calls"),
+        (1, {"text": " [current_weather(city='Rome')]\nBye.\n"}, "out of place"),
+        (3, {"text": "\n"}, "has no actions"),
+    ],
+)
+def test_the_check_finds_what_was_changed(
+    place: int, changes: dict[str, Any], why: str, samples: Samples
+) -> None:
+    """Labels and text must tell the same goals and calls."""
+    (row,) = woven(many(samples["single"], ["a-1", "a-2"]))
+    AllShotRow.model_validate(row)
+    with pytest.raises(ValidationError, match=why):
+        AllShotRow.model_validate(relabelled(row, place, **changes))
+
+
+def test_goals_and_calls_read_back(samples: Samples) -> None:
+    """The text of a row holds what its samples said and called."""
+    (row,) = woven(many(samples["parallel"], ["a-1", "a-2"]))
+    goals = read_lines(text(row).partition("\n\n")[2])
+    assert [one.goal for one in goals] == [
+        f"What is the weather in City {i}, and what is it in Oslo?" for i in range(2)
+    ]
+    assert [call.arguments["city"] for one in goals for call in one.calls or ()] == [
+        *("City 0", "Oslo", "City 1", "Oslo")
+    ]
