@@ -23,8 +23,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 import sqlalchemy as sa
 
 from toolloom.llm.budget import Spending
-from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES, Cache, lose
+from toolloom.llm.cache import Cache, lose
 from toolloom.llm.client import Client
+from toolloom.llm.database import BATCHED, BATCHES, RESPONSES
 from toolloom.llm.faults import Caller
 from toolloom.llm.log import note
 from toolloom.schemas import EndpointError, Price, RequestRefused, Usage

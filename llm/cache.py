@@ -24,8 +24,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from toolloom.llm.database import (
     AGAIN_SECONDS,
-    BATCHED,
-    BATCHES,
     LOST,
     POSTGRESQL,
     RESPONSES,
@@ -154,10 +152,8 @@ def lose(connection: sa.Connection, run: str, lost: Usage) -> None:
     connection.execute(new.on_conflict_do_update(index_elements=["run"], set_=sums))
 
 
-__all__ = ["BATCHED", "BATCHES", "RESPONSES", "Cache", "Entry", "address"]
-
 T = TypeVar("T")
-Work: TypeAlias = Callable[[sa.Connection], Any]
+Work: TypeAlias = Callable[[sa.Connection, list[Any]], Any]
 
 PATIENCE_SECONDS = 60
 LONGEST_WAIT = 1.0
@@ -166,10 +162,11 @@ VARIABLE = "TOOLLOOM_CACHE"
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction, and who waits for what comes of it."""
+    """One transaction on all that was asked of it in one turn, and who waits for what comes."""
 
     work: Work
-    waiting: list[asyncio.Future[Any]]
+    asked: list[Any] = field(default_factory=list)
+    waiting: list[asyncio.Future[Any]] = field(default_factory=list)
     done: bool = False
     result: Any = None
     error: Exception | None = None
@@ -182,25 +179,6 @@ class Transaction:
                 waiter.set_result(self.result)
             else:
                 waiter.set_exception(self.error)
-
-
-@dataclass(slots=True)
-class PendingReads:
-    """What was asked for since the last turn, each with its waiter."""
-
-    reads: list[tuple[Sequence[str], asyncio.Future[Any]]] = field(default_factory=list)
-    writes: list[tuple[Sequence[Entry], asyncio.Future[Any]]] = field(default_factory=list)
-    works: list[tuple[Work, asyncio.Future[Any]]] = field(default_factory=list)
-
-    def jobs(self) -> list[Transaction]:
-        jobs = [Transaction(work, [waiter]) for work, waiter in self.works]
-        if self.writes:
-            entries = [entry for some, _ in self.writes for entry in some]
-            jobs.append(Transaction(lambda c: write(c, entries), [w for _, w in self.writes]))
-        if self.reads:
-            keys = [key for some, _ in self.reads for key in some]
-            jobs.append(Transaction(lambda c: read(c, keys), [w for _, w in self.reads]))
-        return jobs
 
 
 class Cache:
@@ -216,7 +194,7 @@ class Cache:
         with explained(self.url):
             self._engine = connect(self.url, patience)
             self._connection = self._engine.connect()
-        self._gathered = PendingReads()
+        self._gathered: dict[Work, Transaction] = {}  # since the last turn
         self._at_work: asyncio.AbstractEventLoop | None = None  # with a turn to come
         self._late: asyncio.Task[None] | None = None
 
@@ -224,7 +202,7 @@ class Cache:
         """Commit what is under way, and let go of the database."""
         try:
             if self._at_work:
-                await self._ask(self._gathered.works, lambda _: None)  # after all that is gathered
+                await self._ask(lambda *_: None)  # after all that was gathered
         finally:
             self._connection.close()
             self._engine.dispose()
@@ -234,7 +212,7 @@ class Cache:
 
     async def read_all(self, keys: Sequence[str]) -> dict[str, str]:
         """The bodies of those keys that have one."""
-        bodies = await self._ask(self._gathered.reads, keys)
+        bodies = await self._ask(read, keys)
         return {key: bodies[key] for key in keys if key in bodies}
 
     async def write(self, entry: Entry) -> str:
@@ -244,22 +222,22 @@ class Cache:
     async def write_all(self, entries: Sequence[Entry]) -> list[str]:
         """Commit responses in one transaction; the bodies that stand."""
         entries = [storable(entry) for entry in entries]
-        stands = await self._ask(self._gathered.writes, entries)
+        stands = await self._ask(write, entries)
         return [stands.get(entry.key, entry.body) for entry in entries]
 
     async def within(self, work: Callable[[sa.Connection], T]) -> T:
         """What a function gives, called in one transaction; called again if it did not get in."""
 
-        def alone(connection: sa.Connection) -> T:
+        def alone(connection: sa.Connection, _: list[Any]) -> T:
             if self._inline:  # in SQLite who reads before he writes must begin as a writer
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             return work(connection)
 
-        result: T = await self._ask(self._gathered.works, alone)
+        result: T = await self._ask(alone)
         return result
 
     async def spent(self, run: str) -> Usage:
-        sums: Usage = await self._ask(self._gathered.works, lambda c: spent(c, run))
+        sums: Usage = await self._ask(lambda connection, _: spent(connection, run))
         return sums
 
     async def lose(self, run: str, lost: Usage) -> None:
@@ -288,10 +266,13 @@ class Cache:
                 if not passes(error):
                     raise
 
-    async def _ask(self, gathered: list[Any], asked: Any) -> Any:
+    async def _ask(self, work: Work, asked: Sequence[Any] = ()) -> Any:
+        """What the work comes to on all that is asked of it in this turn."""
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
-        gathered.append((asked, waiter))
+        transaction = self._gathered.setdefault(work, Transaction(work))
+        transaction.asked += asked
+        transaction.waiting.append(waiter)
         if self._at_work is not loop:
             self._at_work = loop
             loop.call_soon(self._turn)
@@ -299,7 +280,8 @@ class Cache:
 
     def _turn(self) -> None:
         """Do all that was gathered: here if that goes at once, else in a task."""
-        jobs, self._gathered = self._gathered.jobs(), PendingReads()
+        gathered, self._gathered = self._gathered, {}
+        jobs = sorted(gathered.values(), key=lambda job: job.work is read)  # after what is written
         if self._inline:
             jobs = _settle(self._try(jobs))
         if jobs:
@@ -328,7 +310,7 @@ class Cache:
         for job in jobs:
             try:
                 with explained(self.url), self._connection.begin():
-                    job.result = job.work(self._connection)
+                    job.result = job.work(self._connection, job.asked)
                 job.done, job.error = True, None
             except StoreError as error:
                 cause = error.__cause__

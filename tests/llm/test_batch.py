@@ -12,7 +12,7 @@ from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.batch import outcomes
-from toolloom.llm.cache import BATCHED, BATCHES, RESPONSES
+from toolloom.llm.database import BATCHED, BATCHES, RESPONSES
 from toolloom.llm.fake import ScriptedFailure
 from toolloom.llm.fake.batches import Batching
 from toolloom.schemas import EndpointDown, EndpointError, Price, RequestRefused

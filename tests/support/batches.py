@@ -13,8 +13,7 @@ import sqlalchemy as sa
 from support.waiting import until
 from toolloom.llm import Gateway, Model, Reply, Request
 from toolloom.llm.batch_jobs import Pace
-from toolloom.llm.cache import BATCHES
-from toolloom.llm.database import address_of
+from toolloom.llm.database import BATCHES, address_of
 from toolloom.schemas import Endpoint, JsonObject
 
 QUICK = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=0.3)
