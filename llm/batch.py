@@ -10,7 +10,7 @@ import contextvars
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from tempfile import TemporaryFile
@@ -117,7 +117,11 @@ class Batcher:
         self._pace = pace
         self._on_retry = on_retry
         self._api = BatchApi(lines, cache, endpoint.model, pace)
-        self._gathering = Gathering(pace.gather, self._leave)
+        # On the way into a batch, which leaves when it is full or nobody comes any more.
+        self._gathered: dict[str, BatchRequest] = {}
+        self._bytes = 0
+        self._most = 1  # requests in a batch
+        self._timer: asyncio.TimerHandle | None = None
         self._items: dict[str, BatchRequest] = {}  # all that is waited for
         self._answers = 0
         self._sent: dict[str, Try] = {}  # all that is in a batch
@@ -130,11 +134,12 @@ class Batcher:
 
     def allow(self, most: int) -> None:
         """Let batches be as large as that: of several endpoints the widest counts."""
-        self._gathering.most = max(self._gathering.most, min(most, MOST_LINES))
+        self._most = max(self._most, min(most, MOST_LINES))
 
     async def close(self) -> None:
         """Stop waiting. What was sent stays written down, for the next process."""
-        self._gathering.close()
+        if self._timer:
+            self._timer.cancel()
         tasks = [*self._batches.values(), *self._paying]
         for task in tasks:
             task.cancel()
@@ -183,12 +188,29 @@ class Batcher:
             except BudgetReached as error:
                 self._refuse((item.key,), error)
             else:
-                self._gathering.join(item)
+                self._gather(item)
 
-    def _leave(self, items: Sequence[BatchRequest]) -> None:
-        tries = {item.key: item.last for item in items}
-        row = BatchRow(uuid4().hex, GATHERED, "", time.time(), tries)
-        self._start(row, partial(self._api.send, row, [item.line for item in items]))
+    def _gather(self, item: BatchRequest) -> None:
+        if self._bytes + len(item.line) > MOST_BYTES:
+            self._leave()
+        self._gathered[item.key] = item
+        self._bytes += len(item.line)
+        if len(self._gathered) >= self._most:
+            self._leave()
+            return
+        if self._timer:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._pace.gather, self._leave)
+
+    def _leave(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        items, self._gathered, self._bytes = self._gathered, {}, 0
+        if items:
+            tries = {key: item.last for key, item in items.items()}
+            row = BatchRow(uuid4().hex, GATHERED, "", time.time(), tries)
+            self._start(row, partial(self._api.send, row, [i.line for i in items.values()]))
 
     def _start(self, row: BatchRow, way: Way) -> None:
         self._sent.update(row.tries)
@@ -222,7 +244,7 @@ class Batcher:
             await self._api.forget(row.name)
             if len(row.tries) == 1:
                 raise EndpointError(f"No batch can be made of one request: {error}") from error
-            self._gathering.most = len(row.tries) // 2
+            self._most = len(row.tries) // 2
             self._again(row.tries)
             return
         except Absent as error:
@@ -254,7 +276,7 @@ class Batcher:
         self._refused_room.add(row.name)
         alone = not self._batches.keys() - self._refused_room
         if alone:
-            self._gathering.most = max(1, len(row.tries) // 2)
+            self._most = max(1, len(row.tries) // 2)
         note(logging.INFO, "batch", f"Waiting for room: {words}", batch=batch.id)
         await asyncio.sleep(self._pace.longest_poll)
         if alone and len(row.tries) == 1:
@@ -377,44 +399,10 @@ class Batcher:
     def _refuse(self, keys: Iterable[str], error: Exception) -> None:
         for key in keys:
             self._sent.pop(key, None)
-            self._gathering.items.pop(key, None)
+            self._gathered.pop(key, None)
             self._purse.settle(key, UNSENT)  # if it was not settled before
             if item := self._items.pop(key, None):
                 item.answer.set_exception(error)
-
-
-class Gathering:
-    """Requests on the way into a batch, which leaves when it is full or nobody comes any more."""
-
-    def __init__(self, seconds: float, leave: Callable[[Sequence[BatchRequest]], None]) -> None:
-        """`leave` is called with the requests of one batch, `seconds` after the last one came."""
-        self.items: dict[str, BatchRequest] = {}
-        self.most = 1  # requests in a batch
-        self._seconds = seconds
-        self._leave = leave
-        self._bytes = 0
-        self._timer: asyncio.TimerHandle | None = None
-
-    def close(self) -> None:
-        if self._timer:
-            self._timer.cancel()
-
-    def join(self, item: BatchRequest) -> None:
-        if self._bytes + len(item.line) > MOST_BYTES:
-            self._go()
-        self.items[item.key] = item
-        self._bytes += len(item.line)
-        if len(self.items) >= self.most:
-            self._go()
-            return
-        self.close()
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._go)
-
-    def _go(self) -> None:
-        self.close()
-        items, self.items, self._bytes = self.items, {}, 0
-        if items:
-            self._leave(list(items.values()))
 
 
 @dataclass(frozen=True)

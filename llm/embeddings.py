@@ -6,10 +6,10 @@ import asyncio
 import base64
 import hashlib
 import json
-from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from toolloom.llm.cache import Entry
 from toolloom.llm.connection import OutgoingRequest
@@ -40,7 +40,8 @@ class Embedder:
         self._shared = shared
         self._open = opening
         self._name = public(endpoint.base_url)
-        self._turns = KeyLocks()
+        # One for each text in use: of equal texts one is sent, the others wait for it.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._size = LOCAL_BATCH if endpoint.local else BATCH
 
     async def embed(self, texts: Sequence[str]) -> Vector:
@@ -93,7 +94,7 @@ class Embedder:
         async with AsyncExitStack() as stack:
             # In one order everywhere, so that two batches never wait for each other.
             for key in sorted(batch):
-                await stack.enter_async_context(self._turns.of(key))
+                await stack.enter_async_context(self._locks.setdefault(key, asyncio.Lock()))
             vectors = await self._remembered(batch)
             missing = {key: text for key, text in batch.items() if key not in vectors}
             return vectors | await self._ask(missing) if missing else vectors
@@ -170,26 +171,6 @@ class Embedder:
         stats.prompt_tokens += tokens
         stats.cost += cost
         return {key: unpack(body) for key, body in zip(vectors, stand, strict=True)}
-
-
-class KeyLocks:
-    """One lock for each key in use: of equal texts one is sent, the others wait for it."""
-
-    def __init__(self) -> None:
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._users: Counter[str] = Counter()
-
-    @asynccontextmanager
-    async def of(self, key: str) -> AsyncIterator[None]:
-        lock = self._locks.setdefault(key, asyncio.Lock())
-        self._users[key] += 1
-        try:
-            async with lock:
-                yield
-        finally:
-            self._users[key] -= 1
-            if not self._users[key]:
-                del self._locks[key], self._users[key]
 
 
 def fingerprint(address: str, model: str, text: str) -> str:

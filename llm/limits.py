@@ -201,8 +201,7 @@ class Allowance:
 class Ticket:
     """One try: how much had left with it, and what it took of the windows."""
 
-    requests: float
-    tokens: float
+    sent: dict[str, float]
     shares: dict[str, QuotaShare]
 
 
@@ -213,7 +212,7 @@ class Quota:
         """`past`: what left elsewhere under the same limits."""
         self._past = past or {}
         self._windows: dict[str, QuotaWindow] = {}
-        self._requests, self._tokens = Allowance(), Allowance()
+        self._allowances = {"requests": Allowance(), "tokens": Allowance()}
         self._gate = asyncio.Lock()
         self._changed = asyncio.Event()
 
@@ -234,19 +233,18 @@ class Quota:
         amounts = {"requests": 1.0, "tokens": tokens}
         async with self._gate:
             while wait := max(
-                self._requests.wait(1),
-                self._tokens.wait(tokens),
-                *(window.wait(amounts[name]) for name, window in self._windows.items()),
+                *(one.wait(amounts[name]) for name, one in self._allowances.items()),
+                *(one.wait(amounts[name]) for name, one in self._windows.items()),
             ):
                 self._changed.clear()
                 with suppress(TimeoutError):  # an answer may give back much of what was guessed
                     async with asyncio.timeout(wait):
                         await self._changed.wait()
             await lane.enter()  # taken before the request leaves, it would count too early
-            self._requests.take(1)
-            self._tokens.take(tokens)
+            for name, allowance in self._allowances.items():
+                allowance.take(amounts[name])
             shares = {name: window.take(amounts[name]) for name, window in self._windows.items()}
-        return Ticket(self._requests.sent, self._tokens.sent, shares)
+        return Ticket({name: one.sent for name, one in self._allowances.items()}, shares)
 
     def used(self, ticket: Ticket, tokens: int) -> None:
         """What a try really took, as its answer tells; 0 for one that was refused."""
@@ -256,13 +254,11 @@ class Quota:
 
     def heed(self, ticket: Ticket, headers: Mapping[str, str]) -> None:
         """Take note of a response's rate-limit headers, named as OpenAI names them."""
-        for name, allowance, sent in (
-            ("requests", self._requests, ticket.requests),
-            ("tokens", self._tokens, ticket.tokens),
-        ):
+        for name, allowance in self._allowances.items():
             left = headers.get(f"x-ratelimit-remaining-{name}")
             if left is not None:
-                allowance.heed(sent, left, headers.get(f"x-ratelimit-reset-{name}"))
+                reset = headers.get(f"x-ratelimit-reset-{name}")
+                allowance.heed(ticket.sent[name], left, reset)
                 self._changed.set()
 
 
