@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import sqlalchemy as sa
 
-from toolloom.llm.budget import Spending
+from toolloom.llm.budget import FREE, Spending, usage_of
 from toolloom.llm.cache import Cache, lose
 from toolloom.llm.client import Client
 from toolloom.llm.database import BATCHED, BATCHES, RESPONSES
@@ -113,9 +113,7 @@ class BatchPurse:
 
     def most(self, model: str, one: Try) -> Usage:
         """The most that a try can use in a batch."""
-        price = self._prices.get(model)
-        cost = price.cost(one.sent, one.received, batch=True) if price else 0.0
-        return Usage(requests=1, prompt_tokens=one.sent, completion_tokens=one.received, cost=cost)
+        return usage_of(self._prices.get(model, FREE), one.sent, one.received, batch=True)
 
     def follow(self, keys: Iterable[str]) -> None:
         """Somebody waits for an earlier process's batch with these requests."""

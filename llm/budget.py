@@ -10,7 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 
-from toolloom.schemas import Budget, BudgetReached, Usage
+from toolloom.schemas import Budget, BudgetReached, Price, Usage
+
+FREE = Price(prompt=0.0)  # of models whose price is not known
+
+
+def usage_of(
+    price: Price, sent: int, received: int = 0, cached: int = 0, *, batch: bool = False
+) -> Usage:
+    """What one request takes that sends and receives so many tokens."""
+    return Usage(
+        requests=1,
+        prompt_tokens=sent,
+        cached_tokens=cached,
+        completion_tokens=received,
+        cost=price.cost(sent, received, cached, batch=batch),
+    )
 
 
 class Spending:

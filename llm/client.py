@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import tenacity
 
+from toolloom.llm.budget import usage_of
 from toolloom.llm.connection import Connection, OutgoingRequest
 from toolloom.llm.faults import CHAT, Caller, Garbled, Trouble
 from toolloom.llm.log import note
@@ -22,6 +23,7 @@ from toolloom.schemas import (
     EndpointError,
     JsonObject,
     ModelMissing,
+    Price,
     RequestRefused,
     Usage,
 )
@@ -59,13 +61,12 @@ class Client:
         endpoint: Endpoint,
         lines: Sequence[Connection],
         on_retry: Callable[[], None],
-        cost: Callable[[int, int], float],
+        price: Price,
     ) -> None:
-        """`cost`: US dollars of tokens sent and received."""
         self._retry = endpoint.retry
         self._lines = lines
         self._on_retry = on_retry
-        self._cost = cost
+        self._price = price
         self._ended: EndpointError | None = None  # what took the last line out
 
     async def close(self) -> None:
@@ -162,7 +163,7 @@ class Client:
                 async with asyncio.timeout(CANARY_SECONDS):
                     for _ in range(CANARIES):
                         with suppress(Trouble, EndpointError, RequestRefused):
-                            await line.probe(_canary(line.caller, self._cost))
+                            await line.probe(_canary(line.caller, self._price))
                             return True
         return False
 
@@ -227,12 +228,12 @@ class Client:
         )
 
 
-def _canary(caller: Caller, cost: Callable[[int, int], float]) -> OutgoingRequest:
+def _canary(caller: Caller, price: Price) -> OutgoingRequest:
     hello: JsonObject = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1}
     body = hello if caller.path == CHAT else {"input": ["Hello"]}
     content = json.dumps({"model": caller.model, **body}).encode()
     sent = len(content)
-    bound = Usage(requests=1, prompt_tokens=sent, completion_tokens=1, cost=cost(sent, 1))
+    bound = usage_of(price, sent, 1)
 
     async def accept(raw: str, _tries: int) -> Usage:
         try:

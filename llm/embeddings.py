@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from toolloom.llm.cache import Entry
+from toolloom.llm.budget import usage_of
 from toolloom.llm.connection import OutgoingRequest
 from toolloom.llm.faults import Garbled, TooMuch
 from toolloom.llm.log import WORK
@@ -40,6 +40,7 @@ class Embedder:
         self._shared = shared
         self._open = opening
         self._name = public(endpoint.base_url)
+        self._price = shared.price(endpoint)
         # One for each text in use: of equal texts one is sent, the others wait for it.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._size = LOCAL_BATCH if endpoint.local else BATCH
@@ -123,8 +124,7 @@ class Embedder:
         vectors: dict[str, Vector] = {}
         body = {"model": self.endpoint.model, "input": list(wanted.values())}
         content = json.dumps(body).encode()
-        most = self._shared.cost(self.endpoint, len(content), 0)
-        bound = Usage(requests=1, prompt_tokens=len(content), cost=most)
+        bound = usage_of(self._price, len(content))  # a token is at least a byte
 
         async def accept(raw: str, tries: int) -> Usage:
             read, counted = decode(raw, len(wanted))
@@ -132,11 +132,9 @@ class Embedder:
                 self._shared.warn_of_no_usage(
                     self.endpoint, "was sent: the most that it can be is booked."
                 )
-            tokens = counted or bound.tokens
-            cost = self._shared.cost(self.endpoint, tokens, 0)
-            kept = await self._keep(dict(zip(wanted, read, strict=True)), tries, tokens, cost)
-            vectors.update(kept)
-            return Usage(requests=1, prompt_tokens=tokens, cost=cost)
+            used = usage_of(self._price, counted or bound.tokens)
+            vectors.update(await self._keep(dict(zip(wanted, read, strict=True)), tries, used))
+            return used
 
         lines = await self._open()
         self._shared.stats.asked += 1
@@ -145,31 +143,18 @@ class Embedder:
         return vectors
 
     async def _keep(
-        self, vectors: Mapping[str, Vector], tries: int, tokens: int, cost: float
+        self, vectors: Mapping[str, Vector], tries: int, used: Usage
     ) -> dict[str, Vector]:
         """Commit the vectors of one response, which is booked on the first; those that stand."""
-        work = WORK.get()
+        run = WORK.get().run
+        booked = [(tries, used), *[(0, Usage())] * (len(vectors) - 1)]
         entries = [
-            Entry(
-                key,
-                pack(vector),
-                kind="embedding",
-                endpoint=self._name,
-                model=self.endpoint.model,
-                run=work.run,
-                stage=work.stage,
-                agent=work.agent,
-                requests=0 if n else tries,
-                prompt_tokens=0 if n else tokens,
-                cost=0.0 if n else cost,
-            )
-            for n, (key, vector) in enumerate(vectors.items())
+            self._shared.entry(self.endpoint, key, pack(vector), run, *one, "embedding")
+            for (key, vector), one in zip(vectors.items(), booked, strict=True)
         ]
         stand = await self._shared.cache.write_all(entries)
-        stats = self._shared.stats
-        stats.embedded += len(vectors)
-        stats.prompt_tokens += tokens
-        stats.cost += cost
+        self._shared.stats.embedded += len(vectors)
+        self._shared.stats.book(used)
         return {key: unpack(body) for key, body in zip(vectors, stand, strict=True)}
 
 

@@ -152,9 +152,9 @@ class Gateway:
                     Connection(endpoint, way, path, self.purse, self._shared.wire, self._lose)
                     for way in self._ways(endpoint, address)
                 ]
-                cost = partial(self._shared.cost, endpoint)
-                client = Client(endpoint, lines, self.stats.retried, cost)
-                self._clients[endpoint, path] = client
+                self._clients[endpoint, path] = Client(
+                    endpoint, lines, self.stats.retried, self._shared.price(endpoint)
+                )
         return self._clients[endpoint, path]
 
     def _ways(self, endpoint: Endpoint, base_url: str) -> list[Route]:

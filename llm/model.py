@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from toolloom.llm.batch import Batcher
 from toolloom.llm.batch_jobs import BatchPurse, NoBatches, Pace, Try
+from toolloom.llm.budget import FREE, usage_of
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.client import Client
 from toolloom.llm.connection import OutgoingRequest
@@ -50,6 +51,12 @@ class Stats:
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
+    def book(self, used: Usage) -> None:
+        self.prompt_tokens += used.prompt_tokens
+        self.cached_tokens += used.cached_tokens
+        self.completion_tokens += used.completion_tokens
+        self.cost += used.cost
+
 
 @dataclass
 class Shared:
@@ -71,18 +78,36 @@ class Shared:
     embeddings: set[asyncio.Task[Any]] = field(default_factory=set)
     wire: set[asyncio.Task[Any] | None] = field(default_factory=set)
 
-    def cost(
+    def price(self, endpoint: Endpoint) -> Price:
+        return self.prices.get(endpoint.model, FREE)
+
+    def entry(
         self,
         endpoint: Endpoint,
-        prompt: int,
-        completion: int,
-        cached: int = 0,
-        *,
-        batch: bool = False,
-    ) -> float:
-        """US dollars of so many tokens; 0 where no price is known."""
-        price = self.prices.get(endpoint.model)
-        return price.cost(prompt, completion, cached, batch=batch) if price else 0.0
+        key: str,
+        body: str,
+        run: str,
+        tries: int,
+        used: Usage,
+        kind: str = "chat",
+    ) -> Entry:
+        """A response as the cache keeps it, with who asked for it."""
+        work = WORK.get()
+        return Entry(
+            key,
+            body,
+            kind,
+            public(endpoint.base_url),
+            endpoint.model,
+            run,
+            work.stage,
+            work.agent,
+            tries,
+            used.prompt_tokens,
+            used.cached_tokens,
+            used.completion_tokens,
+            used.cost,
+        )
 
     def warn_of_no_usage(self, endpoint: Endpoint, words: str) -> None:
         """Say once of a model that what it takes is not known."""
@@ -112,6 +137,7 @@ class Model:
         self._shared = shared
         self._open = opening
         self._name = public(endpoint.base_url)
+        self._price = shared.price(endpoint)
         self._mode: Mode | None = None
         self._finding = asyncio.Lock()
         self._rate = TOKENS_IN_A_BYTE
@@ -119,13 +145,8 @@ class Model:
 
     def cost(self, reply: Reply) -> float:
         """What a reply costs, in US dollars; 0 where no price is known."""
-        return self._shared.cost(
-            self.endpoint,
-            reply.prompt_tokens,
-            reply.completion_tokens,
-            reply.cached_tokens,
-            batch=reply.batched,
-        )
+        sent, received = reply.prompt_tokens, reply.completion_tokens
+        return self._price.cost(sent, received, reply.cached_tokens, batch=reply.batched)
 
     async def complete(self, request: Request) -> Reply:
         """The answer, from the cache if it was ever given.
@@ -202,18 +223,12 @@ class Model:
             self._rate = max(self._rate, reply.prompt_tokens / len(content))
             return sent
 
-        most = self._shared.cost(self.endpoint, first.sent, first.received)
         await lines.send(
             OutgoingRequest(
                 content=content,
                 key=key,
                 guess=int(first.sent * self._rate) + first.received,
-                bound=Usage(
-                    requests=1,
-                    prompt_tokens=first.sent,
-                    completion_tokens=first.received,
-                    cost=most,
-                ),
+                bound=usage_of(self._price, first.sent, first.received),
                 accept=accept,
                 formatted="response_format" in body,
             )
@@ -237,55 +252,25 @@ class Model:
             self._batcher.allow(self.endpoint.concurrency)
         return self._batcher
 
-    async def _commit(self, key: str, raw: str, made: Try) -> tuple[Reply, Usage]:
+    async def _commit(self, key: str, raw: str, last: Try) -> tuple[Reply, Usage]:
         """Keep a response; the reply that stands, and what is booked for it. Raises Garbled."""
         try:
             reply = decode(raw, cached=False)
         except NotACompletion as error:
             raise Garbled(str(error), raw) from error
-        entry = self._entry(key, reply, made)
-        booked = Usage(
-            requests=1,
-            prompt_tokens=entry.prompt_tokens,
-            cached_tokens=entry.cached_tokens,
-            completion_tokens=entry.completion_tokens,
-            cost=entry.cost,
-        )
-        stands = await self._shared.cache.write(entry)
-        stats = self._shared.stats
-        stats.prompt_tokens += reply.prompt_tokens
-        stats.cached_tokens += reply.cached_tokens
-        stats.completion_tokens += reply.completion_tokens
-        stats.cost += self.cost(reply)
-        if stands == raw:
-            return reply, booked
-        # Another process was faster. This one's answer is paid for as well.
-        await self._shared.cache.lose(made.run, booked)
-        return decode(stands, cached=False), booked
-
-    def _entry(self, key: str, reply: Reply, made: Try) -> Entry:
-        """A response with what it cost: the most it can be where the endpoint does not say."""
-        sent, received = reply.prompt_tokens, reply.completion_tokens
+        sent, received, cached = reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens
+        self._shared.stats.book(usage_of(self._price, sent, received, cached, batch=reply.batched))
         if not reply.metered:
             self._shared.warn_of_no_usage(
                 self.endpoint,
                 "takes: they are shown as 0, and count against the budget as the most they can be.",
             )
-            sent, received = max(sent, made.sent), max(received, made.received)
-        work = WORK.get()
-        return Entry(
-            key,
-            reply.raw,
-            endpoint=self._name,
-            model=self.endpoint.model,
-            run=made.run,
-            stage=work.stage,
-            agent=work.agent,
-            requests=made.number,
-            prompt_tokens=sent,
-            cached_tokens=reply.cached_tokens,
-            completion_tokens=received,
-            cost=self._shared.cost(
-                self.endpoint, sent, received, reply.cached_tokens, batch=reply.batched
-            ),
-        )
+            sent, received = max(sent, last.sent), max(received, last.received)
+        used = usage_of(self._price, sent, received, cached, batch=reply.batched)
+        entry = self._shared.entry(self.endpoint, key, raw, last.run, last.number, used)
+        stands = await self._shared.cache.write(entry)
+        if stands == raw:
+            return reply, used
+        # Another process was faster. This one's answer is paid for as well.
+        await self._shared.cache.lose(last.run, used)
+        return decode(stands, cached=False), used

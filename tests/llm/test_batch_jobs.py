@@ -16,8 +16,7 @@ from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.batch_jobs import Pace
-from toolloom.llm.database import BATCHED, BATCHES, RESPONSES
-from toolloom.llm.database import address_of
+from toolloom.llm.database import BATCHED, BATCHES, RESPONSES, address_of
 from toolloom.llm.fake import ScriptedFailure
 from toolloom.llm.fake.batches import Batching
 from toolloom.schemas import Budget, BudgetReached, EndpointDown

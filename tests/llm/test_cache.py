@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,17 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return url
 
 
+@asynccontextmanager
+async def cache_at(where: str | Path, **options: Any) -> AsyncIterator[Cache]:
+    cache = Cache(where, **options)
+    yield cache
+    await cache.close()
+
+
 @pytest.fixture
 async def opened(where: str) -> AsyncIterator[Cache]:
-    made = Cache(where)
-    yield made
-    await made.close()
+    async with cache_at(where) as cache:
+        yield cache
 
 
 async def rows(cache: Cache) -> list[Any]:
@@ -70,14 +77,12 @@ async def rows(cache: Cache) -> list[Any]:
 
 async def test_responses_are_kept(where):
     """What was written is read again, in this cache and in the next one of the same place."""
-    first = Cache(where)
-    assert await first.read("key") is None
-    assert await first.write(Entry("key", "bödy")) == "bödy"
-    assert await first.read("key") == "bödy"
-    await first.close()
-    second = Cache(where if "://" in where else f"sqlite:///{where}")
-    assert await second.read("key") == "bödy"
-    await second.close()
+    async with cache_at(where) as cache:
+        assert await cache.read("key") is None
+        assert await cache.write(Entry("key", "bödy")) == "bödy"
+        assert await cache.read("key") == "bödy"
+    async with cache_at(where if "://" in where else f"sqlite:///{where}") as cache:
+        assert await cache.read("key") == "bödy"
 
 
 async def test_many_responses_are_read_at_once(opened):
@@ -102,13 +107,11 @@ async def test_one_turn_is_one_transaction(opened):
 
 async def test_the_first_response_stands(where):
     """If another process was faster, its response counts, also for one of many."""
-    one, two = Cache(where), Cache(where)
-    assert await one.write(Entry("key", "first")) == "first"
-    assert await two.write_all([Entry("a", "new"), Entry("key", "second")]) == ["new", "first"]
-    bodies = await asyncio.gather(*(one.write(Entry("same", str(n))) for n in range(3)))
+    async with cache_at(where) as one, cache_at(where) as two:
+        assert await one.write(Entry("key", "first")) == "first"
+        assert await two.write_all([Entry("a", "new"), Entry("key", "second")]) == ["new", "first"]
+        bodies = await asyncio.gather(*(one.write(Entry("same", str(n))) for n in range(3)))
     assert bodies == ["0", "0", "0"]
-    await one.close()
-    await two.close()
 
 
 async def test_what_a_response_took_is_kept(opened):
@@ -151,14 +154,12 @@ async def test_a_cancelled_writer_loses_nothing(opened):
 
 async def test_closing_commits_what_is_under_way(where):
     """A cache that is closed at once keeps what was just given to it."""
-    first = Cache(where)
-    writer = asyncio.create_task(first.write(Entry("key", "body")))
-    await asyncio.sleep(0)
-    await first.close()
+    async with cache_at(where) as cache:
+        writer = asyncio.create_task(cache.write(Entry("key", "body")))
+        await asyncio.sleep(0)
     assert await writer == "body"
-    second = Cache(where)
-    assert await second.read("key") == "body"
-    await second.close()
+    async with cache_at(where) as cache:
+        assert await cache.read("key") == "body"
 
 
 async def test_work_is_one_transaction(opened):
@@ -191,14 +192,13 @@ async def test_older_caches_get_the_missing_columns(where):
         connection.exec_driver_sql(OLD.format(SERIAL[url.get_backend_name()]))
         connection.exec_driver_sql("INSERT INTO responses (key, body) VALUES ('key', 'body')")
     engine.dispose()
-    opened = Cache(where)
-    assert await opened.read("key") == "body"
-    assert await opened.write(Entry("new", "2", run="r", cost=0.5)) == "2"
-    assert await opened.spent("r") == Usage(requests=1, prompt_tokens=0, cost=0.5)
-    old, new = await rows(opened)
+    async with cache_at(where) as cache:
+        assert await cache.read("key") == "body"
+        assert await cache.write(Entry("new", "2", run="r", cost=0.5)) == "2"
+        assert await cache.spent("r") == Usage(requests=1, prompt_tokens=0, cost=0.5)
+        old, new = await rows(cache)
     assert (old.kind, old.run, old.requests) == ("chat", "", 1)
     assert 1_700_000_000 < old.at <= new.at
-    await opened.close()
 
 
 @pytest.mark.slow
@@ -211,75 +211,65 @@ async def test_processes_share_a_cache(where):
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(write, "ab")) == [0, 0]
-    opened = Cache(where)
-    kept = {row.key: row.body for row in await rows(opened)}
+    async with cache_at(where) as cache:
+        kept = {row.key: row.body for row in await rows(cache)}
     assert len(kept) == 900
     assert kept["a299"] == "a" and kept["b299"] == "b" and kept["both299"] in {"a", "b"}
-    await opened.close()
 
 
-def told(where: Path) -> list[str]:
-    """What a process said that it had written when it was killed."""
-    command = [sys.executable, "-c", TELLER, str(where)]
+async def test_what_was_told_survives_a_kill(cache):
+    """A process that is killed after a write came back has lost nothing of it."""
+    command = [sys.executable, "-c", TELLER, str(cache)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         lines = [process.stdout.readline() for _ in range(50)]
         process.kill()
         lines += process.stdout.readlines()
-    return [line.strip() for line in lines if line.endswith("\n")]
-
-
-async def test_what_was_told_survives_a_kill(cache):
-    """A process that is killed after a write came back has lost nothing of it."""
-    keys = told(cache)
-    opened = Cache(cache)
-    assert len(await opened.read_all(keys)) == len(keys) >= 50
-    await opened.close()
+    keys = [line.strip() for line in lines if line.endswith("\n")]
+    async with cache_at(cache) as opened:
+        assert len(await opened.read_all(keys)) == len(keys) >= 50
 
 
 async def test_a_full_disk_reaches_every_waiter(cache):
     """Every response that finds no room is an error that says how to go on; reading still works."""
-    opened = Cache(cache)
-    await opened.write(Entry("key", "body"))
-    await opened.within(lambda c: c.exec_driver_sql("PRAGMA max_page_count=20").close())
-    writes = [opened.write(Entry(str(number), "x" * 50_000)) for number in range(3)]
-    failed = await asyncio.gather(*writes, return_exceptions=True)
-    for error in failed:
-        assert isinstance(error, StoreError)
-        assert "full" in str(error) and "run the same command again" in str(error)
-    assert await opened.read("key") == "body"
-    await opened.within(lambda c: c.exec_driver_sql("PRAGMA max_page_count=9999").close())
-    assert await opened.write(Entry("later", "body")) == "body"
-    await opened.close()
+    async with cache_at(cache) as opened:
+        await opened.write(Entry("key", "body"))
+        await opened.within(lambda c: c.exec_driver_sql("PRAGMA max_page_count=20").close())
+        writes = [opened.write(Entry(str(number), "x" * 50_000)) for number in range(3)]
+        failed = await asyncio.gather(*writes, return_exceptions=True)
+        for error in failed:
+            assert isinstance(error, StoreError)
+            assert "full" in str(error) and "run the same command again" in str(error)
+        assert await opened.read("key") == "body"
+        await opened.within(lambda c: c.exec_driver_sql("PRAGMA max_page_count=9999").close())
+        assert await opened.write(Entry("later", "body")) == "body"
 
 
 async def test_a_locked_file_is_waited_for(cache):
     """While another process holds the file the loop goes on, and then so does the writer."""
-    opened = Cache(cache)
-    other = sqlite3.connect(cache, isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    writers = [asyncio.create_task(opened.write(Entry(str(n), "body"))) for n in range(2)]
-    await asyncio.sleep(0.3)
-    assert not any(writer.done() for writer in writers)
-    writers.append(asyncio.create_task(opened.write(Entry("late", "body"))))
-    other.execute("COMMIT")
-    assert await asyncio.gather(*writers) == ["body"] * 3
-    other.close()
-    await opened.close()
+    async with cache_at(cache) as opened:
+        other = sqlite3.connect(cache, isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        writers = [asyncio.create_task(opened.write(Entry(str(n), "body"))) for n in range(2)]
+        await asyncio.sleep(0.3)
+        assert not any(writer.done() for writer in writers)
+        writers.append(asyncio.create_task(opened.write(Entry("late", "body"))))
+        other.execute("COMMIT")
+        assert await asyncio.gather(*writers) == ["body"] * 3
+        other.close()
 
 
 async def test_a_locked_file_is_an_error_in_the_end(cache):
     """After its patience the cache names the file, why, and what to do."""
-    opened = Cache(cache, patience=0.2)
-    other = sqlite3.connect(cache, isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(StoreError, match=r"cache\.sqlite.*locked.*end that process.*again"):
-        await opened.write(Entry("key", "body"))
-    opened.learn("http://a", "m", "mode", "text")  # is not worth a stop
-    other.execute("COMMIT")
-    assert await opened.write(Entry("key", "body")) == "body"
-    other.close()
-    await opened.close()
+    async with cache_at(cache, patience=0.2) as opened:
+        other = sqlite3.connect(cache, isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError, match=r"cache\.sqlite.*locked.*end that process.*again"):
+            await opened.write(Entry("key", "body"))
+        opened.learn("http://a", "m", "mode", "text")  # is not worth a stop
+        other.execute("COMMIT")
+        assert await opened.write(Entry("key", "body")) == "body"
+        other.close()
 
 
 async def test_a_lost_connection_is_made_again(where, opened):

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import logging
 import math
-import time
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from toolloom.schemas import (
     BudgetReached,
     Endpoint,
     EndpointDenied,
-    EndpointDown,
     EndpointError,
     ModelMissing,
     Price,
@@ -180,17 +178,6 @@ async def test_the_embedded_model_embeds_beside_its_chat(gateway, plain):
     assert reply.text
 
 
-async def test_passing_failures_are_tried_again(gateway, at):
-    """A rate limit is waited for and tried again in the one place that retries."""
-    script = iter([ScriptedFailure(429, retry_after=0.2), ScriptedFailure(503), None])
-    async with FakeServer(embeddings=lambda body: next(script) or embed(body)) as server:
-        began = time.monotonic()
-        rows = await gateway.embedder(at(server, tries=3)).embed(TEXTS)
-    assert len(rows) == 3
-    assert (gateway.stats.asked, gateway.stats.retries, server.received) == (1, 2, 3)
-    assert time.monotonic() - began >= 0.2
-
-
 def says(status: int, body: str):
     return {"embeddings": lambda _: ScriptedFailure(status, body=body)}
 
@@ -216,14 +203,6 @@ async def test_endpoints_that_cannot_embed_stop_the_run(
             await gateway.embedder(at(server, key_env="SOME_KEY")).embed(TEXTS)
         assert server.received == 1
     assert key not in str(denied.value)
-
-
-async def test_a_dead_endpoint_stops_the_run(gateway, at):
-    """Where nobody listens the error says so after all tries."""
-    async with FakeServer() as server:
-        address = server.base_url
-    with pytest.raises(EndpointDown, match=r"no connection.*tried 2 times"):
-        await gateway.embedder(at(address)).embed([f"text {n}" for n in range(300)])
 
 
 async def test_too_many_texts_are_halved(gateway, at):
