@@ -217,15 +217,20 @@ async def test_processes_share_a_cache(where):
     assert kept["a299"] == "a" and kept["b299"] == "b" and kept["both299"] in {"a", "b"}
 
 
-async def test_what_was_told_survives_a_kill(cache):
-    """A process that is killed after a write came back has lost nothing of it."""
-    command = [sys.executable, "-c", TELLER, str(cache)]
+def told(where: Path) -> list[str]:
+    """What a process said that it had written when it was killed."""
+    command = [sys.executable, "-c", TELLER, str(where)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         lines = [process.stdout.readline() for _ in range(50)]
         process.kill()
         lines += process.stdout.readlines()
-    keys = [line.strip() for line in lines if line.endswith("\n")]
+    return [line.strip() for line in lines if line.endswith("\n")]
+
+
+async def test_what_was_told_survives_a_kill(cache):
+    """A process that is killed after a write came back has lost nothing of it."""
+    keys = told(cache)
     async with cache_at(cache) as opened:
         assert len(await opened.read_all(keys)) == len(keys) >= 50
 
