@@ -156,15 +156,13 @@ def audit(
     Example: `toolloom audit train.jsonl --format openai --flagged flagged.jsonl`
     """
     from toolloom.pipeline.formats import audit as audits
-    from toolloom.pipeline.formats.audit import JsonLinesFile, write_report
+    from toolloom.pipeline.formats.audit import write_report
 
     known("--format", format, [*audits.FORMATS])
     report_path = Path(json_file) if json_file not in (None, "-") else None
     with ExitStack() as stack:
-        lines = stack.enter_context(JsonLinesFile(flagged, file)) if flagged else None
-        report = audits.audit(
-            file, format, examples=n, flag=lines.write if lines else None, tell=_Watch(sys.stderr)
-        )
+        flag = stack.enter_context(flagged_rows(flagged, file)) if flagged else None
+        report = audits.audit(file, format, examples=n, flag=flag, tell=_Watch(sys.stderr))
     if report_path:
         write_report(report_path, report, file)
     if json_file == "-":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -145,23 +146,17 @@ class _KnownApi:
     def parameters(self) -> JsonObject:
         """Described arguments, else those that were given; needed is what no call leaves out."""
         described = self._described.inputs if self._described else {}
-        names = described or {key: {} for key in self._values}
-        return {
-            "type": "object",
-            "properties": {name: self._argument(name, said) for name, said in names.items()},
-            "required": [name for name, said in names.items() if self._needed(name, said)],
-        }
-
-    def _argument(self, name: str, said: Any) -> JsonObject:
-        values = self._values.get(name, [])
-        made = typed(said) if said else schema_of(values)
-        fitting = [v for v in values if schema_of([v]).get("type") == made.get("type")]
-        return {**made, **({"examples": fitting} if fitting else {})}
-
-    def _needed(self, name: str, said: Any) -> bool:
-        optional = isinstance(said, dict) and "optional" in text(said.get("description")).lower()
-        always = self.calls == 0 or self._given.get(name, 0) == self.calls
-        return always and not optional
+        properties: JsonObject = {}
+        required: list[str] = []
+        for name, said in (described or {key: {} for key in self._values}).items():
+            values = self._values.get(name, [])
+            schema = typed(said) if said else schema_of(values)
+            fitting = [v for v in values if schema_of([v]).get("type") == schema.get("type")]
+            properties[name] = {**schema, **({"examples": fitting} if fitting else {})}
+            about = text(said.get("description")) if isinstance(said, dict) else ""
+            if self._given.get(name, 0) == self.calls and "optional" not in about.lower():
+                required.append(name)
+        return {"type": "object", "properties": properties, "required": required}
 
     def returns(self) -> JsonObject | None:
         """What its calls answered, in the words of its description where the two agree."""
@@ -269,24 +264,20 @@ def evidence(path: Path, ledger: ImportLog, document: Any = UNREAD) -> Iterator[
     for place, row in rows(path, ledger, document):
         for number, entry in enumerate(row if isinstance(row, list) else [row], 1):
             if is_bank_row(entry):
-                yield from _facts(entry)
+                if entry.get("role") == "API":
+                    yield from _turn(entry)
+                elif "input_parameters" in entry or "apiCode" in entry:
+                    yield from described(entry)
+                else:
+                    for key in ("instruction", "input", "output", "expected_output"):
+                        for one in text(entry.get(key)).splitlines():
+                            yield from _running(one[:_LONGEST].strip())
             else:
                 ledger.read += 1
                 ledger.skip(f"{place}, row {number}", "It is none of API-Bank's forms.")
 
 
-def _facts(row: dict[str, Any]) -> Iterator[Fact]:
-    if row.get("role") == "API":
-        yield from _turn(row)
-    elif "input_parameters" in row or "apiCode" in row:
-        yield from _described(row)
-    else:
-        for key in ("instruction", "input", "output", "expected_output"):
-            for one in text(row.get(key)).splitlines():
-                yield from _running(one[:_LONGEST].strip())
-
-
-def _described(row: Any) -> Iterator[Described]:
+def described(row: Any) -> Iterator[Described]:
     """A description; training rows of level 3 call its fields otherwise."""
     if not isinstance(row, dict):
         return
@@ -308,28 +299,31 @@ def _turn(row: dict[str, Any]) -> Iterator[Fact]:
     arguments = given if isinstance(given, dict) else {}
     yield BankCall(name, arguments, result.get("output"), answered)
     if name == SEARCH:
-        yield from _found(result.get("output"))
+        yield from descriptions(result.get("output"))
 
 
-def _found(output: Any) -> Iterator[Described]:
+def descriptions(output: Any) -> Iterator[Described]:
+    """The descriptions of APIs that a search gave: a list of them, or one."""
     for entry in output if isinstance(output, list) else [output]:
-        yield from _described(entry)
+        yield from described(entry)
+
+
+def described_in(one: str) -> Iterator[Described]:
+    """The description that a line of running text may be."""
+    if one.lstrip().startswith("{"):
+        with suppress(ValueError, RecursionError):
+            yield from described(json.loads(one))
 
 
 def _running(one: str) -> Iterator[Fact]:
     """A line of a training row: a description, or a call with or without its answer."""
-    if one.startswith("{"):
-        try:
-            yield from _described(json.loads(one))
-        except (ValueError, RecursionError):
-            return
-    elif one.startswith("API-Request"):
+    yield from described_in(one)
+    if one.startswith("API-Request"):
         asked, output = _split(one)
-        calls = _parsed(asked)
-        for call in calls:
+        for call in _parsed(asked):
             yield BankCall(call.name, call.arguments, output)
             if call.name == SEARCH:
-                yield from _found(output)
+                yield from descriptions(output)
 
 
 def _split(one: str) -> tuple[str, Any]:
@@ -390,18 +384,18 @@ def api_bank(sample: Sample, form: Arguments) -> Exported:
     said = spoken(sample.dialogue.messages)
     if any(_SPEAKER.search(message.content or "") for message in said if message.role != "tool"):
         raise NotRepresentable("words look like another speaker's line")
-    described = [spaced(_api_document(api)) for api in given(sample)]
+    documents = [spaced(_document(api)) for api in given(sample)]
     lines: list[str] = []
     rows: list[tuple[str, JsonObject]] = []
     for place, message in enumerate(said):
         if message.role == "assistant":
-            rows.append(("sft", _training_row(sample, [*described, *lines], message)))
+            rows.append(("sft", _training_row(sample, [*documents, *lines], message)))
         lines += _lines(message, said[place + 1 :])
     lost = ["what schemas say beyond type and description", *words_beside_calls(said)]
     return Exported(tuple(rows), tuple(lost if any(a.properties for a in given(sample)) else ()))
 
 
-def _api_document(api: Api) -> JsonObject:
+def _document(api: Api) -> JsonObject:
     return {
         "name": api.function,
         "description": api.description,
@@ -414,32 +408,25 @@ def _fields(
     properties: dict[str, JsonObject], optional: set[str] | frozenset[str] = frozenset()
 ) -> JsonObject:
     """API-Bank has no list of what is required; what may be left out says so in its words."""
-    return {
-        name: {"type": kind_of(schema), "description": _about(schema, name in optional)}
-        for name, schema in properties.items()
-    }
-
-
-def _about(schema: Any, optional: bool) -> str:
-    told = text_of(schema.get("description", "")) if isinstance(schema, dict) else ""
-    return f"{told} Optional.".lstrip() if optional else told
+    fields = {}
+    for name, schema in properties.items():
+        told = text_of(schema.get("description", "")) if isinstance(schema, dict) else ""
+        about = f"{told} Optional.".lstrip() if name in optional else told
+        fields[name] = {"type": kind_of(schema), "description": about}
+    return fields
 
 
 def _training_row(sample: Sample, lines: Sequence[str], message: Message) -> JsonObject:
-    calling = bool(message.tool_calls)
-    head = "\n".join(part for part in (_REQUEST if calling else _REPLY, system_of(sample)) if part)
-    ask = "Generate API Request: " if calling else "Generate AI Response: "
-    output = f"API-Request: {_calls_text(message)}" if calling else f"AI: {message.content or ''}"
+    calls = [FunctionCall(name=c.function.name, arguments=arguments(c)) for c in message.tool_calls]
+    request, ask, output = _REPLY, "Generate AI Response: ", f"AI: {message.content or ''}"
+    if calls:
+        request, ask, output = _REQUEST, "Generate API Request: ", f"API-Request: {write(calls)}"
+    head = "\n".join(filter(None, (request, system_of(sample))))
     return {
         "instruction": f"{head}\nAPI descriptions:\n",
         "input": "\n".join([*lines, ask]),
         "output": output,
     }
-
-
-def _calls_text(message: Message) -> str:
-    made = [FunctionCall(name=c.function.name, arguments=arguments(c)) for c in message.tool_calls]
-    return write(made)
 
 
 def _lines(message: Message, later: Sequence[Message]) -> list[str]:

@@ -8,7 +8,6 @@ annotated outputs are often a field's bare value, so outputs are not held to it.
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +16,19 @@ from typing import Any
 from toolloom.pipeline.checks.grounding import same
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
 from toolloom.pipeline.checks.transcript import shown
-from toolloom.pipeline.formats.api_bank import SEARCH, typed
+from toolloom.pipeline.formats.api_bank import SEARCH, Described, described_in, descriptions, typed
 from toolloom.pipeline.formats.conversation import excess
 from toolloom.pipeline.formats.files import ForeignRow, files, foreign_rows
-from toolloom.pipeline.formats.intake import line, text
-from toolloom.pipeline.formats.reading import Reading, Script, Toolbox, dialogue, fault, refused
+from toolloom.pipeline.formats.intake import text
+from toolloom.pipeline.formats.reading import (
+    Reading,
+    Script,
+    Toolbox,
+    dialogue,
+    fault,
+    json_of,
+    refused,
+)
 from toolloom.schemas import API_SEARCH, Ability, Finding, JsonObject, Reason
 
 _OUTPUTS = "tools: output_parameters, since annotated outputs are often a field's bare value"
@@ -32,29 +39,10 @@ _KINDS: dict[str, Any] = {
 _SEARCHES = (SEARCH, API_SEARCH.function)
 
 
-def described(output: Any) -> list[JsonObject]:
-    """The descriptions of APIs that a search gave: a list of them, or one."""
-    return [one for one in (output if isinstance(output, list) else [output]) if is_described(one)]
-
-
-def is_described(one: Any) -> bool:
-    """Whether it is the description of an API, in the terms of any of the three levels."""
-    return isinstance(one, dict) and isinstance(_inputs(one), dict) and bool(name_of(one))
-
-
-def name_of(one: JsonObject) -> str:
-    """The name of a described API."""
-    return line(one.get("name")) or line(one.get("apiCode"))
-
-
-def _inputs(one: JsonObject) -> Any:
-    return one.get("input_parameters", one.get("parameters"))
-
-
 class BankDialogue:
     """One dialogue on its way into our record."""
 
-    def __init__(self, place: str, known: dict[str, JsonObject]) -> None:
+    def __init__(self, place: str, known: dict[str, Described]) -> None:
         self._place = place
         self._known = dict(known)
         self.tools = Toolbox("api-bank")
@@ -96,16 +84,15 @@ class BankDialogue:
             self.fault(f"{name}: the result is of another call, with {shown(echo)}")
         if result.get("api_name", name) != name:
             self.fault(f"{name}: the result is of {shown(result['api_name'])}")
-        error = result.get("exception")
-        self.call(name, given, (result.get("output"), None if error is None else str(error)))
+        self.call(name, given, (result.get("output"), _error(result.get("exception"))))
 
     def call(self, name: str, given: Any, result: tuple[Any, str | None] | None = None) -> None:
         """A call, and what it gave."""
         self._called += 1
         if name == self._search:
             self._searches = True
-            for one in described(result[0]) if result else ():
-                self._known.setdefault(name_of(one), one)
+            for one in descriptions(result[0]) if result else ():
+                self._known.setdefault(one.name, one)
             called, arguments = API_SEARCH.function, given
         else:
             self._offer(name, given)
@@ -129,30 +116,25 @@ class BankDialogue:
             names = given if isinstance(given, dict) else {}
             self.tools.add(name, "", {"type": "object", "properties": {k: {} for k in names}})
 
-    def offer(self, one: JsonObject) -> None:
+    def offer(self, one: Described) -> None:
         """An API that the row describes: what it does not describe is not on offer."""
         self._listed = True
-        if name_of(one) in _SEARCHES and list(_inputs(one)) == ["keywords"]:
-            self._searches, self._search = True, name_of(one)
+        if one.name in _SEARCHES and list(one.inputs) == ["keywords"]:
+            self._searches, self._search = True, one.name
         else:
             self.describe(one)
 
-    def describe(self, one: JsonObject) -> None:
+    def describe(self, one: Described) -> None:
         """Offer an API by its description; all its parameters are needed, but optional ones."""
-        inputs = _inputs(one)
-        whole = inputs.get("type") == "object" and isinstance(inputs.get("properties"), dict)
-        optional = {k for k, v in inputs.items() if _is_optional(v)}
-        parameters = (
-            inputs
-            if whole
-            else {
+        parameters = one.inputs
+        if parameters.get("type") != "object" or not isinstance(parameters.get("properties"), dict):
+            parameters = {
                 "type": "object",
-                "properties": {k: typed(v) for k, v in inputs.items()},
-                "required": [k for k in inputs if k not in optional],
+                "properties": {k: typed(v) for k, v in one.inputs.items()},
+                "required": [k for k, v in one.inputs.items() if not _is_optional(v)],
             }
-        )
-        self.tools.add(name_of(one), one.get("description"), parameters)
-        if one.get("output_parameters") or one.get("response"):
+        self.tools.add(one.name, one.description, parameters)
+        if one.outputs:
             self.unmapped[_OUTPUTS] = None
 
     def _typed(self, name: str, given: Any) -> Any:
@@ -160,7 +142,13 @@ class BankDialogue:
         api = self.tools.api(name)
         if not isinstance(given, dict) or api is None:
             return given
-        return {k: _as_type(v, api.properties.get(k, {}).get("type")) for k, v in given.items()}
+        typed_values = dict(given)
+        for key, value in given.items():
+            kind = api.properties.get(key, {}).get("type")
+            if isinstance(value, str) and isinstance(kind, str) and kind in _KINDS:
+                read = json_of(value.lower() if kind == "boolean" else value)
+                typed_values[key] = read if isinstance(read, _KINDS[kind]) else value
+        return typed_values
 
     def reading(self, raw: Any, now: dt.datetime | None = None) -> Reading:
         messages = self.script.messages()
@@ -174,7 +162,6 @@ class BankDialogue:
             tuple(self.faults),
             has_results=bool(self._called) and self._answered == self._called,
             has_reply=messages[-1].role == "assistant" and not messages[-1].tool_calls,
-            has_now=now is not None,
         )
 
 
@@ -191,22 +178,6 @@ def _echoes(echo: JsonObject, given: JsonObject) -> bool:
     return echo.keys() == given.keys() and all(same(echo[k], given[k]) for k in given)
 
 
-def _as_type(value: Any, kind: Any) -> Any:
-    if not isinstance(value, str) or kind not in {
-        "integer",
-        "number",
-        "boolean",
-        "array",
-        "object",
-    }:
-        return value
-    try:
-        read = json.loads(value.lower() if kind == "boolean" else value)
-    except (ValueError, RecursionError):
-        return value
-    return read if isinstance(read, _KINDS[kind]) else value
-
-
 _TURN = re.compile(r"^\s*(User|AI|API-Request|API-Response)\s*:", re.MULTILINE)
 _ASKED = re.compile(r"\s*Generate (?:API Request|AI Response):\s*\Z")
 _ANSWERED = re.compile(r"\)\s*\]?\s*->")
@@ -220,69 +191,59 @@ def dialogues(path: Path) -> Iterator[Reading]:
     found = files(path, (".json", ".jsonl"))
     known = _descriptions(found)
     for file in found:
-        yield from _file(file, known)
+        turns, faulty = list[ForeignRow](), None
+        for row in foreign_rows(file):
+            value = row.value if isinstance(row.value, dict) else {}
+            if why := excess(value):
+                row, value = ForeignRow(row.place, fault=why), {}
+            if "role" in value and len(turns) < _MOST:
+                turns.append(row)
+            elif "input" in value or "instruction" in value:
+                yield _training(row, value, known)
+            elif turns:
+                faulty = faulty or row
+            else:
+                yield refused(row, row.fault or "neither a turn of a dialogue nor a training row")
+        if turns and faulty:
+            why = f"{faulty.place}: {faulty.fault or 'no turn of a dialogue'}"
+            yield refused(ForeignRow(file.name, [t.value for t in turns]), why)
+        elif turns:
+            yield BankDialogue(file.name, known).read([turn.value for turn in turns])
 
 
-def _descriptions(found: list[Path]) -> dict[str, JsonObject]:
+def _descriptions(found: list[Path]) -> dict[str, Described]:
     """The APIs that searches of any of the files found, by name."""
-    known: dict[str, JsonObject] = {}
+    known: dict[str, Described] = {}
     for file in found:
         for row in foreign_rows(file):
             value = row.value if isinstance(row.value, dict) else {}
             result = value.get("result")
             if value.get("api_name") == SEARCH and not excess(value) and isinstance(result, dict):
-                for one in described(result.get("output")):
-                    known.setdefault(name_of(one), one)
+                for one in descriptions(result.get("output")):
+                    known.setdefault(one.name, one)
     return known
 
 
-def _file(file: Path, known: dict[str, JsonObject]) -> Iterator[Reading]:
-    """Turns, each on a line, are one dialogue; anything else is a row of its own."""
-    turns, faulty = list[ForeignRow](), None
-    for row in foreign_rows(file):
-        value = row.value if isinstance(row.value, dict) else {}
-        if why := excess(value):
-            row, value = ForeignRow(row.place, fault=why), {}
-        if "role" in value and len(turns) < _MOST:
-            turns.append(row)
-        elif "input" in value or "instruction" in value:
-            yield _training(row, value, known)
-        elif turns:
-            faulty = faulty or row
-        else:
-            yield refused(row, row.fault or "neither a turn of a dialogue nor a training row")
-    if turns and faulty:
-        why = f"{faulty.place}: {faulty.fault or 'no turn of a dialogue'}"
-        yield refused(ForeignRow(file.name, [t.value for t in turns]), why)
-    elif turns:
-        yield BankDialogue(file.name, known).read([turn.value for turn in turns])
-
-
-def _training(row: ForeignRow, value: JsonObject, known: dict[str, JsonObject]) -> Reading:
+def _training(row: ForeignRow, value: JsonObject, known: dict[str, Described]) -> Reading:
     """A row of the released training data: the dialogue so far as text, and what is to follow."""
     asked = f"{text(value.get('instruction'))}\n{text(value.get('input'))}"
     output = text(value.get("output")) or text(value.get("expected_output"))
     if len(asked) > _LONGEST or not output.strip():
         return refused(row, "it is too long" if output.strip() else "it has no `output`")
-    made = BankDialogue(row.place, known)
-    for written in asked.splitlines():
-        one = _object(written)
-        if is_described(one):
-            made.offer(one)
+    taken = BankDialogue(row.place, known)
+    for one in asked.splitlines():
+        for description in described_in(one):
+            taken.offer(description)
     story = text(value.get("input")) if _TURN.search(text(value.get("input"))) else asked
-    for role, words in _turns(story):
-        _tell(made, role, words)
-    role, words = next(_turns(output), ("AI", output))
-    _tell(made, role, words)
+    for role, words in (*_turns(story), next(_turns(output), ("AI", output))):
+        if role == "User":
+            taken.script.user(words)
+        elif words and role == "AI":
+            taken.script.assistant(words)
+        elif words:
+            _request(taken, words)
     when = _NOW.search(asked)
-    return made.reading(value, dt.datetime.fromisoformat(when[1]) if when else None)
-
-
-def _object(written: str) -> Any:
-    try:
-        return json.loads(written) if written.lstrip().startswith("{") else None
-    except (ValueError, RecursionError):
-        return None
+    return taken.reading(value, dt.datetime.fromisoformat(when[1]) if when else None)
 
 
 def _turns(story: str) -> Iterator[tuple[str, str]]:
@@ -294,17 +255,7 @@ def _turns(story: str) -> Iterator[tuple[str, str]]:
         yield mark[1], _ASKED.sub("", words).strip()
 
 
-def _tell(made: BankDialogue, role: str, words: str) -> None:
-    if role == "User":
-        made.script.user(words)
-    elif role == "AI":
-        if words:
-            made.script.assistant(words)
-    elif words:
-        _request(made, words)
-
-
-def _request(made: BankDialogue, words: str) -> None:
+def _request(taken: BankDialogue, words: str) -> None:
     """`[Name(key='value')]`, with its answer after `->` where there is one."""
     arrow = _ANSWERED.search(words)
     asked = words[: arrow.start()] + ")]" if arrow else words
@@ -314,10 +265,10 @@ def _request(made: BankDialogue, words: str) -> None:
     try:
         calls = parse(asked)
     except (CallTextError, RecursionError) as error:
-        made.fault(f"{error}: {shown(words)}", Reason.FALSE_API_CALL_FORMAT)
+        taken.fault(f"{error}: {shown(words)}", Reason.FALSE_API_CALL_FORMAT)
         return
     for call in calls:
-        made.call(call.name, call.arguments, None if answer is None else _answer(answer))
+        taken.call(call.name, call.arguments, None if answer is None else _answer(answer))
 
 
 def _answer(written: str) -> tuple[Any, str | None]:
@@ -328,6 +279,9 @@ def _answer(written: str) -> tuple[Any, str | None]:
     except (CallTextError, RecursionError):
         value = written
     if isinstance(value, dict) and {"output", "exception"} <= value.keys():
-        error = value["exception"]
-        return value["output"], None if error is None else str(error)
+        return value["output"], _error(value["exception"])
     return value, None
+
+
+def _error(exception: Any) -> str | None:
+    return None if exception is None else str(exception)

@@ -6,11 +6,11 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks import (
     Check,
@@ -108,28 +108,19 @@ class AuditReport:
                 tally.examples.append((row.reading.place, found))
 
     def as_json(self) -> JsonObject:
-        return {
-            "source": self.source,
-            "format": self.format,
-            "rows": self.rows,
-            "dialogues": self.dialogues,
-            "calls": self.calls,
-            "flagged": self.flagged,
-            "reasons": {name: _told(tally) for name, tally in self.reasons.items()},
-            "checks": dict(self.checks),
-            "unmapped": dict(self.unmapped.most_common()),
+        reasons = {
+            name: {
+                **vars(tally),
+                "checks": dict(tally.checks),
+                "examples": [
+                    {"place": place, **finding.model_dump(mode="json")}
+                    for place, finding in tally.examples
+                ],
+            }
+            for name, tally in self.reasons.items()
         }
-
-
-def _told(tally: ReasonTally) -> JsonObject:
-    return {
-        "findings": tally.findings,
-        "rows": tally.rows,
-        "checks": dict(tally.checks),
-        "examples": [
-            {"place": place, **found.model_dump(mode="json")} for place, found in tally.examples
-        ],
-    }
+        unmapped = dict(self.unmapped.most_common())
+        return {**vars(self), "reasons": reasons, "checks": dict(self.checks), "unmapped": unmapped}
 
 
 def reader(format: str) -> Read:
@@ -138,8 +129,8 @@ def reader(format: str) -> Read:
         known = ", ".join(FORMATS)
         raise NothingFound(f"There is no format `{format}`. Formats are: {known}.")
     module, function = FORMATS[format]
-    found: Read = getattr(import_module(f"toolloom.pipeline.formats.{module}"), function)
-    return found
+    read: Read = getattr(import_module(f"toolloom.pipeline.formats.{module}"), function)
+    return read
 
 
 def audited(path: Path, format: str) -> Iterator[Audited]:
@@ -204,7 +195,15 @@ def dumped(value: Any, indent: int | None = None) -> str:
 
 def sections(report: AuditReport) -> list[Section]:
     """Counts, findings by reason with examples, what was not read, which checks ran."""
-    shown = [Section(note=_head(report))]
+    share = 100 * report.flagged / report.rows if report.rows else 0
+    number = f"{report.flagged:,} of the rows ({share:.1f} %)" if report.flagged else "No row"
+    faulty = f"{number} {'have findings' if report.flagged > 1 else 'has a finding'}"
+    shown = [
+        Section(
+            note=f"{report.source} as {report.format}: {report.rows:,} rows, {report.dialogues:,} "
+            f"of them dialogues, with {report.calls:,} calls. {faulty}."
+        )
+    ]
     if report.reasons:
         ranked = sorted(report.reasons.items(), key=lambda item: -item[1].rows)
         rows = [(name, t.rows, t.findings, ", ".join(t.checks)) for name, t in ranked]
@@ -223,16 +222,6 @@ def sections(report: AuditReport) -> list[Section]:
     ran = ", ".join(f"{name} {rows:,}" for name, rows in report.checks.items())
     words = f"Checks, with the rows they ran on: {ran or 'none'}."
     return [*shown, Section(note=words)]
-
-
-def _head(report: AuditReport) -> str:
-    share = 100 * report.flagged / report.rows if report.rows else 0
-    number = f"{report.flagged:,} of the rows ({share:.1f} %)" if report.flagged else "No row"
-    faulty = f"{number} {'have findings' if report.flagged > 1 else 'has a finding'}"
-    return (
-        f"{report.source} as {report.format}: {report.rows:,} rows, {report.dialogues:,} of them "
-        f"dialogues, with {report.calls:,} calls. {faulty}."
-    )
 
 
 def _example(place: str, finding: Finding) -> str:
@@ -270,45 +259,24 @@ def expected(reading: Reading) -> tuple[tuple[Check[Dialogue], ...], ...]:
     )
 
 
-class JsonLinesFile:
-    """A file of JSON lines that is there when all is written, and not before."""
+@contextmanager
+def flagged_rows(path: Path, source: Path) -> Iterator[Callable[[JsonObject], None]]:
+    """Writes rows to a file of JSON lines that is there when all are written, and not before.
 
-    def __init__(self, path: Path, source: Path) -> None:
-        """`source`: what is audited, which is not to be overwritten. Raises StoreError."""
-        _apart(path, source)
-        self._path = path
-        self._part = path.with_name(f".{path.name}.part")
-        self._file: IO[str] | None = None
-
-    def __enter__(self) -> JsonLinesFile:
-        try:
-            self._file = self._part.open("w", encoding="utf-8", errors="surrogateescape")
-        except OSError as error:
-            raise _unwritable(self._path, error) from error
-        return self
-
-    def write(self, row: JsonObject) -> None:
-        assert self._file
-        try:
-            self._file.write(dumped(row) + "\n")
-        except OSError as error:
-            raise _unwritable(self._path, error) from error
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        assert self._file
-        try:
-            self._file.close()
-            if kind is None:
-                os.replace(self._part, self._path)
-            else:
-                self._part.unlink(missing_ok=True)
-        except OSError as failed:
-            raise _unwritable(self._path, failed) from failed
+    `source`: what is audited, which is not to be overwritten. Raises StoreError.
+    """
+    _apart(path, source)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8", errors="surrogateescape") as file:
+            yield lambda row: print(dumped(row), file=file)
+        os.replace(part, path)
+    except BaseException as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _unwritable(path, error) from error
+        raise
 
 
 def write_report(path: Path, report: AuditReport, source: Path) -> None:

@@ -84,7 +84,7 @@ class StatefulFormat(Protocol):
     """Makes the rows of an export in which what a sample becomes depends on others."""
 
     def rows(self, sample: Sample, form: Arguments) -> Exported:
-        """What there is to write now that this sample came. Raises Unfit."""
+        """What there is to write now that this sample came. Raises NotRepresentable."""
 
     def rest(self) -> Rows:
         """What is left to write at the end of a split."""
@@ -124,25 +124,25 @@ def tools(sample: Sample) -> list[JsonObject]:
 
 
 def arguments(call: ToolCall) -> JsonObject:
-    """The arguments of a call as an object. Raises Unfit for text that was never read."""
+    """The arguments of a call as an object. Raises NotRepresentable for text nobody read."""
     if isinstance(call.function.arguments, str):
         raise NotRepresentable("a call's arguments are unread text")
     return call.function.arguments
 
 
 def calls(message: Message) -> list[JsonObject]:
-    """Name and arguments of each call of a message. Raises Unfit."""
+    """Name and arguments of each call of a message. Raises NotRepresentable."""
     return [{"name": c.function.name, "arguments": arguments(c)} for c in message.tool_calls]
 
 
 def called(message: Message) -> str:
-    """Calls as JSON: one object, or a list if there are several. Raises Unfit."""
+    """Calls as JSON: one object, or a list if there are several. Raises NotRepresentable."""
     made = calls(message)
     return spaced(made[0] if len(made) == 1 else made)
 
 
 def envelope(message: Message) -> Observation:
-    """The observation of a tool message. Raises Unfit."""
+    """The observation of a tool message. Raises NotRepresentable."""
     try:
         return message.observation()
     except ValueError as error:
@@ -180,7 +180,7 @@ def system_of(sample: Sample) -> str:
 
 
 def spoken(messages: Sequence[Message]) -> list[Message]:
-    """All messages but the system turn. Raises Unfit if there is none."""
+    """All messages but the system turn. Raises NotRepresentable if there is none."""
     rest = [m for m in messages if m.role != "system"]
     if not rest or rest[0].role != "user":
         raise NotRepresentable("the user does not begin")
@@ -211,7 +211,7 @@ def text_of(value: Any) -> str:
 def first_calls(sample: Sample) -> tuple[Message, list[Message]]:
     """The user's first turn and the messages that make its calls: one, or none at all.
 
-    Raises Unfit if one round of calls is not all the request needs.
+    Raises NotRepresentable if one round of calls is not all the request needs.
     """
     query, said = sample.dialogue.query, spoken(sample.dialogue.messages)
     if query.ability.searches:

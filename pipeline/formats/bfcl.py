@@ -7,11 +7,10 @@ A dotted name is split: what stands before its last dot is the tool. The types `
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.checks.schema import UncheckableSchema, violations
 from toolloom.pipeline.checks.transcript import shown
 from toolloom.pipeline.formats.base import (
     Arguments,
@@ -27,7 +26,15 @@ from toolloom.pipeline.formats.conversation import excess
 from toolloom.pipeline.formats.files import UNREAD, ForeignRow, files, foreign_rows, rows
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.formats.intake import UNSORTED, ApiBuilder, Seen, line, reference, words
-from toolloom.pipeline.formats.reading import Reading, Script, Toolbox, dialogue, fault, refused
+from toolloom.pipeline.formats.reading import (
+    Reading,
+    Script,
+    Toolbox,
+    dialogue,
+    fault,
+    leaves,
+    refused,
+)
 from toolloom.schemas import Api, Finding, JsonObject, Reason, Sample
 
 
@@ -37,17 +44,11 @@ def fits(document: Any) -> bool:
         return any(fits(row) for row in document[:20] if isinstance(row, dict))
     if not isinstance(document, dict):
         return False
-    return _is_question(document) or _is_function(document)
-
-
-def _is_question(row: dict[str, Any]) -> bool:
-    return "question" in row and isinstance(row.get("function"), list | dict)
-
-
-def _is_function(row: dict[str, Any]) -> bool:
-    parameters = row.get("parameters")
+    if "question" in document and isinstance(document.get("function"), list | dict):
+        return True
+    parameters = document.get("parameters")
     typed = isinstance(parameters, dict) and parameters.get("type") == "dict"
-    return typed and isinstance(row.get("name"), str)
+    return typed and isinstance(document.get("name"), str)
 
 
 def read(
@@ -120,9 +121,9 @@ def dialogues(path: Path) -> Iterator[Reading]:
     for file in files(path):
         if file.parent.name == _GOLD:
             if path == file:
-                yield refused(
-                    ForeignRow(file.name), f"this is the file of gold answers; {_which(file)}"
-                )
+                questions = f"{file.parent.parent.name or '..'}/{file.name}"
+                why = f"this is the file of gold answers; name {questions}, the file of questions"
+                yield refused(ForeignRow(file.name), why)
             continue
         gold = _answers(file)
         for row in foreign_rows(file):
@@ -130,10 +131,6 @@ def dialogues(path: Path) -> Iterator[Reading]:
         if gold:
             left = f"{len(gold)} gold answers have no question: {', '.join(list(gold)[:3])}"
             yield refused(ForeignRow(f"{_GOLD}/{file.name}"), left)
-
-
-def _which(file: Path) -> str:
-    return f"name {file.parent.parent.name or '..'}/{file.name}, the file of questions"
 
 
 def _answers(questions: Path) -> dict[str, ForeignRow] | None:
@@ -207,18 +204,13 @@ def _said(question: Any, script: Script) -> bool:
         question = question[0]
     if not isinstance(question, list) or not question:
         return False
-    told: dict[Any, Callable[[str], Any]] = {
-        "system": script.system,
-        "user": script.user,
-        "assistant": script.assistant,
-    }
     for message in question:
         role = message.get("role") if isinstance(message, dict) else None
-        if not isinstance(role, str) or role not in told:
+        if role not in ("system", "user", "assistant"):
             return False
         if not isinstance(message.get("content"), str):
             return False
-        told[role](message["content"])
+        getattr(script, role)(message["content"])
     return True
 
 
@@ -263,6 +255,15 @@ def _gold(answer: ForeignRow, tools: Toolbox, script: Script) -> Iterator[Findin
         script.assistant("", calls)
 
 
+def _with_variables(api: Api, allowed: JsonObject, said: str) -> Api:
+    """The API, with text allowed where the gold value is the name of a variable the user said."""
+    properties = {
+        name: _opened_up(schema, list(_values(allowed.get(name, []), schema)), said)
+        for name, schema in api.properties.items()
+    }
+    return api.model_copy(update={"parameters": {**api.parameters, "properties": properties}})
+
+
 def _first(allowed: JsonObject, api: Api) -> JsonObject:
     """The gold call: of each argument the first value that fits its schema, or the first."""
     made = {}
@@ -270,16 +271,8 @@ def _first(allowed: JsonObject, api: Api) -> JsonObject:
         schema = api.properties.get(name)
         told = list(_values(values, schema))
         if told:
-            made[name] = min(told, key=lambda v: (_strictly(v, schema), _misfit(v, schema) or ""))
+            made[name] = min(told, key=lambda v: (leaves(schema, v), _misfit(v, schema) or ""))
     return made
-
-
-def _strictly(value: Any, schema: Any) -> bool:
-    """Whether a value leaves its schema in any way."""
-    try:
-        return isinstance(schema, dict) and bool(violations(schema, value))
-    except UncheckableSchema:
-        return False
 
 
 def _values(values: Any, schema: Any) -> Iterator[Any]:
@@ -316,13 +309,8 @@ def _misfits(api: Api, allowed: JsonObject) -> Iterator[Finding]:
 def _misfit(value: Any, schema: Any) -> str | None:
     """Why a value does not fit, as BFCL compares: case and punctuation of a choice do not count,
     and a `format` is only a hint."""
-    if not isinstance(schema, dict):
-        return None
-    try:
-        found = violations(_loose(schema), _standard(value))
-    except UncheckableSchema:
-        return None
-    return f"{shown(value)} is not what the schema asks for" if found else None
+    wrong = isinstance(schema, dict) and leaves(_loose(schema), _standard(value))
+    return f"{shown(value)} is not what the schema asks for" if wrong else None
 
 
 def _loose(schema: Any) -> Any:
@@ -341,15 +329,6 @@ def _standard(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _standard(part) for key, part in value.items()}
     return re.sub(r"[ ,./\-_*^]", "", value).lower() if isinstance(value, str) else value
-
-
-def _with_variables(api: Api, allowed: JsonObject, said: str) -> Api:
-    """The API, with text allowed where the gold value is the name of a variable the user said."""
-    properties = {
-        name: _opened_up(schema, list(_values(allowed.get(name, []), schema)), said)
-        for name, schema in api.properties.items()
-    }
-    return api.model_copy(update={"parameters": {**api.parameters, "properties": properties}})
 
 
 def _opened_up(schema: Any, values: list[Any], said: str) -> Any:
@@ -393,16 +372,24 @@ def bfcl(sample: Sample, form: Arguments) -> Exported:
     asked, rounds = first_calls(sample)
     made = [call for message in rounds for call in calls(message)]
     system = [{"role": "system", "content": system_of(sample)}] if system_of(sample) else []
+    apis = {api.function: api for api in given(sample)}
     category = _category(len(given(sample)), len(made))
     identity = f"{category}_{number_of(sample)}"
+    whole = {"type": "object", "properties": {}, "required": []}
     question = {
         "id": identity,
         "question": [[*system, {"role": "user", "content": asked.content or ""}]],
-        "function": [_function(api) for api in given(sample)],
+        "function": [
+            {
+                "name": api.function,
+                "description": api.description,
+                "parameters": _dialect({**whole, **api.parameters}),
+            }
+            for api in given(sample)
+        ],
     }
     rows = [(category, question)]
     if made:
-        apis = {api.function: api for api in given(sample)}
         truth = [_allowed(call, apis.get(call["name"])) for call in made]
         rows.append((f"{category} answers", {"id": identity, "ground_truth": truth}))
     return Exported(tuple(rows), lost_after_calls(sample))
@@ -416,39 +403,23 @@ def _category(offered: int, made: int) -> str:
     return "parallel" if offered == 1 else "parallel_multiple"
 
 
-def _function(api: Api) -> JsonObject:
-    return {
-        "name": api.function,
-        "description": api.description,
-        "parameters": _dialect(
-            {"type": "object", "properties": {}, "required": [], **api.parameters}
-        ),
-    }
-
-
 def _dialect(schema: Any) -> Any:
-    """A JSON Schema in BFCL's types: `dict`, `float`, `any`."""
+    """A JSON Schema in BFCL's types: `dict`, `float`, `any`; one each, for BFCL has no lists."""
     if isinstance(schema, list):
         return [_dialect(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    made: JsonObject = {}
+    written: JsonObject = {}
     for key, value in schema.items():
         if key == "type":
-            made[key] = _type(value)
+            some = [one for one in value if one != "null"] if isinstance(value, list) else [value]
+            kind = str(some[0] if len(some) == 1 else "null")
+            written[key] = TYPES.get(kind, kind)
         elif key in _NAMED and isinstance(value, dict):
-            made[key] = {name: _dialect(inner) for name, inner in value.items()}
+            written[key] = {name: _dialect(inner) for name, inner in value.items()}
         else:
-            made[key] = value if key in _VALUES else _dialect(value)
-    return made
-
-
-def _type(kind: Any) -> str:
-    """One type: BFCL has no lists of types."""
-    if isinstance(kind, list):
-        some = [one for one in kind if one != "null"]
-        kind = some[0] if len(some) == 1 else "null"
-    return TYPES.get(str(kind), str(kind))
+            written[key] = value if key in _VALUES else _dialect(value)
+    return written
 
 
 def _allowed(call: JsonObject, api: Api | None) -> JsonObject:

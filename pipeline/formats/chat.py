@@ -8,8 +8,8 @@ older `functions` and `function_call` have neither ids nor several calls in a me
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from toolloom.pipeline.formats.base import (
@@ -43,16 +43,6 @@ _TRL = {"id", "messages", "prompt", *_ANSWERS, "label", "tools"}
 _OPENAI = {"id", "messages", "tools", "functions", "parallel_tool_calls"}
 _PREFERENCE = {"input", "preferred_output", "non_preferred_output"}
 _MESSAGE = {"role", "content", "name", "tool_calls", "tool_call_id", "function_call"}
-
-
-def trl_dialogues(path: Path) -> Iterator[Reading]:
-    """Rows of `messages`, `prompt` and `completion`, or `prompt`, `chosen` and `rejected`."""
-    return readings(path, _trl)
-
-
-def openai_dialogues(path: Path) -> Iterator[Reading]:
-    """Rows of a fine-tuning file."""
-    return readings(path, _openai)
 
 
 def _trl(value: JsonObject, row: ForeignRow) -> Reading:
@@ -111,15 +101,18 @@ def _openai(value: JsonObject, row: ForeignRow) -> Reading:
     taken.offer(value.get("tools"))
     taken.offer(value.get("functions"))
     _converse(taken, said, strict=True)
-    if value.get("parallel_tool_calls") is False and any(_several(turn) for turn in said):
+    if value.get("parallel_tool_calls") is False and any(
+        isinstance(made := turn.get("tool_calls"), list) and len(made) > 1 for turn in said
+    ):
         detail = "`parallel_tool_calls` is false, and a message has several calls"
         taken.fault(Reason.MALFORMED_DIALOGUE, detail)
     return taken.reading(identity(value, row))
 
 
-def _several(turn: JsonObject) -> bool:
-    made = turn.get("tool_calls")
-    return isinstance(made, list) and len(made) > 1
+trl_dialogues = partial(readings, take=_trl)
+"""Rows of `messages`, `prompt` and `completion`, or `prompt`, `chosen` and `rejected`."""
+openai_dialogues = partial(readings, take=_openai)
+"""Rows of a fine-tuning file."""
 
 
 def _converse(taken: Conversation, said: list[JsonObject], strict: bool) -> None:
@@ -143,8 +136,7 @@ def _converse(taken: Conversation, said: list[JsonObject], strict: bool) -> None
         elif role == "function":
             taken.result(content, None, turn.get("name"))
         else:
-            detail = f"a message of the role `{line(role)[:60]}`, which is left out"
-            taken.fault(Reason.MALFORMED_DIALOGUE, detail)
+            taken.left_out("message", line(role))
 
 
 def _assistant(taken: Conversation, turn: JsonObject, strict: bool) -> None:
@@ -189,7 +181,7 @@ def _without_null(value: Any) -> Any:
 
 
 def chat(messages: Sequence[Message], form: Arguments) -> list[JsonObject]:
-    """Messages in OpenAI's form, arguments as objects or as text. Raises Unfit."""
+    """Messages in OpenAI's form, arguments as objects or as text. Raises NotRepresentable."""
     return [_turn(message, form) for message in messages]
 
 

@@ -10,6 +10,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,6 +25,7 @@ from toolloom.pipeline.formats.reading import (
     dialogue,
     envelope,
     fault,
+    json_of,
     refused,
 )
 from toolloom.schemas import API_SEARCH, Ability, Finding, JsonObject, Reason, Scenario
@@ -106,6 +108,12 @@ class Conversation:
         self._mends += isinstance(found, str) or "mended" in how
         return found, how
 
+    def left_out(self, turn: str, role: str) -> None:
+        """A turn of a role that no record has. `turn`: what the format calls it."""
+        self.fault(
+            Reason.MALFORMED_DIALOGUE, f"a {turn} of the role `{role[:60]}`, which is left out"
+        )
+
     # Tools
 
     def offer(self, listed: Any) -> None:
@@ -173,17 +181,12 @@ class Conversation:
             self.note("messages of the assistant that follow each other, joined to one")
         self._named = self._named or any(call.id for call in made)
         asked = [(self.tools.called(c.name), self._arguments(c.arguments)) for c in made]
-        ids = self._script.assistant(words.strip(), asked, self._ids(made))
+        # The row's own ids, so that one that is used twice is found; else a number.
+        own = [text(call.id) or f"call {n}" for n, call in enumerate(made, self._calls + 1)]
+        self._calls += len(made)
+        ids = self._script.assistant(words.strip(), asked, own)
         self._open = {i: name for i, (name, _) in zip(ids, asked, strict=True)}
         self._last = "calls" if made else "words"
-
-    def _ids(self, made: list[RowCall]) -> list[str]:
-        """The row's own ids, so that one that is used twice is found; else a number."""
-        ids = []
-        for call in made:
-            self._calls += 1
-            ids.append(text(call.id) or f"call {self._calls}")
-        return ids
 
     def _arguments(self, given: Any) -> Any:
         value, how = self.mended(given)
@@ -236,8 +239,8 @@ class Conversation:
         if call_id and (self._named or call_id in self._open):
             return call_id, self._open.pop(call_id, None)
         same = (key for key, function in self._open.items() if function == name)
-        found = next(same, next(iter(self._open), None))
-        return (found, self._open.pop(found)) if found is not None else (None, None)
+        first = next(same, next(iter(self._open), None))
+        return (first, self._open.pop(first)) if first is not None else (None, None)
 
     def _words(self, content: Any) -> str:
         content = joined(content)
@@ -267,7 +270,6 @@ class Conversation:
             tuple(self.faults),
             has_results=self._results and not ends_open,
             has_reply=self._last == "words",
-            has_now=self._now is not None,
         )
 
 
@@ -319,20 +321,6 @@ def opened(value: Any, mend: bool = False) -> tuple[Any, str]:
     return value, ""
 
 
-def _json(written: str) -> Any:
-    try:
-        return json.loads(written)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _loose(written: str) -> Any:
-    try:
-        return json.loads(written, strict=False)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _literal(written: str) -> Any:
     if len(written) > _LITERAL:
         return None
@@ -345,8 +333,8 @@ def _literal(written: str) -> Any:
 
 
 _WAYS = (
-    (_json, ""),
-    (_loose, "has line breaks in its strings"),
+    (json_of, ""),
+    (partial(json_of, strict=False), "has line breaks in its strings"),
     (_literal, "is written as Python, not as JSON"),
 )
 

@@ -132,9 +132,20 @@ def _file(path: Path) -> DetectedFormat | str:
     if ending == ".py":
         return DetectedFormat("python")
     if ending in _TEXTS:
-        return _text(path)
+        content = public_apis.content(path)
+        if api_bank.fits_text(content):
+            return DetectedFormat("api-bank")
+        if public_apis.fits_text(content):
+            return DetectedFormat("public-apis")
+        return "It is a text without a table of APIs or calls of a scene."
     if in_lines(path):
-        return _rows(path)
+        ledger, row = ImportLog(path.name), None
+        for number, (_, row) in enumerate(rows(path, ledger)):
+            if row or number > 20:
+                break
+        if row is None and ledger.read:
+            return "None of its lines is JSON."
+        return _fitting(row, UNREAD)
     if _says_openapi(path):
         return DetectedFormat("openapi")
     document = load(path)
@@ -151,26 +162,6 @@ def _says_openapi(path: Path) -> bool:
         return False
     # A list, of tools for instance, may hold such a key in a value.
     return not content[:200].lstrip().startswith(b"[") and bool(_OPENAPI.search(content))
-
-
-def _text(path: Path) -> DetectedFormat | str:
-    content = public_apis.content(path)
-    if api_bank.fits_text(content):
-        return DetectedFormat("api-bank")
-    if public_apis.fits_text(content):
-        return DetectedFormat("public-apis")
-    return "It is a text without a table of APIs or calls of a scene."
-
-
-def _rows(path: Path) -> DetectedFormat | str:
-    """The format of a file with a JSON value a line, told from the first that is not empty."""
-    ledger, row = ImportLog(path.name), None
-    for number, (_, row) in enumerate(rows(path, ledger)):
-        if row or number > 20:
-            break
-    if row is None and ledger.read:
-        return "None of its lines is JSON."
-    return _fitting(row, UNREAD)
 
 
 def _fitting(seen: Any, document: Any) -> DetectedFormat | str:
@@ -278,18 +269,13 @@ def _mixed(
         except ImportFailed as error:
             _skip(ledger, named, str(error))
     if not used:
-        raise ImportFailed(_none(folder, ledger))
+        report = ledger.report(imported=0)
+        first = "".join(f" {one.what}: {one.why}" for one in report.skipped[:3])
+        notes = "".join(f" {note}" for note in report.notes)
+        raise ImportFailed(f"No file in {folder} holds APIs.{first}{notes} {_known()}")
     yield from bank.apis(ledger, reference(folder), category)
     ledger.format = ", ".join(sorted(used))
     ledger.version = ", ".join(sorted(versions))
-
-
-def _none(folder: Path, ledger: ImportLog) -> str:
-    """Why a folder is refused, with what its first files are."""
-    report = ledger.report(imported=0)
-    first = "".join(f" {one.what}: {one.why}" for one in report.skipped[:3])
-    notes = "".join(f" {note}" for note in report.notes)
-    return f"No file in {folder} holds APIs.{first}{notes} {_known()}"
 
 
 def _skip(ledger: ImportLog, named: Path, why: str) -> None:

@@ -8,6 +8,7 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
@@ -52,26 +53,24 @@ def load(path: Path, ledger: ImportLog | None = None) -> Any:
     except RecursionError as error:
         raise ImportFailed(f"{path} is nested too deeply to be an API description.") from error
     if ledger is not None:
-        _note(repeated, path, ledger)
+        for key in map(legible, repeated[:_TOLD]):
+            ledger.note(
+                f"{path.name}: the key {key} stands twice in one object; the last one counts."
+            )
+        if len(repeated) > _TOLD:
+            ledger.note(f"{path.name}: so do {len(repeated) - _TOLD} more keys.")
     return value
-
-
-def _note(repeated: list[str], path: Path, ledger: ImportLog) -> None:
-    for key in map(legible, repeated[:_TOLD]):
-        ledger.note(f"{path.name}: the key {key} stands twice in one object; the last one counts.")
-    if len(repeated) > _TOLD:
-        ledger.note(f"{path.name}: so do {len(repeated) - _TOLD} more keys.")
 
 
 def _text(path: Path) -> str:
     """The file as text, by its byte order mark or as UTF-8."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise ImportFailed(f"{path} is not a file. Name a JSON or YAML file.")
-        if found.st_size > LARGEST:
+        if status.st_size > LARGEST:
             raise ImportFailed(
-                f"{path} has {found.st_size:,} bytes; at most {LARGEST:,} are read. Split it."
+                f"{path} has {status.st_size:,} bytes; at most {LARGEST:,} are read. Split it."
             )
         with path.open("rb") as stream:
             raw = stream.read(LARGEST + 1)
@@ -89,36 +88,26 @@ def _text(path: Path) -> str:
 
 
 def _parsed(text: str, path: Path, repeated: list[str]) -> Any:
+    def gather(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        entries = dict(pairs)
+        if len(entries) != len(pairs):
+            times = Counter(key for key, _ in pairs)
+            repeated.extend(f"`{key[:80]}`" for key, number in times.items() if number > 1)
+        return entries
+
     if text[:200].lstrip()[:1] not in ("{", "["):
         return _yaml(text, path, repeated)
     try:
-        return _json(text, repeated)
+        return json.loads(text, object_pairs_hook=gather, parse_constant=str)
     except ValueError as error:
         if len(text) <= _SECOND_TRY:  # YAML allows comments and a last comma
-            try:
+            with suppress(ImportFailed):
                 return _yaml(text, path, repeated)
-            except ImportFailed:
-                pass
-        raise ImportFailed(_told(path, error, len(text))) from error
-
-
-def _told(path: Path, error: ValueError, size: int) -> str:
-    if not isinstance(error, json.JSONDecodeError):
-        return f"{path} is no JSON that can be read: {error}."
-    where = f"line {error.lineno}, column {error.colno}"
-    cut = " It ends too early: get the whole file." if error.pos >= size - 1 else ""
-    return f"{path} is no JSON: {error.msg} at {where}.{cut}"
-
-
-def _json(text: str, repeated: list[str]) -> Any:
-    def gather(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            times = Counter(key for key, _ in pairs)
-            repeated.extend(f"`{key[:80]}`" for key, number in times.items() if number > 1)
-        return found
-
-    return json.loads(text, object_pairs_hook=gather, parse_constant=str)
+        if not isinstance(error, json.JSONDecodeError):
+            raise ImportFailed(f"{path} is no JSON that can be read: {error}.") from error
+        where = f"line {error.lineno}, column {error.colno}"
+        cut = " It ends too early: get the whole file." if error.pos >= len(text) - 1 else ""
+        raise ImportFailed(f"{path} is no JSON: {error.msg} at {where}.{cut}") from error
 
 
 def _yaml(text: str, path: Path, repeated: list[str]) -> Any:
@@ -126,10 +115,8 @@ def _yaml(text: str, path: Path, repeated: list[str]) -> Any:
         return _built(yaml.parse(text, Loader=yaml.CSafeLoader), path, repeated)
     except yaml.YAMLError as error:
         if "\t" in text and len(text) <= _SECOND_TRY:  # the C parser refuses more tabs than needed
-            try:
+            with suppress(yaml.YAMLError):
                 return _built(yaml.parse(text, Loader=yaml.SafeLoader), path, repeated)
-            except yaml.YAMLError:
-                pass
         raise ImportFailed(f"{path} is no YAML: {_where(error)}.") from error
     except ValueError as error:
         raise ImportFailed(f"{path} is no YAML that can be read: {error}.") from error
@@ -146,8 +133,9 @@ def _line_of(event: Any) -> int:
     return int(event.start_mark.line) + 1
 
 
-class _Merge:
-    """The key `<<`, whose value's entries are taken over."""
+_MERGE: Any = object()
+"""The key `<<`, whose value's entries are taken over."""
+_NO_KEY: Any = object()
 
 
 def _built(events: Iterable[Any], path: Path, repeated: list[str]) -> Any:
@@ -157,6 +145,8 @@ def _built(events: Iterable[Any], path: Path, repeated: list[str]) -> Any:
     for event in events:
         if isinstance(event, yaml.ScalarEvent):
             value = _scalar(event)
+            if event.anchor:
+                anchors[event.anchor] = value
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in anchors:
                 raise ImportFailed(f"{path}: no anchor `{event.anchor}` (line {_line_of(event)}).")
@@ -175,10 +165,8 @@ def _built(events: Iterable[Any], path: Path, repeated: list[str]) -> Any:
             break
         else:
             continue
-        if isinstance(event, yaml.ScalarEvent) and event.anchor:
-            anchors[event.anchor] = value
         if not stack:
-            return _plain_key(value) if isinstance(value, _Merge) else value
+            return _plain_key(value) if value is _MERGE else value
         stack[-1].add(value, repeated)
     return None
 
@@ -186,29 +174,25 @@ def _built(events: Iterable[Any], path: Path, repeated: list[str]) -> Any:
 class _OpenNode:
     """A mapping or sequence whose end has not come."""
 
-    _NO_KEY: Any = object()
-
     def __init__(self, value: Any, line: int) -> None:
         self.value = value
         self.line = line
-        self._key: Any = self._NO_KEY
+        self._key: Any = _NO_KEY
         self._merged: list[Any] = []
 
     def add(self, value: Any, repeated: list[str]) -> None:
+        plain = "<<" if value is _MERGE else value
         if isinstance(self.value, list):
-            self.value.append("<<" if isinstance(value, _Merge) else value)
-        elif self._key is self._NO_KEY:
-            self._key = value
-        else:
-            key, self._key = self._key, self._NO_KEY
-            value = "<<" if isinstance(value, _Merge) else value
-            if isinstance(key, _Merge):
-                self._merged.append(value)
-                return
+            self.value.append(plain)
+            return
+        key, self._key = self._key, value if self._key is _NO_KEY else _NO_KEY
+        if key is _MERGE:
+            self._merged.append(plain)
+        elif key is not _NO_KEY:
             name = _plain_key(key)
             if name in self.value:
                 repeated.append(f"`{name[:80]}` (in the object at line {self.line})")
-            self.value[name] = value
+            self.value[name] = plain
 
     def finished(self) -> Any:
         """What is merged fills the gaps: the mapping's own entries win, and earlier ones."""
@@ -222,10 +206,8 @@ class _OpenNode:
 
 def _plain_key(key: Any) -> str:
     """`200: …` and `true: …` have keys that are text in JSON."""
-    if isinstance(key, str):
-        return key
-    if isinstance(key, _Merge):
-        return "<<"
+    if isinstance(key, str) or key is _MERGE:
+        return "<<" if key is _MERGE else key
     return json.dumps(key) if isinstance(key, bool | int | float | None) else "?"
 
 
@@ -236,20 +218,13 @@ def _scalar(event: Any) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if text == "<<":
-        return _Merge()
+        return _MERGE
     if text[0] in "+-.0123456789":
         if _INTEGER.fullmatch(text):
             return int(text)
         if len(text) < 40 and _FLOAT.fullmatch(text):
             return float(text)
     return text
-
-
-def documents(folder: Path) -> Iterator[Path]:
-    """JSON and YAML files directly in a folder, by name."""
-    for path in sorted(folder.iterdir()):
-        if path.suffix.lower() in {".json", ".yaml", ".yml"} and path.is_file():
-            yield path
 
 
 LONGEST_LINE = 16 * 1024 * 1024
@@ -261,12 +236,42 @@ def rows(path: Path, ledger: ImportLog, document: Any = UNREAD) -> Iterator[tupl
 
     `document`: what the file holds, if it was loaded before. Raises ImportFailed.
     """
-    if document is not UNREAD:
-        yield path.name, document
-    elif in_lines(path):
-        yield from _ledger_lines(path, ledger)
-    else:
-        yield path.name, load(path, ledger)
+    if document is not UNREAD or not in_lines(path):
+        yield path.name, load(path, ledger) if document is UNREAD else document
+        return
+    try:
+        for number, raw, whole in _lines(path):
+            ledger.bytes += len(raw)
+            if whole and not raw.strip():
+                continue
+            why = f"The line has more than {LONGEST_LINE:,} bytes."
+            if whole:
+                try:
+                    yield f"{path.name}:{number}", json.loads(raw, parse_constant=str)
+                    continue
+                except (ValueError, RecursionError):
+                    why = "The line is no JSON."
+            ledger.read += 1
+            ledger.skip(f"{path.name}:{number}", why)
+    except OSError as error:
+        raise ImportFailed(
+            f"{path.name} cannot be read: {error.strerror}. Check the path and its rights."
+        ) from error
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
+    """(number, line, whether it is whole) of each line.
+
+    Of one that is too long only the beginning is held; its rest is passed over.
+    """
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(LONGEST_LINE):
+            number += 1
+            whole = len(line) < LONGEST_LINE or line.endswith(b"\n")
+            yield number, line, whole
+            while not whole and line and not line.endswith(b"\n"):
+                line = file.readline(LONGEST_LINE)
 
 
 def in_lines(path: Path) -> bool:
@@ -284,38 +289,6 @@ def in_lines(path: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         return False
     return True
-
-
-def _ledger_lines(path: Path, ledger: ImportLog) -> Iterator[tuple[str, Any]]:
-    try:
-        with path.open("rb") as file:
-            number = 0
-            while raw := file.readline(LONGEST_LINE):
-                number += 1
-                ledger.bytes += len(raw)
-                place = f"{path.name}:{number}"
-                if len(raw) == LONGEST_LINE and not raw.endswith(b"\n"):
-                    _book(place, f"The line has more than {LONGEST_LINE:,} bytes.", ledger)
-                    while raw and not raw.endswith(b"\n"):
-                        raw = file.readline(LONGEST_LINE)
-                elif raw.strip():
-                    yield from _ledger_line(raw, place, ledger)
-    except OSError as error:
-        raise ImportFailed(
-            f"{path.name} cannot be read: {error.strerror}. Check the path and its rights."
-        ) from error
-
-
-def _ledger_line(raw: bytes, place: str, ledger: ImportLog) -> Iterator[tuple[str, Any]]:
-    try:
-        yield place, json.loads(raw, parse_constant=str)
-    except (ValueError, RecursionError):
-        _book(place, "The line is no JSON.", ledger)
-
-
-def _book(place: str, why: str, ledger: ImportLog) -> None:
-    ledger.read += 1
-    ledger.skip(place, why)
 
 
 ENDINGS = (".json", ".jsonl", ".ndjson", ".parquet")
@@ -358,12 +331,21 @@ def _file_rows(path: Path) -> Iterator[ForeignRow]:
             yield from _parquet(path)
             return
         _refuse_binary(path)
-        if in_lines(path):
-            with path.open("rb") as file:
-                yield from _foreign_lines(file, path.name)
-        else:
+        if not in_lines(path):
             with path.open(encoding="utf-8-sig", errors="surrogateescape") as text:
                 yield from _values(text, path.name)
+            return
+        for number, line, whole in _lines(path):
+            if whole and not line.strip():
+                continue
+            place, value = f"{path.name}, row {number}", None
+            fault = "" if whole else f"the line has over {LONGEST_LINE:,} bytes"
+            try:
+                value = json.loads(line) if whole else None
+            except (ValueError, RecursionError) as error:
+                fault = f"no JSON: {_why(error)}"
+            begins = line[:_SHOWN].decode("utf-8", "replace").rstrip("\n") if fault else ""
+            yield ForeignRow(place, value, fault, begins)
     except OSError as error:
         why = error.strerror or str(error)
         raise StoreError(f"{path} cannot be read: {why}. Check the path and its rights.") from error
@@ -381,28 +363,6 @@ def _refuse_binary(path: Path) -> None:
         raise StoreError(f"{path} is no text, so it is neither JSON nor JSON lines. {hint}")
 
 
-def _foreign_lines(file: IO[bytes], name: str) -> Iterator[ForeignRow]:
-    number = 0
-    while line := file.readline(LONGEST_LINE):
-        number += 1
-        place = f"{name}, row {number}"
-        if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
-            begins = line[:_SHOWN].decode("utf-8", "replace")
-            yield ForeignRow(place, fault=f"the line has over {LONGEST_LINE:,} bytes", raw=begins)
-            while line and not line.endswith(b"\n"):
-                line = file.readline(LONGEST_LINE)
-        elif line.strip():
-            yield _foreign_line(line, place)
-
-
-def _foreign_line(line: bytes, place: str) -> ForeignRow:
-    try:
-        return ForeignRow(place, json.loads(line))
-    except (ValueError, RecursionError) as error:
-        begins = line[:_SHOWN].decode("utf-8", "replace").rstrip("\n")
-        return ForeignRow(place, fault=f"no JSON: {_why(error)}", raw=begins)
-
-
 def _why(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} at character {error.pos:,}"
@@ -416,7 +376,8 @@ def _values(file: IO[str], name: str) -> Iterator[ForeignRow]:
     listed = text.startswith("[")
     at = 1 if listed else 0
     while True:
-        at = _gap(text, at)
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
         if at >= len(text) - 1 and (more := file.read(_CHUNK)):
             text, at = text[at:] + more, 0
             continue
@@ -443,13 +404,6 @@ def _values(file: IO[str], name: str) -> Iterator[ForeignRow]:
             return
         yield ForeignRow(f"{name}, row {number}", value)
         at = end
-
-
-def _gap(text: str, at: int) -> int:
-    """The place of the next value: space and one comma are passed over."""
-    while at < len(text) and text[at] in " \t\r\n,":
-        at += 1
-    return at
 
 
 def _parquet(path: Path) -> Iterator[ForeignRow]:

@@ -92,7 +92,11 @@ class Hints:
         if isinstance(node, ast.Constant) and node.value is None:
             return {"type": "null"}
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return self._union(_alternatives(node), depth)
+            parts: list[ast.expr] = []
+            while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+                parts.append(node.right)
+                node = node.left
+            return self._union([node, *reversed(parts)], depth)
         if isinstance(node, ast.Subscript):
             inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             return self._generic(self._name(node.value), inner, node, depth)
@@ -141,12 +145,17 @@ class Hints:
             return self._annotated(inner, depth)
         if name in _WRAPPERS:
             return self._node(inner[0], depth + 1)
-        if name in _LISTS or name in _SETS:
+        last = inner[-1] if inner else None
+        if name in ("tuple", "Tuple") and not (
+            isinstance(last, ast.Constant) and last.value is Ellipsis
+        ):
+            parts = [self._node(part, depth + 1) for part in inner]
+            size = {"minItems": len(parts), "maxItems": len(parts)}
+            return {"type": "array", "prefixItems": parts, **size}
+        if name in _LISTS or name in _SETS or name in ("tuple", "Tuple"):
             items = self._node(inner[0], depth + 1)
-            made: JsonObject = {"type": "array", **({"items": items} if items else {})}
-            return {**made, "uniqueItems": True} if name in _SETS else made
-        if name in ("tuple", "Tuple"):
-            return self._tuple(inner, depth)
+            unique = {"uniqueItems": True} if name in _SETS else {}
+            return {"type": "array", **({"items": items} if items else {}), **unique}
         if name in _MAPPINGS:
             values = self._node(inner[1], depth + 1) if len(inner) == 2 else {}
             return {"type": "object", **({"additionalProperties": values} if values else {})}
@@ -162,7 +171,9 @@ class Hints:
         if len(made) == 1:
             return made[0]
         if all(set(schema) == {"type"} for schema in made):
-            names = [name for schema in made for name in _type_names(schema["type"])]
+            # `int | None` within another union is several types already.
+            given = (schema["type"] for schema in made)
+            names = [name for one in given for name in (one if isinstance(one, list) else [one])]
             return {"type": list(dict.fromkeys(names))}
         return {"anyOf": made}
 
@@ -199,19 +210,6 @@ class Hints:
             elif known and keyword.arg in _LIMITS:
                 made[_LIMITS[keyword.arg]] = value
         return made
-
-    def _tuple(self, inner: list[ast.expr], depth: int) -> JsonObject:
-        last = inner[-1] if inner else None
-        if isinstance(last, ast.Constant) and last.value is Ellipsis:
-            items = self._node(inner[0], depth + 1)
-            return {"type": "array", **({"items": items} if items else {})}
-        parts = [self._node(part, depth + 1) for part in inner]
-        return {
-            "type": "array",
-            "prefixItems": parts,
-            "minItems": len(parts),
-            "maxItems": len(parts),
-        }
 
     def _class(self, name: str, depth: int) -> JsonObject:
         shape = self._shapes[name]
@@ -267,20 +265,6 @@ class Hints:
             if shape and shape.is_enum and node.attr in shape.members:
                 return True, enumerated(shape).get(node.attr)
         return literal(node)
-
-
-def _type_names(given: Any) -> list[Any]:
-    """`int | None` within another union is several types already."""
-    return given if isinstance(given, list) else [given]
-
-
-def _alternatives(node: ast.expr) -> list[ast.expr]:
-    """The parts of `A | B | C`."""
-    parts: list[ast.expr] = []
-    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        parts.append(node.right)
-        node = node.left
-    return [node, *reversed(parts)]
 
 
 _LONGEST = 4000  # letters of an expression

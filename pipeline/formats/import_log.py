@@ -38,7 +38,12 @@ class ImportLog:
         """A legal name nobody has, as near to `wanted` as can be. `api`: id, for the report."""
         name = legal(wanted)
         taken = name in self._taken
-        name = self._free(name)
+        number, found = self._next.get(name, 2), name
+        while found in self._taken:
+            found = f"{name[: LONGEST - len(str(number)) - 1]}_{number}"
+            number += 1
+        self._next[name] = number  # thousands of equal names would be tried again and again
+        name = found
         self._taken.add(name)
         if name != wanted:
             only_taken = taken and legal(wanted) == wanted
@@ -47,14 +52,6 @@ class ImportLog:
                 Renamed(api=writable(api), old=writable(wanted), new=name, why=why)
             )
         return name
-
-    def _free(self, name: str) -> str:
-        number, found = self._next.get(name, 2), name
-        while found in self._taken:
-            found = f"{name[: LONGEST - len(str(number)) - 1]}_{number}"
-            number += 1
-        self._next[name] = number  # thousands of equal names would be tried again and again
-        return found
 
     def cut(self, api: str, place: str, why: Why, size: int = 0) -> None:
         self._cut.append(Cut(api=writable(api), place=writable(place), why=why, bytes=size))

@@ -70,7 +70,12 @@ class ApiBuilder:
             return None
         known.add(raw)
         if len(known) > 1:
-            path[2] = self._numbered(path, len(known), raw)
+            number = len(known)
+            start = "/".join(path)
+            while f"{start} ({number})" in self._seen:
+                number += 1
+            self._seen[f"{start} ({number})"] = {raw}
+            path[2] = f"{path[2]} ({number})"
         self.ledger.read += 1
         api = "/".join(path)
         yield Api(
@@ -85,14 +90,6 @@ class ApiBuilder:
             source=Source(kind=self.kind, reference=self.reference, operation=operation or called),
         )
         return None
-
-    def _numbered(self, path: list[str], number: int, raw: bytes) -> str:
-        """The name with a number that no other name of this source ends with."""
-        start = "/".join(path)
-        while f"{start} ({number})" in self._seen:
-            number += 1
-        self._seen[f"{start} ({number})"] = {raw}
-        return f"{path[2]} ({number})"
 
     def close(self) -> None:
         """Say how many repeats there were: they are no further operations."""

@@ -136,20 +136,6 @@ class SchemaReader:
     def write(self, own: dict[str, Any], place: str, depth: int, nesting: int) -> JsonObject:
         types = keywords.types(own, lambda _: self.cut(f"{place}.type", "invalid"))
         out: JsonObject = {"type": types[0] if len(types) == 1 else types} if types else {}
-        self._describe(own, out, place)
-        self._values(own, types, out, place)
-        self._spend(16 * len(out) + len(out.get("description", "")) + 2)
-        for name in keywords.DROPPED:
-            if name in own:
-                self.cut(f"{place}.{name}", "invalid")
-        if not types or "object" in types:
-            self._object(own, out, place, depth, nesting)
-        if not types or "array" in types:
-            self._items(own, out, place, depth, nesting)
-        self._groups(own, out, place, depth, nesting)
-        return out
-
-    def _describe(self, own: dict[str, Any], out: JsonObject, place: str) -> None:
         text = sentence(own.get("description"))
         if not text and isinstance(own.get("title"), str):
             title = sentence(own["title"])  # often the name again, or that of a class
@@ -161,6 +147,17 @@ class SchemaReader:
                 self.cut(f"{place}.description", "text", len(text) - len(short))
             if short:
                 out["description"] = short
+        self._values(own, types, out, place)
+        self._spend(16 * len(out) + len(out.get("description", "")) + 2)
+        for name in keywords.DROPPED:
+            if name in own:
+                self.cut(f"{place}.{name}", "invalid")
+        if not types or "object" in types:
+            self._object(own, out, place, depth, nesting)
+        if not types or "array" in types:
+            self._items(own, out, place, depth, nesting)
+        self._groups(own, out, place, depth, nesting)
+        return out
 
     def _values(self, own: dict[str, Any], types: list[str], out: JsonObject, place: str) -> None:
         """Keywords whose values hold no schemas."""
@@ -247,7 +244,9 @@ class SchemaReader:
                 continue
             if len(group) > _VARIANTS:
                 self.cut(inside, "enum")
-                self._widen(group, out, inside)
+                types = keywords.widened([self.settle(each, inside) for each in group[:100]])
+                if types and len(group) <= 100 and "type" not in out:
+                    out["type"] = types[0] if len(types) == 1 else types
                 continue
             variants = [
                 self.read(each, f"{inside}.{n}", depth, nesting + 1) for n, each in enumerate(group)
@@ -255,12 +254,6 @@ class SchemaReader:
             if keywords.is_nullable(own):
                 variants.append({"type": "null"})
             add_variants(out, variants)
-
-    def _widen(self, group: list[Scoped], out: JsonObject, place: str) -> None:
-        """Too many alternatives: only their types are kept."""
-        types = keywords.widened([self.settle(each, place) for each in group[:100]])
-        if types and len(group) <= 100 and "type" not in out:
-            out["type"] = types[0] if len(types) == 1 else types
 
     def squeeze(self, node: Scoped) -> JsonObject:
         """As many properties as fit, each without its parts, those that are required first."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from toolloom.pipeline.formats import keywords
-from toolloom.pipeline.formats.files import documents, load
+from toolloom.pipeline.formats.files import load
 from toolloom.pipeline.formats.import_log import ImportLog, legible, sentence, shortened
 from toolloom.pipeline.formats.intake import reference
 from toolloom.pipeline.formats.json_schema import (
@@ -24,8 +24,6 @@ from toolloom.pipeline.formats.references import Resolve, Resolver, settled
 from toolloom.schemas import Api, ImportFailed, JsonObject, Source
 
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "trace", "query")
-_ROOTS = ("index", "openapi", "swagger")  # what the first file of several is called
-_FILES = 500  # files of a folder that are looked into
 _TEXT, _NAME, _SHORT = 1_024, 200, 100
 _EXAMPLE, _PARTS = 20_000, 2_000  # characters and values of an example that is read as a schema
 
@@ -50,40 +48,15 @@ def read(source: Path, ledger: ImportLog, *, category: str = "") -> Iterator[Api
 
     Raises ImportFailed for a source that is none. Nothing is fetched from other machines.
     """
-    file = _root_file(source) if source.is_dir() else source
-    document = load(file, ledger)
+    document = load(source, ledger)
     if not is_openapi(document):
         raise ImportFailed(
-            f"{file} is no OpenAPI description: it has no key `openapi` of version 3 or "
+            f"{source} is no OpenAPI description: it has no key `openapi` of version 3 or "
             "`swagger` of version 2. Name the file that has."
         )
     ledger.format = "openapi"
     ledger.version = legible(_version(document.get("openapi")) or _version(document["swagger"]))
-    yield from _Description(file, document, ledger, category).apis()
-
-
-def _root_file(folder: Path) -> Path:
-    """The one file of a folder that begins the description; the others are referred to."""
-    files = list(documents(folder))[:_FILES]
-    first = [f for f in files if f.stem.lower() in _ROOTS]
-    for several in (first, [f for f in files if f not in first]):
-        roots = [f for f in several if _begins(f)]
-        if len(roots) > 1:
-            names = ", ".join(f.name for f in roots[:8])
-            raise ImportFailed(f"{folder} holds several descriptions: {names}. Name one of them.")
-        if roots:
-            return roots[0]
-    raise ImportFailed(
-        f"{folder} holds no OpenAPI description: no JSON or YAML file in it has a key `openapi` "
-        "or `swagger`. Name the file or its own folder."
-    )
-
-
-def _begins(file: Path) -> bool:
-    try:
-        return is_openapi(load(file))
-    except ImportFailed:
-        return False
+    yield from _Description(source, document, ledger, category).apis()
 
 
 class _Description:
@@ -121,7 +94,29 @@ class _Description:
         licence = self._licence()
         for operation in self._operations():
             self._ledger.read += 1
-            yield self._api(operation, licence)
+            own, ledger = operation.own, self._ledger
+            name, wanted = self._name(operation)
+            api = f"{self._category}/{self._tool}/{name}"
+            schema = request(operation, ledger, self._remarks)
+            tags = own.get("tags")
+            labels = [sentence(tag)[:_SHORT] for tag in tags[:20]] if isinstance(tags, list) else []
+            yield Api(
+                category=self._category,
+                tool=self._tool,
+                name=name,
+                function=ledger.function(wanted, api),
+                description=self._description(own, api),
+                parameters=arguments(schema, ledger=ledger, api=api, resolve=operation.resolve),
+                returns=self._returns(operation, api),
+                collections=tuple(dict.fromkeys(filter(None, labels))),
+                deprecated=own.get("deprecated") is True,
+                source=Source(
+                    kind="openapi",
+                    reference=self._file,
+                    licence=licence,
+                    operation=operation.called,
+                ),
+            )
         self._remarks.book(self._ledger)
         webhooks = self._document.get("webhooks")
         if isinstance(webhooks, dict) and webhooks:
@@ -167,31 +162,6 @@ class _Description:
 
     # One operation
 
-    def _api(self, operation: OpenApiOperation, licence: str) -> Api:
-        own, ledger = operation.own, self._ledger
-        name, wanted = self._name(operation)
-        api = f"{self._category}/{self._tool}/{name}"
-        schema = request(operation, ledger, self._remarks)
-        tags = own.get("tags")
-        labels = [sentence(tag)[:_SHORT] for tag in tags[:20]] if isinstance(tags, list) else []
-        return Api(
-            category=self._category,
-            tool=self._tool,
-            name=name,
-            function=ledger.function(wanted, api),
-            description=self._description(own, api),
-            parameters=arguments(schema, ledger=ledger, api=api, resolve=operation.resolve),
-            returns=self._returns(operation, api),
-            collections=tuple(dict.fromkeys(filter(None, labels))),
-            deprecated=own.get("deprecated") is True,
-            source=Source(
-                kind="openapi",
-                reference=self._file,
-                licence=licence,
-                operation=operation.called,
-            ),
-        )
-
     def _name(self, operation: OpenApiOperation) -> tuple[str, str]:
         """Its name and the function name to try: from the operationId if it has one of its own."""
         given = operation.own.get("operationId")
@@ -222,10 +192,10 @@ class _Description:
         return short
 
     def _returns(self, operation: OpenApiOperation, api: str) -> JsonObject | None:
-        for schema in self._answers(operation):
-            found = plain(schema, ledger=self._ledger, api=api, place="returns", budget=RETURNS)
-            return found or None
-        return None
+        schema = next(self._answers(operation), None)
+        if schema is None:
+            return None
+        return plain(schema, ledger=self._ledger, api=api, place="returns", budget=RETURNS) or None
 
     def _answers(self, operation: OpenApiOperation) -> Iterator[Scoped]:
         """Schemas of the JSON that success brings, the likeliest first."""
@@ -338,7 +308,9 @@ def request(operation: OpenApiOperation, ledger: ImportLog, remarks: Remarks) ->
     arguments = _Arguments(operation.called, remarks)
     body: tuple[Scoped, str, bool] | None = None
     for found, resolve in _parameters(operation):
-        where = _word(found.get("in")) or ("path" if _is_in_path(found, operation) else "query")
+        where = _word(found.get("in")) or (
+            "path" if f"{{{_word(found.get('name'))}}}" in operation.path else "query"
+        )
         if where == "body":
             required = found.get("required") is not False
             body = Scoped(found.get("schema"), resolve), _word(found.get("description")), required
@@ -346,7 +318,14 @@ def request(operation: OpenApiOperation, ledger: ImportLog, remarks: Remarks) ->
             schema = Scoped(_schema(found, resolve, operation.swagger), resolve)
             required = where == "path" or found.get("required") is True
             arguments.add(found["name"], schema, _WHERE.get(where, where[:20]), required)
-    _undescribed(operation, arguments, remarks)
+    for name in _IN_PATH.findall(operation.path[:2_000]):
+        if name not in arguments.properties:
+            remarks.add(
+                "Path parameters the source does not describe are taken as texts",
+                f"`{legible(name)}` of {operation.called}",
+            )
+            text = Scoped({"type": "string"}, operation.resolve)
+            arguments.add(name, text, "path", True)
     body = body or _request_body(operation)
     closed = _spread(*body, arguments, ledger) if body else False
     whole: JsonObject = {"type": "object", "properties": arguments.properties}
@@ -374,10 +353,6 @@ def _parameters(operation: OpenApiOperation) -> Iterator[tuple[dict[str, Any], R
                 key = (where,) if where == "body" else (where, _word(found.get("name")))
                 chosen[key] = (found, inner)
     yield from chosen.values()
-
-
-def _is_in_path(found: dict[str, Any], operation: OpenApiOperation) -> bool:
-    return f"{{{_word(found.get('name'))}}}" in operation.path
 
 
 def _word(value: Any) -> str:
@@ -424,18 +399,6 @@ def _schema(found: dict[str, Any], resolve: Resolve, swagger: bool) -> dict[str,
     if found.get("deprecated") is True:
         schema["deprecated"] = True
     return schema
-
-
-def _undescribed(operation: OpenApiOperation, arguments: _Arguments, remarks: Remarks) -> None:
-    """A path that cannot be built without a value nobody described."""
-    for name in _IN_PATH.findall(operation.path[:2_000]):
-        if name not in arguments.properties:
-            remarks.add(
-                "Path parameters the source does not describe are taken as texts",
-                f"`{legible(name)}` of {operation.called}",
-            )
-            text = Scoped({"type": "string"}, operation.resolve)
-            arguments.add(name, text, "path", True)
 
 
 def _request_body(operation: OpenApiOperation) -> tuple[Scoped, str, bool] | None:

@@ -6,7 +6,7 @@ A defect counts only if the certain checks find it, under its own reason and in 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -59,7 +59,7 @@ def trl_dpo(sample: Sample, form: Arguments) -> Exported:
 def _spoilt(turn: Turn) -> tuple[Defect, Message] | None:
     """The first defect, in a drawn order, that the checks find."""
     chance = Random(seed_for("pairs", turn.sample.id, turn.place))
-    for defect in drawn(chance):
+    for defect in chance.sample(DEFECTS, len(DEFECTS)):
         message = defect.spoil(turn, chance)
         if message and message != turn.message and _is_found(turn, defect, message):
             return defect, message
@@ -290,8 +290,3 @@ DEFECTS = (
     Defect("unsaid_value", Reason.UNGROUNDED_ARGUMENT, unsaid_value),
     Defect("search_skipped", Reason.SEARCH_SKIPPED, search_skipped),
 )
-
-
-def drawn(chance: Random) -> Iterator[Defect]:
-    """All kinds, in the order in which they are tried."""
-    yield from chance.sample(DEFECTS, len(DEFECTS))

@@ -56,13 +56,9 @@ def read(
         else:
             known.append(about)
             name = key[1] if len(known) == 1 else f"{key[1]} ({len(known)})"
-            yield PublicApi(name=name, category=key[0], does=_short(about, key, ledger))
-
-
-def _short(does: str, key: tuple[str, str], ledger: ImportLog) -> str:
-    if len(does) > LONGEST_TEXT:
-        ledger.cut("/".join(key), "does", "text", len(does) - LONGEST_TEXT)
-    return shortened(does, LONGEST_TEXT)
+            if len(about) > LONGEST_TEXT:
+                ledger.cut("/".join(key), "does", "text", len(about) - LONGEST_TEXT)
+            yield PublicApi(name=name, category=key[0], does=shortened(about, LONGEST_TEXT))
 
 
 def _entries(source: Path, ledger: ImportLog, document: Any) -> Iterator[tuple[str, Any, Any, Any]]:

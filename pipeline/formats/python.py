@@ -8,11 +8,11 @@ import re
 import sys
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from toolloom.pipeline.formats.hints import ClassShape, Hints, Member, literal
 from toolloom.pipeline.formats.import_log import ImportLog
@@ -64,33 +64,27 @@ def read(
     named = named or (source.stem if path == source else str(source))
     module = read_module(path, ledger)
     intake = ApiBuilder(ledger, "python", reference(source), seen)
-    for reason, names in _left_out(module).items():
+    hidden = [name for name in module.functions if not module.is_public(name)]
+    for reason, names in (
+        ("private, by their names", [name for name in hidden if name.startswith("_")]),
+        ("not in `__all__`", [name for name in hidden if not name.startswith("_")]),
+        ("assigned values", module.assigned),
+    ):
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        ledger.note(f"{named}: left out as {reason}: {len(names)} ({shown}).")
+        if names:
+            ledger.note(f"{named}: left out as {reason}: {len(names)} ({shown}).")
     if seen is None and not module.functions and not any(module.methods.values()):
         ledger.note(f"{named}: no functions are defined in it.")
     yield from _functions(module, named, intake, category or CATEGORY)
     intake.close()
 
 
-def _left_out(module: Module) -> dict[str, list[str]]:
-    """What is no part of the module's interface or cannot be told to be a function, by reason."""
-    found: dict[str, list[str]] = {}
-    for name in module.functions:
-        if not module.is_public(name):
-            private = name.startswith("_")
-            reason = "private, by their names" if private else "not in `__all__`"
-            found.setdefault(reason, []).append(name)
-    if module.assigned:
-        found["assigned values"] = module.assigned
-    return found
-
-
 def _functions(module: Module, named: str, intake: ApiBuilder, category: str) -> Iterator[Api]:
     for name, function in module.functions.items():
         if not module.is_public(name):
             continue
-        if why := _uncallable(function):
+        if nameless := ", ".join(one.arg for one in function.args.posonlyargs):
+            why = f"Arguments that cannot be given by name: {nameless}."
             intake.refuse(f"{named}.{name}", why)
         else:
             yield from _api(function, module, named, intake, category)
@@ -101,12 +95,6 @@ def _functions(module: Module, named: str, intake: ApiBuilder, category: str) ->
         intake.refuse(f"{named}.{name}", "It is defined elsewhere: import that module.")
 
 
-def _uncallable(function: Function) -> str:
-    """Why a function cannot be called with named values alone; empty if it can."""
-    names = ", ".join(one.arg for one in function.args.posonlyargs)
-    return f"Arguments that cannot be given by name: {names}." if names else ""
-
-
 def _api(
     function: Function, module: Module, named: str, intake: ApiBuilder, category: str
 ) -> Iterator[Api]:
@@ -114,16 +102,20 @@ def _api(
     unknown: list[str] = []
     hints = Hints(module.shapes, module.aliases, module.imported, unknown.append)
     parameters, lost = _parameters(function, about, hints)
+    returned = ast.unparse(function.returns) if function.returns else about.returned
+    returns = hints.schema(returned) if returned else {}
+    if about.returns and "description" not in returns:
+        returns = {**returns, "description": about.returns}
     for api in intake.api(
         category=category,
         tool=words(named),
         name=f"{named}.{function.name}",
         description=about.text,
         parameters=parameters,
-        returns=_returns(function, about, hints),
+        returns=returns,
         wanted=function.name,
         operation=function.name,
-        deprecated=about.deprecated or _is_marked(function),
+        deprecated=about.deprecated or _is(function, "deprecated"),
     ):
         for place in lost:
             intake.ledger.cut(api.id, place, "invalid")
@@ -149,75 +141,45 @@ def _parameters(
     properties: JsonObject = {}
     lost = [f"parameters.*{one.arg}" for one in (given.vararg, given.kwarg) if one]
     for one, default in pairs:
-        properties[one.arg], told = _parameter(one, default, about, hints)
-        lost += [] if told else [f"parameters.{one.arg}.default"]
+        hint = ast.unparse(one.annotation) if one.annotation else about.types.get(one.arg, "")
+        schema = hints.schema(hint) if hint else {}
+        said = about.parameters.get(one.arg)
+        if said and "description" not in schema:
+            schema = {**schema, "description": said}
+        known, value = hints.value(ast.unparse(default)) if default else (True, None)
+        if known and value is not None:
+            schema = {**schema, "default": value}
+        properties[one.arg] = schema
+        lost += [] if known else [f"parameters.{one.arg}.default"]
     required = [one.arg for one, default in pairs if default is None]
     return {"type": "object", "properties": properties, "required": required}, lost
-
-
-def _parameter(
-    one: ast.arg, default: ast.expr | None, about: Documentation, hints: Hints
-) -> tuple[JsonObject, bool]:
-    """An argument's schema, and whether its default can be told in it."""
-    hint = ast.unparse(one.annotation) if one.annotation else about.types.get(one.arg, "")
-    made = hints.schema(hint) if hint else {}
-    said = about.parameters.get(one.arg)
-    if said and "description" not in made:
-        made = {**made, "description": said}
-    if default is None:
-        return made, True
-    known, value = hints.value(ast.unparse(default))
-    if known and value is not None:
-        made = {**made, "default": value}
-    return made, known
-
-
-def _returns(function: Function, about: Documentation, hints: Hints) -> JsonObject | None:
-    hint = ast.unparse(function.returns) if function.returns else about.returned
-    made = hints.schema(hint) if hint else {}
-    if about.returns and "description" not in made:
-        made = {**made, "description": about.returns}
-    return made or None
-
-
-def _is_marked(function: Function) -> bool:
-    """Whether a decorator says deprecated."""
-    marks = (d.func if isinstance(d, ast.Call) else d for d in function.decorator_list)
-    return any(ast.unparse(mark).split(".")[-1] == "deprecated" for mark in marks)
 
 
 def documentation(function: Function) -> Documentation:
     """The docstring in Google's, NumPy's or Sphinx's style, told by itself."""
     written = (ast.get_docstring(function) or "")[:_LONGEST_DOCUMENTATION]
     said = _DEPRECATED.search(written.split("\n\n")[0]) or "\n.. deprecated::" in written
-    found = Documentation(deprecated=bool(said))
+    about = Documentation(deprecated=bool(said))
     for section in _sections(written):
         match section.kind.value:
-            case "text" if not found.text:
-                found.text = _prose(str(section.value))
+            case "text" if not about.text:
+                # Up to the first directive, and without sessions of an interpreter.
+                before = re.split(r"\n[ \t]*\.\. \w+::", str(section.value))[0]
+                paragraphs = re.split(r"\n[ \t]*\n", before)
+                prose = (p for p in paragraphs if not p.lstrip().startswith(">>>"))
+                about.text = "\n\n".join(prose).strip()
             case "parameters" | "other parameters":
-                _gather(section.value, found)
+                for one in section.value:
+                    for name in str(one.name).split(","):
+                        about.parameters[name.strip().lstrip("*")] = one.description.strip()
+                        if kind := _documented(str(one.annotation or "")):
+                            about.types[name.strip()] = kind
             case "returns" if section.value:
-                found.returns = section.value[0].description.strip()
-                found.returned = _documented(str(section.value[0].annotation or ""))
+                about.returns = section.value[0].description.strip()
+                about.returned = _documented(str(section.value[0].annotation or ""))
             case "deprecated":
-                found.deprecated = True
-    return found
-
-
-def _prose(text: str) -> str:
-    """The paragraphs before the first directive, without sessions of an interpreter."""
-    before = re.split(r"\n[ \t]*\.\. \w+::", text)[0]
-    paragraphs = re.split(r"\n[ \t]*\n", before)
-    return "\n\n".join(p for p in paragraphs if not p.lstrip().startswith(">>>")).strip()
-
-
-def _gather(parameters: Iterable[Any], found: Documentation) -> None:
-    for one in parameters:
-        for name in str(one.name).split(","):
-            found.parameters[name.strip().lstrip("*")] = one.description.strip()
-            if kind := _documented(str(one.annotation or "")):
-                found.types[name.strip()] = kind
+                about.deprecated = True
+    return about
 
 
 def _documented(kind: str) -> str:

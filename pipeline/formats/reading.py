@@ -36,9 +36,8 @@ from toolloom.schemas import (
 )
 from toolloom.schemas.api import SourceKind
 
-_ROOMY = SchemaBudget(
-    bytes=400_000, depth=10
-)  # an audit judges by the whole schema, not by a short one
+# An audit judges by the whole schema, not by a short one.
+_ROOMY = SchemaBudget(bytes=400_000, depth=10)
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,6 @@ class Reading:
     faults: tuple[Finding, ...] = field(default=(), repr=False)
     has_results: bool = False  # its calls have observations
     has_reply: bool = False  # it ends with words of the assistant
-    has_now: bool = False  # the dialogue's present is told: `query.now` is real
 
 
 def fault(reason: Reason, detail: str, turn: int | None = None) -> Finding:
@@ -71,10 +69,16 @@ def decoded(value: Any) -> Any:
     """A cell that holds JSON as text, as a value; anything else, and broken JSON, as it is."""
     if not isinstance(value, str) or value.lstrip()[:1] not in {"{", "["}:
         return value
+    read = json_of(value)
+    return value if read is None else read
+
+
+def json_of(written: str, strict: bool = True) -> Any:
+    """The value of JSON text, or None for what is none. Not `strict`: with raw line breaks."""
     try:
-        return json.loads(value)
+        return json.loads(written, strict=strict)
     except (ValueError, RecursionError):
-        return value
+        return None
 
 
 class Toolbox:
@@ -161,7 +165,7 @@ def _with_defaults(api: Api, given: Any) -> Api:
     for name, schema in api.properties.items():
         told = named.get(name) if isinstance(named, dict) else None
         default = told.get("default") if isinstance(told, dict) else None
-        if default is None or oddity(default) or not _forbids(schema, default):
+        if default is None or oddity(default) or not leaves(schema, default):
             continue
         about = {k: schema[k] for k in ("description",) if k in schema}
         properties[name] = {**about, "default": default, "anyOf": [schema, {"const": default}]}
@@ -171,9 +175,10 @@ def _with_defaults(api: Api, given: Any) -> Api:
     return api.model_copy(update={"parameters": whole})
 
 
-def _forbids(schema: JsonObject, value: Any) -> bool:
+def leaves(schema: Any, value: Any) -> bool:
+    """Whether a value leaves its schema in any way that can be told."""
     try:
-        return bool(violations(schema, value))
+        return isinstance(schema, dict) and bool(violations(schema, value))
     except UncheckableSchema:
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
@@ -66,13 +67,28 @@ class Resolver:
         return known
 
     def _look(self, reference: str, file: Path, place: str) -> Found | Obstacle:
+        """RFC 6901. A pointer may lead through other references, as many real ones do."""
         address, _, fragment = reference.partition("#")
-        if address:
-            target = self._target(unquote(address), file)
-            if isinstance(target, str):
-                return target
-            file = target
-        return self._pointed(file, unquote(fragment), place)
+        target = self._target(unquote(address), file) if address else file
+        if isinstance(target, str):
+            return target
+        pointer = unquote(fragment)
+        here: Found = Found(self._files[target], self._scope(target), f"{target}#")
+        if not pointer.strip("/"):
+            return here
+        if not pointer.startswith("/") or (target, pointer) in self._pending:
+            return "missing"
+        self._pending.add((target, pointer))
+        try:
+            for token in pointer[1:].split("/"):
+                name = token.replace("~1", "/").replace("~0", "~")
+                stepped = _step(here, name) or self._through(here, name, place)
+                if stepped is None:
+                    return "missing"
+                here = stepped
+        finally:
+            self._pending.discard((target, pointer))
+        return here
 
     def _target(self, address: str, file: Path) -> Path | Obstacle:
         if _SCHEME.match(address):
@@ -89,36 +105,11 @@ class Resolver:
             return "missing"
         if path.suffix.lower() not in _READABLE:
             return "unreadable"
-        return path if self._read(path) else "unreadable"
-
-    def _read(self, path: Path) -> bool:
-        if path not in self._files:
-            if len(self._files) >= MOST_FILES:
-                return False
-            try:
+        if path not in self._files and len(self._files) < MOST_FILES:
+            self._files[path] = None
+            with suppress(ImportFailed):
                 self._files[path] = load(path, self._ledger)
-            except ImportFailed:
-                self._files[path] = None
-        return isinstance(self._files[path], dict | list)
-
-    def _pointed(self, file: Path, pointer: str, place: str) -> Found | Obstacle:
-        """RFC 6901. A pointer may lead through other references, as many real ones do."""
-        here: Found = Found(self._files[file], self._scope(file), f"{file}#")
-        if not pointer.strip("/"):
-            return here
-        if not pointer.startswith("/") or (file, pointer) in self._pending:
-            return "missing"
-        self._pending.add((file, pointer))
-        try:
-            for token in pointer[1:].split("/"):
-                name = token.replace("~1", "/").replace("~0", "~")
-                stepped = _step(here, name) or self._through(here, name, place)
-                if stepped is None:
-                    return "missing"
-                here = stepped
-        finally:
-            self._pending.discard((file, pointer))
-        return here
+        return path if isinstance(self._files.get(path), dict | list) else "unreadable"
 
     def _through(self, here: Found, name: str, place: str) -> Found | None:
         reference = here.value.get("$ref") if isinstance(here.value, dict) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -173,13 +173,20 @@ def reads(tools: Tools) -> None:
         ToolShape.model_validate(tool)
 
 
-class TrlRow(RowShape):
+class MessagesRow(RowShape):
     messages: list[Message] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _pairs(self) -> Self:
+        in_order(list(self.messages))
+        return self
+
+
+class TrlRow(MessagesRow):
     tools: Tools = []
 
     @model_validator(mode="after")
-    def _pairs(self) -> TrlRow:
-        in_order(list(self.messages))
+    def _lists(self) -> Self:
         reads(self.tools)
         return self
 
@@ -194,14 +201,8 @@ class ChatShape(TrlRow):
     flags: list[str]
 
 
-class AxolotlRow(RowShape):
-    messages: list[Message] = Field(min_length=1)
+class AxolotlRow(MessagesRow):
     tools: list[ToolShape | TextTool] = []
-
-    @model_validator(mode="after")
-    def _pairs(self) -> AxolotlRow:
-        in_order(list(self.messages))
-        return self
 
 
 class PairRow(RowShape):
@@ -221,14 +222,8 @@ class PairRow(RowShape):
         return self
 
 
-class VerlRow(RowShape):
-    messages: list[Message] = Field(min_length=1)
+class VerlRow(MessagesRow):
     tools: list[TextTool]
-
-    @model_validator(mode="after")
-    def _pairs(self) -> VerlRow:
-        in_order(list(self.messages))
-        return self
 
 
 class Reward(RowShape):

@@ -7,8 +7,7 @@ its own that holds JSON, one object or a list; `tools` is JSON text, `system` ma
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from toolloom.pipeline.checks.transcript import shown
@@ -56,11 +55,6 @@ ROLES = {
 }
 
 
-def sharegpt_dialogues(path: Path) -> Iterator[Reading]:
-    """Every row of a file of conversations."""
-    return readings(path, _factory_row)
-
-
 def _factory_row(value: JsonObject, row: ForeignRow) -> Reading:
     said = conversation(value)
     if isinstance(said, str):
@@ -78,6 +72,9 @@ def _factory_row(value: JsonObject, row: ForeignRow) -> Reading:
     if value.get("rejected"):
         taken.note("field `rejected`: the worse answer is not judged")
     return taken.reading(identity(value, row))
+
+
+sharegpt_dialogues = partial(readings, take=_factory_row)
 
 
 def conversation(value: JsonObject) -> list[JsonObject] | str:
@@ -114,8 +111,7 @@ def _factory_turn(taken: Conversation, turn: JsonObject) -> None:
     elif who == "result":
         taken.results(said)
     else:
-        detail = f"a turn of the role `{role[:60]}`, which is left out"
-        taken.fault(Reason.MALFORMED_DIALOGUE, detail)
+        taken.left_out("turn", role)
 
 
 def _calls(taken: Conversation, said: Any) -> None:
@@ -153,11 +149,6 @@ def calls_in(taken: Conversation, said: Any) -> list[RowCall]:
 _HERMES_COLUMNS = {"id", "conversations", "messages", "conversation", "tools", "system"}
 
 
-def hermes_dialogues(path: Path) -> Iterator[Reading]:
-    """Every row of a file of conversations."""
-    return readings(path, _hermes_row)
-
-
 def _hermes_row(value: JsonObject, row: ForeignRow) -> Reading:
     said = conversation(value)
     if isinstance(said, str):
@@ -171,8 +162,22 @@ def _hermes_row(value: JsonObject, row: ForeignRow) -> Reading:
     if not _offered(taken, system):
         taken.offer(value.get("tools"))
     for who, role, words in spoken:
-        _hermes_turn(taken, who, role, words)
+        answered = tagged(words, "tool_response")[1] if isinstance(words, str) else []
+        if who in {"result", "function"} or (who == "user" and answered):
+            _results(taken, words, answered)
+        elif who == "system":
+            has_tools = isinstance(words, str) and taken.tools.pool  # the record holds them as APIs
+            taken.system(tagged(words, "tools")[0] if has_tools else words)
+        elif who == "user":
+            taken.user(words)
+        elif who in {"assistant", "call"}:
+            _assistant(taken, words)
+        else:
+            taken.left_out("turn", role)
     return taken.reading(identity(value, row))
+
+
+hermes_dialogues = partial(readings, take=_hermes_row)
 
 
 def _offered(taken: Conversation, system: Any) -> bool:
@@ -199,28 +204,6 @@ def _list(block: str) -> tuple[list[Any], str]:
     if not all(isinstance(tool, dict) for tool, _ in found):
         return [], ""
     return [tool for tool, _ in found], next((how for _, how in found if how), "")
-
-
-def _hermes_turn(taken: Conversation, who: str, role: str, said: Any) -> None:
-    answered = tagged(said, "tool_response")[1] if isinstance(said, str) else []
-    if who in {"result", "function"} or (who == "user" and answered):
-        _results(taken, said, answered)
-    elif who == "system":
-        taken.system(_without_tools(taken, said))
-    elif who == "user":
-        taken.user(said)
-    elif who in {"assistant", "call"}:
-        _assistant(taken, said)
-    else:
-        detail = f"a turn of the role `{role[:60]}`, which is left out"
-        taken.fault(Reason.MALFORMED_DIALOGUE, detail)
-
-
-def _without_tools(taken: Conversation, said: Any) -> Any:
-    """The system turn without its list of tools, which the record holds as APIs."""
-    if not isinstance(said, str) or not taken.tools.pool:
-        return said
-    return tagged(said, "tools")[0]
 
 
 def _assistant(taken: Conversation, said: Any) -> None:
@@ -279,7 +262,7 @@ def closed(value: object) -> str:
 
 
 def call_text(message: Message) -> str:
-    """A turn's calls, each between tags, after its words. Raises Unfit."""
+    """A turn's calls, each between tags, after its words. Raises NotRepresentable."""
     if "<tool_call>" in (message.content or ""):
         raise NotRepresentable("words look like a call")
     made = [f"<tool_call>\n{closed(call)}\n</tool_call>" for call in calls(message)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,10 @@ def _first(entry: dict[str, Any], *keys: str) -> Any:
 
 
 def _parameters(entry: dict[str, Any]) -> tuple[JsonObject, list[str]]:
-    """The arguments' schema, and the places of what does not fit in it."""
+    """The arguments' schema, and the places of what does not fit in it.
+
+    The default of a parameter that is needed is only an example of a value.
+    """
     properties: JsonObject = {}
     required: list[str] = []
     lost: list[str] = []
@@ -126,41 +130,33 @@ def _parameters(entry: dict[str, Any]) -> tuple[JsonObject, list[str]]:
             if not name or name in properties:
                 lost.append(f"{key}, number {number}")
                 continue
-            properties[name], fitting = _property(one, key == "required_parameters")
-            required += [name] if key == "required_parameters" else []
-            lost += [] if fitting else [f"parameters.{name}.default"]
+            kind = _TYPES.get(line(one.get("type")).upper(), "string")
+            value = _value(one.get("default"), kind)
+            # ToolBench says integer to all numbers: its own value shows otherwise.
+            schema: JsonObject = {"type": "number" if isinstance(value, float) else kind}
+            if about := text(one.get("description")).strip():
+                schema["description"] = about
+            if key == "required_parameters":
+                required.append(name)
+                schema |= {} if value is None else {"examples": [value]}
+            else:
+                schema |= {} if value is None else {"default": value}
+            properties[name] = schema
+            if value is None and one.get("default") not in (None, "", [], {}):
+                lost.append(f"parameters.{name}.default")
     return {"type": "object", "properties": properties, "required": required}, lost
-
-
-def _property(one: dict[str, Any], needed: bool) -> tuple[JsonObject, bool]:
-    """A parameter, and whether its default fits. A needed one's is only an example of a value."""
-    kind = _TYPES.get(line(one.get("type")).upper(), "string")
-    default = one.get("default")
-    value = _value(default, kind)
-    if isinstance(value, float):
-        kind = "number"  # ToolBench says integer to all numbers: its own value shows otherwise
-    made: JsonObject = {"type": kind}
-    if about := text(one.get("description")).strip():
-        made["description"] = about
-    if value is not None:
-        made |= {"examples": [value]} if needed else {"default": value}
-    return made, value is not None or default in (None, "", [], {})
 
 
 def _value(default: Any, kind: str) -> Any:
     """A default as a value of its type; none where it is empty or of another type."""
-    given = str(default).strip() if isinstance(default, str | int | float) else ""
+    written = str(default).strip() if isinstance(default, str | int | float) else ""
     if kind == "boolean":
-        return {"true": True, "false": False}.get(given.lower())
-    if kind == "integer":
-        return _number(given)
-    return given or None
-
-
-def _number(given: str) -> int | float | None:
-    if re.fullmatch(r"[+-]?\d{1,18}", given):
-        return int(given)
-    return float(given) if re.fullmatch(r"[+-]?\d{1,18}\.\d{1,18}", given) else None
+        return {"true": True, "false": False}.get(written.lower())
+    if kind != "integer":
+        return written or None
+    if re.fullmatch(r"[+-]?\d{1,18}", written):
+        return int(written)
+    return float(written) if re.fullmatch(r"[+-]?\d{1,18}\.\d{1,18}", written) else None
 
 
 def _returns(entry: dict[str, Any]) -> JsonObject | None:
@@ -175,19 +171,12 @@ def _shape(template: Any, depth: int) -> JsonObject:
     if depth > _DEPTH:
         return {}
     if isinstance(template, dict):
-        inner = {
-            str(key): _shape(value, depth + 1)
-            for key, value in template.items()
-            if key != "_list_length"
-        }
+        inner = {str(k): _shape(v, depth + 1) for k, v in template.items() if k != "_list_length"}
         return {"type": "object", **({"properties": inner} if inner else {})}
     if isinstance(template, list):
         items = _shape(template[0], depth + 1) if template else {}
         return {"type": "array", **({"items": items} if items else {})}
-    return _leaf(text(template))
-
-
-def _leaf(name: str) -> JsonObject:
+    name = text(template)
     listed = re.fullmatch(r"list of (\w+) with length \d+", name)
     kind = _TEMPLATE_TYPES.get(listed[1] if listed else name)
     return {"type": kind} if kind else {}
@@ -219,30 +208,30 @@ _FUNCTIONS = re.compile(r":\s*(?=\[\s*\{)")
 _INSTRUCTION = {"api_list", "query", "relevant APIs", "query_id"}
 
 
-def dialogues(path: Path) -> Iterator[Reading]:
-    """Every row of a file, or of the files of a folder, whichever of the three it is."""
-    return readings(path, _dialogue)
-
-
-def read_trees(path: Path) -> Iterator[Reading]:
-    """The solution trees alone; every other row is refused unread, for there may be many."""
-    return readings(path, _only_tree)
+def is_tree(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("answer_generation"), dict)
 
 
 def _only_tree(value: JsonObject, row: ForeignRow) -> Reading:
-    if isinstance(value.get("answer_generation"), dict):
-        return _tree(value, row)
-    return refused(row, "it has no `answer_generation`")
+    return _tree(value, row) if is_tree(value) else refused(row, "it has no `answer_generation`")
+
+
+read_trees = partial(readings, take=_only_tree)
+"""The solution trees alone; every other row is refused unread, for there may be many."""
 
 
 def _dialogue(value: JsonObject, row: ForeignRow) -> Reading:
-    if isinstance(value.get("answer_generation"), dict):
+    if is_tree(value):
         return _tree(value, row)
     if "conversations" in value:
         return _conversations(value, row)
     if isinstance(value.get("api_list"), list):
         return _instruction(value, row)
     return refused(row, "it has neither `answer_generation` nor `conversations` nor `api_list`")
+
+
+dialogues = partial(readings, take=_dialogue)
+"""Every row of a file, or of the files of a folder, whichever of the three it is."""
 
 
 # Solution trees
@@ -252,23 +241,32 @@ def _tree(value: JsonObject, row: ForeignRow) -> Reading:
     answer = value["answer_generation"]
     taken = Conversation("toolbench", row)
     _offer(taken, answer.get("function"))
-    paths = answer.get("train_messages")
-    found = [p for p in paths if isinstance(p, list)] if isinstance(paths, list) else []
-    if found:
-        said = turns_in(max(found, key=len))
+    listed = answer.get("train_messages")
+    if paths := [p for p in listed if isinstance(p, list)] if isinstance(listed, list) else []:
+        said = turns_in(max(paths, key=len))
         if isinstance(said, str):
             return refused(row, f"its longest path: {said}")
         for turn in said:
             _message(taken, turn)
-    else:
-        nodes = _last_try(value.get("tree"))
-        if not nodes:
-            return refused(row, "it has neither `train_messages` nor a tree with a call")
+    elif nodes := _last_try(value.get("tree")):
         taken.note("tree: all tries but the last; none was finished")
         taken.user(answer.get("query"))
         _nodes(taken, nodes)
         taken.fault(Reason.UNHELPFUL_ANSWER, f"the search ended without {FINISH}")
+    else:
+        return refused(row, "it has neither `train_messages` nor a tree with a call")
     return taken.reading(line(answer.get("query"))[:80] or row.place)
+
+
+def _last_try(tree: Any) -> list[JsonObject]:
+    """The nodes from the root to the last leaf that was tried, if one of them acts."""
+    node = tree.get("tree") if isinstance(tree, dict) else None
+    nodes: list[JsonObject] = []
+    while isinstance(node, dict) and len(nodes) < MOST_TURNS:
+        nodes.append(node)
+        children = node.get("children")
+        node = children[-1] if isinstance(children, list) and children else None
+    return nodes if any(n.get("node_type") == "Action" for n in nodes) else []
 
 
 def _message(taken: Conversation, turn: JsonObject) -> None:
@@ -285,8 +283,7 @@ def _message(taken: Conversation, turn: JsonObject) -> None:
             _call(taken, asked.get("name"), asked.get("arguments"))
         _thought(taken, content, trained=not isinstance(asked, dict))
     else:
-        detail = f"a message of the role `{line(role)[:60]}`, which is left out"
-        taken.fault(Reason.MALFORMED_DIALOGUE, detail)
+        taken.left_out("message", line(role))
 
 
 def _user(taken: Conversation, content: Any) -> None:
@@ -358,17 +355,6 @@ def _cut(written: str) -> JsonObject | None:
     return None
 
 
-def _last_try(tree: Any) -> list[JsonObject]:
-    """The nodes from the root to the last leaf that was tried."""
-    node = tree.get("tree") if isinstance(tree, dict) else None
-    found: list[JsonObject] = []
-    while isinstance(node, dict) and len(found) < MOST_TURNS:
-        found.append(node)
-        children = node.get("children")
-        node = children[-1] if isinstance(children, list) and children else None
-    return found if any(n.get("node_type") == "Action" for n in found) else []
-
-
 def _nodes(taken: Conversation, nodes: list[JsonObject]) -> None:
     name = None
     for node in nodes:
@@ -404,8 +390,7 @@ def _conversations(value: JsonObject, row: ForeignRow) -> Reading:
         elif who in {"function", "result"}:
             _observed(taken, content)
         else:
-            detail = f"a turn of the role `{role[:60]}`, which is left out"
-            taken.fault(Reason.MALFORMED_DIALOGUE, detail)
+            taken.left_out("turn", role)
     return taken.reading(identity(value, row))
 
 

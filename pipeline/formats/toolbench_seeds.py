@@ -31,7 +31,6 @@ from toolloom.schemas import (
     RecipeError,
     Rejected,
     Seed,
-    Split,
     SplitPlan,
     Step,
     StoreError,
@@ -105,7 +104,7 @@ def check(paths: Iterable[str]) -> None:
         except StoreError as error:
             raise RecipeError(f"rewrite.seeds: {error}") from error
         first = islice((row for file in found for row in _of(file, foreign_rows, lost)), _LOOKED_AT)
-        if any(_is_tree(row) or toolbench.fits(row.value) for row in first):
+        if any(toolbench.is_tree(row.value) or toolbench.fits(row.value) for row in first):
             continue
         raise RecipeError(
             f"rewrite.seeds: {path} has neither solution trees (`answer_generation`) nor queries "
@@ -128,10 +127,6 @@ def _of(file: Path, read: Callable[[Path], Iterator[Read]], lost: dict[str, str]
 
 def _path(path: str) -> Path:
     return Path(path).expanduser()
-
-
-def _is_tree(row: ForeignRow) -> bool:
-    return isinstance(row.value, dict) and isinstance(row.value.get("answer_generation"), dict)
 
 
 def tree_seeds(
@@ -196,7 +191,7 @@ def _rejected(hybrid: str, why: NotASeed, stage: str, taken: Counter[str]) -> Re
 
 
 def _seed(reading: Reading, known: Documents, plan: SplitPlan, name: str) -> Seed:
-    """Raises Unfit."""
+    """Raises NotASeed."""
     dialogue, raw = reading.dialogue, reading.raw
     tree = raw.get("answer_generation") if isinstance(raw, dict) else None
     if dialogue is None or not isinstance(tree, dict):
@@ -213,8 +208,9 @@ def _seed(reading: Reading, known: Documents, plan: SplitPlan, name: str) -> See
             "lists it to `rewrite.seeds`.",
         )
     path = [pool[call.function.name] for call in calls]
-    need = _need(calls, pool)
-    split = split_of(plan, need)
+    split = split_of(plan, _need(calls, pool))
+    licences = (raw[key] for key in ("licence", "license") if isinstance(raw.get(key), str))
+    licence = next(licences, "")  # only what the row itself names
     return Seed(
         id=name,
         split=split,
@@ -223,14 +219,18 @@ def _seed(reading: Reading, known: Documents, plan: SplitPlan, name: str) -> See
             Step(category=a.category, tool=a.tool, api=a.name, function=a.function) for a in path
         ),
         values=values_of(call.function.arguments for call in calls),
-        pool=_shown(pool, plan, split),
+        pool=tuple(
+            api
+            for api in pool.values()
+            if stray(plan, {"intent": (), "pool": [_belongs(api)]}, split) is None
+        ),
         source="toolbench",
-        licence=_licence(raw),
+        licence=" ".join(licence.split())[:60],
     )
 
 
 def _request(dialogue: Dialogue) -> str:
-    """The query of a tree, if a user may have said it. Raises Unfit."""
+    """The query of a tree, if a user may have said it. Raises NotASeed."""
     hybrid = dialogue.query.text.strip()
     if not 1 < len(hybrid) <= LONGEST:
         raise NotASeed(Reason.UNNATURAL_QUERY, f"its query has {len(hybrid):,} letters.")
@@ -242,7 +242,7 @@ def _request(dialogue: Dialogue) -> str:
 
 
 def _solution(reading: Reading, dialogue: Dialogue, tree: JsonObject) -> list[ToolCall]:
-    """The calls of the path that ends in an answer, without those that failed. Raises Unfit."""
+    """The calls of the path that ends in an answer, without those that failed. Raises NotASeed."""
     calls = [call for _, call in dialogue.calls()]
     if not calls:
         raise NotASeed(Reason.NO_API_CALL, "its path calls no API.")
@@ -284,18 +284,3 @@ def _need(calls: Iterable[ToolCall], pool: dict[str, Api]) -> JsonObject:
 
 def _belongs(api: Api) -> JsonObject:
     return {"category": api.category, "tool": api.tool, "name": api.name}
-
-
-def _shown(pool: dict[str, Api], plan: SplitPlan, split: Split) -> tuple[Api, ...]:
-    """The APIs that may be shown in a split."""
-    return tuple(
-        api
-        for api in pool.values()
-        if stray(plan, {"intent": (), "pool": [_belongs(api)]}, split) is None
-    )
-
-
-def _licence(raw: JsonObject) -> str:
-    """The licence, if the row itself names one."""
-    told = next((raw[key] for key in ("licence", "license") if isinstance(raw.get(key), str)), "")
-    return " ".join(told.split())[:60]

@@ -19,7 +19,7 @@ from toolloom.pipeline.formats.base import (
     system_of,
     words_beside_calls,
 )
-from toolloom.schemas import Api, JsonObject, Message, Sample, ToolCall
+from toolloom.schemas import Api, JsonObject, Message, Sample
 
 FINISH: JsonObject = {
     "name": "Finish",
@@ -43,7 +43,9 @@ _HOW = (
 def toolllama(sample: Sample, form: Arguments) -> Exported:
     said = spoken(sample.dialogue.messages)
     first, later = _first_task(said)
-    system = {"from": "system", "value": _instruction(sample)}
+    functions = [_function(api) for api in given(sample)]
+    parts = [system_of(sample), _HOW, f"You have access to these functions: {[*functions, FINISH]}"]
+    system = {"from": "system", "value": "\n\n".join(part for part in parts if part)}
     turned = [system, {"from": "user", "value": f"\n{first[0].content or ''}\nBegin!\n"}]
     rows: list[tuple[str, JsonObject]] = []
     for turn in _steps(first[1:]):
@@ -68,13 +70,6 @@ def _first_task(said: Sequence[Message]) -> tuple[list[Message], bool]:
     return first, True
 
 
-def _instruction(sample: Sample) -> str:
-    """ToolBench writes the functions as a Python list."""
-    functions = [_function(api) for api in given(sample)]
-    parts = [system_of(sample), _HOW, f"You have access to these functions: {[*functions, FINISH]}"]
-    return "\n\n".join(part for part in parts if part)
-
-
 def _function(api: Api) -> JsonObject:
     optional = [name for name in api.properties if name not in api.required]
     parameters = {**api.parameters, "required": list(api.required), "optional": optional}
@@ -86,25 +81,19 @@ def _steps(messages: Sequence[Message]) -> Iterator[JsonObject]:
     results = {m.tool_call_id: m for m in messages if m.role == "tool"}
     for message in messages:
         for call in message.tool_calls:
-            yield _action(call)
+            yield _act(call.function.name, arguments(call))
             if call.id not in results:
                 raise NotRepresentable("a call has no result")
-            yield {"from": "function", "value": _result(results[call.id])}
+            seen = envelope(results[call.id])
+            yield {
+                "from": "function",
+                "value": spaced({"error": seen.error or "", "response": seen.response}),
+            }
         if message.role == "assistant" and not message.tool_calls:
             ending = {"return_type": "give_answer", "final_answer": message.content or ""}
             yield _act("Finish", ending)
 
 
-def _action(call: ToolCall) -> JsonObject:
-    return _act(call.function.name, arguments(call))
-
-
 def _act(name: str, values: JsonObject) -> JsonObject:
     value = f"\nThought: \nAction: {name}\nAction Input: {spaced(values)}"
     return {"from": "assistant", "value": value}
-
-
-def _result(message: Message) -> str:
-    """ToolBench's envelope: the error first, and an empty one on success."""
-    seen = envelope(message)
-    return spaced({"error": seen.error or "", "response": seen.response})

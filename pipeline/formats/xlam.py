@@ -7,8 +7,7 @@ Parameters are flat: by name a description, a type as Python writes it (`int`, `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from toolloom.pipeline.formats.base import (
@@ -38,11 +37,6 @@ _PLAIN = re.compile(r"[a-z_]+")
 _LONGEST_TYPE = 200
 
 
-def dialogues(path: Path) -> Iterator[Reading]:
-    """Every row of a file of queries with their answers."""
-    return readings(path, _row)
-
-
 def _row(value: JsonObject, row: ForeignRow) -> Reading:
     asked, answers = value.get("query"), opened(value.get("answers"))[0]
     if not isinstance(asked, str) or not asked.strip():
@@ -62,14 +56,15 @@ def _row(value: JsonObject, row: ForeignRow) -> Reading:
     return taken.reading(identity(value, row))
 
 
+dialogues = partial(readings, take=_row)
+
+
 def _offer(taken: Conversation, listed: Any) -> None:
     tools, how = opened(listed)
     if how:
         taken.note(f"tools: the list {how}")
-    if not isinstance(tools, list):
-        taken.offer(tools)
-        return
-    taken.offer([_tool(taken, opened(tool)[0]) for tool in tools])
+    listed_tools = isinstance(tools, list)
+    taken.offer([_tool(taken, opened(tool)[0]) for tool in tools] if listed_tools else tools)
 
 
 def _tool(taken: Conversation, tool: Any) -> Any:
@@ -83,27 +78,20 @@ def _tool(taken: Conversation, tool: Any) -> Any:
     properties, required = {}, []
     for name, about in flat.items():
         about = about if isinstance(about, dict) else {"type": about}
-        schema, needed = _parameter(taken, about)
+        kind = about.get("type")
+        # Runs of space are one: what `_OPTIONAL` takes on them grows with their square and more.
+        written = " ".join(kind[:_LONGEST_TYPE].split()) if isinstance(kind, str) else ""
+        bare = _OPTIONAL.sub("", written).strip()
+        schema = {**_schema(taken, bare), "description": about.get("description", "")}
+        if isinstance(about.get("enum"), list):
+            schema["enum"] = about["enum"]
+        if about.get("default") not in (None, ""):
+            schema["default"] = about["default"]
         properties[name] = schema
-        required += [name] if needed else []
+        if bare == written and "default" not in about and about.get("required") is not False:
+            required.append(name)
     schema = {"type": "object", "properties": properties, "required": required}
     return {**inner, "parameters": schema}
-
-
-def _parameter(taken: Conversation, about: JsonObject) -> tuple[JsonObject, bool]:
-    """The schema of a parameter, and whether it must be given."""
-    given = about.get("type")
-    # Runs of space are one: what `_OPTIONAL` takes on them grows with their square and more.
-    written = " ".join(given[:_LONGEST_TYPE].split()) if isinstance(given, str) else ""
-    bare = _OPTIONAL.sub("", written).strip()
-    optional = bare != written
-    made = {**_schema(taken, bare), "description": about.get("description", "")}
-    if isinstance(about.get("enum"), list):
-        made["enum"] = about["enum"]
-    default = about.get("default")
-    if default not in (None, ""):
-        made["default"] = default
-    return made, not optional and "default" not in about and about.get("required") is not False
 
 
 def _schema(taken: Conversation, written: str) -> JsonObject:

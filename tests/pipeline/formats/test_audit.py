@@ -18,11 +18,11 @@ from toolloom.pipeline.checks import CHECKS
 from toolloom.pipeline.formats.audit import (
     FORMATS,
     TABLE,
-    JsonLinesFile,
     audit,
     audited,
     dumped,
     expected,
+    flagged_rows,
     judged,
     reader,
     write_report,
@@ -189,26 +189,26 @@ def test_flagged_rows_are_there_when_all_are_written(tmp_path: Path) -> None:
     """An audit that ends early leaves no half file."""
     out = tmp_path / "flagged.jsonl"
 
-    def write(rows: Iterator[dict[str, Any]]) -> None:
-        with JsonLinesFile(out, tmp_path / "in") as lines:
+    def write_all(rows: Iterator[dict[str, Any]]) -> None:
+        with flagged_rows(out, tmp_path / "in") as write:
             for row in rows:
-                lines.write(row)
+                write(row)
 
     def ends_early() -> Iterator[dict[str, Any]]:
         yield {"n": 1}
         raise KeyError
 
     with pytest.raises(KeyError):
-        write(ends_early())
+        write_all(ends_early())
     assert [*tmp_path.iterdir()] == []
-    write(iter([{"n": "\ud800"}, {"n": 2}]))
+    write_all(iter([{"n": "\ud800"}, {"n": 2}]))
     assert [json.loads(line)["n"] for line in out.read_text().splitlines()] == ["?", 2]
 
 
 def test_nothing_is_written_over_what_is_audited(file: Path, tmp_path: Path) -> None:
     """Neither by the flagged rows nor by the report, nor is a folder taken for a file."""
-    with pytest.raises(StoreError, match="is what is audited"):
-        JsonLinesFile(file, file)
+    with pytest.raises(StoreError, match="is what is audited"), flagged_rows(file, file):
+        pass
     report = audit(file, "bfcl")
     with pytest.raises(StoreError, match="is what is audited"):
         write_report(file, report, file)

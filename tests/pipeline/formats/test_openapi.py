@@ -112,7 +112,7 @@ def test_an_example_is_read_as_a_schema_where_there_is_none(file: Path) -> None:
 
 
 def test_files_that_refer_to_each_other(tmp_path: Path) -> None:
-    """A folder is read from its root; a path's item, a parameter and a schema in other files."""
+    """A path's item, a parameter and a schema may stand in files beside the description."""
     (tmp_path / "index.yml").write_text(
         "swagger: '2.0'\ninfo: {title: Zoo}\npaths:\n  /a/{id}:\n    $ref: paths/a.json\n"
     )
@@ -132,23 +132,11 @@ def test_files_that_refer_to_each_other(tmp_path: Path) -> None:
         "Animal: {properties: {mother: {$ref: '#/Name'}}}\nName: {type: string}\n"
     )
     ledger = ImportLog("zoo")
-    (api,) = read(tmp_path, ledger)
+    (api,) = read(tmp_path / "index.yml", ledger)
     assert api.properties == {"id": {"type": "integer"}}
     assert api.fields == {"mother": {"type": "string"}}
     assert api.source.reference == "index.yml"
     assert ledger.report(imported=1).unresolved == ()
-
-
-def test_the_root_of_a_folder_is_the_one_that_says_it_is(tmp_path: Path) -> None:
-    """A well-known name first, else the only file of its kind; two are a question to the user."""
-    (tmp_path / "animal.json").write_text("{}")
-    with pytest.raises(ImportFailed, match="holds no OpenAPI"):
-        list(read(tmp_path, ImportLog("zoo")))
-    (tmp_path / "zoo.json").write_text(json.dumps(spec({"/a": {"get": {}}})))
-    assert len(list(read(tmp_path, ImportLog("zoo")))) == 1
-    (tmp_path / "yard.json").write_text(json.dumps(spec({})))
-    with pytest.raises(ImportFailed, match=r"yard\.json, zoo\.json"):
-        list(read(tmp_path, ImportLog("zoo")))
 
 
 def test_references_out_of_the_folder_are_reported_and_not_read(tmp_path: Path) -> None:

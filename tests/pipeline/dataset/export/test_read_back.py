@@ -67,7 +67,8 @@ def test_hermes_comes_back_but_for_its_instruction(
     assert spoken(found)[1:] == spoken(sample)[1:]
     assert spoken(sample)[0][1][0] in spoken(found)[0][1][0]
     assert kind == "search" or offered(found) == offered(sample)
-    assert foreign_rows.findings(found) == [] and found.has_now
+    assert foreign_rows.findings(found) == []
+    assert found.dialogue and found.dialogue.query.now == sample.dialogue.query.now
 
 
 @pytest.mark.parametrize("kind", ["single", "parallel", "irrelevance", "recovery"])
