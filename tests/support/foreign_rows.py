@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from toolloom.pipeline.formats.audit import judged, reader
 from toolloom.pipeline.formats.reading import Reading
@@ -218,6 +218,46 @@ INSTRUCTION: JsonObject = {
     ],
     "relevant APIs": [["Sky", "Weather"]],
 }
+BFCL: JsonObject = {
+    "id": "q",
+    "question": [[{"role": "user", "content": "Do 3 on 2024-05-03."}]],
+    "function": [
+        {
+            "name": "a.b",
+            "description": "Does it.",
+            "parameters": {
+                "type": "dict",
+                "properties": {
+                    "n": {"type": "integer", "default": 3},
+                    "of": {"type": "array", "items": {"type": "dict", "properties": {"k": {}}}},
+                },
+                "required": ["n"],
+            },
+        }
+    ],
+    "ground_truth": [{"a.b": {"n": [3, ""], "of": [[{"k": ["v"]}]]}}],
+}
+API_BANK: list[JsonObject] = [
+    {"role": "User", "text": "Do 3 on May 3rd."},
+    {
+        "role": "API",
+        "api_name": "ToolSearcher",
+        "param_dict": {"keywords": "do"},
+        "result": {
+            "api_name": "ToolSearcher",
+            "input": {"keywords": "do"},
+            "output": [{"name": "Do", "input_parameters": {"n": {"type": "int"}}}],
+            "exception": None,
+        },
+    },
+    {"role": "API", "api_name": "Do", "param_dict": {"n": "3"}, "result": {"output": 1}},
+    {"role": "AI", "text": "Done."},
+    {
+        "instruction": "The current time is 2039-03-09 18:56:09.",
+        "input": '{"name": "Do", "input_parameters": {"n": {"type": "int"}}}\nUser: Do 3.\n',
+        "output": "API-Request: [Do(n='3')]->{'output': 1, 'exception': None}",
+    },
+]
 GOOD: dict[str, list[JsonObject]] = {
     "trl": [TRL],
     "openai": [OPENAI, OLDER],
@@ -225,6 +265,8 @@ GOOD: dict[str, list[JsonObject]] = {
     "hermes": [HERMES],
     "xlam": [XLAM],
     "toolbench": [TREE, TOOLLLAMA, INSTRUCTION],
+    "bfcl": [BFCL],
+    "api-bank": API_BANK,
 }
 
 
@@ -233,6 +275,9 @@ def readings(folder: Path, format: str, rows: Iterable[Any]) -> list[Reading]:
     file = folder / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return list(reader(format)(file))
+
+
+Take: TypeAlias = Callable[[str, Any], Reading]
 
 
 def reading(folder: Path, format: str, row: Any) -> Reading:

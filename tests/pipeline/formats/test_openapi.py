@@ -351,16 +351,55 @@ def test_headers_that_are_not_a_callers_and_cookies_are_left_out(file: Path) -> 
     assert "`session` of GET /a" in report.notes[0]
 
 
+def body(media: str, schema: Any, **more: Any) -> dict[str, Any]:
+    return {"requestBody": {"content": {media: {"schema": schema}}, **more}}
+
+
+LISTED = {"type": "array", "items": {"type": "string"}}
+NAMED = {"properties": {"a": {"type": "string"}}}
+EITHER = {**NAMED, "oneOf": [{"properties": {"b": {"type": "string"}}, "required": ["b"]}]}
+FORMS = {
+    "multipart/form-data": {"schema": {"properties": {"a": {}}}},
+    "application/json": {"schema": {"properties": {"b": {}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("operation", "properties", "required"),
+    [
+        ({"requestBody": {"content": FORMS}}, {"b": {}}, ()),
+        (
+            body("application/json", LISTED, required=True, description="Names."),
+            {"body": {**LISTED, "description": "Names."}},
+            ("body",),
+        ),
+        (
+            body("application/json", {**NAMED, "required": ["a"]}, required=False),
+            NAMED["properties"],
+            (),
+        ),
+        (body("application/json", EITHER), {key: {"type": "string"} for key in "ab"}, ()),
+    ],
+    ids=[
+        "JSON says more than forms",
+        "a body that is no object is one argument",
+        "a body one may leave out requires nothing",
+        "properties of alternatives are arguments too",
+    ],
+)
+def test_a_body_becomes_arguments(
+    file: Path, operation: Any, properties: Any, required: tuple[str, ...]
+) -> None:
+    """One form of it is enough; what it requires holds only if there is one."""
+    api = one(file, operation)
+    assert (api.properties, api.required) == (properties, required)
+
+
 def test_a_path_parameter_nobody_describes_is_a_text(file: Path) -> None:
     """Without it the path could not be built; a note says that it was added."""
     (api,), report = imported(file, spec({"/a/{b}": {"get": {}}}))
-    assert api.parameters["properties"] == {"b": {"type": "string"}}
-    assert api.required == ("b",)
+    assert (api.properties, api.required) == ({"b": {"type": "string"}}, ("b",))
     assert "`b` of GET /a/{b}" in report.notes[0]
-
-
-def body(media: str, schema: Any, **more: Any) -> dict[str, Any]:
-    return {"requestBody": {"content": {media: {"schema": schema}}, **more}}
 
 
 @pytest.mark.parametrize(
@@ -379,38 +418,6 @@ def test_the_properties_of_a_body_become_arguments(file: Path, media: str, metho
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     api = one(file, body(media, schema, required=True), method=method)
     assert api.parameters == schema
-
-
-def test_json_is_preferred_to_forms(file: Path) -> None:
-    """One form of the body is enough, and JSON says most."""
-    content = {
-        "multipart/form-data": {"schema": {"properties": {"a": {}}}},
-        "application/json": {"schema": {"properties": {"b": {}}}},
-    }
-    assert list(one(file, {"requestBody": {"content": content}}).properties) == ["b"]
-
-
-def test_a_body_that_is_no_object_is_one_argument(file: Path) -> None:
-    """A list, a text and alternatives stay whole under the name `body`."""
-    schema = {"type": "array", "items": {"type": "string"}}
-    api = one(file, body("application/json", schema, required=True, description="Names."))
-    assert api.properties == {"body": {**schema, "description": "Names."}}
-    assert api.required == ("body",)
-
-
-def test_a_body_one_may_leave_out_requires_nothing(file: Path) -> None:
-    """`required` of its schema holds only if there is a body."""
-    schema = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
-    assert one(file, body("application/json", schema, required=False)).required == ()
-
-
-def test_alternatives_of_a_body_are_all_offered(file: Path) -> None:
-    """Properties of `oneOf` beside the body's own are arguments too, none required."""
-    schema = {
-        "properties": {"a": {"type": "string"}},
-        "oneOf": [{"properties": {"b": {"type": "string"}}, "required": ["b"]}],
-    }
-    assert list(one(file, body("application/json", schema)).properties) == ["a", "b"]
 
 
 def test_swagger_2_bodies_and_forms(file: Path) -> None:

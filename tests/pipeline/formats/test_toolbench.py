@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from support import foreign_rows
 from support.foreign_rows import (
-    BENCH_FUNCTION,
     INSTRUCTION,
     PATH,
     TOOLLLAMA,
@@ -97,10 +96,14 @@ def test_a_tool_file_is_filed_by_its_folder(tmp_path: Path) -> None:
 
 
 def test_function_names_keep_their_last_64_characters(tmp_path: Path) -> None:
-    """As in ToolBench, a long name loses its beginning."""
+    """As in ToolBench, a long name loses its beginning. A category that is given wins."""
     entry = {**ENTRY, "api_name": "x" * 80}
-    (api,), _ = gather(tmp_path / "q.json", [{"api_list": [entry]}])
-    assert len(api.function) == 64 and api.function.endswith("x_for_bread_butter")
+    (api,), _ = gather(tmp_path / "q.json", [{"api_list": [entry]}], category="Mine")
+    assert (
+        api.category == "Mine"
+        and len(api.function) == 64
+        and api.function.endswith("x_for_bread_butter")
+    )
 
 
 def test_what_is_left_out_is_booked(tmp_path: Path) -> None:
@@ -131,12 +134,6 @@ def test_other_json_does_not_fit(document: Any) -> None:
     assert not toolbench.fits(document)
 
 
-def test_a_given_category_wins(tmp_path: Path) -> None:
-    """What the user says goes before what the file says."""
-    (api,), _ = gather(tmp_path / "q.json", [{"api_list": [ENTRY]}], category="Mine")
-    assert api.category == "Mine"
-
-
 CALL = ("weather_for_sky", {"city": "Bern"})
 
 
@@ -160,6 +157,51 @@ def result(content: str) -> Any:
     return tree(path)
 
 
+def renamed(name: str) -> Any:
+    """The tree whose call is to this function."""
+    path = copy.deepcopy(PATH)
+    path[2]["function_call"]["name"] = path[3]["name"] = name
+    return tree(path)
+
+
+NEEDS_OTHERS = [["Sky", "Weather"], ["Sky", "Wind"], 3]
+TWO_ACTIONS = "\nThought: I plan.\nAction: look it up\n\nAction: weather_for_sky\nAction Input: {}"
+
+
+@pytest.mark.parametrize(
+    ("row", "reasons"),
+    [
+        (ended({"return_type": "give_up_and_restart"}), ["unhelpful_answer"]),
+        (ended({"return_type": "give_answer"}), ["false_api_call_format"]),
+        (renamed("sky"), ["api_hallucination"]),
+        (with_turn(TOOLLLAMA, 2, "conversations", value=TWO_ACTIONS), ["false_api_call_format"]),
+        (with_turn(TOOLLLAMA, 2, "conversations", value="\nThought: No."), ["no_api_call"]),
+        (with_turn(TOOLLLAMA, 0, "conversations", value="Functions: f"), ["illegal_schema"]),
+        (changed(INSTRUCTION, **{"relevant APIs": NEEDS_OTHERS}), ["api_hallucination"] * 2),
+        ({"query": "x"}, ["malformed_dialogue"]),
+        ({"answer_generation": {}}, ["malformed_dialogue"]),
+        ({"answer_generation": {"train_messages": [[1]]}}, ["malformed_dialogue"]),
+    ],
+    ids=[
+        "giving up is no fault of the calls",
+        "an end without an answer",
+        "a name that only ends like one on offer, which ToolBench ran",
+        "a thought that writes an action, which a reader takes as the call",
+        "a step without an action",
+        "a system turn without functions",
+        "an instruction that needs what it does not list",
+        "a row of another kind",
+        "a tree of nothing",
+        "a path of no messages",
+    ],
+)
+def test_faults_are_told_under_their_reasons(tmp_path: Path, row: Any, reasons: list[str]) -> None:
+    """What a reader finds, and what the checks find in what it read."""
+    found = foreign_rows.reading(tmp_path, "toolbench", row)
+    assert foreign_rows.reasons(found)[: len(reasons)] == reasons
+    assert (found.dialogue is None) == (reasons == ["malformed_dialogue"])
+
+
 @pytest.mark.parametrize("row", [TREE, TOOLLLAMA])
 def test_a_tree_and_its_training_row_are_the_same_dialogue(tmp_path: Path, row: Any) -> None:
     """The longest path is read; Finish is the reply; `Begin!` and thoughts are no one's words."""
@@ -179,16 +221,6 @@ def test_the_value_of_an_example_is_an_optional_parameter_s_default(tmp_path: Pa
     properties = found.dialogue.query.pool[0].properties
     assert properties["city"] == {"type": "string", "examples": ["Paris"]}
     assert properties["unit"] == {"type": "string", "default": "metric"}
-
-
-def test_giving_up_is_told(tmp_path: Path) -> None:
-    """A path that ends with give_up_and_restart has no answer, which is no fault of its calls."""
-    found = foreign_rows.reading(
-        tmp_path, "toolbench", ended({"return_type": "give_up_and_restart"})
-    )
-    assert foreign_rows.reasons(found) == ["unhelpful_answer"] and not found.has_reply
-    found = foreign_rows.reading(tmp_path, "toolbench", ended({"return_type": "give_answer"}))
-    assert foreign_rows.reasons(found) == ["false_api_call_format"]
 
 
 def test_a_step_that_ends_with_its_call_misses_nothing(tmp_path: Path) -> None:
@@ -250,60 +282,9 @@ def test_an_unfinished_search_is_read_from_its_tree(tmp_path: Path) -> None:
     assert foreign_rows.reasons(found) == ["unhelpful_answer", "api_hallucination"]
 
 
-def test_a_thought_that_writes_an_action_is_a_fault_where_it_is_trained_on(tmp_path: Path) -> None:
-    """A reader of Thought, Action and Action Input takes the first `Action:` it meets."""
-    value = "\nThought: I plan.\nAction: look it up\n\nAction: weather_for_sky\nAction Input: {}"
-    row = with_turn(TOOLLLAMA, 2, "conversations", value=value)
-    found = foreign_rows.reading(tmp_path, "toolbench", row)
-    assert (
-        found.faults[0].reason == "false_api_call_format" and foreign_rows.calls(found)[0][1] == {}
-    )
-
-
-def test_a_step_without_an_action_is_a_fault(tmp_path: Path) -> None:
-    """Words alone end no step."""
-    row = with_turn(TOOLLLAMA, 2, "conversations", value="\nThought: I give up.")
-    assert foreign_rows.reading(tmp_path, "toolbench", row).faults[0].reason == "no_api_call"
-
-
 def test_an_instruction_has_a_request_and_apis_but_no_calls(tmp_path: Path) -> None:
     """Its functions are named as the importer names them; its answer is in another file."""
     found = foreign_rows.reading(tmp_path, "toolbench", INSTRUCTION)
     assert found.dialogue and [a.function for a in found.dialogue.query.pool] == ["weather_for_sky"]
     assert foreign_rows.calls(found) == [] and foreign_rows.findings(found) == []
     assert found.dialogue.query.scenario == "single"
-
-
-def test_an_instruction_must_list_the_apis_it_needs(tmp_path: Path) -> None:
-    """`relevant APIs` that are not in `api_list` cannot be called."""
-    row = changed(INSTRUCTION, **{"relevant APIs": [["Sky", "Weather"], ["Sky", "Wind"], 3]})
-    found = foreign_rows.reading(tmp_path, "toolbench", row)
-    assert (
-        foreign_rows.reasons(found) == ["api_hallucination"] * 2
-        and "Wind" in found.faults[0].detail
-    )
-
-
-def test_a_function_that_only_ends_like_one_on_offer_is_not_on_offer(tmp_path: Path) -> None:
-    """ToolBench ran `sky` for `weather_for_sky`: the name is hallucinated all the same."""
-    path = copy.deepcopy(PATH)
-    path[2]["function_call"]["name"] = path[3]["name"] = "sky"
-    assert foreign_rows.reasons(foreign_rows.reading(tmp_path, "toolbench", tree(path))) == [
-        "api_hallucination"
-    ]
-
-
-@pytest.mark.parametrize(
-    "row",
-    [{"query": "x"}, {"answer_generation": {}}, {"answer_generation": {"train_messages": [[1]]}}],
-)
-def test_a_row_of_another_kind_is_refused(tmp_path: Path, row: object) -> None:
-    """The reason names what was looked for."""
-    found = foreign_rows.reading(tmp_path, "toolbench", row)
-    assert found.dialogue is None and "it" in found.faults[0].detail
-
-
-def test_a_system_turn_without_functions_is_a_fault(tmp_path: Path) -> None:
-    """Without their list nobody can say which calls are right."""
-    row = with_turn(TOOLLLAMA, 0, "conversations", value=f"Functions: {BENCH_FUNCTION['name']}")
-    assert foreign_rows.reading(tmp_path, "toolbench", row).faults[0].reason == "illegal_schema"
