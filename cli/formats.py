@@ -156,7 +156,7 @@ def audit(
     Example: `toolloom audit train.jsonl --format openai --flagged flagged.jsonl`
     """
     from toolloom.pipeline.formats import audit as audits
-    from toolloom.pipeline.formats.audit import write_report
+    from toolloom.pipeline.formats.audit import flagged_rows, write_report
 
     known("--format", format, [*audits.FORMATS])
     report_path = Path(json_file) if json_file not in (None, "-") else None

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Literal, Protocol, TypeAlias
 
 from toolloom.pipeline.store.files import to_text
@@ -102,10 +103,9 @@ class Format:
     why: str = ""  # if there is no choice of arguments
     notes: Callable[[ExportPlace], dict[str, str]] = lambda place: {}  # further files by name
     hint: str = ""  # how to point the trainer at it; holds {folder}, {dataset}, {split}
-    # Where samples depend on others; `rows` then makes those of a sample that stands alone.
-    weaver: Callable[[ExportSource, int], StatefulFormat] | None = (
-        None  # given how many demonstrations to show
-    )
+    # Where samples depend on others, given how many demonstrations to show; `rows` then makes
+    # those of a sample that stands alone.
+    weaver: Callable[[ExportSource, int], StatefulFormat] | None = None
     shots: int | None = None  # demonstrations shown unless told otherwise, if it shows any
 
 
@@ -135,12 +135,6 @@ def calls(message: Message) -> list[JsonObject]:
     return [{"name": c.function.name, "arguments": arguments(c)} for c in message.tool_calls]
 
 
-def called(message: Message) -> str:
-    """Calls as JSON: one object, or a list if there are several. Raises NotRepresentable."""
-    made = calls(message)
-    return spaced(made[0] if len(made) == 1 else made)
-
-
 def envelope(message: Message) -> Observation:
     """The observation of a tool message. Raises NotRepresentable."""
     try:
@@ -151,14 +145,9 @@ def envelope(message: Message) -> Observation:
 
 def turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
     """Messages one at a time, but the results of one turn's calls together."""
-    group: list[Message] = []
-    for message in messages:
-        if group and not (message.role == "tool" == group[0].role):
-            yield group
-            group = []
-        group.append(message)
-    if group:
-        yield group
+    places = enumerate(messages)
+    for _, group in groupby(places, lambda one: -1 if one[1].role == "tool" else one[0]):
+        yield [message for _, message in group]
 
 
 def number_of(sample: Sample) -> int:
@@ -208,6 +197,12 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else to_text(value)
 
 
+def first_task(said: Sequence[Message]) -> tuple[list[Message], bool]:
+    """The first user turn with what serves it, and whether there are more."""
+    ends = [place for place, m in enumerate(said) if m.role == "user" and place]
+    return list(said[: ends[0]] if ends else said), bool(ends)
+
+
 def first_calls(sample: Sample) -> tuple[Message, list[Message]]:
     """The user's first turn and the messages that make its calls: one, or none at all.
 
@@ -216,9 +211,7 @@ def first_calls(sample: Sample) -> tuple[Message, list[Message]]:
     query, said = sample.dialogue.query, spoken(sample.dialogue.messages)
     if query.ability.searches:
         raise NotRepresentable("APIs are searched for before they are called")
-    ends = [place for place, m in enumerate(said) if m.role == "user" and place]
-    first = said[: ends[0]] if ends else said
-    rounds = [m for m in first if m.tool_calls]
+    rounds = [m for m in first_task(said)[0] if m.tool_calls]
     if not rounds and query.scenario is not Scenario.IRRELEVANCE:
         raise NotRepresentable("the assistant asks before it calls")
     if len(rounds) > 1 and query.scenario is not Scenario.ERROR_RECOVERY:
@@ -226,18 +219,17 @@ def first_calls(sample: Sample) -> tuple[Message, list[Message]]:
     return said[0], rounds[:1]
 
 
-def lost_after_calls(sample: Sample, extra: tuple[str, ...] = ()) -> tuple[str, ...]:
+def lost_after_calls(sample: Sample, *extra: str) -> tuple[str, ...]:
     """The parts that neither format holds."""
     said = spoken(sample.dialogue.messages)
-    lost = [*extra]
-    if any(m.role == "tool" for m in said):
-        lost.append("observations")
-    lost.append("answers")
-    if any(m.role == "user" for m in said[1:]):
-        lost.append("the user's later turns")
-    if sample.dialogue.query.scenario is Scenario.ERROR_RECOVERY:
-        lost.append("what follows an error")
-    return tuple(lost)
+    recovers = sample.dialogue.query.scenario is Scenario.ERROR_RECOVERY
+    parts = {
+        "observations": any(m.role == "tool" for m in said),
+        "answers": True,
+        "the user's later turns": any(m.role == "user" for m in said[1:]),
+        "what follows an error": recovers,
+    }
+    return (*extra, *(part for part, is_lost in parts.items() if is_lost))
 
 
 def kind_of(schema: Any) -> str:

@@ -212,13 +212,17 @@ def trl(sample: Sample, form: Arguments) -> Exported:
 
 def axolotl(sample: Sample, form: Arguments) -> Exported:
     """Axolotl reads arguments and parameters that are text: so `datasets` cannot pad them."""
-    described = tools(sample)
-    if form == "string":
-        for tool in described:
-            parameters = spaced(tool["function"]["parameters"])
-            tool["function"] = {**tool["function"], "parameters": parameters}
+    described = _with_text_schemas(sample) if form == "string" else tools(sample)
     row = {"messages": chat(sample.dialogue.messages, form), "tools": described}
     return Exported((("sft", row),))
+
+
+def _with_text_schemas(sample: Sample) -> list[JsonObject]:
+    described = tools(sample)
+    for tool in described:
+        parameters = spaced(tool["function"]["parameters"])
+        tool["function"] = {**tool["function"], "parameters": parameters}
+    return described
 
 
 def axolotl_notes(place: ExportPlace) -> dict[str, str]:
@@ -261,13 +265,8 @@ def openai(sample: Sample, form: Arguments) -> Exported:
 def verl(sample: Sample, form: Arguments) -> Exported:
     """A row to imitate, and a row to reward for each decision of the assistant."""
     messages = chat(sample.dialogue.messages, form)
-    described = tools(sample)
-    for tool in described:
-        parameters = spaced(tool["function"]["parameters"])
-        tool["function"] = {**tool["function"], "parameters": parameters}
-    rows = [("sft", {"messages": messages, "tools": described})]
-    rows += [("rl", row) for row in _decisions(sample)]
-    return Exported(tuple(rows))
+    imitated = {"messages": messages, "tools": _with_text_schemas(sample)}
+    return Exported((("sft", imitated), *(("rl", row) for row in _decisions(sample))))
 
 
 def _decisions(sample: Sample) -> list[JsonObject]:

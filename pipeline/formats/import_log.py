@@ -56,6 +56,13 @@ class ImportLog:
     def cut(self, api: str, place: str, why: Why, size: int = 0) -> None:
         self._cut.append(Cut(api=writable(api), place=writable(place), why=why, bytes=size))
 
+    def shortened(self, text: str, limit: int, api: str, place: str = "description") -> str:
+        """A text of at most `limit` characters; what is cut of it is booked."""
+        short = shortened(text, limit)
+        if short != text:
+            self.cut(api, place, "text", len(text) - len(short))
+        return short
+
     def unresolved(self, reference: str, place: str, why: Obstacle) -> None:
         """Booked once for each reference and reason, with the first place it stands."""
         key = (reference, why)

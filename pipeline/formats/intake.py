@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from toolloom.pipeline.formats.import_log import ImportLog, legible, sentence, shortened
+from toolloom.pipeline.formats.import_log import ImportLog, legible, sentence, writable
 from toolloom.pipeline.formats.json_schema import RETURNS, arguments, plain
 from toolloom.schemas import Api, JsonObject, Source
 from toolloom.schemas.api import SourceKind
@@ -83,7 +83,7 @@ class ApiBuilder:
             tool=path[1],
             name=path[2],
             function=self.ledger.function(wanted or called, api),
-            description=self._described(description, api),
+            description=self.ledger.shortened(sentence(description), LONGEST_TEXT, api),
             parameters=self._arguments(parameters, api),
             returns=self._returned(returns, api),
             deprecated=deprecated,
@@ -99,13 +99,6 @@ class ApiBuilder:
             )
             self._repeats = 0
 
-    def _described(self, description: Any, api: str) -> str:
-        whole = sentence(description)
-        short = shortened(whole, LONGEST_TEXT)
-        if short != whole:
-            self.ledger.cut(api, "description", "text", len(whole) - len(short))
-        return short
-
     def _arguments(self, parameters: Any, api: str) -> JsonObject:
         if parameters is not None and not isinstance(parameters, dict):
             self.ledger.cut(api, "parameters", "invalid")
@@ -115,8 +108,7 @@ class ApiBuilder:
     def _returned(self, returns: Any, api: str) -> JsonObject | None:
         if not returns:
             return None
-        made = plain(returns, ledger=self.ledger, api=api, place="returns", budget=RETURNS)
-        return made or None
+        return plain(returns, ledger=self.ledger, api=api, place="returns", budget=RETURNS) or None
 
 
 def reference(path: Path) -> str:
@@ -132,7 +124,7 @@ def reference(path: Path) -> str:
 
 def text(value: Any) -> str:
     """Text that UTF-8 can hold; of anything else, nothing."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+    return writable(value) if isinstance(value, str) else ""
 
 
 def line(value: Any) -> str:

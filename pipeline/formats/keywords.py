@@ -88,46 +88,32 @@ def _is_text(value: Any) -> bool:
 
 def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Keywords that hold together. Where only one can stay it is the first's."""
-    if not first:
-        return second
     both = {**second, **first}
-    for name in ("properties", "required", "groups", "type", "enum"):
-        if name in first and name in second:
-            both[name] = _JOIN[name](first[name], second[name])
-    return both
-
-
-def _properties(first: dict[Any, Any], second: dict[Any, Any]) -> dict[Any, Any]:
-    together = {**second, **first}
     for name in first.keys() & second.keys():
-        if first[name] is not second[name]:
-            together[name] = first[name]._replace(schema={"allOf": [first[name], second[name]]})
-    return together
-
-
-def _types(first: Any, second: Any) -> Any:
-    one, other = _type_names(first), _type_names(second)
-    both = [t for t in one if t in other]
-    if "integer" in one + other and "number" in one + other:
-        both.append("integer")
-    return list(dict.fromkeys(both)) or first
-
-
-def _enum(first: Any, second: Any) -> Any:
-    """Choices that both have. Objects are not compared: aliases of YAML may make that endless."""
-    if not isinstance(first, list) or not isinstance(second, list):
-        return first
-    others = {value for value in second if isinstance(value, str | int | float)}
-    return [v for v in first if isinstance(v, str | int | float) and v in others] or first
-
-
-_JOIN: dict[str, Callable[[Any, Any], Any]] = {
-    "properties": _properties,
-    "required": lambda first, second: list(dict.fromkeys([*second, *first])),
-    "groups": lambda first, second: [*first, *second][:_GROUPS],
-    "type": _types,
-    "enum": _enum,
-}
+        one, other = first[name], second[name]
+        match name:
+            case "properties":
+                both[name] = {**other, **one}
+                for key in one.keys() & other.keys():
+                    if one[key] is not other[key]:
+                        parts = {"allOf": [one[key], other[key]]}
+                        both[name][key] = one[key]._replace(schema=parts)
+            case "required":
+                both[name] = list(dict.fromkeys([*other, *one]))
+            case "groups":
+                both[name] = [*one, *other][:_GROUPS]
+            case "type":
+                names, others = _type_names(one), _type_names(other)
+                shared = [t for t in names if t in others]
+                if {"integer", "number"} <= {*names, *others}:
+                    shared.append("integer")
+                both[name] = list(dict.fromkeys(shared)) or one
+            case "enum" if isinstance(one, list) and isinstance(other, list):
+                # Objects are not compared: aliases of YAML may make that endless.
+                plain = {value for value in other if isinstance(value, str | int | float)}
+                kept = [v for v in one if isinstance(v, str | int | float) and v in plain]
+                both[name] = kept or one
+    return both
 
 
 def outline(schema: Any) -> dict[str, Any]:
@@ -184,11 +170,8 @@ def _inferred(found: dict[str, Any]) -> list[str]:
 
 def same_words(title: str, name: str) -> bool:
     """`Start Date` says no more than `start_date`."""
-    return _letters(title) == _letters(name)
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, text.lower()))
+    first, second = ("".join(filter(str.isalnum, one.lower())) for one in (title, name))
+    return first == second
 
 
 def widened(variants: list[JsonObject]) -> list[str]:

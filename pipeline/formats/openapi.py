@@ -186,10 +186,7 @@ class _Description:
         if summary and not text.startswith(summary.rstrip(".")):
             end = "" if summary[-1] in ".!?:" or not text else "."
             text = f"{summary}{end} {text}".strip()
-        short = shortened(text, _TEXT)
-        if short != text:
-            self._ledger.cut(api, "description", "text", len(text) - len(short))
-        return short
+        return self._ledger.shortened(text, _TEXT, api)
 
     def _returns(self, operation: OpenApiOperation, api: str) -> JsonObject | None:
         schema = next(self._answers(operation), None)

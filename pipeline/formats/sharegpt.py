@@ -16,7 +16,6 @@ from toolloom.pipeline.formats.base import (
     Exported,
     ExportPlace,
     NotRepresentable,
-    called,
     calls,
     envelope,
     given,
@@ -315,7 +314,8 @@ def _written_turn(group: list[Message]) -> JsonObject:
         value = seen[0] if len(seen) == 1 else f"[{', '.join(seen)}]"
         return {"from": "observation", "value": value}
     if first.tool_calls:
-        return {"from": "function_call", "value": called(first)}
+        made = calls(first)
+        return {"from": "function_call", "value": spaced(made[0] if len(made) == 1 else made)}
     return {"from": "human" if first.role == "user" else "gpt", "value": first.content or ""}
 
 

@@ -5,7 +5,7 @@ A dialogue ends with a call of `Finish`; an assistant that speaks in between is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from toolloom.pipeline.formats.base import (
     Arguments,
@@ -13,6 +13,7 @@ from toolloom.pipeline.formats.base import (
     NotRepresentable,
     arguments,
     envelope,
+    first_task,
     given,
     spaced,
     spoken,
@@ -42,7 +43,9 @@ _HOW = (
 
 def toolllama(sample: Sample, form: Arguments) -> Exported:
     said = spoken(sample.dialogue.messages)
-    first, later = _first_task(said)
+    first, later = first_task(said)
+    if later and not any(m.tool_calls for m in first):
+        raise NotRepresentable("the assistant asks before it calls")
     functions = [_function(api) for api in given(sample)]
     parts = [system_of(sample), _HOW, f"You have access to these functions: {[*functions, FINISH]}"]
     system = {"from": "system", "value": "\n\n".join(part for part in parts if part)}
@@ -59,24 +62,13 @@ def toolllama(sample: Sample, form: Arguments) -> Exported:
     return Exported(tuple(rows), (*lost, *words_beside_calls(first)))
 
 
-def _first_task(said: Sequence[Message]) -> tuple[list[Message], bool]:
-    """The first user turn with what serves it, and whether there are more."""
-    ends = [place for place, m in enumerate(said) if m.role == "user" and place]
-    if not ends:
-        return list(said), False
-    first = list(said[: ends[0]])
-    if not any(m.tool_calls for m in first):
-        raise NotRepresentable("the assistant asks before it calls")
-    return first, True
-
-
 def _function(api: Api) -> JsonObject:
     optional = [name for name in api.properties if name not in api.required]
     parameters = {**api.parameters, "required": list(api.required), "optional": optional}
     return {"name": api.function, "description": api.description, "parameters": parameters}
 
 
-def _steps(messages: Sequence[Message]) -> Iterator[JsonObject]:
+def _steps(messages: list[Message]) -> Iterator[JsonObject]:
     """Action and result in turn; calls that are made at once follow one another."""
     results = {m.tool_call_id: m for m in messages if m.role == "tool"}
     for message in messages:

@@ -116,7 +116,7 @@ def xlam(sample: Sample, form: Arguments) -> Exported:
     }
     extra = ("the system turn, which tells the present moment",) if system_of(sample) else ()
     return Exported(
-        (("sft", row),), lost_after_calls(sample, (*extra, "what flat parameters cannot say"))
+        (("sft", row),), lost_after_calls(sample, *extra, "what flat parameters cannot say")
     )
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from toolloom.pipeline.formats import api_bank
 from toolloom.pipeline.formats.import_log import ImportLog
@@ -154,23 +152,6 @@ def test_fits() -> None:
     assert not api_bank.fits({"role": "user", "content": "Hello"})
     assert not api_bank.fits(None) and not api_bank.fits([5])
     assert not api_bank.fits_text("Scene: a wood. No calls.")
-
-
-odd = st.none() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=2)
-KEYS = ["role", "api_name", "param_dict", "result", "name", "input_parameters", "instruction"]
-
-
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=60,
-)
-@given(st.lists(st.dictionaries(st.sampled_from(KEYS), odd | st.just("API")), max_size=4))
-def test_odd_rows_are_read_or_booked(tmp_path: Path, rows: list[Any]) -> None:
-    """Whatever types the fields have, nothing is raised and the account is right."""
-    path = write(tmp_path / "odd.jsonl", rows)
-    found, ledger = gather(path)
-    assert ledger.read == len(found) + len(ledger.report(imported=0).skipped)
-    api_bank.searches(path)
 
 
 @pytest.mark.parametrize("answer", ["{" * 3000, "{'a': " * 200, "[", "{'name': 5}", "{}"])

@@ -9,6 +9,8 @@ import pytest
 from support import foreign_rows
 from support.foreign_rows import OLDER, OPENAI, TOOL, TRL, changed, with_turn
 
+from toolloom.schemas import JsonObject
+
 
 def test_trl_results_without_ids_answer_calls_in_their_order(tmp_path: Path) -> None:
     """TRL's tool messages name only the function: the first open call of the name is answered."""
@@ -25,6 +27,46 @@ def test_trl_results_without_ids_answer_calls_in_their_order(tmp_path: Path) -> 
     assert foreign_rows.findings(found) == [] and found.unmapped == ()
 
 
+def as_text() -> JsonObject:
+    row = changed(TRL, tools=json.dumps([json.dumps(TOOL)]))
+    row["messages"][1]["tool_calls"][0]["function"]["arguments"] = '{"city": "Bern"}'
+    return row
+
+
+def padded() -> JsonObject:
+    row = changed(TRL)
+    row["messages"][1]["tool_calls"][0]["function"]["arguments"] = {"city": "Bern", "x": None}
+    row["tools"][0]["function"]["parameters"]["properties"]["other"] = None
+    return row
+
+
+SPLIT = {"prompt": TRL["messages"][:1], "tools": TRL["tools"]}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        as_text(),
+        padded(),
+        {**SPLIT, "completion": TRL["messages"][1:]},
+        {**SPLIT, "chosen": TRL["messages"][1:]},
+    ],
+    ids=[
+        "arguments, the column of tools and each of them as JSON text",
+        "keys that Arrow padded with null, which TRL drops too",
+        "a prompt and its completion",
+        "the better answer of a preference",
+    ],
+)
+def test_trl_has_several_ways_to_write_a_dialogue(tmp_path: Path, row: JsonObject) -> None:
+    """All of them are read as the same messages and tools."""
+    found = foreign_rows.reading(tmp_path, "trl", row)
+    plain = foreign_rows.reading(tmp_path, "trl", TRL)
+    assert found.dialogue and plain.dialogue and foreign_rows.findings(found) == []
+    assert found.dialogue.messages == plain.dialogue.messages
+    assert found.dialogue.query.pool == plain.dialogue.query.pool
+
+
 def test_results_of_two_functions_are_paired_by_name(tmp_path: Path) -> None:
     """A name decides before the order does."""
     call = {"type": "function", "function": {"name": "get_time", "arguments": {}}}
@@ -36,37 +78,6 @@ def test_results_of_two_functions_are_paired_by_name(tmp_path: Path) -> None:
         ("get_weather", {"sky": "snow"}, None),
         ("get_time", {"sky": "rain"}, None),
     ]
-
-
-def test_trl_takes_arguments_and_tools_as_json_text(tmp_path: Path) -> None:
-    """The `tools` column may be JSON text, and so may arguments and single tools."""
-    row = changed(TRL, tools=json.dumps([json.dumps(TOOL)]))
-    row["messages"][1]["tool_calls"][0]["function"]["arguments"] = '{"city": "Bern"}'
-    found = foreign_rows.reading(tmp_path, "trl", row)
-    assert foreign_rows.calls(found)[0] == ("get_weather", {"city": "Bern"})
-    assert foreign_rows.findings(found) == []
-
-
-def test_what_arrow_padded_with_null_is_taken_away(tmp_path: Path) -> None:
-    """TRL drops keys that are null, in arguments and schemas: so does its reader."""
-    row = changed(TRL)
-    row["messages"][1]["tool_calls"][0]["function"]["arguments"] = {"city": "Bern", "x": None}
-    row["tools"][0]["function"]["parameters"]["properties"]["other"] = None
-    found = foreign_rows.reading(tmp_path, "trl", row)
-    assert foreign_rows.calls(found)[0] == ("get_weather", {"city": "Bern"})
-    assert found.dialogue and list(found.dialogue.query.pool[0].properties) == ["city", "days"]
-    assert foreign_rows.findings(found) == []
-
-
-@pytest.mark.parametrize("answer", ["completion", "chosen"])
-def test_a_prompt_and_its_answer_are_one_dialogue(tmp_path: Path, answer: str) -> None:
-    """Prompt and completion, or the better answer of a preference, are read in one piece."""
-    row = {"prompt": TRL["messages"][:1], answer: TRL["messages"][1:], "tools": TRL["tools"]}
-    found = foreign_rows.reading(tmp_path, "trl", row)
-    assert (
-        foreign_rows.said(found, "assistant") == [foreign_rows.REPLY]
-        and foreign_rows.findings(found) == []
-    )
 
 
 def test_what_is_meant_to_be_wrong_is_told_and_not_judged(tmp_path: Path) -> None:

@@ -65,12 +65,6 @@ def test_other_tools_are_skipped_with_their_type(tmp_path: Path) -> None:
     assert "web_search" in skipped[0].why
 
 
-@pytest.mark.parametrize("document", [None, 5, [], {}, {"tools": 5}, [{"name": 5}], {"name": "x"}])
-def test_what_holds_no_tools_does_not_fit(document: Any) -> None:
-    """Values of other forms are told apart, whatever their types."""
-    assert not openai_tools.fits(document)
-
-
 def test_a_returned_schema_is_kept(tmp_path: Path) -> None:
     """An `outputSchema` is what the API returns."""
     (api,), _ = gather(tmp_path / "t.json", {"tools": [LISTED]})

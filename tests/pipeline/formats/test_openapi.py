@@ -139,24 +139,6 @@ def test_files_that_refer_to_each_other(tmp_path: Path) -> None:
     assert ledger.report(imported=1).unresolved == ()
 
 
-def test_references_out_of_the_folder_are_reported_and_not_read(tmp_path: Path) -> None:
-    """Nothing of another machine or another folder gets into an API."""
-    (tmp_path / "secret.json").write_text('{"type": "string", "description": "secret"}')
-    (tmp_path / "zoo").mkdir()
-    targets = ["/etc/passwd", "http://zoo.example/a.json", "../secret.json", "gone.json", "a.md"]
-    (tmp_path / "zoo" / "a.md").write_text("# A")
-    parameters = [
-        {"name": f"p{n}", "in": "query", "schema": {"$ref": t}} for n, t in enumerate(targets)
-    ]
-    (api,), report = imported(
-        tmp_path / "zoo" / "zoo.json", spec({"/a": {"get": {"parameters": parameters}}})
-    )
-    assert api.properties == {f"p{n}": {} for n in range(5)}
-    assert [each.why for each in report.unresolved] == [
-        "outside", "remote", "outside", "missing", "unreadable",
-    ]  # fmt: skip
-
-
 def test_webhooks_are_no_operations(file: Path) -> None:
     """A file of webhooks only gives no APIs and says why."""
     document = {"openapi": "3.1.0", "info": INFO, "webhooks": {"born": {"post": {}}}}
@@ -176,39 +158,6 @@ def test_what_is_no_operation_is_skipped_with_a_reason(file: Path) -> None:
     apis, report = imported(file, spec(paths))
     assert [api.name for api in apis] == ["POST /a"]
     assert [skipped.what for skipped in report.skipped] == ["GET /a", "/b", "/c"]
-
-
-def test_yaml_with_everything_that_breaks_readers(tmp_path: Path) -> None:
-    """Dates, `NO`, integer codes, a property named `$ref`, a cycle, tabs, odd types."""
-    text = """
-openapi: 3.1.0
-info: {title: Zoo, version: 2024-01-01}
-paths:
-  /a:
-    get:
-      summary:	Odd
-      parameters:
-        - {name: country, in: query, schema: {type: string, enum: [NO, SE], default: NO}}
-        - {name: day, in: query, schema: {type: [string, 'null'], example: 2024-05-01}}
-      responses:
-        200:
-          content:
-            application/json:
-              schema: {$ref: '#/components/schemas/Props'}
-components:
-  schemas:
-    Props:
-      type: dict
-      properties:
-        $ref: {type: str}
-        items: {$ref: '#/components/schemas/Props'}
-"""
-    (api,), report = imported(tmp_path / "zoo.yaml", text)
-    assert api.description == "Odd"
-    assert api.properties["country"] == {"type": "string", "enum": ["NO", "SE"], "default": "NO"}
-    assert api.properties["day"] == {"type": ["string", "null"], "examples": ["2024-05-01"]}
-    assert api.fields == {"$ref": {"type": "string"}, "items": {"type": "object"}}
-    assert [cut.why for cut in report.cut] == ["cycle"]
 
 
 @pytest.mark.parametrize("text", ["", "hello", "[1]", "{}", '{"swagger": "1.2"}', "openapi: [3]"])
@@ -241,13 +190,6 @@ def test_odd_values_everywhere_are_survived(file: Path) -> None:
     assert api.tool == "zoo"
     assert api.collections == ("a",)
     assert set(api.properties) == {"q", "r", "body"}
-
-
-def test_a_long_description_is_cut_and_booked(file: Path) -> None:
-    """Models read 1,024 characters at most."""
-    (api,), report = imported(file, spec({"/a": {"get": {"description": "word " * 3_000}}}))
-    assert len(api.description) <= 1_024
-    assert [(cut.why, cut.place) for cut in report.cut] == [("text", "description")]
 
 
 def test_laughter_in_yaml_ends_soon(tmp_path: Path) -> None:

@@ -133,18 +133,13 @@ def test_what_cannot_be_told_is_booked(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_called_is_skipped(tmp_path: Path) -> None:
-    """Methods and functions with arguments without names are named with a reason."""
+    """Methods and arguments without names are named with a reason; decorators are heeded."""
     found, ledger = gather(tmp_path / "shop.py", GOOGLE)
     report = ledger.report(imported=len(found))
     assert {line.what for line in report.skipped} == {"shop.weigh", "shop.Size.label"}
     assert report.read == len(found) + 2 and set(found) == {"order", "buy", "price"}
     assert any("_secret" in note for note in report.notes)
     assert any("2 overloads" in note for note in report.notes)
-
-
-def test_a_decorator_marks_what_is_deprecated(tmp_path: Path) -> None:
-    """A decorator of that name, or a docstring that says so, marks an API as deprecated."""
-    found, _ = gather(tmp_path / "shop.py", GOOGLE)
     assert found["buy"].deprecated and not found["order"].deprecated
 
 

@@ -143,6 +143,10 @@ def test_files_without_trees_and_queries_are_told_at_once(tmp_path: Path) -> Non
     path.write_text(json.dumps([{"text": "no tree"}]))
     with pytest.raises(RecipeError, match="neither solution trees"):
         check([str(path)])
+    path.write_bytes(b"")
+    for unreadable in (tmp_path, path):
+        with pytest.raises(RecipeError, match="is empty"):
+            check([str(unreadable)])
     with pytest.raises(RecipeError, match="does not exist"):
         check([str(tmp_path / "nowhere")])
 
@@ -166,14 +170,6 @@ def test_files_that_cannot_be_read_are_rejected_and_others_are_good(tmp_path: Pa
     assert {r.reason for r in lost} == {Reason.NOT_IMPORTED}
     assert [r.detail[:9].split()[0] for r in lost] == ["a.json", "b.json", "c.parquet"]
     assert not any(str(tmp_path) in r.detail for r in lost)
-
-
-def test_a_path_of_which_nothing_can_be_read_is_told_at_once(tmp_path: Path) -> None:
-    """With why."""
-    (tmp_path / "a.json").write_bytes(b"")
-    for path in (tmp_path, tmp_path / "a.json"):
-        with pytest.raises(RecipeError, match="is empty"):
-            check([str(path)])
 
 
 def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
