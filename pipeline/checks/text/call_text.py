@@ -8,10 +8,13 @@ only before the next `, key=` or the closing bracket.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from toolloom.schemas import FunctionCall
+
+T = TypeVar("T")
 
 _DEPTH = 60
 _START = re.compile(r"\s*(?:API-Request\s*:)?\s*(?P<open>\[)?\s*", re.IGNORECASE)
@@ -41,18 +44,16 @@ class CallTextError(ValueError):
 
 def write(calls: Iterable[FunctionCall]) -> str:
     """Calls as API-Bank writes them. Raises CallTextError for arguments that were never read."""
-    return f"[{', '.join(_call(call) for call in calls)}]"
-
-
-def _call(call: FunctionCall) -> str:
-    if isinstance(call.arguments, str):
-        raise CallTextError(f"the arguments of {call.name} are unread text", 0)
-    pairs = (f"{_key(key)}={_literal(value)}" for key, value in call.arguments.items())
-    return f"{call.name}({', '.join(pairs)})"
-
-
-def _key(key: str) -> str:
-    return key if _PLAIN_KEY.fullmatch(key) else _literal(key)
+    written = []
+    for call in calls:
+        if isinstance(call.arguments, str):
+            raise CallTextError(f"the arguments of {call.name} are unread text", 0)
+        pairs = [
+            f"{key if _PLAIN_KEY.fullmatch(key) else _literal(key)}={_literal(value)}"
+            for key, value in call.arguments.items()
+        ]
+        written.append(f"{call.name}({', '.join(pairs)})")
+    return f"[{', '.join(written)}]"
 
 
 def _literal(value: Any) -> str:
@@ -71,150 +72,143 @@ def _printable(letter: str) -> str:
 
 def parse(text: str) -> tuple[FunctionCall, ...]:
     """Read calls from text; a missing outer bracket is allowed. Raises CallTextError."""
-    start = _START.match(text)
+    reader = _Reader(text)
+    start = reader.match(_START)
     assert start  # it also matches nothing
-    at, bracketed = start.end(), start["open"] is not None
-    calls: list[FunctionCall] = []
-    while not (bracketed and not calls and text[at : at + 1] == "]"):
-        call, at = _read_call(text, at)
-        calls.append(call)
-        if text[at : at + 1] != ",":
+    bracketed, calls = start["open"] is not None, list[FunctionCall]()
+    while not (bracketed and not calls and reader.mark == "]"):
+        calls.append(reader.call())
+        if not reader.passes(","):
             break
-        at += 1
     if bracketed:
-        at = _past(text, at, "]")
-    if text[at:].strip():
-        raise CallTextError("text after the last call", at)
+        reader.need("]")
+    if text[reader.at :].strip():
+        raise CallTextError("text after the last call", reader.at)
     return tuple(calls)
 
 
-def _past(text: str, at: int, mark: str) -> int:
-    if text[at : at + 1] != mark:
-        raise CallTextError(f"`{mark}` expected", at)
-    return at + 1
+class _Reader:
+    """A place in a text, which moves past what is read there."""
 
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
 
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
+    @property
+    def mark(self) -> str:
+        """The next letter; empty at the end."""
+        return self.text[self.at : self.at + 1]
 
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        match = pattern.match(self.text, self.at)
+        if match:
+            self.at = match.end()
+        return match
 
-def _read_call(text: str, at: int) -> tuple[FunctionCall, int]:
-    """A call and the place after it and the space that follows."""
-    name = _NAME.match(text, at)
-    if not name:
-        raise CallTextError("a function name and `(` expected", at)
-    at, arguments = name.end(), dict[str, Any]()
-    closed = text[at : at + 1] == ")"
-    at += closed
-    while not closed:
-        key = _KEY.match(text, at)
-        if not key:
-            raise CallTextError("`key=` expected", at)
-        named = _string(key[1], 0)[0] if key[1].startswith("'") else key[1]
-        arguments[named], at, closed = _read_value(text, key.end())
-    return FunctionCall(name=name[1], arguments=arguments), _skip(text, at)
+    def passes(self, mark: str) -> bool:
+        """Whether this is the next letter, which is read then."""
+        there = self.mark == mark
+        self.at += there
+        return there
 
+    def need(self, mark: str) -> None:
+        if not self.passes(mark):
+            raise CallTextError(f"`{mark}` expected", self.at)
 
-def _read_value(text: str, at: int) -> tuple[Any, int, bool]:
-    """A value, the place after its end mark, and whether that mark closes the call."""
-    try:
-        value, after = _value(text, at, 0)
-        end = _VALUE_END.match(text, after)
-    except CallTextError:
-        end = None
-    if end:
-        return value, end.end(), ")" in end.group()
-    return _sloppy(text, at)
+    def skip(self) -> None:
+        while self.mark.isspace():
+            self.at += 1
 
+    def call(self) -> FunctionCall:
+        """A call and the space that follows."""
+        name = self.match(_NAME)
+        if not name:
+            raise CallTextError("a function name and `(` expected", self.at)
+        arguments: dict[str, Any] = {}
+        closed = self.passes(")")
+        while not closed:
+            key = self.match(_KEY)
+            if not key:
+                raise CallTextError("`key=` expected", self.at)
+            named = _Reader(key[1]).string() if key[1].startswith("'") else key[1]
+            arguments[named], closed = self.argument()
+        self.skip()
+        return FunctionCall(name=name[1], arguments=arguments)
 
-def _sloppy(text: str, at: int) -> tuple[Any, int, bool]:
-    """A value that is no literal: up to the next `, key=` or the closing bracket."""
-    ends = [m for m in (_NEXT_KEY.search(text, at), _LAST_END.search(text, at)) if m]
-    if not ends:
-        raise CallTextError("a value without an end", at)
-    end = min(ends, key=lambda m: m.start())
-    raw = text[at : end.start()].strip()
-    if len(raw) > 1 and raw[0] == raw[-1] and raw[0] in "'\"":
-        raw = raw[1:-1]
-    return raw, end.end(), ")" in end.group()
+    def argument(self) -> tuple[Any, bool]:
+        """A value with its end mark, and whether that mark closes the call."""
+        begin = self.at
+        with suppress(CallTextError):
+            value = self.value(0)
+            if end := self.match(_VALUE_END):
+                return value, ")" in end.group()
+        # It is no literal: up to the next `, key=` or the closing bracket.
+        ends = [m for p in (_NEXT_KEY, _LAST_END) if (m := p.search(self.text, begin))]
+        if not ends:
+            raise CallTextError("a value without an end", begin)
+        end = min(ends, key=lambda m: m.start())
+        raw = self.text[begin : end.start()].strip()
+        if len(raw) > 1 and raw[0] == raw[-1] and raw[0] in "'\"":
+            raw = raw[1:-1]
+        self.at = end.end()
+        return raw, ")" in end.group()
 
+    def value(self, depth: int) -> Any:
+        """A literal."""
+        if depth > _DEPTH:
+            raise CallTextError(f"nested deeper than {_DEPTH} levels", self.at)
+        if self.mark in {"'", '"'}:
+            return self.string()
+        if self.passes("["):
+            return list(self.items("]", lambda: self.value(depth + 1)))
+        if self.passes("{"):
+            return dict(self.items("}", lambda: self.pair(depth + 1)))
+        if constant := self.match(_CONSTANT):
+            return _CONSTANTS[constant[1].lower()]
+        if number := self.match(_NUMBER):
+            digits = number.group()
+            return int(digits) if digits.lstrip("+-").isdigit() else float(digits)
+        raise CallTextError("a value expected", self.at)
 
-def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
-    """A literal at a place and the place after it."""
-    if depth > _DEPTH:
-        raise CallTextError(f"nested deeper than {_DEPTH} levels", at)
-    first = text[at : at + 1]
-    if first and first in "'\"":
-        return _string(text, at)
-    if first == "[":
-        return _list(text, at + 1, depth)
-    if first == "{":
-        return _object(text, at + 1, depth)
-    if constant := _CONSTANT.match(text, at):
-        return _CONSTANTS[constant[1].lower()], constant.end()
-    if number := _NUMBER.match(text, at):
-        digits = number.group()
-        whole = digits.lstrip("+-").isdigit()
-        return int(digits) if whole else float(digits), number.end()
-    raise CallTextError("a value expected", at)
+    def items(self, close: str, read: Callable[[], T]) -> Iterator[T]:
+        """What stands between brackets, up to the closing one and past it."""
+        self.skip()
+        while not self.passes(close):
+            yield read()
+            self.skip()
+            if self.passes(","):
+                self.skip()
+            elif self.mark != close:
+                raise CallTextError(f"`,` or `{close}` expected", self.at)
 
+    def pair(self, depth: int) -> tuple[str, Any]:
+        if self.mark not in {"'", '"'}:
+            raise CallTextError("a quoted key expected", self.at)
+        key = self.string()
+        self.skip()
+        self.need(":")
+        self.skip()
+        return key, self.value(depth)
 
-def _string(text: str, at: int) -> tuple[str, int]:
-    quote, letters, at = text[at], list[str](), at + 1
-    while at < len(text):
-        letter = text[at]
-        if letter == quote:
-            return "".join(letters), at + 1
-        if letter == "\\":
-            letter, at = _escape(text, at + 1)
-        else:
-            at += 1
-        letters.append(letter)
-    raise CallTextError("a string without an end", at)
+    def string(self) -> str:
+        quote, letters = self.mark, list[str]()
+        self.at += 1
+        while letter := self.mark:
+            self.at += 1
+            if letter == quote:
+                return "".join(letters)
+            letters.append(self.escape() if letter == "\\" else letter)
+        raise CallTextError("a string without an end", self.at)
 
-
-def _escape(text: str, at: int) -> tuple[str, int]:
-    """What an escape stands for and the place after it; an unknown one stands for itself."""
-    kind = text[at : at + 1]
-    digits = text[at + 1 : at + 1 + _CODES.get(kind, 0)]
-    whole = bool(digits) and len(digits) == _CODES[kind]
-    if whole and re.fullmatch(r"[0-9a-fA-F]+", digits) and int(digits, 16) <= 0x10FFFF:
-        return chr(int(digits, 16)), at + 1 + len(digits)
-    if kind and kind in "\\'\"":
-        return kind, at + 1
-    return _UNESCAPES.get(kind, "\\" + kind), at + 1
-
-
-def _list(text: str, at: int, depth: int) -> tuple[list[Any], int]:
-    items: list[Any] = []
-    at = _skip(text, at)
-    while text[at : at + 1] != "]":
-        item, at = _value(text, at, depth + 1)
-        items.append(item)
-        at = _separator(text, at, "]")
-    return items, at + 1
-
-
-def _object(text: str, at: int, depth: int) -> tuple[dict[str, Any], int]:
-    items: dict[str, Any] = {}
-    at = _skip(text, at)
-    while text[at : at + 1] != "}":
-        if text[at : at + 1] not in {"'", '"'}:
-            raise CallTextError("a quoted key expected", at)
-        key, at = _string(text, at)
-        at = _skip(text, _past(text, _skip(text, at), ":"))
-        items[key], at = _value(text, at, depth + 1)
-        at = _separator(text, at, "}")
-    return items, at + 1
-
-
-def _separator(text: str, at: int, close: str) -> int:
-    """The place of the next item, or of the closing mark."""
-    at = _skip(text, at)
-    if text[at : at + 1] == ",":
-        return _skip(text, at + 1)
-    if text[at : at + 1] != close:
-        raise CallTextError(f"`,` or `{close}` expected", at)
-    return at
+    def escape(self) -> str:
+        """What an escape stands for; an unknown one stands for itself."""
+        kind = self.mark
+        self.at += 1
+        digits = self.text[self.at : self.at + _CODES.get(kind, 0)]
+        whole = bool(digits) and len(digits) == _CODES[kind]
+        if whole and re.fullmatch(r"[0-9a-fA-F]+", digits) and int(digits, 16) <= 0x10FFFF:
+            self.at += len(digits)
+            return chr(int(digits, 16))
+        if kind and kind in "\\'\"":
+            return kind
+        return _UNESCAPES.get(kind, "\\" + kind)
