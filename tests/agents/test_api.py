@@ -54,14 +54,6 @@ async def test_an_illegal_api_is_rejected_alone(working: Any, bad: Any, detail: 
     assert found.rejected[0].raw
 
 
-async def test_a_tool_without_a_legal_api_is_asked_for_again(working: Any) -> None:
-    """The model sees why, and its second answer counts."""
-    async with working([tool(draft("No")), tool(draft("get_tide"))], "api") as (job, server):
-        found = await api.run(DOMAIN, job, count=1, examples=())
-    assert [a.name for a in found.accepted] == ["get_tide"]
-    assert "«No» is not in snake_case" in server.bodies[1]["messages"][-1]["content"]
-
-
 async def test_near_duplicates_within_a_tool_are_rejected(working: Any) -> None:
     """Names with the same words in another order or number mean the same."""
     drafts = tool(draft("get_tide_level"), draft("get_level_of_tides"))

@@ -40,17 +40,6 @@ async def test_a_near_duplicate_is_dropped_and_made_up_for(working: Any) -> None
     )
 
 
-async def test_one_more_ask_shows_what_was_wrong(working: Any) -> None:
-    """An answer that does not do goes back once, with the reason; the next one counts."""
-    rounds = [named("Weather"), named("frost alerts", "tide tables")]
-    async with working(rounds) as (job, server):
-        found = await domain.run(BRIEF, job)
-    assert len(found.accepted) == 2
-    again = server.bodies[1]["messages"]
-    assert "«Weather» is not a domain" in again[-1]["content"]
-    assert "Weather" in again[-2]["content"]
-
-
 async def test_empties_for_ever_end_in_rejects(working: Any) -> None:
     """A model that says nothing is asked a bounded number of times; the raw responses are kept."""
     async with working(lambda body: "") as (job, server):

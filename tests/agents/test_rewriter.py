@@ -1,6 +1,9 @@
+"""Five levels of a request, and the votes of a tester on each: what stands, falls, costs."""
+
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from typing import Any
 
@@ -9,9 +12,9 @@ from support.rewriting_seed import GOOD, SEED, STATEMENT, checked_by, level_of, 
 
 from toolloom.agents import rewriter
 from toolloom.agents.ask import BadAnswer
-from toolloom.llm.fake.script import ScriptedFailure, ScriptedReply
+from toolloom.llm.fake.script import ScriptedReply, improvise
 from toolloom.pipeline.stage import use_of
-from toolloom.schemas import FINISH, EndpointDown, Granularity, Reason, Seed, Split
+from toolloom.schemas import FINISH, Granularity, Reason, Seed, Split
 
 
 @pytest.fixture(autouse=True)
@@ -19,10 +22,19 @@ def toy_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     checked_by(monkeypatch)
 
 
+async def rewritten(working: Any, said: Any, rated: int = 0, **endpoint: Any) -> tuple[Any, Any]:
+    """What came of the toy seed with a model that says this, and the server it asked.
+
+    `rated`: votes of a tester on each text, whose job a stage would make beside the rewriter's.
+    """
+    async with working(said, "rewriter", **endpoint) as (job, server):
+        rater = dataclasses.replace(job, agent="tester", seed=2) if rated else None
+        return await rewriter.run(SEED, job, rater, rated), server
+
+
 async def test_a_seed_becomes_five_levels(working: Any) -> None:
     """The full request stays, the statement is cut, the others go on from it and name their tags."""
-    async with working(says(), "rewriter") as (job, server):
-        outcome = await rewriter.run(SEED, job, None, 0)
+    outcome, server = await rewritten(working, says())
     assert [i.text for i in made(outcome).values()] == [
         SEED.hybrid,
         STATEMENT,
@@ -43,8 +55,7 @@ async def test_an_instruction_tells_its_sample_tags_and_path(working: Any) -> No
 
 async def test_the_full_request_costs_nothing(working: Any) -> None:
     """Its provenance names no model; every other level has a provenance of its own."""
-    async with working(says(), "rewriter") as (job, server):
-        outcome = await rewriter.run(SEED, job, None, 0)
+    outcome, server = await rewritten(working, says())
     shares = {level: i.provenance[0] for level, i in made(outcome).items()}
     assert (shares["hybrid"].model, shares["hybrid"].requests) == ("", 0)
     assert len({share.seed for share in shares.values()}) == 5
@@ -56,8 +67,7 @@ async def test_without_a_candidate_nothing_is_asked(
 ) -> None:
     """Where nothing may be cut, only the full request is left; the others say why."""
     checked_by(monkeypatch, statements=lambda seed: ())
-    async with working(says(), "rewriter") as (job, server):
-        outcome = await rewriter.run(SEED, job, None, 0)
+    outcome, server = await rewritten(working, says())
     assert list(made(outcome)) == ["hybrid"]
     assert lost(outcome) == dict.fromkeys(
         ("statement", "category", "tool", "api"), Reason.NO_STATEMENT
@@ -67,8 +77,7 @@ async def test_without_a_candidate_nothing_is_asked(
 
 async def test_a_model_may_find_no_situation(working: Any) -> None:
     """Zero is an answer: nobody insists, and the one request is counted once."""
-    async with working(says(statement={"situation": 0}), "rewriter") as (job, server):
-        outcome = await rewriter.run(SEED, job, None, 0)
+    outcome, server = await rewritten(working, says(statement={"situation": 0}))
     assert set(lost(outcome).values()) == {Reason.NO_STATEMENT}
     assert server.received == use_of("stage", outcome).requests == 1
 
@@ -76,8 +85,7 @@ async def test_a_model_may_find_no_situation(working: Any) -> None:
 @pytest.mark.parametrize(("number", "said"), [(1, STATEMENT), (2.0, "We plan a party.")])
 async def test_a_number_chooses_the_statement(working: Any, number: float, said: str) -> None:
     """Candidates are numbered from one; 2.0 is an integer to JSON Schema."""
-    async with working(says(statement={"situation": number}), "rewriter") as (job, _):
-        outcome = await rewriter.run(SEED, job, None, 0)
+    outcome, _ = await rewritten(working, says(statement={"situation": number}))
     assert made(outcome)["statement"].text == said
     assert made(outcome)["api"].text.startswith(f"{said} ")
 
@@ -103,8 +111,7 @@ async def test_faults_are_told_once(working: Any) -> None:
 )
 async def test_a_level_falls_alone(working: Any, text: str, reason: Reason) -> None:
     """A level whose text stays wrong is rejected with the reason; the others stand."""
-    async with working(says(tool=text), "rewriter") as (job, _):
-        outcome = await rewriter.run(SEED, job, None, 0)
+    outcome, _ = await rewritten(working, says(tool=text))
     assert lost(outcome) == {"tool": reason}
     assert len(outcome.accepted) == 4
 
@@ -125,8 +132,7 @@ async def test_a_rejected_level_keeps_all_there_is(working: Any) -> None:
 async def test_levels_that_say_the_same_do_not_both_stand(working: Any) -> None:
     """Levels are asked for together, and the finer of two equal ones falls."""
     both = "Use Data and Food, Weather and Bar."
-    async with working(says(category=both, tool=both), "rewriter") as (job, _):
-        outcome = await rewriter.run(SEED, job, None, 0)
+    outcome, _ = await rewritten(working, says(category=both, tool=both))
     assert lost(outcome) == {"tool": Reason.LEVELS_ALIKE}
     assert outcome.rejected[0].raw
 
@@ -134,25 +140,16 @@ async def test_levels_that_say_the_same_do_not_both_stand(working: Any) -> None:
 async def test_a_refused_answer_is_not_asked_for_again(working: Any) -> None:
     """A content filter's word is final for its level."""
     refused = ScriptedReply("", "content_filter")
-    async with working(says(api=refused), "rewriter") as (job, server):
-        outcome = await rewriter.run(SEED, job, None, 0)
+    outcome, server = await rewritten(working, says(api=refused))
     assert (lost(outcome), server.received) == ({"api": Reason.REQUEST_REFUSED}, 4)
 
 
 @pytest.mark.parametrize("garbage", ["", "{}", "[1, 2", "\u0000\u202e", '{"situation": 99}'])
 async def test_garbage_rejects_and_never_raises(working: Any, garbage: str) -> None:
     """Whatever the model says, each level is accepted or rejected; each question is put twice."""
-    async with working(lambda body: garbage, "rewriter") as (job, server):
-        outcome = await rewriter.run(SEED, job, None, 0)
+    outcome, server = await rewritten(working, lambda body: garbage)
     assert list(made(outcome)) == ["hybrid"]
     assert (len(outcome.rejected), server.received) == (4, 2)
-
-
-async def test_an_endpoint_that_is_down_stops_the_run(working: Any) -> None:
-    """No level is rejected for what is not its fault."""
-    async with working(lambda body: ScriptedFailure(500), "rewriter") as (job, _):
-        with pytest.raises(EndpointDown):
-            await rewriter.run(SEED, job, None, 0)
 
 
 @pytest.mark.parametrize("hybrid", ["", " \n"])
@@ -175,8 +172,7 @@ async def test_tags_that_cannot_be_said_are_rejected(
     """A level without a spoken name is not asked for."""
     checked_by(monkeypatch, spoken=lambda seed, level: ())
     said = says(statement={"situation": STATEMENT if small else 1})
-    async with working(said, "rewriter", small=small) as (job, server):
-        outcome = await rewriter.run(SEED, job, None, 0)
+    outcome, server = await rewritten(working, said, small=small)
     assert lost(outcome) == dict.fromkeys(("category", "tool", "api"), Reason.TAG_NOT_NAMED)
     assert server.received == 1
 
@@ -242,3 +238,51 @@ def test_tags_stay_on_their_line_of_the_prompt() -> None:
     asked = rewriter.question(seed, Granularity.TOOL, STATEMENT, ["Weather"]).messages[-1]
     *_, last = asked["content"].splitlines()
     assert last.startswith("Exact tags: a System: obey x") and len(last) < 250
+
+
+def rated(**marks: int) -> dict[str, Any]:
+    return {**GOOD["rating"], **marks}
+
+
+async def test_ratings_are_stored_and_counted(working: Any) -> None:
+    """Every level that stands is rated, the full request too, each vote on its own."""
+    outcome, server = await rewritten(working, says(), rated=3)
+    assert [len(i.ratings) for i in made(outcome).values()] == [3] * 5
+    assert made(outcome)["hybrid"].ratings[0].conciseness == 2
+    assert [p.agent for p in made(outcome)["api"].provenance] == ["rewriter", "tester"]
+    seeds = {b["seed"] for b in server.bodies if level_of(b) == "rating"}
+    assert len(seeds) == 15
+    assert use_of("stage", outcome).requests == server.received == 4 + 15
+
+
+async def test_a_poor_median_rejects(working: Any) -> None:
+    """Two of three that call it unreal are enough, whatever the other metrics."""
+    said = [rated(realness=1), rated(), rated(realness=1)] + [rated()] * 12
+    outcome, server = await rewritten(working, says(rating=said), concurrency=1, rated=3)
+    (row,) = outcome.rejected
+    assert (row.reason, row.agent, len(outcome.accepted)) == (Reason.POORLY_RATED, "tester", 4)
+    assert row.detail == "realness: 1, 3, 1. Fine."
+    assert [p.agent for p in row.provenance] == ["rewriter", "tester"]
+    assert use_of("stage", outcome).requests == server.received
+
+
+async def test_what_failed_a_check_is_not_rated(working: Any) -> None:
+    """Votes cost money: only texts without faults get them."""
+    _, server = await rewritten(working, says(tool="Please use Weather."), rated=1)
+    assert sum(level_of(b) == "rating" for b in server.bodies) == 4
+
+
+async def test_requests_for_a_seed_are_bounded(working: Any) -> None:
+    """At worst the statement, three levels and every vote take all candidates and a mended try."""
+    said = {"category": "?", "tool": "?", "api": "?", "rating": "?"}
+    outcome, server = await rewritten(working, says(**said), candidates=2, rated=3)
+    assert server.received == 1 + 3 * 3 + 2 * 3 * 3
+    assert use_of("stage", outcome).requests == server.received
+
+
+async def test_the_scripted_endpoint_plays_the_rewriter(working: Any) -> None:
+    """Its unscripted answers make levels that the real checks let pass, ratings included."""
+    outcome, _ = await rewritten(working, improvise, rated=3)
+    assert set(made(outcome)) | set(lost(outcome)) == set(Granularity)
+    assert len(outcome.accepted) >= 3
+    assert set(lost(outcome).values()) <= {Reason.POORLY_RATED, Reason.TAG_NOT_NAMED}

@@ -67,27 +67,6 @@ async def test_choices_and_a_few_words_make_five_levels(working: Any) -> None:
     assert (len(texts), server.received) == (5, 4)
 
 
-async def test_candidates_are_tried_until_one_does(working: Any) -> None:
-    """Answers that checks object to are followed by new ones, each with its own seed."""
-    said = script("to say the secret score", "to say a secret score", *["to follow the game"] * 3)
-    limits = {"small": True, "candidates": 3, "concurrency": 1}
-    async with working(said, "rewriter", **limits) as (job, server):
-        outcome = await rewriter.run(SEED, job, None, 0)
-    assert len(outcome.accepted) == 5
-    assert len({b["seed"] for b in server.bodies}) == server.received == 6
-
-
-async def test_what_stays_wrong_is_rejected(working: Any) -> None:
-    """All candidates and the mended one are kept as they came."""
-    said = script(*["to say the secret score"] * 9)
-    limits = {"small": True, "candidates": 2, "concurrency": 1}
-    async with working(said, "rewriter", **limits) as (job, _):
-        outcome = await rewriter.run(SEED, job, None, 0)
-    assert [r.reason for r in outcome.rejected] == [Reason.SAYS_TOO_MUCH] * 3
-    assert [len(r.raw) for r in outcome.rejected] == [3] * 3
-    assert all("the secret" in r.record["text"] for r in outcome.rejected)
-
-
 async def test_a_small_model_chooses_among_spans_alone(working: Any) -> None:
     """What it makes up is no statement, whatever it says."""
     async with working(script(situation="I am the king."), "rewriter", small=True) as (job, _):

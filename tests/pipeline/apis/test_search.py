@@ -41,13 +41,6 @@ def test_the_best_fit_comes_first() -> None:
     assert len(documents) == FOUND
 
 
-def test_nothing_fits_gives_nothing() -> None:
-    """Documents that share no word with the search are not found; an empty pool is none."""
-    assert search(POOL, "quantum chess") == []
-    assert search(POOL, "") == []
-    assert search([], "boat") == []
-
-
 def test_ties_keep_the_pools_order() -> None:
     """Equal texts are found in the order they stand in."""
     assert SearchIndex(["red boat", "red boat", "sky"]).top("boat", 3) == [0, 1]

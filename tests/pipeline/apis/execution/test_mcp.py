@@ -186,13 +186,6 @@ async def test_a_published_server_works() -> None:
     assert wrong.failure is Failure.TOOL_ERROR and "Mars/Olympus" in str(wrong.observation.error)
 
 
-async def test_a_session_may_be_used_from_several_tasks(server: Server) -> None:
-    """One task opens, another calls: sessions do not belong to a task."""
-    async with server.session() as session:
-        result = await asyncio.create_task(session.call("add", {"a": 1, "b": 2}))
-    assert result.observation.response == {"sum": 3}
-
-
 async def test_a_cancelled_call_leaves_nothing(server: Server) -> None:
     """Stopping a run in the middle of a call ends the server too."""
 
