@@ -29,17 +29,14 @@ _FIELD: JsonObject = {
     "required": ["name", "type", "description"],
     "additionalProperties": False,
 }
-_API: JsonObject = {
-    "type": "object",
-    "properties": {
+_API: JsonObject = shape(
+    {
         "name": _TEXT,
         "description": _TEXT,
         "parameters": {"type": "array", "items": _FIELD, "maxItems": 12},
         "returns": {"type": "array", "items": _FIELD, "minItems": 1, "maxItems": 12},
-    },
-    "required": ["name", "description", "parameters", "returns"],
-    "additionalProperties": False,
-}
+    }
+)
 
 
 def schema(count: int) -> JsonObject:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from toolloom.llm import Model, Reply, Request
+from toolloom.llm import Model, Request
 from toolloom.llm.wire import IllegalSchema, check_schema, readings, violation
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
@@ -214,18 +214,26 @@ async def ask(
     """
     warmth = model.endpoint.temperature if temperature is None else temperature
     trial = _Trial(model, read, schema, max_tokens, warmth)
-    trial.check()
     count = candidates or model.endpoint.candidates
-    for number in range(count):
-        if await trial.run(prompt, _seed(seed, number)):
-            return trial.answer()
-    mend = render("mend", {"problem": trial.problem.detail})
-    # Several chat templates refuse an empty turn.
-    said = {"role": "assistant", "content": trial.said or "(no answer)"}
-    messages = (*prompt.messages, said, *mend.messages)
-    if await trial.run(Prompt(mend.template, mend.template_hash, messages), _seed(seed, count)):
-        return trial.answer()
-    raise trial.failure(trial.problem.reason, trial.problem.detail)
+    problem = BadAnswer(Reason.UNUSABLE_RESPONSE, "no answer")
+    try:
+        if schema is not None:  # one that cannot be used is not worth a request
+            check_schema(schema)
+        for number in range(count):
+            try:
+                return await trial.run(prompt, _seed(seed, number))
+            except BadAnswer as why:
+                problem = why
+        mend = render("mend", {"problem": problem.detail})
+        # Several chat templates refuse an empty turn.
+        said = {"role": "assistant", "content": trial.said or "(no answer)"}
+        messages = (*prompt.messages, said, *mend.messages)
+        mended = Prompt(mend.template, mend.template_hash, messages)
+        return await trial.run(mended, _seed(seed, count))
+    except BadAnswer as why:
+        raise NoUsableAnswer(why.reason, why.detail, trial.costs) from why
+    except IllegalSchema as error:
+        raise NoUsableAnswer(Reason.ILLEGAL_SCHEMA, str(error), trial.costs) from error
 
 
 def _seed(seed: int, number: int) -> int:
@@ -244,28 +252,16 @@ class _Trial(Generic[T]):
     temperature: float
     costs: Costs = field(default_factory=Costs)
     said: str = ""
-    problem: BadAnswer = field(
-        default_factory=lambda: BadAnswer(Reason.UNUSABLE_RESPONSE, "no answer")
-    )
-    values: list[T] = field(default_factory=list)
 
-    def check(self) -> None:
-        """A schema that cannot be used is not worth a request."""
-        try:
-            if self.schema is not None:
-                check_schema(self.schema)
-        except IllegalSchema as error:
-            raise self.failure(Reason.ILLEGAL_SCHEMA, str(error)) from error
-
-    async def run(self, prompt: Prompt, seed: int) -> bool:
-        """Ask once. True if the answer does."""
+    async def run(self, prompt: Prompt, seed: int) -> Answer[T]:
+        """Ask once. Raises BadAnswer if the answer does not do, NoUsableAnswer if none will."""
         self.costs.book(Costs(prompts=(prompt.template_hash,)))
         request = Request(prompt.messages, self.schema, self.max_tokens, self.temperature, seed)
         try:
             reply = await self.model.complete(request)
         except RequestRefused as error:
             self.costs.book(Costs(raw=(error.raw,)))
-            raise self.failure(Reason.REQUEST_REFUSED, str(error)) from error
+            raise NoUsableAnswer(Reason.REQUEST_REFUSED, str(error), self.costs) from error
         usage = Usage(
             requests=1,
             prompt_tokens=reply.prompt_tokens,
@@ -277,35 +273,17 @@ class _Trial(Generic[T]):
         self.said = reply.text.strip()
         if reply.finish_reason == "content_filter":
             detail = "The endpoint's content filter took the answer away; no other try would help."
-            raise self.failure(Reason.REQUEST_REFUSED, detail)
-        try:
-            self.values.append(await self._value(reply))
-        except BadAnswer as problem:
-            self.problem = problem
-            return False
-        except IllegalSchema as error:
-            raise self.failure(Reason.ILLEGAL_SCHEMA, str(error)) from error
-        return True
-
-    def answer(self) -> Answer[T]:
-        return Answer(self.values[0], self.costs)
-
-    def failure(self, reason: Reason, detail: str) -> NoUsableAnswer:
-        return NoUsableAnswer(reason, detail, self.costs)
-
-    async def _value(self, reply: Reply) -> T:
+            raise NoUsableAnswer(Reason.REQUEST_REFUSED, detail, self.costs)
         if not self.said:
             raise BadAnswer(Reason.UNUSABLE_RESPONSE, "the answer is empty")
-        if self.schema is None:
-            return await self._read(self.said)
-        value, repair = fitting(self.said, self.schema, reply.finish_reason, self.max_tokens)
-        read = await self._read(value)
-        self.costs.book(Costs(repairs=(repair,) if repair else ()))
-        return read
-
-    async def _read(self, value: Any) -> T:
+        value: Any = self.said
+        repair = ""
+        if self.schema is not None:
+            value, repair = fitting(self.said, self.schema, reply.finish_reason, self.max_tokens)
         read = self.read(value)
-        return await read if inspect.isawaitable(read) else read
+        taken = await read if inspect.isawaitable(read) else read
+        self.costs.book(Costs(repairs=(repair,) if repair else ()))
+        return Answer(taken, self.costs)
 
 
 def fitting(text: str, schema: JsonObject, finish_reason: str, max_tokens: int) -> tuple[Any, str]:

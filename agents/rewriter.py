@@ -19,7 +19,7 @@ from toolloom.agents.wording import stems
 from toolloom.llm import Model
 from toolloom.pipeline.checks.instructions import Texts, inspect_level
 from toolloom.pipeline.checks.statements import statements
-from toolloom.pipeline.checks.tags import NAMING, spoken_tags
+from toolloom.pipeline.checks.tags import NAMING, spoken_tags, tags_of
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     Finding,
@@ -117,20 +117,11 @@ def _finding(reason: Reason, detail: str) -> Finding:
 
 def question(seed: Seed, level: Granularity, statement: str, spoken: Sequence[str]) -> Prompt:
     """The prompt for the request that goes on from the statement."""
-    tags = {
-        Granularity.CATEGORY: seed.tags.categories,
-        Granularity.TOOL: seed.tags.tools,
-        Granularity.API: seed.tags.apis,
-    }[level]
-    return render(
-        "rewriter",
-        {
-            "level": level.value,
-            "statement": statement,
-            "names": list(dict.fromkeys(spoken)),
-            "tags": list(dict.fromkeys(" ".join(tag.split())[:LONGEST_TAG] for tag in tags)),
-        },
-    )
+    tags = tags_of(seed, level)
+    names = list(dict.fromkeys(spoken))
+    exact = list(dict.fromkeys(" ".join(tag.split())[:LONGEST_TAG] for tag in tags))
+    told = {"level": level.value, "statement": statement, "names": names, "tags": exact}
+    return render("rewriter", told)
 
 
 def read_request(text: str, statement: str) -> str:
@@ -150,7 +141,15 @@ async def _cut(job: Job, trial: LevelTrial) -> LevelResult:
         detail = "No part of the request tells a situation and nothing beyond it."
         return LevelResult(trial.level, findings=(_finding(Reason.NO_STATEMENT, detail),))
     if job.model.endpoint.small:
-        return await trial.result(choose_small(job.model, spans, trial.take, job.seed))
+        chosen = ask(
+            job.model,
+            render("rewriter_situation", {"spans": spans}),
+            lambda answer: trial.take(answer["situation"]),
+            schema=one("situation", {"enum": spans}),
+            seed=job.seed,
+            max_tokens=120,
+        )
+        return await trial.result(chosen)
     return await trial.result(_choose(job, trial, spans))
 
 
@@ -228,13 +227,6 @@ def _job_for(job: Job, seed: Seed, level: Granularity) -> Job:
     return replace(job, record=f"{seed.id}-{level}", seed=seed_for(job.seed, level))
 
 
-async def _rate(made: LevelResult, seed: Seed, rater: Job | None, votes: int) -> Rated | None:
-    """The tester's ratings of a text that passed its checks."""
-    if made.findings or rater is None or not votes:
-        return None
-    return await rate(made.text, _job_for(rater, seed, made.level), votes)
-
-
 def _instruction(seed: Seed, made: LevelResult, job: Job, rated: Rated | None) -> Instruction:
     own = job.provenance(made.costs, [seed.id])
     return Instruction(
@@ -260,13 +252,8 @@ def _reject(seed: Seed, made: LevelResult, job: Job, rated: Rated | None) -> Rej
     lost = job.reject(level, findings, made.costs)
     if rated is None:
         return lost
-    return lost.model_copy(
-        update={
-            "agent": rated.agent,
-            "raw": lost.raw + rated.raw,
-            "provenance": lost.provenance + rated.provenance,
-        }
-    )
+    raw, provenance = lost.raw + rated.raw, lost.provenance + rated.provenance
+    return lost.model_copy(update={"agent": rated.agent, "raw": raw, "provenance": provenance})
 
 
 async def run(seed: Seed, job: Job, rater: Job | None, votes: int) -> Outcome:
@@ -274,16 +261,23 @@ async def run(seed: Seed, job: Job, rater: Job | None, votes: int) -> Outcome:
 
     `rater` is the tester's job, which rates each text `votes` times.
     """
+
+    async def rated(made: LevelResult) -> Rated | None:
+        """The ratings of a text that passed its checks."""
+        if made.findings or rater is None or not votes:
+            return None
+        return await rate(made.text, _job_for(rater, seed, made.level), votes)
+
     versions = await rewrite(seed, job)
-    ratings = await asyncio.gather(*(_rate(made, seed, rater, votes) for made in versions))
+    ratings = await asyncio.gather(*map(rated, versions))
     accepted: list[Instruction] = []
     rejected: list[Rejected] = []
-    for made, rated in zip(versions, ratings, strict=True):
+    for made, rating in zip(versions, ratings, strict=True):
         own = _job_for(job, seed, made.level)
-        if made.findings or (rated and rated.findings):
-            rejected.append(_reject(seed, made, own, rated))
+        if made.findings or (rating and rating.findings):
+            rejected.append(_reject(seed, made, own, rating))
         else:
-            accepted.append(_instruction(seed, made, own, rated))
+            accepted.append(_instruction(seed, made, own, rating))
     return Outcome(tuple(accepted), tuple(rejected))
 
 
@@ -292,20 +286,6 @@ def shaped(seed: int) -> JsonObject:
     openings = random.Random(seed).sample(OPENINGS, OFFERED)
     aim = {"type": "string", "pattern": "^to( [a-z'-]+)+$"}
     return shape({"opening": {"enum": openings}, "aim": aim})
-
-
-async def choose_small(
-    model: Model, spans: Sequence[str], read: Callable[[str], str], seed: int
-) -> Answer[str]:
-    """The span that a model says tells the situation."""
-    return await ask(
-        model,
-        render("rewriter_situation", {"spans": list(spans)}),
-        lambda answer: read(answer["situation"]),
-        schema=one("situation", {"enum": list(spans)}),
-        seed=seed,
-        max_tokens=120,
-    )
 
 
 def named(level: Granularity, spoken: Iterable[str]) -> str:
@@ -331,14 +311,8 @@ async def word_small(
         mark = "?" if answer["opening"].startswith(ASKING) else "."
         return read(f"{statement} {answer['opening']} {names} {aim}{mark}")
 
-    return await ask(
-        model,
-        render("rewriter_request", {"statement": statement, "names": names}),
-        whole,
-        schema=shaped(seed),
-        seed=seed,
-        max_tokens=48,
-    )
+    prompt = render("rewriter_request", {"statement": statement, "names": names})
+    return await ask(model, prompt, whole, schema=shaped(seed), seed=seed, max_tokens=48)
 
 
 def read_aim(aim: str, known: str) -> str:

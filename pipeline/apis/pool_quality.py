@@ -298,6 +298,12 @@ class Filtered:
     dropped: int = 0
     broken: Counter[str] = field(default_factory=Counter)
 
+    def add(self, broken: Sequence[str]) -> None:
+        """Count an API that breaks these rules."""
+        self.kept += not broken
+        self.dropped += bool(broken)
+        self.broken.update(broken)
+
 
 def judge(
     apis: Iterable[Api], names: Sequence[str] = USUAL
@@ -319,12 +325,10 @@ def judge(
 
 def count_broken(pool: PoolFolder, names: Sequence[str] = USUAL) -> Filtered:
     """What a filter would come to."""
-    made = Filtered()
+    counted = Filtered()
     for _, broken in judge(pool.apis(), names):
-        made.kept += not broken
-        made.dropped += bool(broken)
-        made.broken.update(broken)
-    return made
+        counted.add(broken)
+    return counted
 
 
 def filter_pool(pool: PoolFolder, names: Sequence[str], into: PoolFolder) -> Filtered:
@@ -345,23 +349,21 @@ def filter_pool(pool: PoolFolder, names: Sequence[str], into: PoolFolder) -> Fil
 
 
 def _write(pool: PoolFolder, names: Sequence[str], into: PoolFolder) -> Filtered:
-    made, ledger = Filtered(), ImportLog(pool.name, "pool")
+    counted, ledger = Filtered(), ImportLog(pool.name, "pool")
     files = ("apis.jsonl", "dropped.jsonl", "examples.jsonl", "imports.jsonl")
     with together(*(into.path / name for name in files)) as (apis, dropped, examples, imports):
         for api, broken in judge(pool.apis(), names):
             ledger.read += 1
-            made.broken.update(broken)
+            counted.add(broken)
             if broken:
-                made.dropped += 1
                 ledger.skip(api.id, f"It breaks {', '.join(broken)}.")
                 dropped.write(record_line(Dropped(rules=broken, api=api)))
             else:
-                made.kept += 1
                 apis.write(record_line(api))
         examples.writelines(map(record_line, pool.examples()))
         imports.writelines(map(record_line, pool.reports()))
-        imports.write(record_line(ledger.report(imported=made.kept)))
-    return made
+        imports.write(record_line(ledger.report(imported=counted.kept)))
+    return counted
 
 
 def section(rules: Iterable[Rule], counted: Filtered) -> Section:

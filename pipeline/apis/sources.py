@@ -110,9 +110,17 @@ def read_source(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator
             ledger.skip(item.id, NOT_WANTED)
         else:
             extra = (source.collection,) if source.collection else ()
+            # The recipe's values are examples; an optional parameter it has none for goes.
+            needed = item.parameters.get("required", ())
+            properties = dict(item.parameters.get("properties", {}))
+            for name in source.values.keys() & properties.keys():
+                if source.values[name]:
+                    properties[name] = {**properties[name], "examples": list(source.values[name])}
+                elif name not in needed:
+                    del properties[name]
             yield item.model_copy(
                 update={
-                    "parameters": _with_values(item.parameters, source),
+                    "parameters": {**item.parameters, "properties": properties},
                     "collections": tuple(dict.fromkeys((*item.collections, *extra))),
                     "repeatable": item.repeatable and not named(item) & set(source.not_repeatable),
                 }
@@ -143,18 +151,6 @@ def _described(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[
     else:
         form = detect.asked(source.path, source.format)
         yield from detect.read(source.path, form, ledger, category=source.category)
-
-
-def _with_values(parameters: JsonObject, source: ApiSource) -> JsonObject:
-    """With the recipe's values as examples; without optional parameters it has no values for."""
-    needed = parameters.get("required", ())
-    properties = dict(parameters.get("properties", {}))
-    for name in source.values.keys() & properties.keys():
-        if source.values[name]:
-            properties[name] = {**properties[name], "examples": list(source.values[name])}
-        elif name not in needed:
-            del properties[name]
-    return {**parameters, "properties": properties}
 
 
 def _is_pool(path: str, outputs: Path) -> bool:

@@ -234,13 +234,13 @@ def _replaces(
     if other := _altered(leaf, heard):
         return f"nobody said this; {shown(other)} was said"
     if kind := _kind(leaf):
-        return _code(leaf, name, kind, heard, used)
-    return _name(leaf, heard, used)
-
-
-def _name(value: str, heard: Heard, used: Used) -> str | None:
-    """A person nobody named, though a number or code was said that no call takes."""
-    if not _NAME.fullmatch(value.strip()) or said(value, heard.text):
+        if fold(leaf) in fold(heard.codes):
+            return None
+        if (given := used.unused_result(name, heard)) is not None:
+            return f"nobody said this {kind}; {shown(given)}, which was observed, is not used"
+        return _instead(kind, [c for c in used.unused_codes(heard.user) if _kind(c) == kind])
+    # A person nobody named, though a number or code was said that no call takes.
+    if not _NAME.fullmatch(leaf.strip()) or said(leaf, heard.text):
         return None
     unused = [c for c in used.unused_codes(heard.user) if re.fullmatch(r"(?=.*\d)[\w-]{5,}", c)]
     return f"nobody named it; {shown(unused[0])}, which was said, is not used" if unused else None
@@ -286,7 +286,14 @@ def _number(
     unused = used.unused_numbers(heard.user if needed else heard.last)
     if any(combined(value, one, heard.apart) for one in unused):
         return None
-    beside = [q for q in _beside(name, heard) if not used.elsewhere(q, name, call)]
+    # Numbers that stand by the words of the parameter's name: `mass` in «a mass of 15 kg».
+    own = {stem(w.folded) for w in words(spaced(name)) if w.folded not in STOP} - _COMMON
+    found = []
+    for quantity in heard.apart if own else ():
+        around = words(heard.user[max(0, quantity.start - 40) : quantity.start])[-3:]
+        if own & {stem(w.folded) for w in around} or stem(quantity.unit) in own:
+            found.append(quantity)
+    beside = [q for q in found if not used.elsewhere(q, name, call)]
     if beside and not any(combined(value, one, heard.apart) for one in beside):
         return f"nobody said {shown(value)}; {shown(beside[0].value)} was said for it"
     if unused:
@@ -325,17 +332,6 @@ def _in_cents(schema: JsonObject) -> bool:
 def _is_said(value: float, heard: Heard) -> bool:
     told_so = not value or any(close(abs(value), abs(n)) for n in heard.numbers)
     return told_so or any(converted(value, q) for q in heard.quantities)
-
-
-def _beside(name: str, heard: Heard) -> list[Quantity]:
-    """Numbers that stand by the words of a parameter's name: `mass` in «a mass of 15 kg»."""
-    own = {stem(w.folded) for w in words(spaced(name)) if w.folded not in STOP} - _COMMON
-    found = []
-    for quantity in heard.apart if own else ():
-        around = words(heard.user[max(0, quantity.start - 40) : quantity.start])[-3:]
-        if own & {stem(w.folded) for w in around} or stem(quantity.unit) in own:
-            found.append(quantity)
-    return found
 
 
 def _date(value: str, heard: Heard, used: Used) -> str | None:
@@ -406,11 +402,3 @@ def _kind(value: str) -> str | None:
         return "link"
     mixed = re.search(r"\d", whole) and re.search(r"[A-Za-z]", whole)
     return "code" if mixed and re.fullmatch(r"[\w-]{4,}", whole) else None
-
-
-def _code(value: str, name: str, kind: str, heard: Heard, used: Used) -> str | None:
-    if fold(value) in fold(heard.codes):
-        return None
-    if (given := used.unused_result(name, heard)) is not None:
-        return f"nobody said this {kind}; {shown(given)}, which was observed, is not used"
-    return _instead(kind, [c for c in used.unused_codes(heard.user) if _kind(c) == kind])

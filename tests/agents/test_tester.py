@@ -38,13 +38,22 @@ def panel(*votes: Any, upheld: Any) -> Any:
     return script
 
 
-async def test_a_finding_saves_the_votes(working: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the certain checks find is not paid for again: no model is asked."""
-    fault = Finding(check="toy", reason=Reason.SEARCH_SKIPPED, turn=2, detail="No search.")
-    monkeypatch.setattr(tester, "inspect", lambda dialogue: (fault,))
+@pytest.mark.parametrize("certain", [True, False])
+async def test_a_finding_saves_the_votes(
+    working: Any, monkeypatch: pytest.MonkeyPatch, certain: bool
+) -> None:
+    """What the certain checks find, or what executed calls do not repeat, costs no request."""
+    reason = Reason.SEARCH_SKIPPED if certain else Reason.NOT_REPEATABLE
+    fault = Finding(check="toy", reason=reason, turn=2, detail="A fault.")
+
+    async def differs(dialogue: Any) -> tuple[Finding, ...]:
+        return (fault,)
+
+    if certain:
+        monkeypatch.setattr(tester, "inspect", lambda dialogue: (fault,))
     async with working(panel(upheld=UPHELD), "tester") as (job, server):
-        (rejected,) = (await tester.run(DIALOGUE, job, repeats, 3)).rejected
-    assert (rejected.reason, rejected.findings, server.received) == (fault.reason, (fault,), 0)
+        (rejected,) = (await tester.run(DIALOGUE, job, differs, 3)).rejected
+    assert (rejected.reason, rejected.findings, server.received) == (reason, (fault,), 0)
 
 
 async def test_a_majority_that_accepts_makes_a_sample(working: Any) -> None:
@@ -130,17 +139,6 @@ def test_the_tester_does_not_see_the_api_that_is_missing() -> None:
     )
     text = tester.question(toys.sample(query).dialogue).messages[-1]["content"]
     assert "boats" not in text
-
-
-async def test_what_does_not_repeat_is_rejected_before_any_vote(working: Any) -> None:
-    """Executed calls are run again after the certain checks, and cost no request."""
-
-    async def differs(dialogue: Any) -> tuple[Finding, ...]:
-        return (Finding(check="toy", reason=Reason.NOT_REPEATABLE, turn=2, detail="7, then 8."),)
-
-    async with working(panel(upheld=UPHELD), "tester") as (job, server):
-        (rejected,) = (await tester.run(DIALOGUE, job, differs, 3)).rejected
-    assert (rejected.reason, server.received) == (Reason.NOT_REPEATABLE, 0)
 
 
 MARKS: dict[str, Any] = {"plausibility": 3, "conciseness": 3, "relevance": 3, "realness": 3}

@@ -139,19 +139,16 @@ class Child:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             _guard(os.getpid()).let_go(self._process.pid)
-            await self._reap()
-
-    async def _reap(self) -> None:
-        """Wait for the end. A process that left the group may hold the pipes: not for ever."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
-                await self._process.wait()
-                await self._listens
-        self._listens.cancel()
-        transport: Any = getattr(self._process, "_transport", None)
-        if transport is not None:
-            transport.close()
-        await asyncio.sleep(0)  # the pipes close in the loop's next turn
+            # A process that left the group may hold the pipes: they are not waited for for ever.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE):
+                    await self._process.wait()
+                    await self._listens
+            self._listens.cancel()
+            transport: Any = getattr(self._process, "_transport", None)
+            if transport is not None:
+                transport.close()
+            await asyncio.sleep(0)  # the pipes close in the loop's next turn
 
 
 class Guard:

@@ -129,19 +129,15 @@ def read_tool_result(content: Sequence[JsonObject], structured: Any, is_error: b
     if structured is not None:
         return Result(Observation(response=structured))
     if len(content) == 1 and len(texts) == 1:
-        return _read_text(texts[0])
+        text = texts[0]
+        value = _json(text)
+        words = _told_error(value) if isinstance(value, dict) else text if says_error(text) else ""
+        if words:
+            return failed(Failure.ERROR_TEXT, words)
+        return Result(Observation(response=text if value is None else value))
     if len(texts) == len(content):
         return Result(Observation(response="\n".join(texts)))
     return Result(Observation(response=[_placed(block) for block in content]))
-
-
-def _read_text(text: str) -> Result:
-    """A single text: JSON if it is an object or a list, else words, which may tell of an error."""
-    value = _json(text)
-    words = _told_error(value) if isinstance(value, dict) else text if says_error(text) else ""
-    if words:
-        return failed(Failure.ERROR_TEXT, words)
-    return Result(Observation(response=text if value is None else value))
 
 
 def _json(text: str) -> Any:

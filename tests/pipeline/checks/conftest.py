@@ -35,24 +35,20 @@ def _object(fields: dict[str, Any], all_required: bool = False) -> dict[str, Any
     }
 
 
-def _apis() -> dict[str, Api]:
-    data = yaml.safe_load((GOOD / "apis.yaml").read_text())
-    found = {}
-    for function, (path, description, parameters, returns) in data.items():
-        category, tool, name = path.split("/")
-        found[function] = Api(
-            category=category,
-            tool=tool,
-            name=name,
-            function=function,
-            description=description,
-            parameters=_object(parameters),
-            returns=_object(returns, all_required=True),
-        )
-    return found
-
-
-APIS = _apis()
+data = yaml.safe_load((GOOD / "apis.yaml").read_text())
+found = {}
+for function, (path, description, parameters, returns) in data.items():
+    category, tool, name = path.split("/")
+    found[function] = Api(
+        category=category,
+        tool=tool,
+        name=name,
+        function=function,
+        description=description,
+        parameters=_object(parameters),
+        returns=_object(returns, all_required=True),
+    )
+APIS = found
 
 
 def _intention(entry: dict[str, Any]) -> dict[str, Any]:

@@ -10,21 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.pipeline.checks import kept_values, leaked_calls, turn_order
 from toolloom.pipeline.checks.contradictions import NO_DATE
 from toolloom.pipeline.checks.derived import combined, converted, figures, told
-from toolloom.schemas import (
-    Ability,
-    Api,
-    Dialogue,
-    FunctionCall,
-    Message,
-    Query,
-    Reason,
-    Scenario,
-    ToolCall,
-)
+from toolloom.schemas import Dialogue, FunctionCall, Message, Reason, ToolCall
 
 
 def row(
@@ -37,27 +28,10 @@ def row(
 ) -> Dialogue:
     """One request with one call of an API that takes these arguments."""
     properties = {name: (schema or {}) for name in arguments}
-    api = Api(
-        category="shop",
-        tool="till",
-        name="order",
-        function="order",
-        description="",
-        parameters={
-            "type": "object",
-            "properties": properties,
-            "required": [*properties] if required else [],
-        },
-    )
-    query = Query(
-        id="a",
-        ability=Ability.CALL,
-        scenario=Scenario.SINGLE,
-        now=now,
-        pool=(api,),
-        intent=(),
-        text=said or "-",
-    )
+    needed = [*properties] if required else []
+    parameters = {"type": "object", "properties": properties, "required": needed}
+    order = toys.api().model_copy(update={"function": "order", "parameters": parameters})
+    query = toys.query(now=now, pool=(order,), intent=(), text=said or "-")
     call = ToolCall(id="1", function=FunctionCall(name="order", arguments=arguments))
     messages = (
         Message(role="system", content=""),

@@ -19,16 +19,9 @@ REWRITES = yaml.safe_load((Path(__file__).parent / "rewrites.yaml").read_text())
 
 
 def api(row: list[str], properties: JsonObject | None = None) -> Api:
-    category, tool, name, function = row
+    names = dict(zip(("category", "tool", "name", "function"), row, strict=True))
     schema = {"type": "object", "properties": properties or {}}
-    return Api(
-        category=category,
-        tool=tool,
-        name=name,
-        function=function,
-        description="",
-        parameters=schema,
-    )
+    return Api(**names, description="", parameters=schema)
 
 
 def seed(name: str) -> Seed:

@@ -1,4 +1,4 @@
-"""What is quick finds what is thorough."""
+"""JSON Schema: what is quick finds what is thorough, and keywords are read safely."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import toys
 
 from toolloom.pipeline.checks.tags import (
     LONGEST_NAME,
@@ -18,7 +19,7 @@ from toolloom.pipeline.checks.tags import (
     texts_of,
     within,
 )
-from toolloom.schemas import Api, Granularity, Seed, Split, Step
+from toolloom.schemas import Granularity, Seed, Split, Step
 
 API, TOOL, CATEGORY = Granularity.API, Granularity.TOOL, Granularity.CATEGORY
 
@@ -102,14 +103,8 @@ STEPS = (
     Step(category="Weather", tool="sky_watch", api="search", function="search_for_sky_watch"),
     Step(category="Data", tool="sky_watch", api="hourly_outlook", function="hourly_outlook"),
 )
-OTHER = Api(
-    category="Food",
-    tool="Soup Stars",
-    name="hourly_outlook_by_city",
-    function="hourly_outlook_by_city",
-    description="",
-    parameters={},
-)
+BY_CITY = "hourly_outlook_by_city"
+OTHER = toys.api("Food", BY_CITY).model_copy(update={"tool": "Soup Stars", "function": BY_CITY})
 KNOWN = KnownNames.of(
     Seed(id="x", split=Split.TRAIN, hybrid="I'm out.", steps=STEPS, pool=(OTHER,))
 )
@@ -232,14 +227,7 @@ def test_choices_are_those_of_arguments_and_of_their_items() -> None:
         "b": {"type": "array", "items": {"enum": ["High"]}},
         "c": True,
     }
-    api = Api(
-        category="a",
-        tool="b",
-        name="c",
-        function="d",
-        description="",
-        parameters={"properties": properties},
-    )
+    api = toys.api().model_copy(update={"parameters": {"properties": properties}})
     assert choices((api,)) == {"low", "high"}
 
 
