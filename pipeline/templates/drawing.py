@@ -64,10 +64,9 @@ class RowOrder:
                 for key, size in zip(self._keys[_ROUNDS:], self.sizes, strict=True)
             ]
             return np.stack(columns, axis=1).astype(np.int64)
-        found = self._once(numbers)
-        while len(out := np.flatnonzero(found >= self.count)):
-            found[out] = self._once(found[out])
-        places = found
+        places = self._once(numbers)
+        while len(out := np.flatnonzero(places >= self.count)):
+            places[out] = self._once(places[out])
         columns = []
         for size in self.sizes:
             places, column = np.divmod(places, np.uint64(size))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from toolloom.pipeline.curation.contamination import (
@@ -20,22 +20,6 @@ from toolloom.pipeline.templates.composition import Row
 from toolloom.pipeline.templates.drawing import DrawnRow, HeldApart, RowDraw, RowSplits, even
 from toolloom.pipeline.templates.verdicts import Checker
 from toolloom.schemas import Expansion, ExpansionPlan, Finding, Reason, Rejected, Split, Template
-
-
-def rejected(
-    mould: TemplateRenderer, row: Row, name: str, findings: list[Finding], given: StageInput
-) -> Rejected:
-    sample = mould.sample(row, name, given.recipe.seed)
-    return Rejected.of(sample, given.stage, findings, id=name, provenance=sample.provenance)
-
-
-def misfit(template: Template, why: str, given: StageInput) -> Rejected:
-    """A template that no row can be made of, with its sample as it is: slots and all."""
-    found = Finding(check="mould", reason=Reason.NOTHING_TO_VARY, detail=f"No row fits: {why}.")
-    return Rejected.of(
-        template.sample, given.stage, [found], id=template.id, provenance=template.provenance
-    )
-
 
 ROWS = 10_000  # of a template in one record
 _PASSES = 20  # over the templates, as some have fewer rows than they seem to
@@ -57,7 +41,7 @@ def expand(given: StageInput) -> Iterator[Sifted]:
     try:
         yield from run.prepare()
         for _ in range(_PASSES):
-            if not run.wanted or not any(run.left):
+            if not run.wanted or not any(entry.left for entry in run.entries):
                 break
             yield from run.make()
     finally:
@@ -93,7 +77,7 @@ class _Run:
     def __init__(self, given: StageInput, plan: ExpansionPlan) -> None:
         self._given, self._plan = given, plan
         self._templates = given.earlier("templates")
-        self._entries: list[_Entry] = []
+        self.entries: list[_Entry] = []
         self._held = HeldApart(given, plan.apart)
         self.wanted = plan.rows
         against = given.recipe.curation.against
@@ -102,10 +86,6 @@ class _Run:
     def close(self) -> None:
         if self._index:
             self._index.discard()
-
-    @property
-    def left(self) -> list[int]:
-        return [entry.left for entry in self._entries]
 
     def _read(self) -> Iterator[Template]:
         return (Template.model_validate(row) for _, row in self._templates.objects())
@@ -117,47 +97,62 @@ class _Run:
                 self._held.exercise(template)
         for template in self._read():
             entry = _Entry(first=self._held.first(template.id))
-            self._entries.append(entry)
+            self.entries.append(entry)
             try:
                 mould = TemplateRenderer(template)
             except TemplateMisfit as error:
-                yield misfit(template, str(error), self._given)
+                # With its sample as it is: slots and all.
+                why = Finding(
+                    check="mould", reason=Reason.NOTHING_TO_VARY, detail=f"No row fits: {error}."
+                )
+                yield Rejected.of(
+                    template.sample,
+                    self._given.stage,
+                    [why],
+                    id=template.id,
+                    provenance=template.provenance,
+                )
                 continue
             wanted = self._plan.splits
             if template.split:
                 wanted = (template.split,) if template.split in wanted else ()
-            entry.splits = tuple(
-                RowSplits(mould, self._given.recipe.splits).among(wanted, mould.query)
-            )
+            places = RowSplits(mould, self._given.recipe.splits)
+            entry.splits = tuple(places.among(wanted, mould.query))
             if entry.splits and self._plan.apart:
                 single = tuple(self._held.apart(template, entry.splits))
                 if not single:
                     yield self._held_out(mould, entry.splits)
                 entry.splits = single
-            rng = rng_for(self._given.recipe.seed, self._given.stage, template.id, entry.first)
-            places = RowSplits(mould, self._given.recipe.splits)
-            entry.most = RowDraw(mould, places, entry.splits, rng).count
+            entry.most = _draw(self._given, mould, entry).count
             entry.distinct = mould.distinct - (template.kind == "mined")
             entry.done = not entry.splits
 
-    def _held_out(self, mould: TemplateRenderer, splits: Iterable[Split]) -> Rejected:
+    def _held_out(self, mould: TemplateRenderer, splits: Sequence[Split]) -> Rejected:
         template = mould.template
-        others = ", ".join(self._held.elsewhere(template, list(splits)))
+        others = ", ".join(self._held.elsewhere(template, splits))
         detail = f"{' + '.join(template.combination)} are called together in {others} already."
-        found = Finding(check="apart", reason=Reason.COMBINATION_HELD_OUT, detail=detail)
-        row = (0,) * len(template.choices)
-        return rejected(mould, row, template.id, [found], self._given)
+        finding = Finding(check="apart", reason=Reason.COMBINATION_HELD_OUT, detail=detail)
+        sample = mould.sample((0,) * len(template.choices), template.id, self._given.recipe.seed)
+        return Rejected.of(
+            sample, self._given.stage, [finding], id=template.id, provenance=sample.provenance
+        )
 
     def make(self) -> Iterator[Sifted]:
         """One pass over the templates, each of which makes its share."""
-        shares = even(self.wanted, self.left)
-        for template, entry, share in zip(self._read(), self._entries, shares, strict=True):
+        shares = even(self.wanted, [entry.left for entry in self.entries])
+        for template, entry, share in zip(self._read(), self.entries, shares, strict=True):
             if share:
                 before = entry.made
                 yield from _Maker(self._given, TemplateRenderer(template), entry, share).work(
                     self._held, self._index
                 )
                 self.wanted -= entry.made - before
+
+
+def _draw(given: StageInput, mould: TemplateRenderer, entry: _Entry) -> RowDraw:
+    """The same rows in the same order in every pass."""
+    rng = rng_for(given.recipe.seed, given.stage, mould.template.id, entry.first)
+    return RowDraw(mould, RowSplits(mould, given.recipe.splits), entry.splits, rng)
 
 
 class _Maker:
@@ -170,9 +165,7 @@ class _Maker:
         self._given, self._mould, self._entry, self._share = given, mould, entry, share
         number, spare = entry.first + entry.made, (entry.left - share) // _SPARED
         self._checker = Checker(mould, given.stage, seed, share, spare, number)
-        places = RowSplits(mould, given.recipe.splits)
-        rng = rng_for(seed, given.stage, mould.template.id, entry.first)
-        self._draw = RowDraw(mould, places, entry.splits, rng)
+        self._draw = _draw(given, mould, entry)
         self._made: dict[Split, _Made] = {}
         self._contaminated = 0
 
@@ -182,12 +175,8 @@ class _Maker:
             self._given.rows.check()
             # A small draw first: what is learned of it makes the next ones quick.
             size = min(_AT_ONCE if draws else _AT_FIRST, max(64, 2 * need))
-            self._take(
-                self._draw.rows(entry.at, size, self._checker.passes_over),
-                held,
-                index,
-                min(entry.at + size, entry.most),
-            )
+            drawn = self._draw.rows(entry.at, size, self._checker.passes_over)
+            self._take(drawn, held, index, min(entry.at + size, entry.most))
             draws += size
             if self._checker.whole and not whole:
                 whole = True
