@@ -274,19 +274,17 @@ def _choices(
         sources = Counter(source for row in found for _, source in row)
         yield Choice(
             slots=tuple(_slot(names[id(pool.one)], form) for pool, form in slots),
-            rows=tuple(_row(row, group, slots) for row in found),
+            rows=tuple(_row([value for value, _ in row], group, slots) for row in found),
             about="; ".join(pool.one.about for pool in group),
             sources=dict(sources),
         )
 
 
 def _row(
-    row: Sequence[tuple[Any, str]],
+    values: Sequence[Any],
     group: Sequence[ValueOptions],
     slots: Sequence[tuple[ValueOptions, str]],
 ) -> tuple[Any, ...]:
-    values = {id(pool): value for pool, (value, _) in zip(group, row, strict=True)}
-    return tuple(
-        values[id(pool)] if form == ITSELF else said_as(values[id(pool)], form)
-        for pool, form in slots
-    )
+    by_pool = dict(zip(map(id, group), values, strict=True))
+    said = ((by_pool[id(pool)], form) for pool, form in slots)
+    return tuple(value if form == ITSELF else said_as(value, form) for value, form in said)
