@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from toolloom.pipeline.run import preview, run, segments, shards_in_flight
 from toolloom.pipeline.stage import Sifted, Stage, StageInput, planned_stage
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.run import RunFolder, StageMark
-from toolloom.schemas import Query, Recipe, RecipeError, Record, Rejected, Sample
+from toolloom.schemas import Recipe, RecipeError, Rejected, Sample
 
 SIFTS = tuple(stage for stage in STAGES if stage.sift and not stage.beside)
 # The toys' words differ in a number only, and each makes one of five calls.
@@ -170,10 +170,6 @@ async def test_a_run_under_way_shows_what_is_tested(tmp_path: Path) -> None:
     assert count(folder).accepted == sum(1 for _ in accepted(folder)) == 17
     await run(recipe, outputs=tmp_path, stages=CURATED)
     assert count(folder).accepted == sum(1 for _ in accepted(folder)) < 17
-
-
-def draw(recipe: Recipe, _: Iterable[Record]) -> Iterator[Query]:
-    yield from map(toys.query, range(40))
 
 
 async def test_a_cancelled_run_ends_its_thread(tmp_path: Path) -> None:
