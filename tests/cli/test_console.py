@@ -114,17 +114,15 @@ def test_a_command_leaves_logging_as_it_was(run: Run) -> None:
     assert (root.handlers, root.level, ours.level) == before
 
 
-def test_secrets_are_struck_out_of_texts_and_of_nothing_else() -> None:
+def test_secrets_are_struck_out_of_texts_and_of_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Keys that are told, those of the environment, and whatever follows `Bearer`."""
     secrets = Secrets()
     secrets.learn(["a-known-key", "a-known-key-and-more", "x" * (SHORTEST - 1)])
     hidden = secrets.hide("a-known-key-and-more, a-known-key, xxxxx, Authorization: Bearer abcdef1")
     assert hidden == "[key], [key], xxxxx, Authorization: [key]"
-
-
-def test_the_environments_secrets_are_struck_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable is secret by its name."""
-    monkeypatch.setenv("SOME_API_KEY", "known-by-its-name")
+    monkeypatch.setenv("SOME_API_KEY", "known-by-its-name")  # a variable is secret by its name
     assert Secrets().hide("is known-by-its-name") == "is [key]"
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+import pytest
 from support import toys
 
 from toolloom.pipeline.orchestration.artifacts import described, percent, summary
@@ -29,9 +28,13 @@ def test_a_card_begins_with_the_counters() -> None:
     assert lines[-1].startswith("- queries: 0 accepted, 0 rejected (5 of ")
 
 
-def test_the_summary_tells_counts_reasons_and_how_to_load(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return run_recipe(toys.recipe(), tmp_path_factory.mktemp("made"), stages=toys.STAGES)
+
+
+def test_the_summary_tells_counts_reasons_and_how_to_load(made: Made) -> None:
     """Each stage and each reason is a row; the plot is part of the text."""
-    made = run_recipe(toys.recipe(), tmp_path, stages=toys.STAGES)
     assert made.published
     text = summary("toy/1.0.0: its first 17 rows", made)
     assert "| tested | tester | 17 | 2 | 38 |" in text
@@ -42,9 +45,8 @@ def test_the_summary_tells_counts_reasons_and_how_to_load(tmp_path: Path) -> Non
     assert "$" not in text.replace("datasets.", "")  # no prices, no cost
 
 
-def test_the_summary_tells_the_cost(tmp_path: Path) -> None:
+def test_the_summary_tells_the_cost(made: Made) -> None:
     """Where the recipe has prices; and whose cost is not in it."""
-    made = run_recipe(toys.recipe(), tmp_path, stages=toys.STAGES)
     priced = {"priced": True, "unpriced": ("a|b",)}
     told = made.summary.model_copy(
         update={"counts": made.summary.counts.model_copy(update=priced), "cost": 1.5}
@@ -55,9 +57,8 @@ def test_the_summary_tells_the_cost(tmp_path: Path) -> None:
     assert r"The cost lacks that of a\|b:" in text
 
 
-def test_text_cannot_break_out_of_the_summary(tmp_path: Path) -> None:
+def test_text_cannot_break_out_of_the_summary(made: Made) -> None:
     """Whatever stands in a message or the name of a stage is shown as it is."""
-    made = run_recipe(toys.recipe(), tmp_path, stages=toys.STAGES)
     counts = made.summary.counts
     hostile = "<img src=x> | [a](javascript:b)\n# c"
     stage = counts.stages[-1].model_copy(update={"name": hostile})

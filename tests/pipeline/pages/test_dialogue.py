@@ -159,11 +159,7 @@ def test_arguments_that_could_not_be_read_are_shown_as_they_came() -> None:
     made = toys.sample()
     messages = (*made.dialogue.messages[:1], Message(role="assistant", tool_calls=(call,)))
     dialogue = made.dialogue.model_copy(update={"messages": messages})
-    assert "{city: Zür" in shown(dialogue_of(made, dialogue))
-
-
-def dialogue_of(made: Sample, dialogue: Any) -> Sample:
-    return made.model_copy(update={"dialogue": dialogue})
+    assert "{city: Zür" in shown(made.model_copy(update={"dialogue": dialogue}))
 
 
 def test_texts_are_cut_where_that_is_wanted() -> None:

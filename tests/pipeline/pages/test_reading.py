@@ -1,4 +1,4 @@
-""""""
+"""A version read once: what is counted and drawn, what damage is told, and its funnel."""
 
 from __future__ import annotations
 
@@ -81,15 +81,24 @@ def test_figures_that_the_rows_do_not_have_are_an_error(tmp_path: Path) -> None:
         read(open_version(made.path))
 
 
-def test_a_damaged_row_is_named(tmp_path: Path) -> None:
-    """And the command that tells more."""
+@pytest.mark.parametrize(
+    ("config", "column", "text", "message"),
+    [
+        ("samples", "dialogue", "{}", "row q0 is damaged .*toolloom verify toy/1.0.0"),
+        ("rejected", "reason", None, "is damaged .*`reason` is no text"),
+    ],
+)
+def test_a_damaged_row_is_named(
+    tmp_path: Path, config: str, column: str, text: str | None, message: str
+) -> None:
+    """And the command that tells more. What is counted by is never empty."""
     made = whole(tmp_path)
-    [path] = made.files("samples", "train")
+    [path] = made.files(config, "train")
     table = pq.read_table(path)
-    texts = ["{}", *table.column("dialogue").to_pylist()[1:]]
-    place = table.schema.get_field_index("dialogue")
-    pq.write_table(table.set_column(place, "dialogue", pa.array(texts)), path)
-    with pytest.raises(StoreError, match="row q0 is damaged .*toolloom verify toy/1.0.0"):
+    texts = pa.array([text, *table.column(column).to_pylist()[1:]], pa.string())
+    place = table.schema.get_field_index(column)
+    pq.write_table(table.set_column(place, column, texts), path)
+    with pytest.raises(StoreError, match=message):
         read(made)
 
 
@@ -103,30 +112,16 @@ def test_a_damaged_row_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_manifest_is_told(tmp_path: Path, key: str, odd: object) -> None:
-    """Of whatever shape it is, there is a message with its name."""
+    """Of whatever shape it is, there is a message with its name; also where rows are counted for
+    the command's progress, before anything is read."""
     made = whole(tmp_path)
+    rows = made.manifest["configs"]["samples"]["train"].pop("rows")
+    with pytest.raises(StoreError, match=r"manifest.json: is damaged"):
+        rows_of(made)
+    made.manifest["configs"]["samples"]["train"]["rows"] = rows
     made.manifest[key] = odd
     with pytest.raises(StoreError, match="manifest.json: .*damaged"):
         page(made, read(made))
-
-
-def test_rows_that_cannot_be_counted_are_told(tmp_path: Path) -> None:
-    """Before anything is read, as the command counts them for its progress."""
-    made = whole(tmp_path)
-    made.manifest["configs"]["samples"]["train"]["rows"] = None
-    with pytest.raises(StoreError, match="manifest.json: is damaged"):
-        rows_of(made)
-
-
-def test_a_row_without_a_reason_is_told(tmp_path: Path) -> None:
-    """What is counted by is never empty."""
-    made = whole(tmp_path)
-    [path] = made.files("rejected", "train")
-    table = pq.read_table(path)
-    lost = pa.nulls(len(table), pa.string())
-    pq.write_table(table.set_column(table.schema.get_field_index("reason"), "reason", lost), path)
-    with pytest.raises(StoreError, match="is damaged .*`reason` is no text"):
-        read(made)
 
 
 def drawn(names: list[str], size: int) -> list[str]:

@@ -104,23 +104,33 @@ def test_a_table_shows_what_cannot_be_seen() -> None:
     assert set(COLUMNS) < set(line)
 
 
-async def test_versions_are_told_by_their_manifests_and_tables(tmp_path: Path) -> None:
-    """Reasons by version come from the manifests and are those of the rows."""
-    for seed in (0, 1):
+async def test_versions_are_told_by_their_manifests_and_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reasons by version come from the manifests and are those of the rows.
+
+    A dataset that grows each night has hundreds: the newest are compared.
+    """
+    monkeypatch.setattr("toolloom.pipeline.pages.rejections.MOST_VERSIONS", 2)
+    for seed in (0, 1, 2):
         version = await toy_version(tmp_path, seed)
-    folder = version.path.parent
-    found = over_versions(folder)
-    assert len(found) == 2
-    assert found[version.number] == counts(rows_of(version), "reason")
-    agents = over_versions(folder, "agent")
+    reasons = over_versions(version.path.parent)
+    assert len(reasons) == 2
+    assert [*reasons][-1] == version.number
+    assert reasons[version.number] == counts(rows_of(version), "reason")
+    agents = over_versions(version.path.parent, "agent")
     assert [sum(one.values()) for one in agents.values()] == [5, 5]
 
 
 async def test_rows_that_are_not_told_are_damage(tmp_path: Path) -> None:
-    """A manifest that tells of another number of rejected records is not believed."""
+    """A manifest that tells of another number of rejected records, or nothing of a split, is not
+    believed."""
     version = await toy_version(tmp_path)
     version.manifest["splits"]["train"]["rejected"] += 1
     with pytest.raises(StoreError, match="tells of 5 rejected records of train, its files hold 4"):
+        rows_of(version)
+    del version.manifest["splits"]["train"]
+    with pytest.raises(StoreError, match="tells of 0 rejected records of train, its files hold 4"):
         rows_of(version)
 
 
@@ -141,32 +151,6 @@ async def test_damage_is_told(tmp_path: Path) -> None:
     pq.write_table(table.set_column(table.schema.get_field_index("reason"), "reason", lost), path)
     with pytest.raises(StoreError, match="the row q.* is damaged"):
         rows_of(version)
-
-
-def test_rows_of_a_split_that_is_not_told_are_damage(tmp_path: Path) -> None:
-    """Rejected records that the manifest's figures know nothing of are not passed over."""
-    run = finished_runs.run(
-        tmp_path,
-        toys.recipe(),
-        [toys.sample()],
-        rejected=[toys.rejected(toys.sample(), "tested", Reason.NO_API_CALL)],
-    )
-    version = publish(run, tmp_path).version
-    del version.manifest["splits"]["train"]
-    with pytest.raises(StoreError, match="tells of 0 rejected records of train, its files hold 1"):
-        rows_of(version)
-
-
-async def test_of_many_versions_the_newest_are_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A dataset that grows each night has hundreds; the notebook shows the last ones."""
-    monkeypatch.setattr("toolloom.pipeline.pages.rejections.MOST_VERSIONS", 2)
-    for seed in (0, 1, 2):
-        version = await toy_version(tmp_path, seed)
-    found = over_versions(version.path.parent)
-    assert len(found) == 2
-    assert [*found][-1] == version.number
 
 
 def asked(number: int, text: str, name: str = "current", category: str = "weather") -> Query:

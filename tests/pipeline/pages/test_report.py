@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -183,23 +182,27 @@ def test_a_foreign_manifest_chooses_no_place(tmp_path: Path, key: str, odd: str)
         find_version(tmp_path, str(made.path))
 
 
-def test_few_numbers_have_a_bin_each() -> None:
-    """Also those between that nobody has."""
-    assert binned({1: 5, 4: 2}) == {"1": 5, "2": 0, "3": 0, "4": 2}
-
-
-def test_many_numbers_share_round_bins() -> None:
-    """From 0 to 99 bins are ten wide, from 0 to 119 twenty: ten would be too many."""
-    for count, width in ((100, 10), (120, 20)):
-        counts = dict.fromkeys(range(count), 1)
-        bins = {f"{n}–{n + width - 1}": width for n in range(0, count, width)}
-        assert binned(counts) == bins
-
-
-def test_what_lies_far_off_is_in_the_last_bin() -> None:
+@pytest.mark.parametrize(
+    ("counts", "bins"),
+    [
+        ({1: 5, 4: 2}, {"1": 5, "2": 0, "3": 0, "4": 2}),
+        (dict.fromkeys(range(100), 1), {f"{n}–{n + 9}": 10 for n in range(0, 100, 10)}),
+        (dict.fromkeys(range(120), 1), {f"{n}–{n + 19}": 20 for n in range(0, 120, 20)}),
+        (
+            {**dict.fromkeys(range(10), 100), 90_000: 1},
+            {**{str(n): 100 for n in range(10)}, "10 and more": 1},
+        ),
+    ],
+    ids=[
+        "few have one each, also those between",
+        "many share round ones",
+        "no more than ten or so",
+        "what lies far off is in the last",
+    ],
+)
+def test_numbers_are_binned(counts: dict[int, int], bins: dict[str, int]) -> None:
     """One number among a thousand does not squeeze all others into one bin."""
-    counts = Counter(dict.fromkeys(range(10), 100)) + Counter({90_000: 1})
-    assert binned(counts) == {**{str(n): 100 for n in range(10)}, "10 and more": 1}
+    assert binned(counts) == bins
 
 
 @pytest.mark.parametrize(("share", "number"), [(0.0, 1), (0.5, 2), (0.51, 3), (1.0, 9)])
