@@ -16,7 +16,7 @@ first as parts of those of the floor.
   punctuation changed. Recall and precision are those of the planted ones.
 - `expand` does what `toolloom expand` does once there are templates, which are mined of such
   dialogues: rows are drawn, checked, noted in the run and published as Parquet. The floor draws
-  values, puts them into rows made beforehand with `str.format` and dumps them with orjson.
+  values and puts them into the text of rows made beforehand, with `str.format`.
 - `publish` makes a version: rows split, counted, checked and written in every config, card, plots,
   manifest, hashes. The floor reads the same lines with `json` and writes the same columns with
   bare pyarrow.
@@ -33,7 +33,7 @@ import json
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -372,44 +372,21 @@ def by_expand(folder: Path, rows: int) -> Json:
 
 def by_format(folder: Path, rows: int) -> Json:
     """What a script would do at least."""
-    import orjson
-
-    rng, sizes = random.Random(SEED), 0
+    rng, letters = random.Random(SEED), 0
     each_template = list(read_records(folder / "templates.jsonl", Template))
     for number, each in enumerate(each_template):
         wanted = rows // len(each_template) + (number < rows % len(each_template))
-        sample = samples_row(each.sample)
-        row = [sft_row(each.sample), {**sample, "dialogue": json.loads(sample["dialogue"])}]
-        row = json.loads(json.dumps(row))
-        whole, parts = slots_in(row)
+        row = [sft_row(each.sample), samples_row(each.sample)]
+        text = json.dumps(row, ensure_ascii=False).replace("{", "{{").replace("}", "}}")
+        fill = MARK.sub(r"{\1}", text).format
         for _ in range(wanted):
             values = {
                 slot: value
                 for choice in each.choices
                 for slot, value in zip(choice.slots, rng.choice(choice.rows), strict=True)
             }
-            for place, key, slot in whole:
-                place[key] = values[slot]
-            for place, key, form in parts:
-                place[key] = form(**values)
-            sizes += len(orjson.dumps(row))
-    return {"made": rows, "bytes": sizes / rows}
-
-
-def slots_in(row: Any) -> tuple[list[Any], list[Any]]:
-    """Where a value stands alone in a row, and where in a text, as `str.format` of that text."""
-    whole, parts, stack = [], [], [row]
-    while stack:
-        place = stack.pop()
-        for key, part in list(place.items() if isinstance(place, dict) else enumerate(place)):
-            if isinstance(part, dict | list):
-                stack.append(part)
-            elif isinstance(part, str) and (slot := MARK.fullmatch(part)):
-                whole.append((place, key, slot[1]))
-            elif isinstance(part, str) and MARK.search(part):
-                text = part.replace("{", "{{").replace("}", "}}")
-                parts.append((place, key, MARK.sub(r"{\1}", text).format))
-    return whole, parts
+            letters += len(fill(**values))
+    return {"made": rows, "letters": letters / rows}
 
 
 def by_publish(folder: Path, rows: int) -> None:
@@ -427,22 +404,16 @@ def by_pyarrow(folder: Path, rows: int) -> None:
     parts = {name: pa.string() for name in ("dialogue", "verdict", "flags", "provenance")}
     sft, samples = pa.schema({**kinds, **texts}), pa.schema({**kinds, **parts})
 
-    def columns(row: Any, named: Iterable[str]) -> Json:
-        query, messages = row["dialogue"]["query"], row["dialogue"]["messages"]
-        shown = ("description", "parameters")
-        tools = (
-            {"function": {"name": api["function"], **{name: api[name] for name in shown}}}
-            for api in query["pool"]
-        )
-        made: Json = {name: query[name] for name in kinds}
-        for name in named:
-            if name == "messages":
-                made[name] = [json.dumps({k: v for k, v in m.items() if v}) for m in messages]
-            elif name == "tools":
-                made[name] = [json.dumps({"type": "function", **tool}) for tool in tools]
-            else:
-                made[name] = json.dumps(row[name])
-        return made
+    def kept(row: Any) -> Json:
+        return {name: row["dialogue"]["query"][name] for name in kinds}
+
+    def sft_of(row: Any) -> Json:
+        tools = ({"type": "function", "function": api} for api in row["dialogue"]["query"]["pool"])
+        messages = map(json.dumps, row["dialogue"]["messages"])
+        return {**kept(row), "messages": [*messages], "tools": [*map(json.dumps, tools)]}
+
+    def whole(row: Any) -> Json:
+        return {**kept(row), **{name: json.dumps(row[name]) for name in parts}}
 
     with (
         (finished(folder).stage("tested").path / "accepted.jsonl").open("rb") as file,
@@ -450,8 +421,8 @@ def by_pyarrow(folder: Path, rows: int) -> None:
         pq.ParquetWriter(folder / "samples.parquet", samples, compression="zstd") as two,
     ):
         while group := [json.loads(line) for line in islice(file, GROUP)]:
-            one.write_table(pa.Table.from_pylist([columns(row, texts) for row in group], sft))
-            two.write_table(pa.Table.from_pylist([columns(row, parts) for row in group], samples))
+            one.write_table(pa.Table.from_pylist([sft_of(row) for row in group], sft))
+            two.write_table(pa.Table.from_pylist([whole(row) for row in group], samples))
 
 
 def by_verify(folder: Path, rows: int) -> Json:

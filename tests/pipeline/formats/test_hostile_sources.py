@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from support.api_specs import imported, spec
 
 from toolloom.pipeline.formats import api_bank, bfcl, openai_tools, public_apis, toolbench
 from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.schemas import Api
+from toolloom.schemas import Api, ImportFailed
 
 NAMES = """
     type name function parameters properties required description tools functions question
@@ -70,3 +72,63 @@ def test_any_document_is_read_or_booked(importer: Any) -> None:
 def test_other_json_fits_no_format(importer: Any, document: Any) -> None:
     """Values of other forms are told apart, whatever their types."""
     assert not importer.fits(document)
+
+
+OPERATION = {
+    "operationId": "find",
+    "summary": "Find animals",
+    "tags": ["zoo"],
+    "parameters": [{"name": "n", "in": "query", "schema": {"type": "integer", "enum": [1, 2]}}],
+    "requestBody": {
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/A"}}}
+    },
+    "responses": {
+        "200": {"content": {"application/json": {"schema": {"allOf": [{"type": "array"}]}}}}
+    },
+}
+ANIMAL = {"properties": {"mate": {"$ref": "#/components/schemas/A"}}, "required": ["mate"]}
+REFERENCES = """
+    # #/ #/paths #/components/schemas #/components/schemas/A #/paths/~1a/post ../secret.json
+    /etc/passwd http://zoo.example/a.json file:///etc/passwd %2e%2e/etc/passwd odd.json#/paths
+"""
+references = st.sampled_from(REFERENCES.split()).map(lambda to: {"$ref": to})
+schemas = st.recursive(
+    documents | references,
+    lambda inner: st.sampled_from(["allOf", "anyOf", "items", "properties"]).flatmap(
+        lambda key: inner.map(lambda value: {key: [value, value] if "Of" in key else value})
+    ),
+    max_leaves=4,
+)
+
+
+def places(part: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place of a document, by what holds it."""
+    for key, value in list(part.items() if isinstance(part, dict) else enumerate(part)):
+        yield part, key
+        if isinstance(value, dict | list):
+            yield from places(value)
+
+
+def test_a_broken_openapi_description_is_read_or_refused(tmp_path: Path) -> None:
+    """Parts that are gone, odd, moved into each other or referred to from anywhere: what comes of
+    it are legal APIs, all accounted for, or one message; and nothing of another file."""
+    whole = spec({"/a": {"post": OPERATION}}, components={"schemas": {"A": ANIMAL}})
+
+    @given(st.lists(st.tuples(st.integers(0, 999), schemas | st.integers(0, 999)), min_size=1))
+    def check(changes: list[tuple[int, Any]]) -> None:
+        document = deepcopy(whole)
+        for place, value in changes:
+            found = list(places(document)) or [(document, "a")]
+            holder, key = found[place % len(found)]
+            if isinstance(value, int):  # another part of it
+                other, name = found[value % len(found)]
+                value = deepcopy(other.get(name) if isinstance(other, dict) else other[name])
+            holder[key] = value
+        try:
+            apis, _ = imported(tmp_path / "odd.json", document)
+        except ImportFailed as error:
+            assert str(error)
+        else:
+            assert not any("root:x:0" in api.model_dump_json() for api in apis)
+
+    check()
