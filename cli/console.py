@@ -7,7 +7,7 @@ import difflib
 import json
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -129,23 +129,6 @@ class LevelOption(StrEnum):
     WARNING = "warning"
 
 
-class LineHandler(logging.Handler):
-    """Writes a line for each record, with `form`, by `write`."""
-
-    def __init__(
-        self, form: Callable[[logging.LogRecord], str], write: Callable[[str], None]
-    ) -> None:
-        super().__init__()
-        self._form = form
-        self._write = write
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            self._write(self._form(record))
-        except (OSError, ValueError, TypeError):  # such as a message whose arguments do not fit
-            self.handleError(record)
-
-
 def as_json(record: logging.LogRecord) -> str:
     """One object: time, level, event and message first."""
     facts = dict(getattr(record, "facts", {}))
@@ -194,36 +177,45 @@ def start_log(
     Without a level people see warnings, and programs what the run does.
     """
     SECRETS.learn(keys_of(recipe))
-    handler = (
-        LineHandler(as_json, _write_json) if json_lines else LineHandler(as_text, _on(console))
-    )
     chosen = level or (LevelOption.INFO if json_lines else LevelOption.WARNING)
-    Outlet(handler, chosen, json_lines).open()
+    Outlet(console, chosen, json_lines).begin()
 
 
-class Outlet:
-    """A handler that takes all records of the process, while it is open."""
+class Outlet(logging.Handler):
+    """Takes all records of the process, while it is open, and writes a line for each."""
 
     opened: ClassVar[Outlet | None] = None
 
-    def __init__(self, handler: LineHandler, level: LevelOption, json_lines: bool) -> None:
+    def __init__(self, console: Console, chosen: LevelOption, json_lines: bool) -> None:
+        super().__init__()
         root = logging.getLogger()
         self.json_lines = json_lines
-        self._handler = handler
-        self._level = level
+        self._console = console
+        self._chosen = chosen
         self._before = (root.handlers[:], root.level, LOG.level)
 
-    def open(self) -> None:
+    def emit(self, record: logging.LogRecord) -> None:
+        from toolloom.pipeline.render.terminal import text
+
+        try:
+            if self.json_lines:
+                print(as_json(record), file=sys.stderr, flush=True)
+            else:  # above the bars, if there are any; the terminal obeys nothing of the text
+                self._console.print(text(as_text(record), "yellow"), soft_wrap=True)
+        except (OSError, ValueError, TypeError):  # such as a message whose arguments do not fit
+            self.handleError(record)
+
+    def begin(self) -> None:
         """Also once more, after a library has set up handlers of its own."""
         root = logging.getLogger()
-        root.handlers[:] = [self._handler]
+        root.handlers[:] = [self]
         # Of other libraries only warnings: some tell of every request at INFO.
-        root.setLevel(logging.DEBUG if self._level is LevelOption.DEBUG else logging.WARNING)
-        LOG.setLevel(self._level.upper())
+        root.setLevel(logging.DEBUG if self._chosen is LevelOption.DEBUG else logging.WARNING)
+        LOG.setLevel(self._chosen.upper())
         logging.captureWarnings(self.json_lines)
         Outlet.opened = self
 
-    def close(self) -> None:
+    def end(self) -> None:
         root = logging.getLogger()
         root.handlers[:], root_level, level = self._before
         root.setLevel(root_level)
@@ -235,13 +227,13 @@ class Outlet:
 def close_log() -> None:
     """Send them where they went before."""
     if Outlet.opened:
-        Outlet.opened.close()
+        Outlet.opened.end()
 
 
 def reopen_log() -> None:
     """After a library has set up logging its own way."""
     if Outlet.opened:
-        Outlet.opened.open()
+        Outlet.opened.begin()
 
 
 def tell(message: str, event: str) -> None:
@@ -250,14 +242,3 @@ def tell(message: str, event: str) -> None:
         LOG.error("%s", message, extra={"facts": {"event": event}})
     else:
         print(message, file=sys.stderr, flush=True)
-
-
-def _write_json(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _on(console: Console) -> Callable[[str], None]:
-    """Above the bars, if there are any; whatever the text holds, the terminal obeys none of it."""
-    from toolloom.pipeline.render.terminal import text
-
-    return lambda line: console.print(text(line, "yellow"), soft_wrap=True)
