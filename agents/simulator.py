@@ -77,7 +77,9 @@ async def run(query: Query, job: Job, environment: Environment) -> Outcome:
     try:
         await _play(play, environment)
     except (NoUsableAnswer, RequestRefused) as error:
-        why = _unusable(error)
+        why = error
+        if isinstance(why, RequestRefused):  # a search's: it ends a dialogue as a question's does
+            why = NoUsableAnswer(Reason.REQUEST_REFUSED, str(why), Costs(raw=(why.raw,)))
         so_far = Dialogue(query=query, messages=tuple(play.messages))
         return Outcome(rejected=(job.reject(so_far, why, play.costs + why.costs),))
     played = Dialogue(
@@ -86,13 +88,6 @@ async def run(query: Query, job: Job, environment: Environment) -> Outcome:
         provenance=job.provenance(play.costs, [query.id]),
     )
     return Outcome(accepted=(played,))
-
-
-def _unusable(error: NoUsableAnswer | RequestRefused) -> NoUsableAnswer:
-    """A search that its endpoint refuses ends the dialogue as a refused question does."""
-    if isinstance(error, NoUsableAnswer):
-        return error
-    return NoUsableAnswer(Reason.REQUEST_REFUSED, str(error), Costs(raw=(error.raw,)))
 
 
 def system_turn(query: Query) -> Message:
@@ -240,9 +235,7 @@ def next_turn(query: Query, messages: Sequence[Message]) -> list[tuple[Api, list
 
 def _news(query: Query, told: list[Fact]) -> list[Fact]:
     """Of a correction, only the values that are new; of any other wish, all."""
-    if purpose(query) != "correction":
-        return told
-    said = query.intent[0].arguments
+    said = query.intent[0].arguments if purpose(query) == "correction" else {}
     return [f for f in told if f.name not in said or said[f.name] != f.value]
 
 

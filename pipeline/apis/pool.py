@@ -18,7 +18,7 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -203,7 +203,11 @@ class PoolFolder:
             old, seen, reports = map(_lines, paths)
             with together(*paths) as (apis, public, imports):
                 apis.writelines(spool.over(old))
-                public.writelines(_joined(zip(self.examples(), seen, strict=True), examples))
+                # New examples of an old one's name take its place, the others follow.
+                fresh = {(e.category, e.name): record_line(e) for e in examples}
+                for known, line in zip(self.examples(), seen, strict=True):
+                    public.write(fresh.pop((known.category, known.name), line))
+                public.writelines(fresh.values())
                 imports.writelines(reports)
                 imports.write(record_line(report))
         return report
@@ -299,14 +303,6 @@ def _misshapen(api: Api) -> str:
         if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
             return f"{name}.required: Input should be a list of names"
     return ""
-
-
-def _joined(old: Iterable[tuple[PublicApi, bytes]], new: Sequence[PublicApi]) -> Iterator[bytes]:
-    """The old examples, new ones of the same name in their place, then the other new ones."""
-    fresh = {(api.category, api.name): record_line(api) for api in new}
-    for known, line in old:
-        yield fresh.pop((known.category, known.name), line)
-    yield from fresh.values()
 
 
 def pools(outputs: Path) -> list[str]:

@@ -27,6 +27,7 @@ from toolloom.pipeline.checks.derived import (
     told,
 )
 from toolloom.pipeline.checks.grounding import close, fixed, leaves
+from toolloom.pipeline.checks.schema import parts_of
 from toolloom.pipeline.checks.text.dates import dated, dates, only_date
 from toolloom.pipeline.checks.text.numbers import Quantity, quantities
 from toolloom.pipeline.checks.text.phrases import ADDRESS, CODE, said
@@ -81,18 +82,12 @@ def heard_before(dialogue: Dialogue, place: int) -> Heard:
 
 
 def _by_field(observed: Any) -> dict[str, list[str | float]]:
-    found: dict[str, list[str | float]] = {}
-    stack = [observed]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, list):
-            stack += part
-        elif isinstance(part, dict):
-            stack += part.values()
-            for name, value in part.items():
-                if isinstance(value, str) or is_number(value):
-                    found.setdefault(name, []).append(value)
-    return found
+    results: dict[str, list[str | float]] = {}
+    for part in parts_of(observed):
+        for name, value in part.items() if isinstance(part, dict) else ():
+            if isinstance(value, str) or is_number(value):
+                results.setdefault(name, []).append(value)
+    return results
 
 
 def _lengths(text: str) -> Iterator[float]:
@@ -279,7 +274,9 @@ def _number(
     value: float, name: str, call: CallMade, schema: JsonObject, heard: Heard, used: Used
 ) -> str | None:
     """A number nobody said, though another was said that is not used, or stands by its name."""
-    if _is_said(value, heard) or (_in_cents(schema) and _is_said(value / 100, heard)):
+    about = str(schema.get("description", ""))
+    cents = re.search(r"\bcents?\b|\bpence\b|\b(?:smallest|minor) (?:currency )?unit", about)
+    if _is_said(value, heard) or (cents and _is_said(value / 100, heard)):
         return None
     needed = call.api is not None and name in call.api.required
     # What may be left out may also be filled in as one likes, whatever was said long before.
@@ -322,11 +319,6 @@ def _altered_list(value: Any, heard: Heard) -> list[float] | None:
         if len(wrong) == 1 and (wrong == off or size >= 5):
             found = part
     return found
-
-
-def _in_cents(schema: JsonObject) -> bool:
-    about = str(schema.get("description", ""))
-    return bool(re.search(r"\bcents?\b|\bpence\b|\b(?:smallest|minor) (?:currency )?unit", about))
 
 
 def _is_said(value: float, heard: Heard) -> bool:

@@ -153,11 +153,8 @@ def converted(value: float, told: Quantity) -> bool:
         ratios += [_PREFIXES[found["prefix"]], 1e6 if found["prefix"] == "m" else 1]
     if unit in _DEGREES and (_temperature(value, told.value) or _temperature(told.value, value)):
         return True
-    return any(_near(abs(value), abs(r) * ratio) for r in readings for ratio in ratios)
-
-
-def _near(a: float, b: float) -> bool:
-    return abs(a - b) <= _NEAR * max(a, b)
+    reached = [abs(r) * ratio for r in readings for ratio in ratios]
+    return any(abs(abs(value) - r) <= _NEAR * max(abs(value), r) for r in reached)
 
 
 def _temperature(a: float, b: float) -> bool:

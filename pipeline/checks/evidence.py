@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks.grounding import leaves
+from toolloom.pipeline.checks.schema import parts_of
 from toolloom.pipeline.checks.text.dates import dates
 from toolloom.pipeline.checks.text.numbers import quantities
 from toolloom.pipeline.checks.text.times import spans_of_time, times
@@ -109,7 +110,7 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     seen = [c.response for c in calls if not c.is_search]
     errors = [c.observation.error for c in calls if c.observation and c.observation.error]
     values_seen = [leaf for response in seen for leaf in leaves(response)]
-    parts = [part for response in seen for part in _parts(response)]
+    parts = [part for response in seen for part in parts_of(response)]
     sizes = [len(part) for part in parts if isinstance(part, list)]
     names = [spaced(key) for part in parts if isinstance(part, dict) for key in part]
     texts = [v for v in values_seen if isinstance(v, str)]
@@ -118,15 +119,6 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     values = (*numbers, *sizes, len(calls))
     query = dialogue.query
     return Evidence(tuple(texts), values, tuple(names), query.now, query.pool)
-
-
-def _parts(value: Any) -> Iterator[Any]:
-    stack = [value]
-    while stack:
-        part = stack.pop()
-        yield part
-        if isinstance(part, dict | list):
-            stack.extend(part.values() if isinstance(part, dict) else part)
 
 
 def _words_of(api: Api) -> tuple[str, ...]:

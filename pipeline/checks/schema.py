@@ -115,7 +115,10 @@ def violations(schema: JsonObject, value: Any) -> list[Violation]:
     text = canonical(schema)
     try:
         checker = _counting(schema) if "Ref" in text or "$ref" in text else _checker(text)
-        return [_told(error) for error in islice(checker.iter_errors(value), _MOST)]
+        return [
+            Violation(".".join(map(str, e.absolute_path)), str(e.validator), e.message[:200])
+            for e in islice(checker.iter_errors(value), _MOST)
+        ]
     except UncheckableSchema:
         raise
     # A hostile schema breaks jsonschema in ways no list covers: unresolvable, endless, ill-typed.
@@ -166,15 +169,19 @@ def _build(schema: JsonObject, keywords: dict[str, Any]) -> Draft202012Validator
 
 def _property_patterns(schema: JsonObject) -> Iterator[str]:
     """`patternProperties` at any depth: jsonschema tries them for `additionalProperties`."""
-    stack: list[Any] = [schema]
+    for part in parts_of(schema):
+        patterns = part.get("patternProperties") if isinstance(part, dict) else None
+        yield from patterns if isinstance(patterns, dict) else ()
+
+
+def parts_of(value: Any) -> Iterator[Any]:
+    """A JSON value and all that it holds, at any depth; never recurses."""
+    stack = [value]
     while stack:
         part = stack.pop()
-        if isinstance(part, dict):
-            stack.extend(part.values())
-            found = part.get("patternProperties")
-            yield from found if isinstance(found, dict) else ()
-        elif isinstance(part, list):
-            stack.extend(part)
+        yield part
+        if isinstance(part, dict | list):
+            stack.extend(part.values() if isinstance(part, dict) else part)
 
 
 def _pass(validator: Any, keyword: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -198,11 +205,6 @@ def _is_cheap(pattern: str, value: str) -> bool:
     inner = nested and _OPEN.search(pattern[: nested.start()])
     few = len(_OPEN.findall(pattern)) <= _REPEATS
     return few and not inner and len(pattern) <= _PATTERN and len(value) <= _SUBJECT
-
-
-def _told(error: ValidationError) -> Violation:
-    path = ".".join(str(part) for part in error.absolute_path)
-    return Violation(path, str(error.validator), error.message[:200])
 
 
 def _is_integer(value: Any) -> bool:
@@ -289,7 +291,8 @@ def fits_simple(
         each = schema["items"]
         if not all(fits_simple(each, item, is_format) for item in value):
             return False
-    return all(_is_within(key, schema[key], value) for key in _LIMITS if key in schema)
+    limits = [(*_LIMITS[key], schema[key]) for key in _LIMITS if key in schema]
+    return all(not _TYPES[kind](value) or holds(value, most) for kind, holds, most in limits)
 
 
 def _has_fields(
@@ -303,11 +306,6 @@ def _has_fields(
     return all(
         fits_simple(part, value[name], is_format) for name, part in known.items() if name in value
     )
-
-
-def _is_within(key: str, limit: Any, value: Any) -> bool:
-    kind, holds = _LIMITS[key]
-    return not _TYPES[kind](value) or holds(value, limit)
 
 
 _ANNOTATIONS = frozenset({

@@ -118,11 +118,6 @@ def asked(dialogue: Dialogue, place: int) -> int:
     return max(0, bisect_left(places, place) - 1 - answers)
 
 
-def apis(dialogue: Dialogue) -> dict[str, Api]:
-    """The APIs of the pool by function name."""
-    return {api.function: api for api in dialogue.query.pool}
-
-
 @once
 def observations(dialogue: Dialogue) -> dict[int, Observation | None]:
     """What the tool messages hold, by index; None where it cannot be read."""
@@ -133,7 +128,8 @@ def observations(dialogue: Dialogue) -> dict[int, Observation | None]:
 @once
 def made(dialogue: Dialogue) -> tuple[CallMade, ...]:
     """Every call with readable arguments, in order."""
-    known, results, seen = apis(dialogue), dialogue.results(), observations(dialogue)
+    known = {api.function: api for api in dialogue.query.pool}
+    results, seen = dialogue.results(), observations(dialogue)
     found = []
     for place, call in dialogue.calls():
         name, arguments = call.function.name, call.function.arguments

@@ -53,7 +53,9 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
-    _limit()
+    for name, most in (("RLIMIT_AS", MEMORY), ("RLIMIT_CORE", 0), ("RLIMIT_FSIZE", FILE)):
+        with suppress(AttributeError, ValueError, OSError):
+            resource.setrlimit(getattr(resource, name), (most, most))
     functions: dict[str, Any] = {}
     ours = os.getpid()
     for line in lines:
@@ -61,15 +63,11 @@ def main() -> None:
         answer = _call(functions, order) if "call" in order else _load(functions, order)
         if os.getpid() != ours:  # a function forked, and its child came back as well
             os._exit(0)
-        answers.write(_line(answer) + "\n")
+        text = json.dumps(answer, allow_nan=False)
+        if len(text) > ANSWER:
+            text = json.dumps({"raised": f"the result is longer than {ANSWER} bytes"})
+        answers.write(text + "\n")
         answers.flush()
-
-
-def _limit() -> None:
-    """Bound memory and files; no traces of a crash. Not every system knows every limit."""
-    for name, most in (("RLIMIT_AS", MEMORY), ("RLIMIT_CORE", 0), ("RLIMIT_FSIZE", FILE)):
-        with suppress(AttributeError, ValueError, OSError):
-            resource.setrlimit(getattr(resource, name), (most, most))
 
 
 def _spend(seconds: float) -> None:
@@ -210,25 +208,14 @@ def _object(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
     """A mapping with keys as JSON has them. Raises ValueError if two become one."""
     made: dict[str, Any] = {}
     for key, item in value.items():
-        name = _key(key)
+        name = plain(key)
+        if isinstance(name, dict | list):
+            raise TypeError(f"the result has a {type(key).__name__} as a key, which is no JSON")
+        name = name if isinstance(name, str) else json.dumps(name)
         if name in made:
             raise ValueError(f"the result has two keys that are {name} in JSON")
         made[name] = plain(item, depth)
     return made
-
-
-def _key(key: Any) -> str:
-    made = plain(key)
-    if isinstance(made, dict | list):
-        raise TypeError(f"the result has a {type(key).__name__} as a key, which is no JSON")
-    return made if isinstance(made, str) else json.dumps(made)
-
-
-def _line(answer: dict[str, Any]) -> str:
-    line = json.dumps(answer, allow_nan=False)
-    if len(line) > ANSWER:
-        return json.dumps({"raised": f"the result is longer than {ANSWER} bytes"})
-    return line
 
 
 if __name__ == "__main__":

@@ -182,7 +182,8 @@ def spans(text: str, schema: JsonObject, now: dt.datetime) -> list[Any]:
     if "array" in kinds and isinstance(schema.get("items"), dict):
         return spans(text, schema["items"], now)
     if "integer" in kinds or "number" in kinds:
-        return _numbers(text, now.date(), whole="number" not in kinds)
+        numbers = numbers_outside(text, now.date())
+        return _unique(n for n in numbers if "number" in kinds or n == int(n))
     if "boolean" in kinds:
         return [True, False]
     found = _strings(text, schema.get("format"), now)
@@ -191,11 +192,6 @@ def spans(text: str, schema: JsonObject, now: dt.datetime) -> list[Any]:
 
 def _unique(found: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(found))[:_CAP]
-
-
-def _numbers(text: str, today: dt.date, whole: bool) -> list[Any]:
-    found = numbers_outside(text, today)
-    return _unique(n for n in found if not whole or n == int(n))
 
 
 def _strings(text: str, kind: Any, now: dt.datetime) -> Iterator[str]:
@@ -214,16 +210,12 @@ def _strings(text: str, kind: Any, now: dt.datetime) -> Iterator[str]:
     elif kind in {"uri", "url"}:
         yield from (m.group() for m in ADDRESS.finditer(text) if "://" in m.group())
     else:
-        yield from _phrases(text)
-
-
-def _phrases(text: str) -> Iterator[str]:
-    flat = plain(text)
-    yield from (m.group().rstrip(".,;:!?") for m in ADDRESS.finditer(flat))
-    yield from (next(g for g in m.groups() if g) for m in QUOTED.finditer(flat))
-    yield from (m.group() for m in CODE.finditer(flat) if is_code(m.group()))
-    yield from sorted(_names(flat), key=len, reverse=True)
-    yield from sorted(_grams(flat), key=lambda p: (-len(p.split()), -len(p)))
+        flat = plain(text)
+        yield from (m.group().rstrip(".,;:!?") for m in ADDRESS.finditer(flat))
+        yield from (next(g for g in m.groups() if g) for m in QUOTED.finditer(flat))
+        yield from (m.group() for m in CODE.finditer(flat) if is_code(m.group()))
+        yield from sorted(_names(flat), key=len, reverse=True)
+        yield from sorted(_grams(flat), key=lambda p: (-len(p.split()), -len(p)))
 
 
 def _names(text: str) -> Iterator[str]:
