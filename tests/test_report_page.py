@@ -214,7 +214,7 @@ def test_a_reason_opens_its_samples(chromium: Browser, plain: Path) -> None:
         assert "says too much" in marked.inner_text()
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [PHONE, pytest.param(DESKTOP, marks=pytest.mark.slow)])
 def test_hostile_text_does_nothing(
     chromium: Browser, attacked: Path, size: tuple[int, int]
 ) -> None:

@@ -267,9 +267,9 @@ class Unit:
             takes, gone = [name for name in takes if name not in here], []
         sure = each(self._is_gone, gone)
         forgotten = [name for name, is_gone in zip(gone, sure, strict=True) if is_gone]
-        # A version is there as a whole, or not at all.
-        versions = [name.partition("/")[0] for name in filter(is_manifest, forgotten)]
-        for name in (*versions, *forgotten):
+        for manifest in filter(is_manifest, forgotten):
+            self._set_aside(manifest.partition("/")[0])  # a version is there as a whole, or not
+        for name in forgotten:
             self._set_aside(name)
             self._journal.note(name, None)
         self._take({name: there[name] for name in takes}, tell)

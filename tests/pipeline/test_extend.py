@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support import growing_dataset, toys
+from support.growing_dataset import published as of
 
 from toolloom.pipeline.dataset.report import count
 from toolloom.pipeline.dataset.unfold import accepted
@@ -41,11 +42,6 @@ def recipe(**changes: Any) -> Recipe:
 
 async def make(outputs: Path, of: Recipe, stages: tuple[Stage, ...] = STAGES) -> Made:
     return await make_dataset(of, outputs=outputs, stages=stages)
-
-
-def of(made: Made) -> Version:
-    assert made.published
-    return made.published.version
 
 
 def idle(name: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support import toys, waiting
+from support.local_cluster import files
 
 from toolloom.pipeline.dataset.report import Tally
 from toolloom.pipeline.run import (
@@ -20,12 +21,6 @@ from toolloom.pipeline.run import (
 from toolloom.pipeline.stage import Context, Stage, together
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.schemas import EndpointDown, Outcome, Query, Reason, Record, parse_recipe
-
-
-def files(outputs: Path) -> dict[str, bytes]:
-    """Every published or final file of an outputs folder by its path."""
-    found = (p for p in outputs.rglob("*") if p.is_file() and p.suffix in {".jsonl", ".json"})
-    return {str(p.relative_to(outputs)): p.read_bytes() for p in found}
 
 
 def change(stage: Stage, **changes: Any) -> Stage:

@@ -19,7 +19,6 @@ from toolloom.schemas import (
     Expansion,
     Granularity,
     Instruction,
-    JsonObject,
     Need,
     Recipe,
     Rejected,
@@ -41,26 +40,21 @@ CITIES = ("Zürich", "Bern", "Genève", "Chur", "Olten")
 def template(of: Sample | None = None, old: str = "Zürich", new: Sequence[str] = ()) -> Template:
     """A template with one slot: `old`, wherever it is said but in the pool."""
     sample = (of or toys.sample()).model_dump(mode="json")
+    query = sample["dialogue"]["query"]
+    bare = {**sample, "provenance": [], "flags": []}
+    bare["dialogue"] = {**sample["dialogue"], "query": {**query, "pool": []}}
+    made = json.loads(json.dumps(bare, ensure_ascii=False).replace(old, marker("value")))
+    made["dialogue"]["query"]["pool"] = query["pool"]
     return Template(
-        id=sample["dialogue"]["query"]["id"],
+        id=query["id"],
         kind="mined",
         goal="What is the weather in {value}?",
-        apis=tuple(i["api"] for i in sample["dialogue"]["query"]["intent"]),
-        sample=with_slot(sample, old),
+        apis=tuple(one["api"] for one in query["intent"]),
+        sample=made,
         choices=(
             Choice(slots=("value",), rows=tuple((c,) for c in new or CITIES), about="the city"),
         ),
     )
-
-
-def with_slot(sample: JsonObject, old: str) -> JsonObject:
-    query = sample["dialogue"]["query"]
-    bare = {**sample, "provenance": [], "flags": []}
-    bare["dialogue"] = {**sample["dialogue"], "query": {**query, "pool": []}}
-    text = json.dumps(bare, ensure_ascii=False).replace(old, marker("value"))
-    made: JsonObject = json.loads(text)
-    made["dialogue"]["query"]["pool"] = query["pool"]
-    return made
 
 
 def expansion(

@@ -16,6 +16,7 @@ from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.growth import plan_growth
 from toolloom.pipeline.run import Made, make_dataset
 from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput
+from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
@@ -210,33 +211,14 @@ async def tell(seed: Seed, context: Context) -> Outcome:
     return Outcome((hybrid,), (fallen.model_copy(update={"record": draft}),))
 
 
-TEMPLATES = Stage(
-    "templates",
-    "query",
-    Record,
-    Template,
-    pass_on,
-    when=lambda recipe: recipe.expand is not None,
-    beside=True,
-    feed=gather_templates,
+TOYS: dict[str, dict[str, Any]] = {
+    "templates": {"work": pass_on, "feed": gather_templates},
+    "expanded": {"sift": expand},
+    "rewritten": {"work": tell, "feed": gather_seeds},
+}
+BESIDE = tuple(
+    dataclasses.replace(stage, check=None, expects=None, **TOYS[stage.name])
+    for stage in STAGES
+    if stage.beside
 )
-EXPANDED = Stage(
-    "expanded",
-    "",
-    Template,
-    Expansion,
-    sift=expand,
-    when=lambda recipe: recipe.expand is not None,
-    beside=True,
-)
-REWRITTEN = Stage(
-    "rewritten",
-    "rewriter",
-    Record,
-    Instruction,
-    tell,
-    when=lambda recipe: recipe.rewrite is not None,
-    beside=True,
-    feed=gather_seeds,
-)
-BESIDE = (TEMPLATES, EXPANDED, REWRITTEN)
+TEMPLATES, EXPANDED, REWRITTEN = BESIDE

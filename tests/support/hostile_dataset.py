@@ -13,7 +13,6 @@ from toolloom.schemas import (
     Finding,
     Granularity,
     Intention,
-    Query,
     Reason,
     Rejected,
     Sample,
@@ -39,7 +38,6 @@ TEXTS = (
     "W" * 4_000,
     "words " * 17_000,
 )
-PLAIN = "What is the weather in Zürich?"
 
 
 def api(text: str) -> Api:
@@ -54,15 +52,12 @@ def api(text: str) -> Api:
     )
 
 
-def query(number: int, text: str) -> Query:
-    of = api(text)
-    intent = (Intention(api=of.id, arguments={text[:60]: text, "city": text}),)
-    return toys.query(number, id=f"h{number}", pool=(of,), intent=intent, text=text)
-
-
 def sample(number: int, text: str) -> Sample:
     """A dialogue in which every turn is hostile: words, call, observation and answer."""
-    made = toys.sample(query(number, text), {text[:60]: text}, text)
+    of = api(text)
+    intent = (Intention(api=of.id, arguments={text[:60]: text, "city": text}),)
+    query = toys.query(number, id=f"h{number}", pool=(of,), intent=intent, text=text)
+    made = toys.sample(query, {text[:60]: text}, text)
     user, call, tool, answer = made.dialogue.messages
     seen = tool.model_copy(
         update={"content": json.dumps({"response": {text: text}, "error": None})}

@@ -118,6 +118,7 @@ def test_a_store_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyP
             opened("s3://bucket/a")
 
 
+@pytest.mark.slow
 def test_a_store_that_is_down_is_told_by_the_command(
     store: s3_server.Store, tmp_path: Path
 ) -> None:

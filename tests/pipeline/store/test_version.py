@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import toys
+from support import curation_rows, toys
 from support.finished_runs import finished_run, published
 
 from toolloom.pipeline.dataset.publish import publish
@@ -22,7 +21,6 @@ from toolloom.schemas import (
     SplitPlan,
     StoreError,
 )
-from toolloom.schemas.splits import split_of_need
 
 NAMES = ["toy", "toy/1.0.0", "toy/latest", "toy/"]
 PATHS = ["{outputs}/datasets/toy/1.0.0", "{outputs}/datasets/toy/latest"]
@@ -43,25 +41,17 @@ def test_a_dataset_that_is_not_there_is_named(tmp_path: Path, name: str) -> None
         find_version(tmp_path, name)
 
 
-def in_city(city: str) -> Sample:
-    """A sample whose calls, and so whose split, depend on the city."""
-    intent = (Intention(api=toys.api().id, arguments={"city": city}),)
-    return toys.sample(toys.query(intent=intent, id=city, text=f"What is it like in {city}?"))
-
-
-def in_split(split: Split, count: int) -> list[Sample]:
-    """Samples that are in a split, of three quarters train and one quarter test."""
-    plan = SplitPlan(train=0.75, test_instruction=0.25, validation=0, test_tool=0, test_category=0)
-    cities = (in_city(f"City {number}") for number in range(1000))
-    found = (s for s in cities if split_of_need(plan, s.dialogue.query) is split)
-    return list(islice(found, count))
-
-
 PLAN = {
     "train": 0.75,
     "test_instruction": 0.25,
     **dict.fromkeys(("validation", "test_tool", "test_category"), 0),
 }
+
+
+def in_split(split: Split, count: int) -> list[Sample]:
+    """Samples that are in a split, of three quarters train and one quarter test."""
+    names = [f"{split}{number}" for number in range(count)]
+    return [curation_rows.in_split(split, n, f"Tell {n}.", SplitPlan(**PLAN)) for n in names]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +126,7 @@ def test_a_dataset_of_a_newer_layout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="newer toolloom \\(layout 3; this one reads 2\\)"):
         find_version(tmp_path, "toy")
     with pytest.raises(StoreError, match="newer toolloom"):
-        publish(finished_run(tmp_path, [in_city("Bern")], seed=1), tmp_path)
+        publish(finished_run(tmp_path, [toys.sample(toys.query(1))], seed=1), tmp_path)
     assert sorted(p.name for p in made.path.parent.iterdir()) == [".lock", "1.0.0", "latest"]
 
 
