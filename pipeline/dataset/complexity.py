@@ -108,26 +108,6 @@ def _succeeded(message: JsonObject) -> bool:
     return isinstance(seen, dict) and {*seen} <= ENVELOPE and seen.get("error") is None
 
 
-def distance(test: Sequence[str], example: Sequence[str], apis: int) -> float:
-    """-ln p(t|e, D): each call of the example is kept or dropped, each that it lacks is one of D.
-
-    Nothing is called: an empty example costs nothing, and an empty test the dropping of all. With
-    one API there is nothing to choose: ln 1 is 0. Raises ValueError without APIs.
-    """
-    if apis < 1:
-        raise ValueError("without APIs there are no calls to choose from")
-    lacking = (Counter(test) - Counter(example)).total()
-    return len(example) * _LN2 + lacking * math.log(apis)
-
-
-def reversed_f1(test: Sequence[str], example: Sequence[str]) -> float:
-    """(1 - F1) * 100, on multisets; two that call nothing agree."""
-    if not test and not example:
-        return 0.0
-    shared = (Counter(test) & Counter(example)).total()
-    return (1 - 2 * shared / (len(test) + len(example))) * 100
-
-
 class Examples:
     """Different combinations, ready to be compared with: memory grows with their calls alone."""
 
@@ -144,7 +124,12 @@ class Examples:
         self._places = {call: np.array(found, np.int64) for call, found in places.items()}
 
     def nearest(self, test: Combination, apis: int) -> tuple[float, Combination, float]:
-        """The least distance with the example it is to, and the least reversed F1."""
+        """The least distance with the example it is to, and the least reversed F1, of 100.
+
+        The distance is -ln p(t|e, D): each call of the example is kept or dropped, each that it
+        lacks is one of D. Nothing is called: an empty example costs nothing, and an empty test the
+        dropping of all. With one API there is nothing to choose: ln 1 is 0.
+        """
         # How many calls each example has in common with the test.
         places = [self._places[call] for call in _calls(test) if call in self._places]
         count = len(self.combinations)

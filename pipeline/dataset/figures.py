@@ -17,7 +17,6 @@ from typing import TypeAlias
 from toolloom.pipeline.dataset.rows import APIS, INSTRUCTIONS, PLANNING, REJECTED, SAMPLES
 from toolloom.pipeline.dataset.unfold import STAGE as EXPANDED
 from toolloom.pipeline.store.tables import Config
-from toolloom.pipeline.store.version import Version
 from toolloom.schemas import Granularity, JsonObject, Level, Metric, Scenario, Split, SplitPlan
 from toolloom.schemas.splits import api_id, need_of, needed, split_of
 
@@ -44,16 +43,6 @@ class Figures:
         self.expanded = Counter[str]()  # rows of templates
         self.sources = Counter[tuple[str, str, str]]()  # of APIs: kind, reference, licence
         self.makers: set[Maker] = set()  # who made samples and instructions
-
-    @classmethod
-    def of(cls, version: Version) -> Figures:
-        """Read all tables that have figures, one row at a time. Raises StoreError."""
-        figures = cls()
-        for config in (SAMPLES, INSTRUCTIONS, PLANNING, REJECTED, APIS):
-            for split in version.splits(config.name):
-                for row in version.rows(config.name, split):
-                    figures.add(config, split, row)
-        return figures
 
     def add(
         self,
@@ -93,15 +82,6 @@ class Figures:
 
     def of_instructions(self, split: str) -> InstructionCounts:
         return self.instructions.setdefault(split, InstructionCounts())
-
-    def splits_json(self) -> JsonObject:
-        """Of dialogues and rejected records, by split; those of rejects without one are last."""
-        return in_order({split: counts.told() for split, counts in self.dialogues.items()})
-
-    def instructions_json(self) -> JsonObject:
-        """Of instructions, by split."""
-        splits = self.instructions.items()
-        return in_order({split: counts.told() for split, counts in splits if counts})
 
     def apis_json(self) -> JsonObject:
         """How many APIs, and where they come from: kind, reference, licence, most first."""

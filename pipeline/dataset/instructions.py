@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 
 from toolloom.pipeline.checks.tags import values_of
 from toolloom.pipeline.formats.toolbench_seeds import came
@@ -24,7 +23,6 @@ from toolloom.schemas import (
     Seed,
     Split,
     Step,
-    Tags,
 )
 from toolloom.schemas.splits import fraction
 
@@ -33,7 +31,6 @@ COARSE = frozenset({Granularity.STATEMENT, Granularity.CATEGORY})
 
 _LISTS = {"Categories": "categories", "Tools": "tools", "APIs": "apis"}
 _STEPS = "Path"
-_MOST = 20_000  # letters of an answer that is read
 
 TAGS_SYSTEM = (
     "You prepare work with tools. Read what the user says and decide which calls would serve it, "
@@ -126,68 +123,28 @@ def is_trained(instruction: JsonObject, share: float) -> bool:
 
 def planning_rows(instruction: JsonObject) -> list[JsonObject]:
     """The two training rows of an `Instruction`, as JSON."""
-    said, lists = instruction["text"], written_tags(instruction["tags"])
-    shown = f"Request:\n{said}\n\n{lists}"
+    said, tags = instruction["text"], instruction["tags"]
+    lists = "\n".join(f"{name}: {_json(tags[field])}" for name, field in _LISTS.items())
+    shown, path = f"Request:\n{said}\n\n{lists}", f"{_STEPS}: {_json(instruction['path'])}"
     return [
         _row(instruction, "tags", TAGS, (TAGS_SYSTEM, said, lists)),
-        _row(instruction, "path", PATH, (PATH_SYSTEM, shown, written_path(instruction["path"]))),
+        _row(instruction, "path", PATH, (PATH_SYSTEM, shown, path)),
     ]
 
 
 def _row(instruction: JsonObject, suffix: str, task: str, said: tuple[str, str, str]) -> JsonObject:
-    roles = ("system", "user", "assistant")
+    turns = zip(("system", "user", "assistant"), said, strict=True)
     return {
         "id": f"{instruction['id']}-{suffix}",
         "task": task,
         "level": instruction["level"],
-        "messages": [{"role": r, "content": c} for r, c in zip(roles, said, strict=True)],
+        "messages": [{"role": role, "content": content} for role, content in turns],
     }
-
-
-def written_tags(tags: JsonObject) -> str:
-    """The answer of tag extraction."""
-    return "\n".join(f"{name}: {_json(tags[field])}" for name, field in _LISTS.items())
-
-
-def written_path(path: Iterable[str]) -> str:
-    """The answer of path planning."""
-    return f"{_STEPS}: {_json(path)}"
 
 
 def _json(names: Iterable[str]) -> str:
     """On one line for every reader: also those of Python, who end lines at more than a newline."""
     text = json.dumps(list(names), ensure_ascii=False)
-    ends = [c for c in ("\x85", "\u2028", "\u2029", "\x7f") if c in text]
-    for end in ends:
+    for end in ("\x85", "\u2028", "\u2029", "\x7f"):
         text = text.replace(end, f"\\u{ord(end):04x}")
     return text
-
-
-def read_tags(answer: str) -> Tags | None:
-    """The lists that an answer of tag extraction tells; None if it is not of its form."""
-    lists = _lists(answer)
-    if lists.keys() != _LISTS.keys():
-        return None
-    tags = Tags(**{field: lists[name] for name, field in _LISTS.items()})
-    sizes = [len(tags.categories), len(tags.tools), len(tags.apis)]
-    return tags if sizes[0] and all(a == b for a, b in pairwise(sizes)) else None
-
-
-def read_path(answer: str) -> tuple[str, ...] | None:
-    """The path that an answer of path planning tells; None if it is not of its form."""
-    path = _lists(answer).get(_STEPS, ())
-    return path if path[-1:] == (FINISH,) and FINISH not in path[:-1] else None
-
-
-def _lists(answer: str) -> dict[str, tuple[str, ...]]:
-    """The lists of names in an answer, by what they are called; a broken one is left out."""
-    found: dict[str, tuple[str, ...]] = {}
-    for line in answer[:_MOST].split("\n"):
-        name, _, rest = line.partition(":")
-        try:
-            value = json.loads(rest)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, list) and all(isinstance(each, str) for each in value):
-            found[name.strip()] = tuple(value)
-    return found

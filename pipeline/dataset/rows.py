@@ -40,6 +40,15 @@ Licence = Annotated[str, Field(description="SPDX identifier, where known.")]
 Whole = Annotated[str, Field(description="JSON: the whole record.")]
 
 
+class WholeRow(TableRow):
+    """A row with its whole record in the column `record`."""
+
+    @classmethod
+    def record_of(cls, row: JsonObject) -> JsonObject:
+        record: JsonObject = parsed(row["record"])
+        return record
+
+
 class SftRow(TableRow):
     """Accepted dialogues as trainers take them, in OpenAI's chat form, each with its own tools."""
 
@@ -83,7 +92,7 @@ class SamplesRow(TableRow):
         return {key: parsed(row[key]) for key in PARTS}
 
 
-class InstructionsRow(TableRow):
+class InstructionsRow(WholeRow):
     """What users may say at five granularities, each with the solution path that serves it."""
 
     origin = Instruction
@@ -110,11 +119,6 @@ class InstructionsRow(TableRow):
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
         return (instruction_row(record),)
-
-    @classmethod
-    def record_of(cls, row: JsonObject) -> JsonObject:
-        found: JsonObject = parsed(row["record"])
-        return found
 
 
 class PlanningRow(TableRow):
@@ -163,7 +167,7 @@ class RejectedRow(TableRow):
         return {**row, **{key: parsed(row[key]) for key in REJECTED_PARTS}}
 
 
-class ApisRow(TableRow):
+class ApisRow(WholeRow):
     """The APIs: those of the split `train` are seen in training, the others only in their test."""
 
     origin = Api
@@ -184,11 +188,6 @@ class ApisRow(TableRow):
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
         return (api_row(record),)
-
-    @classmethod
-    def record_of(cls, row: JsonObject) -> JsonObject:
-        found: JsonObject = parsed(row["record"])
-        return found
 
 
 CONFIGS = (

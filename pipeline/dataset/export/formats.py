@@ -21,6 +21,12 @@ from toolloom.pipeline.formats.toolllama import toolllama
 from toolloom.pipeline.formats.xlam import xlam
 
 _BFCL = ("simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance")
+LINES = {"sft": ExportFile("{split}.jsonl", "jsonl")}
+ARRAY = {"sft": ExportFile("{split}.json", "json")}
+_TALK = ("messages", "tools")
+_LOAD_PARQUET = 'load_dataset("parquet", data_files="{folder}/{split}.parquet", split="train")'
+_LOAD_LINES = 'load_dataset("json", data_files="{folder}/{split}.jsonl", split="train")'
+_AXOLOTL = "The lines of {folder}/axolotl.yaml go into Axolotl's configuration."
 _IN_TEXT = "the format writes calls as JSON within a text"
 _CALLS = "the format writes calls as [name(key='value')]"
 
@@ -29,14 +35,9 @@ FORMATS: tuple[Format, ...] = (
         "trl",
         "TRL's SFTTrainer: `messages` and `tools`",
         trl,
-        {
-            "sft": ExportFile(
-                "{split}.parquet", "parquet", {"messages": "objects", "tools": "objects"}
-            )
-        },
+        {"sft": ExportFile("{split}.parquet", "parquet", dict.fromkeys(_TALK, "objects"))},
         ("object", "string"),
-        hint="SFTTrainer(train_dataset="
-        'load_dataset("parquet", data_files="{folder}/{split}.parquet", split="train"))',
+        hint=f"SFTTrainer(train_dataset={_LOAD_PARQUET})",
     ),
     Format(
         "trl-dpo",
@@ -53,14 +54,13 @@ FORMATS: tuple[Format, ...] = (
             )
         },
         ("object", "string"),
-        hint="DPOTrainer(train_dataset="
-        'load_dataset("parquet", data_files="{folder}/{split}.parquet", split="train"))',
+        hint=f"DPOTrainer(train_dataset={_LOAD_PARQUET})",
     ),
     Format(
         "llamafactory",
         "LLaMA-Factory's sharegpt form, with its `dataset_info.json`",
         llamafactory,
-        {"sft": ExportFile("{split}.jsonl", "jsonl")},
+        LINES,
         ("object",),
         why=_IN_TEXT,
         notes=dataset_info,
@@ -70,10 +70,10 @@ FORMATS: tuple[Format, ...] = (
         "axolotl",
         "Axolotl's chat_template type, with the lines of its configuration",
         axolotl,
-        {"sft": ExportFile("{split}.jsonl", "jsonl")},
+        LINES,
         ("string", "object"),
         notes=axolotl_notes,
-        hint="The lines of {folder}/axolotl.yaml go into Axolotl's configuration.",
+        hint=_AXOLOTL,
     ),
     Format(
         "verl",
@@ -103,7 +103,7 @@ FORMATS: tuple[Format, ...] = (
         "openai",
         "OpenAI's fine-tuning: `messages`, `tools`, `parallel_tool_calls`",
         openai,
-        {"sft": ExportFile("{split}.jsonl", "jsonl")},
+        LINES,
         ("string",),
         why="OpenAI takes arguments as text only",
         hint='client.files.create(file=open("{folder}/{split}.jsonl", "rb"), purpose="fine-tune")',
@@ -112,16 +112,16 @@ FORMATS: tuple[Format, ...] = (
         "hermes",
         "NousResearch's Hermes: JSON between `<tool_call>` tags",
         hermes,
-        {"sft": ExportFile("{split}.jsonl", "jsonl")},
+        LINES,
         ("object",),
         why=_IN_TEXT,
-        hint='load_dataset("json", data_files="{folder}/{split}.jsonl", split="train")',
+        hint=_LOAD_LINES,
     ),
     Format(
         "xlam",
         "Salesforce's xLAM-60k: a query and its calls",
         xlam,
-        {"sft": ExportFile("{split}.json", "json")},
+        ARRAY,
         ("object",),
         why=_IN_TEXT,
         hint='load_dataset("json", data_files="{folder}/{split}.json", split="train")',
@@ -147,7 +147,7 @@ FORMATS: tuple[Format, ...] = (
         "api-bank",
         "API-Bank's training rows (Lynx): `API-Request: [Name(key='value')]`",
         api_bank,
-        {"sft": ExportFile("{split}.json", "json")},
+        ARRAY,
         ("object",),
         why="the format writes calls as text of its own",
         hint='json.load(open("{folder}/{split}.json"))',
@@ -156,7 +156,7 @@ FORMATS: tuple[Format, ...] = (
         "toolllama",
         "ToolLLaMA's conversations: Thought, Action, Action Input",
         toolllama,
-        {"sft": ExportFile("{split}.json", "json")},
+        ARRAY,
         ("object",),
         why=_IN_TEXT,
         hint="--data_path {folder}/{split}.json --conv_template tool-llama-single-round",
@@ -165,11 +165,10 @@ FORMATS: tuple[Format, ...] = (
         "few-shot",
         "prompts with the demonstrations most like a goal, answered by calls alone",
         few_shot,
-        {"sft": ExportFile("{split}.jsonl", "jsonl")},
+        LINES,
         ("object",),
         why=_CALLS,
-        hint="SFTTrainer(train_dataset="
-        'load_dataset("json", data_files="{folder}/{split}.jsonl", split="train"))',
+        hint=f"SFTTrainer(train_dataset={_LOAD_LINES})",
         weaver=FewShots,
         shots=SHOTS,
     ),
@@ -177,11 +176,11 @@ FORMATS: tuple[Format, ...] = (
         "all-shot",
         f"goals of a category in sequences of {LONGEST:,} tokens, with a loss on every call",
         all_shot,
-        {"sft": ExportFile("{split}.jsonl", "jsonl")},
+        LINES,
         ("object",),
         why=_CALLS,
         notes=all_shot_notes,
-        hint="The lines of {folder}/axolotl.yaml go into Axolotl's configuration.",
+        hint=_AXOLOTL,
         weaver=AllShots,
     ),
 )

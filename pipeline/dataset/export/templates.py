@@ -50,13 +50,8 @@ def _tojson(
     sort_keys: bool = False,
 ) -> str:
     """As `transformers` has it: without jinja2's escapes for HTML."""
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-    )
+    form: Any = {"indent": indent, "separators": separators, "sort_keys": sort_keys}
+    return json.dumps(value, ensure_ascii=ensure_ascii, **form)
 
 
 def _raise(message: str) -> None:
@@ -64,14 +59,12 @@ def _raise(message: str) -> None:
 
 
 def environment() -> Environment:
+    extensions = [Generation, "jinja2.ext.loopcontrols"]
     made = ImmutableSandboxedEnvironment(
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=[Generation, "jinja2.ext.loopcontrols"],
+        trim_blocks=True, lstrip_blocks=True, extensions=extensions
     )
     made.filters["tojson"] = _tojson
-    made.globals["raise_exception"] = _raise
-    made.globals["strftime_now"] = TODAY.strftime
+    made.globals |= {"raise_exception": _raise, "strftime_now": TODAY.strftime}
     return made
 
 
@@ -127,8 +120,8 @@ def shipped() -> dict[str, Path]:
     """TRL's templates by name; none where TRL is not installed."""
     spec = find_spec("trl")
     places = (spec.submodule_search_locations if spec else None) or ()
-    found = [path for place in places for path in Path(place).glob("chat_templates/*.jinja")]
-    return {path.stem: path for path in sorted(found)}
+    paths = [path for place in places for path in Path(place).glob("chat_templates/*.jinja")]
+    return {path.stem: path for path in sorted(paths)}
 
 
 def choose(wanted: list[str]) -> list[ChatTemplate]:

@@ -16,7 +16,6 @@ from support.tampered import fix, found, rows_of
 from test_docs import block
 
 from toolloom.pipeline.dataset import rows
-from toolloom.pipeline.dataset.figures import Figures
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.rows import CONFIGS, configs_of
 from toolloom.pipeline.dataset.verify import verify
@@ -103,25 +102,6 @@ def test_a_config_more_is_verified(turns: Path) -> None:
     (fault,) = found(verify(turns), FaultKind.TRAINING)
     assert fault.detail == "has 3 rows in `turns` at its place, not 4"
     assert fault.row == rows_of(turns, "samples", "train")[0]["id"]
-
-
-def test_figures_are_those_of_the_manifest(tmp_path: Path) -> None:
-    """The fold over the tables of a version is what publishing counted as it wrote them."""
-    run = finished_runs.run(
-        tmp_path,
-        toys.recipe(),
-        [toys.sample()],
-        [finished_runs.expansion()],
-        finished_runs.levels(),
-    )
-    version = publish(run, tmp_path).version
-    figures, told = Figures.of(version), version.manifest
-    assert figures.splits_json() == {
-        split: {name: value for name, value in each.items() if name != "runs"}
-        for split, each in told["splits"].items()
-    }
-    assert figures.instructions_json() == told["instructions"]["splits"]
-    assert figures.apis_json() == {name: told["apis"][name] for name in ("count", "sources")}
 
 
 if __name__ == "__main__":
