@@ -91,9 +91,8 @@ class RowSplits:
     def __init__(self, mould: TemplateRenderer, plan: SplitPlan) -> None:
         self._plan = plan
         zones = {zone(plan, *tool_of(api)) for api in needed(mould.query)}
-        self._unseen = not zones <= {Split.TRAIN}
-        alone = not any(map(plan.weight, SEEN[1:]))
-        self.fixed = split_of(plan, mould.query) if self._unseen or alone else None
+        alone = not zones <= {Split.TRAIN} or not any(map(plan.weight, SEEN[1:]))
+        self.fixed = split_of(plan, mould.query) if alone else None
         """The split of all its rows, if it is the same."""
 
     def of(self, calls: str) -> Split:
@@ -232,12 +231,11 @@ class HeldApart:
         if template.split and template.combination:
             self._combined[template.combination].add(template.split)
 
-    def apart(self, template: Template, splits: Sequence[Split]) -> list[Split]:
+    def apart(self, template: Template, splits: Sequence[Split]) -> tuple[Split, ...]:
         """The split in which a template may make rows, so that no other calls the same APIs
         together; none if others do."""
         exercised = self._combined[template.combination] if template.combination else set[Split]()
-        fits = [split for split in splits if exercised <= {split}]
-        return fits[:1]
+        return tuple(split for split in splits if exercised <= {split})[:1]
 
     def elsewhere(self, template: Template, splits: Sequence[Split]) -> list[Split]:
         """The splits in which the combination of a template is called, but for one."""

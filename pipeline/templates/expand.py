@@ -76,7 +76,6 @@ class _Made:
 class _Run:
     def __init__(self, given: StageInput, plan: ExpansionPlan) -> None:
         self._given, self._plan = given, plan
-        self._templates = given.earlier("templates")
         self.entries: list[_Entry] = []
         self._held = HeldApart(given, plan.apart)
         self.wanted = plan.rows
@@ -88,7 +87,8 @@ class _Run:
             self._index.discard()
 
     def _read(self) -> Iterator[Template]:
-        return (Template.model_validate(row) for _, row in self._templates.objects())
+        rows = self._given.earlier("templates")
+        return (Template.model_validate(row) for _, row in rows.objects())
 
     def prepare(self) -> Iterator[Rejected]:
         """Find out which templates make rows. Some are rejected."""
@@ -119,7 +119,7 @@ class _Run:
             places = RowSplits(mould, self._given.recipe.splits)
             entry.splits = tuple(places.among(wanted, mould.query))
             if entry.splits and self._plan.apart:
-                single = tuple(self._held.apart(template, entry.splits))
+                single = self._held.apart(template, entry.splits)
                 if not single:
                     yield self._held_out(mould, entry.splits)
                 entry.splits = single

@@ -74,8 +74,7 @@ class SampleValues:
     observed: list[SampleValue] = field(default_factory=list)
     texts: list[SampleText] = field(default_factory=list)
     fixed: list[str] = field(default_factory=list)  # texts that stay: system, what was cut
-    results: dict[int, int] = field(default_factory=dict)  # by number of a call: its observation
-    calls: list[tuple[int, str, JsonObject]] = field(default_factory=list)  # place, API, arguments
+    calls: list[str] = field(default_factory=list)  # the API of each, by its number
 
     @property
     def query(self) -> JsonObject:
@@ -149,7 +148,7 @@ def _read_call(found: SampleValues, place: int, path: Path, function: JsonObject
         found.fixed.append(str(arguments))
         arguments = {}
     if function["name"] == API_SEARCH.function:
-        found.calls.append((place, API_SEARCH.id, arguments))
+        found.calls.append(API_SEARCH.id)
         for name, value in arguments.items():
             if isinstance(value, str):
                 found.texts.append(SampleText("search", (*path, name), value, place))
@@ -158,7 +157,7 @@ def _read_call(found: SampleValues, place: int, path: Path, function: JsonObject
         (a for a in found.query["pool"] if a["function"] == function["name"]), {}
     )
     name = api_id(api) if api else function["name"]
-    found.calls.append((place, name, arguments))
+    found.calls.append(name)
     found.called += _leaves("call", path, name, arguments, api.get("parameters"), place, number)
 
 
@@ -172,7 +171,6 @@ def _read_result(found: SampleValues, place: int, message: JsonObject) -> None:
     number = numbers.get(message.get("tool_call_id") or "")
     if number is None or message.get("name") == API_SEARCH.function:
         return  # documentation stays as it is, and says nothing of this dialogue's values
-    found.results[number] = place
     seen = None if execution.get("whole_tokens") is not None else _observation(content)
     if seen is None:
         found.fixed.append(content)
@@ -182,11 +180,10 @@ def _read_result(found: SampleValues, place: int, message: JsonObject) -> None:
     at: Path = ("dialogue", "messages", place, "content")
     if isinstance(seen.get("error"), str):
         found.texts.append(SampleText("error", (*at, "error"), seen["error"], place))
-    api = found.calls[number][1]
+    api = found.calls[number]
     schema = (found.apis.get(api) or {}).get("returns")
     path = (*at, "response")
-    leaves = _leaves("response", path, api, seen.get("response"), schema, place, number)
-    found.observed += leaves
+    found.observed += _leaves("response", path, api, seen.get("response"), schema, place, number)
 
 
 _STYLES: tuple[Mapping[str, Any], ...] = (
