@@ -334,7 +334,13 @@ def derive(form: DerivedPool, value: Any) -> Any:
         except OverflowError as error:
             raise PoolMistake(f"no calendar has the day {form.later:,} days after {day}") from error
     if form.format is not None:
-        return _written(_day(value, "format"), form.format)
+        day = _day(value, "format")
+        if len(form.format) > LONGEST_FORMAT:
+            raise PoolMistake(f"`format` is longer than {LONGEST_FORMAT} letters")
+        for part in _PART.findall(form.format):
+            if part not in _PARTS:
+                raise PoolMistake(f"`format` does not know `{part}`; it knows {' '.join(_PARTS)}")
+        return _PART.sub(lambda part: _PARTS[part[0]](day), form.format)
     made = _WAYS[form.way or "text"](str(value))
     if made == "":
         raise PoolMistake(f"`as: {form.way}` leaves nothing of {canonical(value)}")
@@ -349,15 +355,6 @@ def _day(value: Any, way: str) -> dt.date:
         raise PoolMistake(
             f"`{way}` takes dates, and {canonical(value)} is none such as 2026-03-02"
         ) from error
-
-
-def _written(day: dt.date, form: str) -> str:
-    if len(form) > LONGEST_FORMAT:
-        raise PoolMistake(f"`format` is longer than {LONGEST_FORMAT} letters")
-    for part in _PART.findall(form):
-        if part not in _PARTS:
-            raise PoolMistake(f"`format` does not know `{part}`; it knows {' '.join(_PARTS)}")
-    return _PART.sub(lambda part: _PARTS[part[0]](day), form)
 
 
 @dataclass
