@@ -47,20 +47,20 @@ async def test_a_design_becomes_an_api(working: Any) -> None:
 async def test_an_illegal_api_is_rejected_alone(working: Any, bad: Any, detail: str) -> None:
     """What is wrong with one API of a tool does not cost the others."""
     async with working([tool(draft("list_ports"), bad)], "api") as (job, _):
-        found = await api.run(DOMAIN, job, count=2, examples=())
-    assert [a.name for a in found.accepted] == ["list_ports"]
-    assert found.rejected[0].reason is Reason.ILLEGAL_SCHEMA
-    assert detail in found.rejected[0].detail
-    assert found.rejected[0].raw
+        outcome = await api.run(DOMAIN, job, count=2, examples=())
+    assert [a.name for a in outcome.accepted] == ["list_ports"]
+    assert outcome.rejected[0].reason is Reason.ILLEGAL_SCHEMA
+    assert detail in outcome.rejected[0].detail
+    assert outcome.rejected[0].raw
 
 
 async def test_near_duplicates_within_a_tool_are_rejected(working: Any) -> None:
     """Names with the same words in another order or number mean the same."""
     drafts = tool(draft("get_tide_level"), draft("get_level_of_tides"))
     async with working([drafts], "api") as (job, _):
-        found = await api.run(DOMAIN, job, count=2, examples=())
-    assert len(found.accepted) == 1
-    assert found.rejected[0].reason is Reason.NEAR_DUPLICATE
+        outcome = await api.run(DOMAIN, job, count=2, examples=())
+    assert len(outcome.accepted) == 1
+    assert outcome.rejected[0].reason is Reason.NEAR_DUPLICATE
 
 
 def test_real_apis_stand_in_the_prompt() -> None:

@@ -58,24 +58,69 @@ def two(turn: int = 0, **references: Reference) -> tuple[Intention, ...]:
     return (*toys.query().intent, later)
 
 
-def test_a_call_then_an_answer() -> None:
-    """A call is due until it has succeeded."""
-    assert due(ask(), [USER]) == Due(Act.CALL, (0,))
-    assert due(ask(), [USER, *called(NOW, {"celsius": 7})]) == Due(Act.ANSWER)
+FOUND = [USER, *called("api_search", [toys.api().document()])]
+LATER = (*toys.query().intent, Intention(api=toys.api().id, turn=1, arguments={"city": "Zürich"}))
+AGAIN = (*toys.query().intent, Intention(api=toys.api().id, arguments={"city": "Basel"}))
+SEEN = called(NOW, {"celsius": 7})
+FAILED = [USER, *called(NOW, error="503")]
+PASSING, LASTING, REAL = (
+    PlannedFault(call=0, error="" if real else "503", transient=transient, real=real)
+    for transient, real in ((True, False), (False, False), (False, True))
+)
+SEARCHED = ask(ability=Ability.RETRIEVE_CALL)
+MISSING = ask(Scenario.CLARIFICATION, withheld=("city",))
+NOTHING = ask(Scenario.IRRELEVANCE, ability=Ability.RETRIEVE_CALL)
+TURNS = ask(Scenario.MULTI_TURN, intent=two(turn=1))
+TRIED = ask(Scenario.ERROR_RECOVERY, fault=PASSING)
+BROKEN = ask(Scenario.ERROR_RECOVERY, fault=LASTING)
+MENDED = ask(Scenario.ERROR_RECOVERY, intent=LATER, fault=REAL)
+TWICE = ask(Scenario.PARALLEL, intent=AGAIN)
+CALL, ANSWER, EXPLAIN = Due(Act.CALL, (0,)), Due(Act.ANSWER), Due(Act.EXPLAIN)
+DUE = {
+    "a call is due": (ask(), [USER], CALL),
+    "until it has succeeded": (ask(), [USER, *SEEN], ANSWER),
+    "search comes before a call": (SEARCHED, [USER], Due(Act.SEARCH, (0,))),
+    "what was found is called": (SEARCHED, FOUND, CALL),
+    "parallel calls go together": (
+        ask(Scenario.PARALLEL, intent=two()),
+        [USER],
+        Due(Act.CALL, (0, 1)),
+    ),
+    "a later turn's call is not due before it": (TURNS, [USER, *SEEN], ANSWER),
+    "a later turn brings its own call": (
+        TURNS,
+        [USER, *SEEN, REPLY, USER],
+        Due(Act.CALL, (1,)),
+    ),
+    "a missing value is asked for": (MISSING, [USER], Due(Act.ASK, (0,))),
+    "asking is due once": (MISSING, [USER, REPLY, USER], CALL),
+    "nothing fits": (ask(Scenario.IRRELEVANCE), [USER], EXPLAIN),
+    "what may fit is searched for": (NOTHING, [USER], Due(Act.SEARCH)),
+    "nothing fits after one search": (NOTHING, [USER, *called("api_search", [])], EXPLAIN),
+    "a passing error is tried again": (TRIED, FAILED, CALL),
+    "the second try succeeds": (TRIED, [*FAILED, *SEEN], ANSWER),
+    "a lasting error is explained": (BROKEN, FAILED, EXPLAIN),
+    "a real failure is explained": (MENDED, FAILED, EXPLAIN),
+    "a real failure ends its turn only": (MENDED, [*FAILED, REPLY, USER], Due(Act.CALL, (1,))),
+    "the next turn's call succeeds": (MENDED, [*FAILED, REPLY, USER, *SEEN], ANSWER),
+    "calls of one API serve its intentions in order": (TWICE, [USER, *SEEN], Due(Act.CALL, (1,))),
+}
 
 
-def test_search_comes_before_a_call() -> None:
-    """In the retrieve abilities only what API Search has returned is known."""
-    query = ask(ability=Ability.RETRIEVE_CALL)
-    assert due(query, [USER]) == Due(Act.SEARCH, (0,))
-    found = [USER, *called("api_search", [toys.api().document()])]
-    assert known_functions(query, found) == ["api_search", NOW]
-    assert due(query, found) == Due(Act.CALL, (0,))
+@pytest.mark.parametrize(("query", "messages", "expected"), DUE.values(), ids=DUE)
+def test_what_is_due(query: Query, messages: list[Message], expected: Due) -> None:
+    """What the assistant has to do follows from the plan and from what has happened."""
+    assert due(query, messages) == expected
 
 
-def test_parallel_calls_go_together() -> None:
-    """Calls that wait for nothing are due at once."""
-    assert due(ask(Scenario.PARALLEL, intent=two()), [USER]) == Due(Act.CALL, (0, 1))
+def test_only_what_was_found_is_known() -> None:
+    """In the retrieve abilities that is what API Search has returned."""
+    assert known_functions(SEARCHED, FOUND) == ["api_search", NOW]
+
+
+def test_calls_of_one_api_count_in_order() -> None:
+    """The first call of an API serves its first intention."""
+    assert outcomes(TWICE, [USER, *SEEN]) == {0: Observation(response={"celsius": 7})}
 
 
 def test_a_dependent_call_waits_for_its_value() -> None:
@@ -85,48 +130,6 @@ def test_a_dependent_call_waits_for_its_value() -> None:
     after = [USER, *called(NOW, {"near": "Basel"})]
     assert due(query, after) == Due(Act.CALL, (1,))
     assert reference_values(query, 1, after) == {"city": "Basel"}
-
-
-def test_a_later_turn_brings_its_own_call() -> None:
-    """What a later turn asks for is not due before it."""
-    query = ask(Scenario.MULTI_TURN, intent=two(turn=1))
-    first = [USER, *called(NOW, {})]
-    assert due(query, first) == Due(Act.ANSWER)
-    assert due(query, [*first, REPLY, USER]) == Due(Act.CALL, (1,))
-
-
-def test_a_missing_value_is_asked_for() -> None:
-    """Asking is due once; the answer makes the call due."""
-    query = ask(Scenario.CLARIFICATION, withheld=("city",))
-    assert due(query, [USER]) == Due(Act.ASK, (0,))
-    assert due(query, [USER, REPLY, USER]) == Due(Act.CALL, (0,))
-
-
-def test_nothing_fits_after_one_search() -> None:
-    """An irrelevant request is searched for, where searching is possible, then turned down."""
-    assert due(ask(Scenario.IRRELEVANCE), [USER]) == Due(Act.EXPLAIN)
-    query = ask(Scenario.IRRELEVANCE, ability=Ability.RETRIEVE_CALL)
-    assert due(query, [USER]) == Due(Act.SEARCH)
-    assert due(query, [USER, *called("api_search", [])]) == Due(Act.EXPLAIN)
-
-
-def test_a_passing_error_is_tried_again_and_a_lasting_one_explained() -> None:
-    """What to do after an error depends on its kind."""
-    failed = [USER, *called(NOW, error="503")]
-    passing = ask(Scenario.ERROR_RECOVERY, fault=PlannedFault(call=0, error="503", transient=True))
-    lasting = ask(Scenario.ERROR_RECOVERY, fault=PlannedFault(call=0, error="503", transient=False))
-    assert due(passing, failed) == Due(Act.CALL, (0,))
-    assert due(lasting, failed) == Due(Act.EXPLAIN)
-    assert due(passing, [*failed, *called(NOW, {})]) == Due(Act.ANSWER)
-
-
-def test_calls_of_one_api_count_in_order() -> None:
-    """The second call of an API serves its second intention."""
-    intent = (*toys.query().intent, Intention(api=toys.api().id, arguments={"city": "Basel"}))
-    query = ask(Scenario.PARALLEL, intent=intent)
-    messages = [USER, *called(NOW, {"n": 1})]
-    assert outcomes(query, messages) == {0: Observation(response={"n": 1})}
-    assert due(query, messages) == Due(Act.CALL, (1,))
 
 
 def test_a_transcript_leaves_the_system_turn_out() -> None:
@@ -146,60 +149,39 @@ def test_what_is_no_envelope_is_an_empty_observation() -> None:
     assert observation(Message(role="tool", content="oops")) == Observation()
 
 
-def test_a_real_failure_ends_its_turn_only() -> None:
-    """The failed call is explained; what the user asks for next is due, also of the same API."""
-    right = Intention(api=toys.api().id, turn=1, arguments={"city": "Zürich"})
-    fault = PlannedFault(call=0, error="", transient=False, real=True)
-    query = ask(Scenario.ERROR_RECOVERY, intent=(*toys.query().intent, right), fault=fault)
-    failed = [USER, *called(NOW, error="no such city")]
-    assert due(query, failed) == Due(Act.EXPLAIN)
-    again = [*failed, REPLY, USER]
-    assert due(query, again) == Due(Act.CALL, (1,))
-    assert due(query, [*again, *called(NOW, {"celsius": 7})]) == Due(Act.ANSWER)
-
-
-RETURNS = {
-    "type": "object",
-    "properties": {
-        "owner": {
-            "type": "object",
-            "properties": {"login": {"type": "string", "description": "name of the account"}},
-        }
-    },
-}
-
-
-def told(response: Any) -> list[tuple[str, Any]]:
+def facts(response: Any) -> list[tuple[str, Any]]:
     return [(f.name, f.value) for f in told_by(toys.api(), response)]
 
 
 def test_a_nested_value_is_named_by_its_path() -> None:
     """A fact's name is the path to it, and its description that of the inner schema."""
-    (fact,) = told_by(
-        toys.api().model_copy(update={"returns": RETURNS}), {"owner": {"login": "ada"}}
-    )
+    login = {"type": "string", "description": "name of the account"}
+    owner = {"type": "object", "properties": {"login": login}}
+    returns = {"type": "object", "properties": {"owner": owner}}
+    api = toys.api().model_copy(update={"returns": returns})
+    (fact,) = told_by(api, {"owner": {"login": "ada"}})
     assert (fact.name, fact.about, fact.value) == ("owner_login", "name of the account", "ada")
 
 
 def test_of_a_list_of_objects_the_first_is_told() -> None:
     """Lists of objects give the facts of their first item, lists of scalars are one fact."""
-    assert told([{"title": "Emma"}, {"title": "Dune"}]) == [("title", "Emma")]
-    assert told({"tags": ["a", "b"]}) == [("tags", ["a", "b"])]
+    assert facts([{"title": "Emma"}, {"title": "Dune"}]) == [("title", "Emma")]
+    assert facts({"tags": ["a", "b"]}) == [("tags", ["a", "b"])]
 
 
 def test_a_text_is_told_line_by_line() -> None:
     """`Name: value` names its fact, a heading is passed over, another line is a result."""
     text = "Commit history:\nAuthor: Ada\nnothing to commit"
-    assert told(text) == [("author", "Ada"), ("result", "nothing to commit")]
+    assert facts(text) == [("author", "Ada"), ("result", "nothing to commit")]
 
 
 @pytest.mark.parametrize("empty", [None, "", {}, [], {"a": None}, {"a": ""}, {"a": []}])
 def test_what_is_empty_tells_nothing(empty: Any) -> None:
     """No fact is made of nothing."""
-    assert told(empty) == []
+    assert facts(empty) == []
 
 
 def test_few_and_short_facts_are_told() -> None:
     """At most a handful of facts, none of them longer than a sentence can hold."""
-    assert len(told({f"f{i}": i for i in range(20)})) == MOST
-    assert told({"long": "x" * (LONGEST + 1), "short": "y"}) == [("short", "y")]
+    assert len(facts({f"f{i}": i for i in range(20)})) == MOST
+    assert facts({"long": "x" * (LONGEST + 1), "short": "y"}) == [("short", "y")]

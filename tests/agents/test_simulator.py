@@ -57,18 +57,18 @@ def observations(dialogue: Dialogue) -> list[Any]:
 
 async def test_a_dialogue_is_played_to_its_answer(working: Any) -> None:
     """Call, observation in its envelope, answer; all usage is booked on the dialogue."""
-    found, server = await play(working, ask(), calls(NOW), SEEN, ANSWER)
-    (made,) = found.accepted
-    assert roles(made) == "system user assistant tool assistant"
-    assert json.loads(made.messages[3].content or "") == {**SEEN, "error": None}
-    assert made.messages[2].tool_calls[0].id == made.messages[3].tool_call_id
-    assert made.provenance[0].requests == server.answered == 3
+    outcome, server = await play(working, ask(), calls(NOW), SEEN, ANSWER)
+    (dialogue,) = outcome.accepted
+    assert roles(dialogue) == "system user assistant tool assistant"
+    assert json.loads(dialogue.messages[3].content or "") == {**SEEN, "error": None}
+    assert dialogue.messages[2].tool_calls[0].id == dialogue.messages[3].tool_call_id
+    assert dialogue.provenance[0].requests == server.answered == 3
 
 
 async def test_the_system_turn_tells_the_moment_and_the_way(working: Any) -> None:
     """It holds the present moment, and names API Search only where that is given."""
-    assert "Monday 2026-03-02 09:30" in (simulator.system_turn(ask()).content or "")
-    assert "api_search" not in (simulator.system_turn(ask()).content or "")
+    calling = simulator.system_turn(ask()).content or ""
+    assert "Monday 2026-03-02 09:30" in calling and "api_search" not in calling
     searching = simulator.system_turn(ask(ability=Ability.RETRIEVE_CALL)).content or ""
     assert "api_search" in searching
 
@@ -77,27 +77,27 @@ async def test_only_what_was_found_can_be_called(working: Any) -> None:
     """In the retrieve abilities a call without a search does not fit the schema of the act."""
     searching = {"calls": [{"name": "api_search", "arguments": {"keywords": "current weather"}}]}
     script = [calls(NOW), {**searching, "reply": ""}, calls(NOW), SEEN, ANSWER]
-    found, server = await play(working, ask(ability=Ability.RETRIEVE_CALL), *script)
-    (made,) = found.accepted
-    assert [c.function.name for _, c in made.calls()] == ["api_search", NOW]
-    assert observations(made)[0].response[0] == toys.api().document()
+    outcome, server = await play(working, ask(ability=Ability.RETRIEVE_CALL), *script)
+    (dialogue,) = outcome.accepted
+    assert [c.function.name for _, c in dialogue.calls()] == ["api_search", NOW]
+    assert observations(dialogue)[0].response[0] == toys.api().document()
     assert "$.calls[0]" in server.bodies[1]["messages"][-1]["content"]
 
 
-async def test_the_planned_fault_shows_once_if_it_passes(working: Any) -> None:
-    """A passing error comes before the simulated response, without asking the model for it."""
-    query = ask(
-        Scenario.ERROR_RECOVERY, fault=PlannedFault(call=0, error="503 busy", transient=True)
-    )
-    found, _ = await play(working, query, calls(NOW), calls(NOW), SEEN, ANSWER)
-    assert [o.error for o in observations(found.accepted[0])] == ["503 busy", None]
-
-
-async def test_a_lasting_fault_stays(working: Any) -> None:
-    """Every try of the call fails the same way."""
-    query = ask(Scenario.ERROR_RECOVERY, fault=PlannedFault(call=0, error="404", transient=False))
-    found, _ = await play(working, query, calls(NOW), calls(NOW), ANSWER)
-    assert [o.error for o in observations(found.accepted[0])] == ["404", "404"]
+@pytest.mark.parametrize(
+    ("transient", "script", "errors"),
+    [
+        pytest.param(True, [calls(NOW), calls(NOW), SEEN, ANSWER], ["503", None], id="passing"),
+        pytest.param(False, [calls(NOW), calls(NOW), ANSWER], ["503", "503"], id="lasting"),
+    ],
+)
+async def test_a_planned_fault_shows_once_if_it_passes(
+    working: Any, transient: bool, script: list[Any], errors: list[Any]
+) -> None:
+    """The model is not asked for it; where it lasts, every try of the call fails the same way."""
+    fault = PlannedFault(call=0, error="503", transient=transient)
+    outcome, _ = await play(working, ask(Scenario.ERROR_RECOVERY, fault=fault), *script)
+    assert [o.error for o in observations(outcome.accepted[0])] == errors
 
 
 async def test_the_user_goes_on_in_a_later_turn(working: Any) -> None:
@@ -106,8 +106,8 @@ async def test_the_user_goes_on_in_a_later_turn(working: Any) -> None:
     query = ask(Scenario.MULTI_TURN, intent=(*toys.query().intent, later))
     said = ["And later?", "And later in Basel?"]
     script = [calls(NOW), SEEN, ANSWER, *said, calls(NEXT, city="Basel"), SEEN, ANSWER]
-    found, server = await play(working, query, *script)
-    assert [m.content for m in found.accepted[0].messages if m.role == "user"][1:] == said[1:]
+    outcome, server = await play(working, query, *script)
+    assert [m.content for m in outcome.accepted[0].messages if m.role == "user"][1:] == said[1:]
     assert "does not say city = Basel" in server.bodies[4]["messages"][-1]["content"]
 
 
@@ -115,8 +115,8 @@ async def test_the_user_tells_what_was_withheld_when_asked(working: Any) -> None
     """A clarifying question is answered with the withheld value, once."""
     query = ask(Scenario.CLARIFICATION, withheld=("city",), text="Is it raining?")
     question = {"calls": [], "reply": "In which city?"}
-    found, server = await play(working, query, question, "In Zürich.", calls(NOW), SEEN, ANSWER)
-    assert roles(found.accepted[0]) == "system user assistant user assistant tool assistant"
+    outcome, server = await play(working, query, question, "In Zürich.", calls(NOW), SEEN, ANSWER)
+    assert roles(outcome.accepted[0]) == "system user assistant user assistant tool assistant"
     assert "answers the question with:" in server.bodies[1]["messages"][-1]["content"]
 
 
@@ -136,17 +136,14 @@ async def test_an_assistant_that_never_ends_is_given_up(working: Any) -> None:
 
 async def test_a_response_off_its_schema_is_asked_for_again(working: Any) -> None:
     """The execution is held to the API's return schema; in the end the dialogue is rejected."""
-    returns = {
-        "type": "object",
-        "properties": {"celsius": {"type": "number"}},
-        "required": ["celsius"],
-    }
+    schema = {"type": "object", "properties": {"celsius": {"type": "number"}}}
+    returns = {**schema, "required": ["celsius"]}
     api = toys.api().model_copy(update={"returns": returns})
     warm = {"response": {"celsius": "warm"}}
-    found, server = await play(working, ask(pool=(api,)), calls(NOW), warm, warm)
-    assert found.rejected[0].reason is Reason.UNUSABLE_RESPONSE
+    outcome, server = await play(working, ask(pool=(api,)), calls(NOW), warm, warm)
+    assert outcome.rejected[0].reason is Reason.UNUSABLE_RESPONSE
     assert "'warm' is not of type 'number'" in server.bodies[2]["messages"][-1]["content"]
-    assert len(found.rejected[0].raw) == 3
+    assert len(outcome.rejected[0].raw) == 3
 
 
 def test_an_act_is_held_to_each_apis_own_schema() -> None:
@@ -172,10 +169,10 @@ async def test_an_executed_call_asks_no_model(working: Any) -> None:
     """An API that an executor runs is executed; each observation says how it came about."""
     station = toys.Station(current={"celsius": 7})
     script = [calls(NOW, NEXT), SEEN, ANSWER]
-    found, server = await play(working, ask(), *script, environment=toys.environment(station))
-    (made,) = found.accepted
-    assert [e.kind for e in executions(made)] == ["executed", "simulated"]
-    assert (executions(made)[0].by, executions(made)[1].by) == ("toy", "fake")
+    outcome, server = await play(working, ask(), *script, environment=toys.environment(station))
+    (dialogue,) = outcome.accepted
+    assert [e.kind for e in executions(dialogue)] == ["executed", "simulated"]
+    assert (executions(dialogue)[0].by, executions(dialogue)[1].by) == ("toy", "fake")
     assert station.ran == [("current", {"city": "Zürich"})]
     assert server.answered == 3
 
@@ -193,20 +190,19 @@ async def test_a_real_failure_is_no_planned_one(working: Any) -> None:
     )
     sorry = {"calls": [], "reply": "Sorry, there is no such city."}
     script = [calls(NOW, city="Zürick"), sorry, "I meant Zürich.", calls(NOW), ANSWER]
-    found, _ = await play(working, query, *script, environment=toys.environment(station))
-    (made,) = found.accepted
-    assert [o.error for o in observations(made)] == ["no such city", None]
-    assert [e.failure for e in executions(made)] == [Failure.TOOL_ERROR, None]
-    assert roles(made) == "system user assistant tool assistant user assistant tool assistant"
+    outcome, _ = await play(working, query, *script, environment=toys.environment(station))
+    (dialogue,) = outcome.accepted
+    assert [o.error for o in observations(dialogue)] == ["no such city", None]
+    assert [e.failure for e in executions(dialogue)] == [Failure.TOOL_ERROR, None]
+    assert roles(dialogue) == "system user assistant tool assistant user assistant tool assistant"
 
 
 async def test_a_long_observation_is_compressed_and_says_so(working: Any) -> None:
     """What is over the token limit is shortened; the record tells how long it was."""
     station = toys.Station(current={"celsius": 7, "report": "rain and " * 200})
-    found, _ = await play(
-        working, ask(), calls(NOW), ANSWER, environment=toys.environment(station, limit=32)
-    )
-    (made,) = found.accepted
-    assert executions(made)[0].whole_tokens > 400
-    assert len(made.messages[3].content or "") < 200
-    assert observations(made)[0].response["celsius"] == 7
+    environment = toys.environment(station, limit=32)
+    outcome, _ = await play(working, ask(), calls(NOW), ANSWER, environment=environment)
+    (dialogue,) = outcome.accepted
+    assert executions(dialogue)[0].whole_tokens > 400
+    assert len(dialogue.messages[3].content or "") < 200
+    assert observations(dialogue)[0].response["celsius"] == 7

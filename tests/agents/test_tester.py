@@ -22,9 +22,8 @@ def no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tester, "inspect", lambda dialogue: ())
 
 
-async def repeats(dialogue: Any) -> tuple[Finding, ...]:
-    """Executed calls that all repeat."""
-    return ()
+def findings(*reasons: Reason) -> tuple[Finding, ...]:
+    return tuple(Finding(check="toy", reason=r, turn=2, detail="Look.") for r in reasons)
 
 
 def panel(*votes: Any, upheld: Any) -> Any:
@@ -38,28 +37,35 @@ def panel(*votes: Any, upheld: Any) -> Any:
     return script
 
 
-@pytest.mark.parametrize("certain", [True, False])
+async def judge(
+    working: Any, script: Any, votes: int = 3, repeated: tuple[Finding, ...] = ()
+) -> tuple[Any, Any]:
+    """What the tester says of a good dialogue, and the server that it asked."""
+
+    async def repeat(dialogue: Any) -> tuple[Finding, ...]:
+        return repeated
+
+    async with working(script, "tester") as (job, server):
+        return await tester.run(DIALOGUE, job, repeat, votes), server
+
+
+@pytest.mark.parametrize("reason", [Reason.SEARCH_SKIPPED, Reason.NOT_REPEATABLE])
 async def test_a_finding_saves_the_votes(
-    working: Any, monkeypatch: pytest.MonkeyPatch, certain: bool
+    working: Any, monkeypatch: pytest.MonkeyPatch, reason: Reason
 ) -> None:
-    """What the certain checks find, or what executed calls do not repeat, costs no request."""
-    reason = Reason.SEARCH_SKIPPED if certain else Reason.NOT_REPEATABLE
-    fault = Finding(check="toy", reason=reason, turn=2, detail="A fault.")
-
-    async def differs(dialogue: Any) -> tuple[Finding, ...]:
-        return (fault,)
-
-    if certain:
-        monkeypatch.setattr(tester, "inspect", lambda dialogue: (fault,))
-    async with working(panel(upheld=UPHELD), "tester") as (job, server):
-        (rejected,) = (await tester.run(DIALOGUE, job, differs, 3)).rejected
-    assert (rejected.reason, rejected.findings, server.received) == (reason, (fault,), 0)
+    """What the certain checks find, or executing once more, is not paid for: no model is asked."""
+    fault = findings(reason)
+    certain = reason is Reason.SEARCH_SKIPPED
+    monkeypatch.setattr(tester, "inspect", lambda dialogue: fault if certain else ())
+    outcome, server = await judge(working, panel(upheld=UPHELD), repeated=fault)
+    (rejected,) = outcome.rejected
+    assert (rejected.reason, rejected.findings, server.received) == (reason, fault, 0)
 
 
 async def test_a_majority_that_accepts_makes_a_sample(working: Any) -> None:
     """One upheld objection of three is outvoted; the votes stand in the verdict."""
-    async with working(panel(YES, NO, YES, upheld=UPHELD), "tester") as (job, _):
-        (sample,) = (await tester.run(DIALOGUE, job, repeats, 3)).accepted
+    outcome, _ = await judge(working, panel(YES, NO, YES, upheld=UPHELD))
+    (sample,) = outcome.accepted
     assert sample.verdict.accepted
     assert sorted(v.accept for v in sample.verdict.votes) == [False, True, True]
     assert sample.provenance[0].requests == 4
@@ -67,8 +73,8 @@ async def test_a_majority_that_accepts_makes_a_sample(working: Any) -> None:
 
 async def test_a_majority_that_rejects_says_why(working: Any) -> None:
     """Two upheld objections of three reject, each a finding in the model's words."""
-    async with working(panel(NO, YES, NO, upheld=UPHELD), "tester") as (job, server):
-        (rejected,) = (await tester.run(DIALOGUE, job, repeats, 3)).rejected
+    outcome, server = await judge(working, panel(NO, YES, NO, upheld=UPHELD))
+    (rejected,) = outcome.rejected
     assert rejected.reason is Reason.UNNATURAL_QUERY
     assert [f.detail for f in rejected.findings] == ["It sounds stiff."] * 2
     assert len(rejected.raw) == server.answered == 5
@@ -76,44 +82,42 @@ async def test_a_majority_that_rejects_says_why(working: Any) -> None:
 
 async def test_an_objection_that_is_not_upheld_does_not_count(working: Any) -> None:
     """Self-validation drops objections, even all of them."""
-    async with working(panel(NO, NO, NO, upheld=DROPPED), "tester") as (job, _):
-        (sample,) = (await tester.run(DIALOGUE, job, repeats, 3)).accepted
-    assert [v.upheld for v in sample.verdict.votes] == [False] * 3
+    outcome, _ = await judge(working, panel(NO, NO, NO, upheld=DROPPED))
+    assert [v.upheld for v in outcome.accepted[0].verdict.votes] == [False] * 3
 
 
 async def test_without_votes_no_model_is_asked(working: Any) -> None:
     """The certain checks may judge alone."""
-    async with working(panel(upheld=UPHELD), "tester") as (job, server):
-        (sample,) = (await tester.run(DIALOGUE, job, repeats, 0)).accepted
+    outcome, server = await judge(working, panel(upheld=UPHELD), votes=0)
+    (sample,) = outcome.accepted
     assert (sample.verdict.votes, server.received) == ((), 0)
     assert sample.provenance[0].model == ""
 
 
 async def test_votes_are_independent(working: Any) -> None:
     """Each vote has its own seed and does not see the others."""
-    async with working(panel(YES, YES, YES, upheld=UPHELD), "tester") as (job, server):
-        await tester.run(DIALOGUE, job, repeats, 3)
+    _, server = await judge(working, panel(YES, YES, YES, upheld=UPHELD))
     assert len({body["seed"] for body in server.bodies}) == 3
     assert len({str(body["messages"]) for body in server.bodies}) == 1
 
 
 async def test_garbage_votes_reject_with_everything_that_was_said(working: Any) -> None:
     """A tester that cannot be read rejects the dialogue; no usage of other votes is lost."""
-    async with working(lambda body: "no idea", "tester") as (job, server):
-        (rejected,) = (await tester.run(DIALOGUE, job, repeats, 3)).rejected
+    outcome, server = await judge(working, lambda body: "no idea")
+    (rejected,) = outcome.rejected
     assert rejected.reason is Reason.UNUSABLE_RESPONSE
     assert rejected.provenance[0].requests == len(rejected.raw) == server.answered == 6
 
 
 @pytest.mark.parametrize(
-    ("votes", "findings"), [("", 0), ("n", 1), ("yn", 0), ("ynn", 2), ("yyn", 0), ("nnnyy", 3)]
+    ("votes", "rejecting"), [("", 0), ("n", 1), ("yn", 0), ("ynn", 2), ("yyn", 0), ("nnnyy", 3)]
 )
-def test_a_majority_is_more_than_half(votes: str, findings: int) -> None:
+def test_a_majority_is_more_than_half(votes: str, rejecting: int) -> None:
     """A tie accepts; every rejecting vote of a majority is a finding."""
     cast = [
         Vote(accept=v == "y", reason=None if v == "y" else Reason.UNNATURAL_QUERY) for v in votes
     ]
-    assert len(tester.majority(cast)) == findings
+    assert len(tester.majority(cast)) == rejecting
 
 
 def test_a_rejection_names_its_principle() -> None:
@@ -156,15 +160,15 @@ def ratings(*marks: int, of: str = "realness") -> list[Rating]:
 )
 def test_a_median_of_one_rejects(metric: Metric, marks: tuple[int, ...], rejected: int) -> None:
     """The middle mark decides, for each metric alone."""
-    found = list(tester.poor(ratings(*marks, of=metric.value)))
-    assert [f.reason for f in found] == [Reason.POORLY_RATED] * rejected
-    assert all(f.detail.startswith(f"{metric}: ") for f in found)
+    poor = list(tester.poor(ratings(*marks, of=metric.value)))
+    assert [f.reason for f in poor] == [Reason.POORLY_RATED] * rejected
+    assert all(f.detail.startswith(f"{metric}: ") for f in poor)
 
 
 def test_the_poorest_vote_says_why() -> None:
     """The finding lists the marks and gives the words of the vote that is poorest."""
-    (found,) = tester.poor(ratings(1, 3, 1))
-    assert found.detail == "realness: 1, 3, 1. It is 1."
+    (poor,) = tester.poor(ratings(1, 3, 1))
+    assert poor.detail == "realness: 1, 3, 1. It is 1."
 
 
 async def test_each_vote_has_a_seed_of_its_own(working: Any) -> None:
@@ -182,19 +186,13 @@ async def test_each_vote_has_a_seed_of_its_own(working: Any) -> None:
     assert (rated.provenance[0].requests, rated.findings) == (3, ())
 
 
-async def test_a_mark_may_be_written_as_a_float(working: Any) -> None:
-    """JSON Schema takes 2.0 for 2, and so does a rating."""
-    answer = {**MARKS, "explanation": "Fine.", "realness": 2.0}
-    async with working(lambda body: answer, "tester") as (job, _):
-        rated = await tester.rate("Find me a hotel.", job, 1)
-    assert (rated.ratings[0].realness, rated.findings) == (2, ())
-
-
-@pytest.mark.parametrize("mark", [0, 4, "3", None, True, 2.5])
+@pytest.mark.parametrize("mark", [0, 4, "3", None, True, 2.5, 2.0])
 async def test_marks_are_one_two_or_three(working: Any, mark: Any) -> None:
-    """Any other mark is asked for again, and then no rating."""
+    """Any other mark is asked for again, and then no rating; JSON Schema takes 2.0 for 2."""
     answer = {**MARKS, "explanation": "Fine.", "realness": mark}
     async with working(lambda body: answer, "tester") as (job, server):
         rated = await tester.rate("Find me a hotel.", job, 1)
-    assert [f.reason for f in rated.findings] == [Reason.UNUSABLE_RESPONSE]
-    assert (len(rated.raw), rated.ratings) == (server.received, ())
+    good = mark == 2.0
+    assert [f.reason for f in rated.findings] == [Reason.UNUSABLE_RESPONSE] * (not good)
+    assert [r.realness for r in rated.ratings] == [2] * good
+    assert server.received == (1 if good else len(rated.raw))

@@ -1,8 +1,8 @@
 """What tests build and start; nothing here is a test.
 
 Records by hand: `toys` has the smallest of each kind, and stages that ask no model; `curation_rows`,
-`finished_runs`, `growing_dataset`, `mined_dataset`, `expanded_dataset`, `hostile_dataset` and
-`rewriting_seed` build on it. `foreign_rows`, `api_specs` and `template_files` are what others write,
+`finished_runs`, `growing_dataset`, `mined_dataset`, `expanded_dataset` and `hostile_dataset` build
+on it. `foreign_rows`, `api_specs` and `template_files` are what others write,
 `mutations` what is wrong with a dialogue, `tampered` what is wrong with a version.
 
 Servers on the loopback: `hub_server`, `s3_server`, `postgres_server`, `prefect_loopback`; beside
