@@ -25,26 +25,36 @@ def api(row: list[str], properties: JsonObject | None = None) -> Api:
 
 
 def seed(name: str) -> Seed:
-    told = REWRITES["seeds"][name]
-    steps = told["steps"]
+    row = REWRITES["seeds"][name]
+    steps = row["steps"]
     return Seed(
         id=name,
         split=Split.TRAIN,
-        hybrid=told["hybrid"],
+        hybrid=row["hybrid"],
         steps=tuple(Step(category=c, tool=t, api=a, function=f) for c, t, a, f in steps),
-        values=tuple(told["values"]),
-        pool=tuple(api(row) for row in [*steps, *told["beside"]]),
+        values=tuple(row["values"]),
+        pool=tuple(api(each) for each in [*steps, *row["beside"]]),
     )
 
 
 def reasons(row: dict[str, Any]) -> list[str]:
     """Of a rewrite as the file has it."""
     known = seed(row["seed"])
+    return faults(known, Granularity(row["level"]), row["text"], row.get("statement"))
+
+
+def faults(known: Seed, level: Granularity, text: str, statement: str | None = None) -> list[str]:
     others = {Granularity.HYBRID: known.hybrid}
-    if "statement" in row:
-        others[Granularity.STATEMENT] = row["statement"]
-    found = checks.inspect_level(known, Granularity(row["level"]), row["text"], others)
-    return [f.reason.value for f in found]
+    if statement is not None:
+        others[Granularity.STATEMENT] = statement
+    return [f.reason.value for f in checks.inspect_level(known, level, text, others)]
+
+
+def toy(hybrid: str, *steps: str, values: tuple[str, ...] = ()) -> Seed:
+    """A seed whose steps are written `category/tool/api`."""
+    parts = (step.split("/") for step in steps)
+    path = tuple(Step(category=c, tool=t, api=a, function=a) for c, t, a in parts)
+    return Seed(id="x", split=Split.TRAIN, hybrid=hybrid, steps=path, values=values)
 
 
 def shown(row: dict[str, Any]) -> str:
@@ -56,16 +66,10 @@ def test_there_are_twenty_of_each() -> None:
     assert len(REWRITES["good"]) == len(REWRITES["bad"]) == 20
 
 
-@pytest.mark.parametrize("row", REWRITES["good"], ids=shown)
-def test_good_rewrites_are_accepted(row: dict[str, Any]) -> None:
-    """A rewrite that a careful person finds right has no fault."""
-    assert reasons(row) == []
-
-
-@pytest.mark.parametrize("row", REWRITES["bad"], ids=shown)
-def test_bad_rewrites_are_rejected_for_their_reason(row: dict[str, Any]) -> None:
-    """A fault is found and named by its own reason, and by no other that is not there."""
-    assert set(reasons(row)) == {row["reason"], *([row["also"]] if "also" in row else [])}
+@pytest.mark.parametrize("row", [*REWRITES["good"], *REWRITES["bad"]], ids=shown)
+def test_rewrites_are_rejected_for_their_faults_alone(row: dict[str, Any]) -> None:
+    """What a careful person finds right has no fault; one is named by its own reason, and no other."""
+    assert set(reasons(row)) == {row[key] for key in ("reason", "also") if key in row}
 
 
 @pytest.mark.parametrize("row", [r for r in REWRITES["good"] if "statement" in r], ids=shown)
@@ -78,8 +82,8 @@ def test_the_full_request_stays_as_it_is() -> None:
     """The hybrid level is what the user said, whatever it says."""
     known = seed("refund")
     assert checks.inspect_level(known, Granularity.HYBRID, known.hybrid, {}) == ()
-    (found,) = checks.inspect_level(known, Granularity.HYBRID, "Something else.", {})
-    assert found.reason is Reason.STATEMENT_NOT_CONTAINED
+    (fault,) = checks.inspect_level(known, Granularity.HYBRID, "Something else.", {})
+    assert fault.reason is Reason.STATEMENT_NOT_CONTAINED
 
 
 def test_names_in_the_statement_name_no_tag() -> None:
@@ -91,11 +95,9 @@ def test_names_in_the_statement_name_no_tag() -> None:
 
 def test_a_finer_name_made_of_a_coarser_one_tells_nothing() -> None:
     """The tool Weather of the category Weather is no leak, nor is Get Weather."""
-    steps = (Step(category="Weather", tool="Weather", api="get_weather", function="get_weather"),)
-    known = Seed(id="x", split=Split.TRAIN, hybrid="I'm off to Bern. Rain?", steps=steps)
-    others = {Granularity.STATEMENT: "I'm off to Bern."}
+    known = toy("I'm off to Bern. Rain?", "Weather/Weather/get_weather")
     text = "I'm off to Bern. Please get Weather from the Weather tools."
-    assert checks.inspect_level(known, Granularity.CATEGORY, text, others) == ()
+    assert faults(known, Granularity.CATEGORY, text, "I'm off to Bern.") == []
 
 
 def test_values_that_the_statement_says_may_stay() -> None:
@@ -111,18 +113,11 @@ def test_values_that_the_statement_says_may_stay() -> None:
 def test_choices_of_a_schema_are_no_situation() -> None:
     """A word that the schema lists is a setting, not a place or a person."""
     text = "I travel in comfort class with my dog."
-    step = Step(category="Travel", tool="Rail", api="book", function="book")
-    made = Seed(
-        id="x", split=Split.TRAIN, hybrid=f"{text} Book it.", steps=(step,), values=("comfort",)
-    )
-    free, listed = (
-        api(["Travel", "Rail", "book", "book"], {"class": {"type": "string", **enum}})
-        for enum in ({}, {"enum": ["comfort", "economy"]})
-    )
-    for offered, expected in ((free, []), (listed, [Reason.SAYS_TOO_MUCH])):
-        known = made.model_copy(update={"pool": (offered,)})
-        found = checks.inspect_level(known, Granularity.STATEMENT, text, {})
-        assert [f.reason for f in found] == expected
+    known = toy(f"{text} Book it.", "Travel/Rail/book", values=("comfort",))
+    for enum, expected in (({}, []), ({"enum": ["comfort", "economy"]}, ["says_too_much"])):
+        offered = api(["Travel", "Rail", "book", "book"], {"class": {"type": "string", **enum}})
+        held = known.model_copy(update={"pool": (offered,)})
+        assert faults(held, Granularity.STATEMENT, text) == expected
 
 
 def test_all_levels_of_a_seed_are_held_against_each_other() -> None:
@@ -147,25 +142,23 @@ def test_all_levels_of_a_seed_are_held_against_each_other() -> None:
     assert Reason.NO_STATEMENT in {f.reason for f in found[Granularity.API]}
 
 
-@given(st.text(max_size=300), st.sampled_from(Granularity), st.text(max_size=100))
-def test_no_text_makes_a_check_raise(text: str, level: Granularity, statement: str) -> None:
-    """What a model writes is judged, whatever it is."""
-    others = {Granularity.STATEMENT: statement}
-    assert isinstance(checks.inspect_level(seed("payday"), level, text, others), tuple)
-
-
 @given(
-    st.lists(st.text(min_size=1, max_size=40), min_size=4, max_size=4),
-    st.text(max_size=200),
-    st.lists(st.text(max_size=30), max_size=5),
+    st.lists(st.text(min_size=1, max_size=40), min_size=3, max_size=3),
+    st.text(max_size=300),
+    st.lists(st.text(max_size=60), max_size=5),
+    st.text(max_size=100),
 )
-def test_no_seed_makes_a_check_raise(names: list[str], text: str, values: list[str]) -> None:
-    """Neither do the tags and values of a sample."""
-    category, tool, name, function = names
-    step = Step(category=category, tool=tool, api=name, function=function)
-    known = Seed(id="x", split=Split.TRAIN, hybrid=text, steps=(step,), values=tuple(values))
+def test_nothing_makes_a_check_raise(
+    names: list[str], text: str, values: list[str], statement: str
+) -> None:
+    """What a model writes is judged, whatever it is, with whatever tags and values of strangers."""
+    category, tool, name = names
+    step = Step(category=category, tool=tool, api=name, function=name)
+    update = {"hybrid": text, "steps": (step,), "values": tuple(values)}
+    known = seed("payday")
     for level in Granularity:
-        checks.inspect_level(known, level, f"{text} {tool}", {Granularity.STATEMENT: text[:50]})
+        faults(known, level, text, statement)
+        faults(known.model_copy(update=update), level, f"{text} {tool}", text[:50])
 
 
 @pytest.mark.parametrize("unit", ["a", "Get ", "get_order_status ", "«", "1.", "A-", "I am ", "'"])
@@ -179,7 +172,7 @@ def test_long_texts_are_checked_in_linear_time(unit: str) -> None:
         long = known.model_copy(update={"hybrid": text})
         statements(long)
         for level in Granularity:
-            checks.inspect_level(long, level, text, {Granularity.STATEMENT: text[:1_000]})
+            faults(long, level, text, text[:1_000])
         return time.perf_counter() - begin
 
     seconds(50)
@@ -188,60 +181,42 @@ def test_long_texts_are_checked_in_linear_time(unit: str) -> None:
 
 def test_a_name_within_another_name_is_not_named() -> None:
     """Who asks for Get Finance Company Profile has not asked for Get Finance."""
-    steps = tuple(
-        Step(category="Finance", tool="desk", api=name, function=name)
-        for name in ("get_finance", "get_finance_company_profile")
-    )
-    known = Seed(id="x", split=Split.TRAIN, hybrid="I run a firm. Tell me all.", steps=steps)
+    apis = ("Finance/desk/get_finance", "Finance/desk/get_finance_company_profile")
+    known = toy("I run a firm. Tell me all.", *apis)
     others = {Granularity.STATEMENT: "I run a firm."}
     text = "I run a firm. Look it up with Get Finance Company Profile."
-    (found,) = checks.inspect_level(known, Granularity.API, text, others)
-    assert found.reason is Reason.TAG_NOT_NAMED and "«Get Finance»" in found.detail
+    (fault,) = checks.inspect_level(known, Granularity.API, text, others)
+    assert fault.reason is Reason.TAG_NOT_NAMED and "«Get Finance»" in fault.detail
     assert not checks.inspect_level(known, Granularity.API, f"{text} And Get Finance.", others)
 
 
+FIT = (
+    "I doubt that I am fit enough. Also, my left knee hurts. I would like my coach to be told at 7."
+)
+
+
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "expected"),
     [
-        ("I am fit enough.", Reason.STATEMENT_NOT_CONTAINED),  # of «I doubt that I am fit enough»
-        ("I would like my coach.", Reason.UNNATURAL_QUERY),
-        ("I doubt that I am fit enough.", None),
-        ("My left knee hurts.", None),
+        ("I am fit enough.", ["statement_not_contained"]),  # of «I doubt that I am fit enough»
+        ("I would like my coach.", ["unnatural_query"]),
+        ("I doubt that I am fit enough.", []),
+        ("My left knee hurts.", []),
     ],
 )
-def test_a_statement_is_no_middle_and_no_half_of_a_sentence(
-    text: str, reason: Reason | None
-) -> None:
+def test_a_statement_is_no_middle_and_no_half_of_a_sentence(text: str, expected: list[str]) -> None:
     """Words of the request in a row may mean something else than the request."""
-    step = Step(category="Health", tool="Fit", api="plan", function="plan")
-    hybrid = "I doubt that I am fit enough. Also, my left knee hurts. I would like my coach to be told at 7."
-    known = Seed(id="x", split=Split.TRAIN, hybrid=hybrid, steps=(step,), values=("7",))
-    found = checks.inspect_level(known, Granularity.STATEMENT, text, {})
-    assert [f.reason for f in found] == ([reason] if reason else [])
+    known = toy(FIT, "Health/Fit/plan", values=("7",))
+    assert faults(known, Granularity.STATEMENT, text) == expected
 
 
 @pytest.mark.parametrize(
     ("name", "level", "request_", "expected"),
     [
-        (
-            "lisbon",
-            "category",
-            "Let the Travel hotelfinder and a Weather tool help.",
-            "finer_level_named",
-        ),
-        (
-            "lisbon",
-            "tool",
-            "Use Hotel Finder and Skycast for a sixteen day forecast.",
-            "finer_level_named",
-        ),
-        ("payday", "tool", "Ask Currency Tools and Textwire to watch 0041 79.", "invented_value"),
-        (
-            "payday",
-            "tool",
-            "Ask Currency Tools and Textwire what 4200 dollars are.",
-            "finer_level_named",
-        ),
+        ("lisbon", "category", "Let the Travel hotelfinder and a Weather tool help.", "finer"),
+        ("lisbon", "tool", "Use Hotel Finder and Skycast for a sixteen day forecast.", "finer"),
+        ("payday", "tool", "Ask Currency Tools and Textwire to watch 0041 79.", "value"),
+        ("payday", "tool", "Ask Currency Tools and Textwire what 4200 dollars are.", "finer"),
     ],
 )
 def test_names_and_values_in_other_forms(
@@ -252,17 +227,14 @@ def test_names_and_values_in_other_forms(
         "lisbon": "I'm flying to Lisbon with my two kids.",
         "payday": "I work from Zurich.",
     }
-    text = f"{statement[name]} {request_}"
-    row = {"seed": name, "level": level, "statement": statement[name], "text": text}
-    assert set(reasons(row)) == {expected}
+    fault = {"finer": "finer_level_named", "value": "invented_value"}[expected]
+    row = {"seed": name, "level": level, "statement": statement[name]}
+    assert set(reasons({**row, "text": f"{statement[name]} {request_}"})) == {fault}
 
 
-STEP = Step(category="Books", tool="city_library", api="search-shelf", function="search_shelf")
-SEED = Seed(
-    id="x",
-    split=Split.TRAIN,
-    hybrid="Our club in Altona meets on 12 May. Get «The Lake» from iTunes by 10:30.",
-    steps=(STEP,),
+SEED = toy(
+    "Our club in Altona meets on 12 May. Get «The Lake» from iTunes by 10:30.",
+    "Books/city_library/search-shelf",
 )
 
 

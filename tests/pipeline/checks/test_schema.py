@@ -54,7 +54,8 @@ SCHEMAS = st.recursive(
 
 @given(schema=SCHEMAS, value=VALUES)
 def test_what_fits_quickly_fits(schema: dict[str, Any], value: Any) -> None:
-    """A yes of the quick way is a yes of jsonschema, and the schema is legal."""
+    """A yes of the quick way is a yes of jsonschema, and the schema is legal; so is every short way."""
+    assert fits(schema, value) == (not violations(schema, value))
     if is_simple(schema) and fits_simple(schema, value, lambda v, name: name == "made-up"):
         Draft202012Validator.check_schema(schema)
         assert Draft202012Validator(schema).is_valid(value)
@@ -77,34 +78,9 @@ def test_a_view_is_made_once_for_each_dialogue(all_good: list[Dialogue]) -> None
         seen.append(dialogue.id)
         return dialogue.id
 
-    first, second = all_good[:2]
-    assert [name(d) for d in (first, first, second, first)] == [first.id] * 2 + [
-        second.id,
-        first.id,
-    ]
-    assert seen == [first.id, second.id, first.id]
-
-
-scalars: st.SearchStrategy[Any] = st.sampled_from(
-    ["", "a", "abc", 0, 1, 1.0, 1.5, True, False, None, [], {}]
-)
-
-
-@given(
-    st.fixed_dictionaries(
-        {"type": st.sampled_from(["string", "integer", "number", "boolean", "null"])},
-        optional={
-            "enum": st.lists(scalars, max_size=4),
-            "minLength": st.integers(0, 3),
-            "maxLength": st.integers(0, 3),
-            "description": st.text(max_size=3),
-        },
-    ),
-    scalars,
-)
-def test_the_short_way_agrees_with_the_validator(schema: dict[str, Any], value: Any) -> None:
-    """What is told without a validator is what a validator would say."""
-    assert fits(schema, value) == (not violations(schema, value))
+    one, two = all_good[:2]
+    assert [name(d) for d in (one, one, two, one)] == [one.id, one.id, two.id, one.id]
+    assert seen == [one.id, two.id, one.id]
 
 
 @pytest.mark.parametrize("schema", [False, None, 3, [], {"type": 3}, {"$ref": "http://x.example/"}])
@@ -143,10 +119,10 @@ def test_all_parts_count() -> None:
     """Properties and what is required add up; the schema's own words come last."""
     one = {"properties": {"a": {}}, "required": ["a"], "title": "x"}
     two = {"properties": {"b": {}}, "required": ["b", 3], "minProperties": 1}
-    made = merged({"allOf": [one, two, "hostile"], "title": "y"})
-    assert made["properties"] == {"a": {}, "b": {}}
-    assert made["required"] == ["a", "b"]
-    assert (made["title"], made["minProperties"]) == ("y", 1)
+    whole = merged({"allOf": [one, two, "hostile"], "title": "y"})
+    assert whole["properties"] == {"a": {}, "b": {}}
+    assert whole["required"] == ["a", "b"]
+    assert (whole["title"], whole["minProperties"]) == ("y", 1)
 
 
 @pytest.mark.parametrize("value", [True, "3", None, [], float("nan"), float("inf")])
