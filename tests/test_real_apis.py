@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from support import toys
 from support.processes import hashes
+from support.shelf import COMMAND
 from typer.testing import CliRunner
 
 from toolloom import load_recipe, make_dataset
@@ -20,7 +20,6 @@ from toolloom.llm import FakeServer
 from toolloom.pipeline.run import Made
 from toolloom.schemas import Failure, Sample
 
-SERVER = Path(__file__).parent / "pipeline" / "apis" / "execution" / "server.py"
 FUNCTIONS = '''
 """Sums of money."""
 import random
@@ -109,7 +108,7 @@ def recipe(tmp_path: Path, calls: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         {"path": "library.json"},
         {"path": "money.py", "execute": ["add_tax", "draw_prize"]},
         {
-            "mcp": f"{sys.executable} {SERVER}",
+            "mcp": f"{COMMAND}",
             "name": "shelf",
             "only": ["add"],
             "execute": ["add"],

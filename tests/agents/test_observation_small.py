@@ -58,28 +58,24 @@ def test_no_shape_asks_without_end(schema: JsonObject) -> None:
     assert len(sketch(schema)) <= 40
 
 
+NUMBER = {"type": "integer"}
+
+
 @pytest.mark.parametrize(
-    ("returns", "expected"),
+    ("returns", "value", "expected"),
     [
-        (row(["copies"], copies={"type": "integer"}), {"copies": 7}),
-        ({"type": "array", "items": row(["copies"], copies={"type": "integer"})}, [{"copies": 7}]),
-        (row(["in"], **{"in": row(["n"], n={"type": "integer"})}), {"in": {"n": 7}}),
+        (row(["copies"], copies=NUMBER), 7, {"copies": 7}),
+        ({"type": "array", "items": row(["copies"], copies=NUMBER)}, 7, [{"copies": 7}]),
+        (row(["in"], **{"in": row(["n"], n=NUMBER)}), 7, {"in": {"n": 7}}),
+        (None, "Sunny", {"result": "Sunny"}),
     ],
 )
 async def test_an_observation_fits_its_schema(
-    working: Any, returns: JsonObject, expected: Any
+    working: Any, returns: JsonObject | None, value: Any, expected: Any
 ) -> None:
-    """Each scalar is a question; the answers stand in the shape that the API promises."""
+    """Each scalar is a question, its answer in the promised shape; without one a few words serve."""
     api = toys.api().model_copy(update={"returns": returns})
-    async with working(lambda body: {"value": 7}, "simulator") as (job, _):
-        made = await observe(api, FunctionCall(name=api.function, arguments={}), job.model, 1)
-    assert made.value == expected
-    assert not violations(returns, made.value)
-
-
-async def test_an_api_that_promises_nothing_still_answers(working: Any) -> None:
-    """Without a return schema the response is what came of the call, in a few words."""
-    api = toys.api()
-    async with working(lambda body: {"value": "Sunny"}, "simulator") as (job, _):
-        made = await observe(api, FunctionCall(name=api.function, arguments={}), job.model, 1)
-    assert made.value == {"result": "Sunny"}
+    async with working(lambda body: {"value": value}, "simulator") as (job, _):
+        answer = await observe(api, FunctionCall(name=api.function, arguments={}), job.model, 1)
+    assert answer.value == expected
+    assert not violations(returns or {}, answer.value)

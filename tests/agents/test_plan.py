@@ -70,28 +70,22 @@ PASSING, LASTING, REAL = (
 SEARCHED = ask(ability=Ability.RETRIEVE_CALL)
 MISSING = ask(Scenario.CLARIFICATION, withheld=("city",))
 NOTHING = ask(Scenario.IRRELEVANCE, ability=Ability.RETRIEVE_CALL)
+BOTH = ask(Scenario.PARALLEL, intent=two())
 TURNS = ask(Scenario.MULTI_TURN, intent=two(turn=1))
 TRIED = ask(Scenario.ERROR_RECOVERY, fault=PASSING)
 BROKEN = ask(Scenario.ERROR_RECOVERY, fault=LASTING)
 MENDED = ask(Scenario.ERROR_RECOVERY, intent=LATER, fault=REAL)
 TWICE = ask(Scenario.PARALLEL, intent=AGAIN)
-CALL, ANSWER, EXPLAIN = Due(Act.CALL, (0,)), Due(Act.ANSWER), Due(Act.EXPLAIN)
+CALL, SECOND = Due(Act.CALL, (0,)), Due(Act.CALL, (1,))
+ANSWER, EXPLAIN = Due(Act.ANSWER), Due(Act.EXPLAIN)
 DUE = {
     "a call is due": (ask(), [USER], CALL),
     "until it has succeeded": (ask(), [USER, *SEEN], ANSWER),
     "search comes before a call": (SEARCHED, [USER], Due(Act.SEARCH, (0,))),
     "what was found is called": (SEARCHED, FOUND, CALL),
-    "parallel calls go together": (
-        ask(Scenario.PARALLEL, intent=two()),
-        [USER],
-        Due(Act.CALL, (0, 1)),
-    ),
+    "parallel calls go together": (BOTH, [USER], Due(Act.CALL, (0, 1))),
     "a later turn's call is not due before it": (TURNS, [USER, *SEEN], ANSWER),
-    "a later turn brings its own call": (
-        TURNS,
-        [USER, *SEEN, REPLY, USER],
-        Due(Act.CALL, (1,)),
-    ),
+    "a later turn brings its own call": (TURNS, [USER, *SEEN, REPLY, USER], SECOND),
     "a missing value is asked for": (MISSING, [USER], Due(Act.ASK, (0,))),
     "asking is due once": (MISSING, [USER, REPLY, USER], CALL),
     "nothing fits": (ask(Scenario.IRRELEVANCE), [USER], EXPLAIN),
@@ -101,9 +95,9 @@ DUE = {
     "the second try succeeds": (TRIED, [*FAILED, *SEEN], ANSWER),
     "a lasting error is explained": (BROKEN, FAILED, EXPLAIN),
     "a real failure is explained": (MENDED, FAILED, EXPLAIN),
-    "a real failure ends its turn only": (MENDED, [*FAILED, REPLY, USER], Due(Act.CALL, (1,))),
+    "a real failure ends its turn only": (MENDED, [*FAILED, REPLY, USER], SECOND),
     "the next turn's call succeeds": (MENDED, [*FAILED, REPLY, USER, *SEEN], ANSWER),
-    "calls of one API serve its intentions in order": (TWICE, [USER, *SEEN], Due(Act.CALL, (1,))),
+    "calls of one API serve its intentions in order": (TWICE, [USER, *SEEN], SECOND),
 }
 
 

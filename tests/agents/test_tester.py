@@ -127,22 +127,14 @@ def test_a_rejection_names_its_principle() -> None:
 
 
 def test_the_tester_sees_the_apis_and_the_whole_dialogue() -> None:
-    """The prompt holds category, documentation, calls and results."""
+    """Category, documentation, calls and results: what was on offer, not what would have fitted."""
     text = tester.question(DIALOGUE).messages[-1]["content"]
     for part in ("Category: weather", "weather_current", "Zürich", "Result of", "It is 7 °C."):
         assert part in text
-
-
-def test_the_tester_does_not_see_the_api_that_is_missing() -> None:
-    """Where nothing fits, the judge sees what was on offer, not what would have fitted."""
     outside = toys.api("boats", "rent")
-    query = toys.query(
-        scenario=Scenario.IRRELEVANCE,
-        outside=outside,
-        intent=(Intention(api=outside.id, arguments={}),),
-    )
-    text = tester.question(toys.sample(query).dialogue).messages[-1]["content"]
-    assert "boats" not in text
+    intent = (Intention(api=outside.id, arguments={}),)
+    query = toys.query(scenario=Scenario.IRRELEVANCE, outside=outside, intent=intent)
+    assert "boats" not in tester.question(toys.sample(query).dialogue).messages[-1]["content"]
 
 
 MARKS: dict[str, Any] = {"plausibility": 3, "conciseness": 3, "relevance": 3, "realness": 3}

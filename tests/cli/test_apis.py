@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from support.api_pools import HOSTILE, api, call, pool
+from support.shelf import COMMAND
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.apis.pool import open_pool
@@ -245,9 +246,6 @@ def test_a_dead_endpoint_of_embeddings_is_one_message(home: Path) -> None:
     assert "http://127.0.0.1:9/v1" in ran.stderr
 
 
-SERVER = Path(__file__).parents[1] / "pipeline" / "apis" / "execution" / "server.py"
-
-
 def test_import_says_what_it_came_to(home: Path) -> None:
     """A table with a line for each source, and where the APIs are now."""
     ran = call("import", "tools.json", "--into", "mine", "--category", "Sea")
@@ -286,7 +284,7 @@ def test_a_pool_can_be_a_source(home: Path) -> None:
 
 def test_the_tools_of_a_server_are_imported(home: Path) -> None:
     """Under the name it is given; its command, which may hold secrets, is written nowhere."""
-    command = f"sums={sys.executable} {SERVER} --token SECRET"
+    command = f"sums={COMMAND} --token SECRET"
     ran = call("import", "--mcp", command, "--into", "mine", "--category", "Sums")
     assert ran.exit_code == 0, ran.output
     assert ran.stdout.splitlines()[1].split()[:2] == ["sums", "mcp"]

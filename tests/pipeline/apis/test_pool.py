@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import api_pools
 
 from toolloom.pipeline.apis.pool import PoolFolder, find_pool, open_pool
 from toolloom.pipeline.formats.import_log import ImportLog
@@ -13,16 +14,9 @@ from toolloom.schemas.api import PublicApi
 
 
 def api(name: str, reference: str = "shop.yaml", **changes: Any) -> Api:
-    fields: dict[str, Any] = {
-        "category": "Trade",
-        "tool": "Shop",
-        "name": name,
-        "function": name,
-        "description": f"Does {name} for a customer.",
-        "parameters": {"type": "object", "properties": {}},
-        "source": Source(kind="openapi", reference=reference),
-    }
-    return Api(**{**fields, **changes})
+    source = Source(kind="openapi", reference=reference)
+    fields = {"category": "Trade", "tool": "Shop", "source": source, **changes}
+    return api_pools.api(name, **fields)
 
 
 def bring(pool: PoolFolder, *items: Api | PublicApi, source: str = "shop.yaml") -> ImportReport:
@@ -86,22 +80,15 @@ def test_an_api_keeps_its_function_name(pool: PoolFolder) -> None:
     assert [(line.api, line.new) for line in report.renamed] == [("Trade/Shop/buy v2", "buy_2")]
 
 
-def test_a_function_name_of_another_source_is_taken(pool: PoolFolder) -> None:
-    """Names are unique in a pool, and each change is booked once, from the source's own name."""
+def test_names_and_ids_of_another_source_are_told_apart(pool: PoolFolder) -> None:
+    """Both are unique in a pool: the newcomer's get a number, booked once from its source's name."""
     bring(pool, api("buy"), api("GET_pets_id"))
     source = Source(kind="openapi", reference="other.yaml", operation="GET /pets/{id}")
-    items = api("buy", "other.yaml", tool="Market"), api("x", source=source)
-    report = bring(pool, *items, source="other.yaml")
+    report = bring(pool, api("buy", "other.yaml"), api("x", source=source), source="other.yaml")
     assert names(pool) == ["buy", "GET_pets_id", "buy_2", "GET_pets_id_2"]
+    assert [one.id for one in pool.apis()][2:] == ["Trade/Shop (2)/buy", "Trade/Shop/x"]
     booked = [(line.old, line.new, line.why) for line in report.renamed]
     assert booked == [("GET /pets/{id}", "GET_pets_id_2", "illegal"), ("buy", "buy_2", "taken")]
-
-
-def test_an_id_of_another_source_is_told_apart(pool: PoolFolder) -> None:
-    """The newcomer's tool gets a number, which is noted; neither API is lost."""
-    bring(pool, api("buy"))
-    report = bring(pool, api("buy", "other.yaml"), source="other.yaml")
-    assert [one.id for one in pool.apis()] == ["Trade/Shop/buy", "Trade/Shop (2)/buy"]
     assert "Shop (2)" in report.notes[0]
     assert report.replaced == 0
 

@@ -35,11 +35,9 @@ def _object(fields: dict[str, Any], all_required: bool = False) -> dict[str, Any
     }
 
 
-data = yaml.safe_load((GOOD / "apis.yaml").read_text())
-found = {}
-for function, (path, description, parameters, returns) in data.items():
+def _api(function: str, path: str, description: str, parameters: Any, returns: Any) -> Api:
     category, tool, name = path.split("/")
-    found[function] = Api(
+    return Api(
         category=category,
         tool=tool,
         name=name,
@@ -48,20 +46,23 @@ for function, (path, description, parameters, returns) in data.items():
         parameters=_object(parameters),
         returns=_object(returns, all_required=True),
     )
-APIS = found
+
+
+APIS = {
+    function: _api(function, *parts)
+    for function, parts in yaml.safe_load((GOOD / "apis.yaml").read_text()).items()
+}
 
 
 def _intention(entry: dict[str, Any]) -> dict[str, Any]:
     """`{function: {argument: value}}`, `turn`; a value `[from, call, field]` is a reference."""
-    ((function, given),) = ((k, v) for k, v in entry.items() if k != "turn")
-    is_reference = {n: isinstance(v, list) and v[:1] == ["from"] for n, v in given.items()}
+    ((function, values),) = ((k, v) for k, v in entry.items() if k != "turn")
+    drawn = {n: v for n, v in values.items() if isinstance(v, list) and v[:1] == ["from"]}
     return {
         "api": APIS[function].id,
         "turn": entry.get("turn", 0),
-        "arguments": {n: v for n, v in given.items() if not is_reference[n]},
-        "references": {
-            n: {"call": v[1], "field": v[2]} for n, v in given.items() if is_reference[n]
-        },
+        "arguments": {n: v for n, v in values.items() if n not in drawn},
+        "references": {n: {"call": v[1], "field": v[2]} for n, v in drawn.items()},
     }
 
 
@@ -73,14 +74,14 @@ def _messages(step: dict[str, Any], count: int) -> list[Message]:
         return [Message(role="assistant", content=step["say"])]
     if "search" in step:
         documents = [APIS[name].document() for name in step["finds"]]
-        made = [[API_SEARCH.function, {"keywords": step["search"]}, documents]]
+        rows = [[API_SEARCH.function, {"keywords": step["search"]}, documents]]
     else:
-        made = step["calls"]
+        rows = step["calls"]
     calls = [
         ToolCall(id=f"call_{count}_{i}", function={"name": c[0], "arguments": c[1]})  # type: ignore[arg-type]
-        for i, c in enumerate(made)
+        for i, c in enumerate(rows)
     ]
-    results = [Observation(error=c[3]) if len(c) > 3 else Observation(response=c[2]) for c in made]
+    results = [Observation(error=c[3]) if len(c) > 3 else Observation(response=c[2]) for c in rows]
     return [
         Message(role="assistant", content=step.get("say"), tool_calls=tuple(calls)),
         *(
@@ -118,19 +119,14 @@ def build(data: dict[str, Any]) -> Dialogue:
     return Dialogue(query=query, messages=tuple(messages))
 
 
-def _good() -> dict[str, Dialogue]:
-    documents = [
-        document
-        for path in sorted(GOOD.glob("*.yaml"))
-        if path.name != "apis.yaml"
-        for document in yaml.safe_load_all(path.read_text())
-    ]
-    found = {document["name"]: build(document) for document in documents}
-    assert len(found) == len(documents), "two dialogues share a name"
-    return found
-
-
-ALL_GOOD = _good()
+DOCUMENTS = [
+    document
+    for path in sorted(GOOD.glob("*.yaml"))
+    if path.name != "apis.yaml"
+    for document in yaml.safe_load_all(path.read_text())
+]
+ALL_GOOD = {document["name"]: build(document) for document in DOCUMENTS}
+assert len(ALL_GOOD) == len(DOCUMENTS), "two dialogues share a name"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

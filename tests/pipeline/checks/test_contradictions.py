@@ -111,26 +111,25 @@ def test_what_a_person_infers_is_not_called_wrong(said: str, arguments: dict[str
 
 def test_the_schema_may_give_the_value() -> None:
     """A default, or a code that the description explains, is nobody's invention."""
-    told = {"description": "Pages to print. Default is 7. Use 3 for all."}
-    assert not wrong("Print 40 copies.", {"pages": 7}, told)
-    assert not wrong("Print 40 copies.", {"pages": 3}, told)
+    schema = {"description": "Pages to print. Default is 7. Use 3 for all."}
+    assert not wrong("Print 40 copies.", {"pages": 7}, schema)
+    assert not wrong("Print 40 copies.", {"pages": 3}, schema)
     assert not wrong("Send $45.", {"sum": 4500}, {"description": "In cents."})
-    assert wrong("Print 40 copies.", {"pages": 9}, told)
+    assert wrong("Print 40 copies.", {"pages": 9}, schema)
 
 
 def test_a_result_that_is_not_taken_up_is_found() -> None:
     """The token of a log-in goes into the call that needs one, letter by letter."""
-    for token, found in (("k7p2m9q4", False), ("k7p2m9q5", True)):
+    login = ToolCall(id="0", function=FunctionCall(name="order", arguments={}))
+    response = json.dumps({"response": {"token": "k7p2m9q4"}, "error": None})
+    seen = (
+        Message(role="assistant", tool_calls=(login,)),
+        Message(role="tool", tool_call_id="0", content=response),
+    )
+    for token, wrongly in (("k7p2m9q4", False), ("k7p2m9q5", True)):
         dialogue = row("Log in as ann.", {"token": token})
-        login = ToolCall(id="0", function=FunctionCall(name="order", arguments={}))
-        seen = json.dumps({"response": {"token": "k7p2m9q4"}, "error": None})
-        before = (
-            *dialogue.messages[:2],
-            Message(role="assistant", tool_calls=(login,)),
-            Message(role="tool", tool_call_id="0", content=seen),
-        )
-        longer = Dialogue(query=dialogue.query, messages=(*before, *dialogue.messages[2:]))
-        assert bool(list(kept_values(longer))) is found
+        messages = (*dialogue.messages[:2], *seen, *dialogue.messages[2:])
+        assert bool([*kept_values(Dialogue(query=dialogue.query, messages=messages))]) is wrongly
 
 
 def test_a_present_that_is_told_leaves_no_day_open() -> None:

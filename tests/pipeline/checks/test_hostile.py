@@ -154,18 +154,15 @@ def test_good_dialogues_with_one_hostile_value_never_raise(
 ) -> None:
     """Arguments and observations of a well-formed dialogue may be anything at all."""
     dialogue = good.draw(st.sampled_from(all_good))
+    content = json.dumps({"response": str(type(value))})
     messages = []
     for message in dialogue.messages:
         calls = tuple(
-            c.model_copy(
-                update={"function": FunctionCall(name=c.function.name, arguments={"x": value})}
-            )
+            c.model_copy(update={"function": FunctionCall(name=c.function.name, arguments={"x": value})})
             for c in message.tool_calls
-        )
-        content = message.content
-        if message.role == "tool":
-            content = '{"response": ' + json.dumps(str(type(value))) + "}"
-        messages.append(message.model_copy(update={"tool_calls": calls, "content": content}))
+        )  # fmt: skip
+        update = {"tool_calls": calls} | ({"content": content} if message.role == "tool" else {})
+        messages.append(message.model_copy(update=update))
     inspect(dialogue.model_copy(update={"messages": tuple(messages)}))
 
 

@@ -8,12 +8,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp_types import CallToolResult, TextContent
+from support import shelf
 
 from toolloom.pipeline.apis.execution import process
 from toolloom.pipeline.apis.execution.mcp import (
@@ -28,18 +28,14 @@ from toolloom.pipeline.apis.execution.results import Result
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import ApiSource, Failure, ImportFailed, Observation, ToolloomError
 
-SERVER = Path(__file__).with_name("server.py")
-COMMAND = f"{sys.executable} {SERVER}"
-TOOLS = "add count fail grumble nap die show roll picture listed".split()  # noqa: SIM905 - a list
 
-
-async def test_tools_become_apis(server: Server) -> None:
+async def test_tools_become_apis() -> None:
     """All pages are read: each tool is an API or a skipped line, its schemas written out."""
     log = ImportLog("shelf")
-    keyed = replace(server, command=f"{COMMAND} --key hush")
+    keyed = shelf.server(command=f"{shelf.COMMAND} --key hush")
     apis = await read_server(keyed, log, category="Library")
     report = log.report(imported=len(apis))
-    assert [api.name for api in apis] == TOOLS
+    assert [api.name for api in apis] == list(shelf.TOOLS)
     assert (report.read, [s.what for s in report.skipped]) == (11, ["count"])
     add = apis[0]
     assert (add.id, add.function, add.source.kind) == ("Library/shelf/add", "add", "mcp")
@@ -58,9 +54,9 @@ async def test_a_server_that_cannot_be_read_is_a_failed_import() -> None:
         await read_server(Server("no-such-program"), ImportLog("x"))
 
 
-async def test_a_list_that_goes_round_in_a_circle_ends(server: Server) -> None:
+async def test_a_list_that_goes_round_in_a_circle_ends() -> None:
     """A cursor that was seen before ends the list, and that is said."""
-    async with replace(server, command=f"{COMMAND} --endless").session() as session:
+    async with shelf.server(command=f"{shelf.COMMAND} --endless").session() as session:
         listing = await session.list_tools()
     assert len(listing.tools) == 11
     assert "circle" in listing.notes[0]
@@ -80,19 +76,19 @@ FAILURES = [
 ]
 
 
-async def test_results_become_observations(server: Server) -> None:
+async def test_results_become_observations() -> None:
     """Structured content, JSON in a text, texts, other content by its kind; failures by theirs."""
-    async with server.session() as session:
+    async with shelf.server().session() as session:
         for name, arguments, response in ANSWERS:
             assert await session.call(name, arguments) == Result(Observation(response=response))
         for name, failure, error in FAILURES:
             assert await session.call(name, {}) == Result(Observation(error=error), failure)
 
 
-async def test_a_slow_call_ends_at_the_time_limit(server: Server) -> None:
+async def test_a_slow_call_ends_at_the_time_limit() -> None:
     """A tool that takes too long is a failure after the limit, not a wait."""
     began = asyncio.get_running_loop().time()
-    async with replace(server, time_limit=0.5).session() as session:
+    async with shelf.server(time_limit=0.5).session() as session:
         result = await session.call("nap", {"seconds": 60})
     assert result.failure is Failure.TIME_LIMIT
     assert result.observation.error == "No answer within 0.5 seconds."
@@ -100,21 +96,21 @@ async def test_a_slow_call_ends_at_the_time_limit(server: Server) -> None:
 
 
 async def test_a_server_sees_a_fresh_folder_and_no_environment(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Neither variables nor files of ours are there, and the folder's path is not told."""
     monkeypatch.setenv("SECRET_KEY", "hush")
     monkeypatch.setenv("CITY", "Bern")
-    async with replace(server, environment=("CITY",)).session() as session:
+    async with shelf.server(environment=("CITY",)).session() as session:
         shown = (await session.call("show", {})).observation.response
     assert set(shown.split("\n")) - {"LC_CTYPE"} == {"cwd=.", "CITY"}  # Python sets LC_CTYPE
 
 
-async def test_prepare_runs_first_in_the_same_folder(server: Server, tmp_path: Path) -> None:
+async def test_prepare_runs_first_in_the_same_folder(tmp_path: Path) -> None:
     """What `prepare` makes is there when the server starts; a script is found by its path."""
     script = tmp_path / "shelve.py"
     script.write_text("open('calls.txt', 'w').write('once twice ')")
-    async with replace(server, prepare=f"{sys.executable} {script}").session() as session:
+    async with shelf.server(prepare=f"{sys.executable} {script}").session() as session:
         assert (await session.call("count", {})).observation.response["file"] == 3
 
 
@@ -124,18 +120,18 @@ async def test_prepare_runs_first_in_the_same_folder(server: Server, tmp_path: P
         ({"command": "no-such-program --key hush"}, "no program `no-such-program`"),
         ({"command": "'half"}, "cannot be read"),
         ({"prepare": f"{sys.executable} -c 'raise SystemExit(\"no flour\")'"}, "no flour"),
-        ({"command": f"{COMMAND} --broken hush"}, "the shelf has no books"),
-        ({"command": f"{COMMAND} --strange hush"}, "in no known way: "),
+        ({"command": f"{shelf.COMMAND} --broken hush"}, "the shelf has no books"),
+        ({"command": f"{shelf.COMMAND} --strange hush"}, "in no known way: "),
         ({"environment": ("NOT_SET_ANYWHERE",)}, "NOT_SET_ANYWHERE, which is not set"),
         ({"command": "http://ada:hush@127.0.0.1:9/mcp?key=hush"}, "cannot be used"),
     ],
 )
 async def test_a_server_that_cannot_be_used_is_an_error_that_says_why(
-    server: Server, changes: dict[str, str], reason: str
+    changes: dict[str, str], reason: str
 ) -> None:
     """One line names the source and the reason, and none of the command's arguments."""
     with pytest.raises(ToolloomError) as error:
-        async with replace(server, **changes).session():
+        async with shelf.server(**changes).session():
             pass
     assert "shelf" in str(error.value) and reason in str(error.value)
     assert "hush" not in str(error.value) and "pydantic" not in str(error.value)
@@ -157,9 +153,9 @@ def test_an_answer_beyond_all_bounds_is_refused() -> None:
     assert "longer than" in str(result.observation.error)
 
 
-async def test_an_address_is_reached_over_http(server: Server) -> None:
+async def test_an_address_is_reached_over_http() -> None:
     """A server at an address is used as one over pipes is."""
-    command = [sys.executable, str(SERVER), "http"]
+    command = [sys.executable, str(shelf.SERVER), "http"]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220 - a test's own server
     try:
         assert running.stdout and running.stdout.readline() == "a stray line\n"
@@ -177,20 +173,19 @@ async def test_an_address_is_reached_over_http(server: Server) -> None:
 
 async def test_a_published_server_works() -> None:
     """A server as users install it: found beside our Python, its failures as errors."""
-    server = Server("mcp-server-time --local-timezone UTC", "time")
     clocks = {"source_timezone": "Asia/Tokyo", "target_timezone": "Asia/Kolkata", "time": "09:00"}
-    async with server.session() as session:
+    async with Server("mcp-server-time --local-timezone UTC", "time").session() as session:
         right = await session.call("convert_time", clocks)
         wrong = await session.call("convert_time", {**clocks, "source_timezone": "Mars/Olympus"})
     assert right.observation.response["time_difference"] == "-3.5h"
     assert wrong.failure is Failure.TOOL_ERROR and "Mars/Olympus" in str(wrong.observation.error)
 
 
-async def test_a_cancelled_call_leaves_nothing(server: Server) -> None:
+async def test_a_cancelled_call_leaves_nothing() -> None:
     """Stopping a run in the middle of a call ends the server too."""
 
     async def nap() -> None:
-        async with server.session() as session:
+        async with shelf.server().session() as session:
             started.set()
             await session.call("nap", {"seconds": 60})
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from support import toys
+from support import shelf, toys
+from support.shelf import tool
 
 from toolloom.llm.cache import Cache
 from toolloom.pipeline.apis.execution import session as sessions
@@ -28,7 +29,6 @@ from toolloom.schemas import (
     ToolloomError,
 )
 
-MakeTool: TypeAlias = Callable[..., Api]
 MakeSource: TypeAlias = Callable[..., ApiSource]
 Starts: TypeAlias = Callable[[], int]
 Call: TypeAlias = tuple[Api, dict[str, Any]]
@@ -69,10 +69,9 @@ def sums(tmp_path: Path) -> MakeSource:
     return make
 
 
-@pytest.fixture
-def put(tool: MakeTool) -> Callable[[Any], Call]:
+def put(number: Any) -> Call:
     """A call that adds to the sum of `sums`."""
-    return lambda number: (tool("put", reference="sums.py"), {"number": number})
+    return tool("put", reference="sums.py"), {"number": number}
 
 
 async def run(workshop: Executions, *calls: Call, sample: str = "s1") -> list[Executed]:
@@ -120,15 +119,13 @@ def of(operation: str) -> Source:
     ],
 )
 async def test_only_what_the_recipe_names_is_executed(
-    shelf: MakeSource,
-    tool: MakeTool,
     execute: tuple[str, ...],
     name: str,
     changes: dict[str, Any],
     runs: bool,
 ) -> None:
     """Opt-in by source and by name: an operation's own, as it is, legal, unique or of its module."""
-    workshop, api = Executions([shelf(execute=execute)], None, 0), tool(name, **changes)
+    workshop, api = Executions([shelf.source(execute=execute)], None, 0), tool(name, **changes)
     assert workshop.executes(api) is runs
     assert workshop.executes(tool("add")) is ("add" in execute)  # whatever was asked before
     async with workshop.session("s1") as session:
@@ -138,9 +135,7 @@ async def test_only_what_the_recipe_names_is_executed(
                 await session.run(api, {})
 
 
-async def test_a_file_that_cannot_be_read_is_told(
-    sums: MakeSource, put: Callable[..., Call], tmp_path: Path
-) -> None:
+async def test_a_file_that_cannot_be_read_is_told(sums: MakeSource, tmp_path: Path) -> None:
     """What decides a result and is gone stops the run with a message."""
     workshop = Executions([sums()], None, 0)
     assert workshop.executes(put(1)[0])
@@ -149,26 +144,28 @@ async def test_a_file_that_cannot_be_read_is_told(
         await run(workshop, put(1))
 
 
-async def test_every_sample_has_a_state_of_its_own(shelf: MakeSource, tool: MakeTool) -> None:
+async def test_every_sample_has_a_state_of_its_own() -> None:
     """State grows within a sample, and begins afresh in the next."""
-    workshop, count = Executions([shelf()], None, 0), (tool("count"), {})
+    workshop, count = Executions([shelf.source()], None, 0), (tool("count"), {})
     for sample in ("s1", "s2"):
         counts = responses(await run(workshop, count, count, sample=sample))
         assert counts == [{"memory": 1, "file": 1}, {"memory": 2, "file": 2}]
 
 
-async def test_an_execution_says_how_it_came_about(shelf: MakeSource, tool: MakeTool) -> None:
+async def test_an_execution_says_how_it_came_about() -> None:
     """Who executed it, how it failed, and the hash of all that was observed."""
     add = tool("add")
     calls = (add, {"a": 1, "b": 2}), (add, {"a": 2, "b": 1}), (tool("fail"), {})
-    good, again, bad = (e.execution for e in await run(Executions([shelf()], None, 0), *calls))
+    good, again, bad = (
+        e.execution for e in await run(Executions([shelf.source()], None, 0), *calls)
+    )
     assert (good.kind, good.by, good.failure) == ("executed", "mcp:shelf", None)
     assert len(good.digest) == 64 and good.digest == again.digest != bad.digest
     assert bad.failure is Failure.TOOL_ERROR
 
 
 async def test_a_run_that_was_stopped_goes_on_from_the_same_state(
-    sums: MakeSource, put: Callable[..., Call], cache: Cache, starts: Starts
+    sums: MakeSource, cache: Cache, starts: Starts
 ) -> None:
     """Answered calls are made again, once, before the first new one; a whole sample starts nothing."""
     source = sums(environment=("STARTS",))
@@ -197,7 +194,7 @@ def put(number):
 
 
 async def test_a_state_that_cannot_be_brought_about_again_ends_one_dialogue(
-    tmp_path: Path, tool: MakeTool, cache: Cache
+    tmp_path: Path, cache: Cache
 ) -> None:
     """A call that ends its process when it is made again is told as a crash of the next one."""
     file, seen = tmp_path / "fragile.py", str(tmp_path / "seen")
@@ -211,7 +208,7 @@ async def test_a_state_that_cannot_be_brought_about_again_ends_one_dialogue(
 
 
 async def test_what_decides_a_result_is_in_its_key(
-    sums: MakeSource, put: Callable[..., Call], cache: Cache, starts: Starts
+    sums: MakeSource, cache: Cache, starts: Starts
 ) -> None:
     """Sample, attempt, seed, settings, file, earlier calls and arguments: a change asks anew."""
     source = sums(environment=("STARTS",))
@@ -244,8 +241,6 @@ async def test_what_decides_a_result_is_in_its_key(
 )
 async def test_after_an_end_the_state_is_brought_about_again(
     sums: MakeSource,
-    tool: MakeTool,
-    put: Callable[..., Call],
     cache: Cache,
     end: str,
     failure: Failure,
@@ -259,50 +254,41 @@ async def test_after_an_end_the_state_is_brought_about_again(
 
 
 async def test_one_sample_may_use_several_sources(
-    shelf: MakeSource,
     sums: MakeSource,
-    tool: MakeTool,
-    put: Callable[..., Call],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However few processes may live, samples with two each do not wait for one another."""
     monkeypatch.setattr(sessions, "AT_ONCE", 1)
-    workshop = Executions([shelf(), sums()], None, 0)
+    workshop = Executions([shelf.source(), sums()], None, 0)
     calls = put(1), (tool("count"), {}), put(1)
     async with asyncio.timeout(300):
         played = await asyncio.gather(*(run(workshop, *calls, sample=f"s{i}") for i in range(3)))
     assert [responses(p) for p in played] == [[1, {"memory": 1, "file": 1}, 2]] * 3
 
 
-async def test_calls_at_once_are_made_one_after_the_other(
-    sums: MakeSource, put: Callable[..., Call]
-) -> None:
+async def test_calls_at_once_are_made_one_after_the_other(sums: MakeSource) -> None:
     """Parallel calls of a sample have an order, or their results would depend on chance."""
     async with Executions([sums()], None, 0).session("s1") as session:
         calls = (session.run(*put(1)) for _ in range(3))
         assert responses(await asyncio.gather(*calls)) == [1, 2, 3]
 
 
-async def test_a_source_that_cannot_be_used_is_no_observation(
-    shelf: MakeSource, tool: MakeTool, cache: Cache
-) -> None:
+async def test_a_source_that_cannot_be_used_is_no_observation(cache: Cache) -> None:
     """It stops the run, is not remembered, and the next run tries again."""
-    broken = shelf(mcp="no-such-program", name="shelf")
+    broken = shelf.source(mcp="no-such-program", name="shelf")
     for _ in range(2):
         with pytest.raises(ToolloomError, match="no-such-program"):
             await run(Executions([broken], cache, 0), (tool("add"), {"a": 1, "b": 1}))
 
 
-async def test_arguments_may_hold_any_characters(
-    sums: MakeSource, put: Callable[..., Call]
-) -> None:
+async def test_arguments_may_hold_any_characters(sums: MakeSource) -> None:
     """Half a character, as a model may write it, is an argument like any other."""
     (executed,) = await run(Executions([sums()], None, 0), put("\ud800"))
     assert executed.execution.failure is Failure.TOOL_ERROR
 
 
 def test_a_folder_executes_each_of_its_files(
-    tmp_path: Path, tool: MakeTool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file is found by what its APIs call it; two that cannot be told apart are an error."""
     monkeypatch.chdir(tmp_path)
@@ -351,17 +337,17 @@ async def played(workshop: Executions, *calls: Call) -> Dialogue:
     ],
 )
 async def test_calls_that_can_be_repeated_give_no_finding(
-    shelf: MakeSource, tool: MakeTool, names: tuple[str, ...], changes: dict[str, Any]
+    names: tuple[str, ...], changes: dict[str, Any]
 ) -> None:
     """Failures repeat as well; what is marked as not repeatable may differ, the rest still counts."""
-    workshop = Executions([shelf()], None, 0)
+    workshop = Executions([shelf.source()], None, 0)
     calls = [(tool(name, **(changes if name == "roll" else {})), {}) for name in names]
     assert await replay(await played(workshop, *calls), workshop) == ()
 
 
-async def test_a_result_of_chance_is_found(shelf: MakeSource, tool: MakeTool) -> None:
+async def test_a_result_of_chance_is_found() -> None:
     """The finding names the message, and both results."""
-    workshop = Executions([shelf()], None, 0)
+    workshop = Executions([shelf.source()], None, 0)
     dialogue = await played(workshop, (tool("count"), {}), (tool("roll"), {}))
     (finding,) = await replay(dialogue, workshop)
     assert (finding.check, finding.reason) == ("repeated_execution", Reason.NOT_REPEATABLE)
@@ -370,11 +356,9 @@ async def test_a_result_of_chance_is_found(shelf: MakeSource, tool: MakeTool) ->
     assert f'roll returned "{response}", then' in finding.detail
 
 
-async def test_what_was_played_is_not_executed(
-    shelf: MakeSource, tool: MakeTool, starts: Starts
-) -> None:
+async def test_what_was_played_is_not_executed(starts: Starts) -> None:
     """A dialogue without executed calls starts nothing."""
-    workshop = Executions([shelf(environment=("STARTS",))], None, 0)
+    workshop = Executions([shelf.source(environment=("STARTS",))], None, 0)
     dialogue = await played(workshop, (tool("count"), {}))
     simulated = tuple(
         m.model_copy(update={"execution": m.execution and Execution(kind="simulated")})

@@ -1,4 +1,4 @@
-"""A small real MCP server for the tests: `server.py` over pipes, `server.py http` on loopback.
+"""A small real MCP server for the tests: over pipes, or with `http` on loopback.
 
 Each start adds a line to the file that the variable STARTS names, if it is handed on.
 """
