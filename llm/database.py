@@ -341,18 +341,18 @@ def hold_in_database(where: str | Path, name: str) -> Iterator[None]:
     if url.get_backend_name() != POSTGRESQL:
         yield
         return
-    held = Hold(where, (name,))
-    if not held.take():
+    hold = Hold(where, (name,))
+    if not hold.take():
         raise Busy(
             f"{name}: another process is at work on its next version, as the response cache "
             f"{shown(url)} tells. Wait for it to end."
         )
     try:
         yield
-        if not held.lives():
-            _tell_lost(held, name)
+        if not hold.lives():
+            _tell_lost(hold, name)
     finally:
-        held.close()
+        hold.close()
 
 
 def _postgresql(url: sa.URL, **options: Any) -> sa.Engine:
@@ -367,11 +367,11 @@ def _postgresql(url: sa.URL, **options: Any) -> sa.Engine:
         ) from error
 
 
-def _tell_lost(held: Hold, name: str) -> None:
+def _tell_lost(hold: Hold, name: str) -> None:
     lost = f"{name}: the connection to the response cache that held it broke off meanwhile"
     now = "nobody holds it now, but another process may have been at work on it too."
     try:
-        free = held.take()
+        free = hold.take()
     except StoreError as error:
         free, now = True, f"whether another process was at work on it cannot be told. {error}"
     if not free:

@@ -90,16 +90,6 @@ async def test_equal_texts_in_flight_are_sent_once(gateway, at):
     assert sorted(sent) == sorted(texts)
 
 
-async def test_chat_and_embeddings_share_an_address_limit(gateway, at, plain):
-    """One address has one limit, whatever is asked of it."""
-    async with FakeServer(latency=0.05) as server:
-        model = gateway.model(at(server, concurrency=2))
-        embedder = gateway.embedder(at(server, concurrency=2))
-        asked = [model.complete(plain(seed=n)) for n in range(4)]
-        await asyncio.gather(*asked, *(embedder.embed([text]) for text in TEXTS))
-    assert server.peak == 2
-
-
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("ends", [True, False], ids=["the run ends", "somebody asks again"])
 async def test_who_gives_up_loses_no_answer_under_way(cache, at, ends):

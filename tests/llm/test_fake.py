@@ -130,23 +130,23 @@ def test_connections_are_reset():
     assert (server.answered, dict(server.failures)) == (0, {"reset": 1})
 
 
-def test_truncated_bodies_are_half_a_completion():
-    """A truncated body is called JSON, comes with 200 and ends half-way."""
-    with FakeServer(failures={"truncated": 1}).serve_in_thread() as server:
-        status, headers, body = whole(server)
-    assert (status, headers["Content-Type"]) == (200, "application/json")
-    assert body.startswith(b'{"id"')
-    with pytest.raises(json.JSONDecodeError):
-        json.loads(body)
-
-
-def test_html_pages_come_as_errors_and_as_answers():
-    """An HTML page comes with 200 or with 502."""
-    with FakeServer(failures={"html": 1}).serve_in_thread() as server:
+@pytest.mark.parametrize(
+    ("kind", "statuses", "begins", "content"),
+    [
+        ("truncated", {200}, b'{"id"', "application/json"),
+        ("html", {200, 502}, b"<html>", "text/html"),
+    ],
+)
+def test_what_is_no_completion_comes_as_one(kind, statuses, begins, content):
+    """Half a body is called JSON and comes with 200; an HTML page comes with 200 or with 502."""
+    with FakeServer(failures={kind: 1}).serve_in_thread() as server:
         came = [whole(server) for _ in range(20)]
-    assert {status for status, _, _ in came} == {200, 502}
-    assert all(body.startswith(b"<html>") for _, _, body in came)
-    assert {headers["Content-Type"] for _, headers, _ in came} == {"text/html"}
+    assert {status for status, _, _ in came} == statuses
+    assert {headers["Content-Type"] for _, headers, _ in came} == {content}
+    for _, _, body in came:
+        assert body.startswith(begins)
+        with pytest.raises(json.JSONDecodeError):
+            json.loads(body)
 
 
 def test_hanging_requests_end_with_the_client():

@@ -58,11 +58,12 @@ async def test_endpoints_give_the_same_model(gateway, at):
 
 
 async def test_one_address_has_one_limit(gateway, at, plain):
-    """Two models at one address share its limit of requests under way."""
+    """Whatever is asked of an address, of two models or as embeddings, shares its limit."""
     async with FakeServer(latency=0.05) as server:
         models = [gateway.model(at(server, model=name, concurrency=2)) for name in ("a", "b")]
-        requests = [model.complete(plain(seed=n)) for model in models for n in range(6)]
-        await asyncio.gather(*requests)
+        embedder = gateway.embedder(at(server, concurrency=2))
+        requests = [model.complete(plain(seed=n)) for model in models for n in range(4)]
+        await asyncio.gather(*requests, *(embedder.embed([str(n)]) for n in range(3)))
     assert server.peak == 2
 
 
