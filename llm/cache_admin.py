@@ -23,7 +23,7 @@ from toolloom.llm.database import (
     shown,
 )
 from toolloom.pipeline.render.section import Section, dollars, size
-from toolloom.schemas import JsonObject, NothingFound, Usage
+from toolloom.schemas import JsonObject, NothingFound
 
 COPIED_AT_ONCE = 500
 REMOVED_AT_ONCE = 5_000
@@ -33,14 +33,6 @@ BYTES: dict[bool, Any] = {
     True: sa.func.length(sa.cast(IS.body, sa.LargeBinary)),  # whether in SQLite
     False: sa.func.octet_length(IS.body),
 }
-
-
-class UsageByGroup(Usage):
-    """What responses of one kind took. `name` is what they have in common."""
-
-    name: tuple[str, ...]
-    responses: int
-    bytes: int
 
 
 class Stock:
@@ -66,7 +58,7 @@ class Stock:
         self._engine.dispose()
 
     def sections(self) -> list[Section]:
-        """A line with the sums, and tables by model and by run, the groups with the most first."""
+        """A line with the sums, and tables by model and by run."""
         with explained(self.url), self._engine.begin() as connection:
             first_and_last = sa.select(sa.func.min(IS.at), sa.func.max(IS.at))
             oldest, newest = connection.execute(first_and_last).one()
@@ -86,19 +78,19 @@ class Stock:
                 head=[*names, *columns, *(["cost"] if priced else [])],
                 rows=[
                     (
-                        *(name or "–" for name in share.name),
-                        share.responses,
-                        size(share.bytes),
-                        share.requests,
-                        share.prompt_tokens,
-                        share.cached_tokens,
-                        share.completion_tokens,
-                        *([dollars(share.cost)] if priced else []),
+                        *(name or "–" for name in row[: len(names)]),
+                        row.responses,
+                        size(row.bytes),
+                        row.requests,
+                        row.prompt_tokens,
+                        row.cached_tokens,
+                        row.completion_tokens,
+                        *([dollars(row.cost)] if priced else []),
                     )
-                    for share in shares
+                    for row in rows
                 ],
             )
-            for names, shares in groups.items()
+            for names, rows in groups.items()
         ]
         return [Section(note=f"{head}, from {' to '.join(days)}."), *tables]
 
@@ -171,29 +163,19 @@ class Stock:
 
     def _usages(
         self, connection: sa.Connection, by: list[sa.Column[Any]], *chosen: sa.ColumnElement[bool]
-    ) -> list[UsageByGroup]:
-        columns = (BYTES[self._lite], IS.requests, IS.prompt_tokens, IS.cached_tokens)
-        sums = (*columns, IS.completion_tokens, IS.cost)
-        asked = sa.select(
-            *by, sa.func.count(), *(sa.func.coalesce(sa.func.sum(one), 0) for one in sums)
-        ).where(*chosen)
-        shares = []
-        for row in connection.execute(asked.group_by(*by) if by else asked):
-            # Sums in PostgreSQL are decimals.
-            responses, size, requests, sent, cached, received, cost = row[len(by) :]
-            shares.append(
-                UsageByGroup(
-                    name=tuple(row[: len(by)]),
-                    responses=responses,
-                    bytes=int(size),
-                    requests=int(requests),
-                    prompt_tokens=int(sent),
-                    cached_tokens=int(cached),
-                    completion_tokens=int(received),
-                    cost=float(cost),
-                )
-            )
-        return sorted(shares, key=lambda share: (-share.responses, share.name))
+    ) -> list[sa.Row[Any]]:
+        """What the responses of each group took, the groups with the most first."""
+        columns = {"bytes": BYTES[self._lite]}
+        for name in ("requests", "prompt_tokens", "cached_tokens", "completion_tokens", "cost"):
+            columns[name] = IS[name]
+        sums: list[sa.Label[Any]] = []
+        for name, column in columns.items():
+            total = sa.func.coalesce(sa.func.sum(column), 0)  # a decimal in PostgreSQL
+            number: Any = sa.Double() if name == "cost" else sa.BigInteger()
+            sums.append(sa.cast(total, number).label(name))
+        asked = sa.select(*by, sa.func.count().label("responses"), *sums).where(*chosen)
+        rows = connection.execute(asked.group_by(*by) if by else asked).all()
+        return sorted(rows, key=lambda row: (-row.responses, tuple(row[: len(by)])))
 
     def _remove(self, chosen: Sequence[sa.ColumnElement[bool]]) -> int:
         """Some at a time: runs that use the cache go on in between."""
