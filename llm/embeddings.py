@@ -149,7 +149,7 @@ class Embedder:
         run = WORK.get().run
         booked = [(tries, used), *[(0, Usage())] * (len(vectors) - 1)]
         entries = [
-            self._shared.entry(self.endpoint, key, pack(vector), run, *one, "embedding")
+            self._shared.entry(self.endpoint, "embedding", key, pack(vector), run, *one)
             for (key, vector), one in zip(vectors.items(), booked, strict=True)
         ]
         stand = await self._shared.cache.write_all(entries)

@@ -132,8 +132,8 @@ def fault(
             f"{caller.address} reports that the account of {caller.key_env} is used up ({said}). "
             "Add credit, then run the same command again to go on."
         )
-    if caller.path == EMBEDDINGS and (found := _embedding_fault(status, body, said, caller)):
-        return found
+    if caller.path == EMBEDDINGS and (refusal := _embedding_fault(status, body, said, caller)):
+        return refusal
     if caller.passes(status):
         return Trouble(said, status, retry_after(headers), headers)
     if status == 429 or status >= 500:

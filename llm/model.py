@@ -82,39 +82,20 @@ class Shared:
         return self.prices.get(endpoint.model, FREE)
 
     def entry(
-        self,
-        endpoint: Endpoint,
-        key: str,
-        body: str,
-        run: str,
-        tries: int,
-        used: Usage,
-        kind: str = "chat",
+        self, endpoint: Endpoint, kind: str, key: str, body: str, run: str, tries: int, used: Usage
     ) -> Entry:
         """A response as the cache keeps it, with who asked for it."""
         work = WORK.get()
-        return Entry(
-            key,
-            body,
-            kind,
-            public(endpoint.base_url),
-            endpoint.model,
-            run,
-            work.stage,
-            work.agent,
-            tries,
-            used.prompt_tokens,
-            used.cached_tokens,
-            used.completion_tokens,
-            used.cost,
-        )
+        asked = (public(endpoint.base_url), endpoint.model, run, work.stage, work.agent)
+        took = (used.prompt_tokens, used.cached_tokens, used.completion_tokens, used.cost)
+        return Entry(key, body, kind, *asked, tries, *took)
 
     def warn_of_no_usage(self, endpoint: Endpoint, words: str) -> None:
-        """Say once of a model that what it takes is not known."""
+        """Say once of a model that it does not tell what it takes."""
         address = public(endpoint.base_url)
-        known = (address, endpoint.model, words)
-        if known not in self.unmetered:
-            self.unmetered.add(known)
+        model = (address, endpoint.model, words)
+        if model not in self.unmetered:
+            self.unmetered.add(model)
             message = f"{address} does not say how many tokens {endpoint.model!r} {words}"
             note(logging.WARNING, "no_usage", message, model=endpoint.model)
 
@@ -267,7 +248,7 @@ class Model:
             )
             sent, received = max(sent, last.sent), max(received, last.received)
         used = usage_of(self._price, sent, received, cached, batch=reply.batched)
-        entry = self._shared.entry(self.endpoint, key, raw, last.run, last.number, used)
+        entry = self._shared.entry(self.endpoint, "chat", key, raw, last.run, last.number, used)
         stands = await self._shared.cache.write(entry)
         if stands == raw:
             return reply, used

@@ -142,7 +142,7 @@ class FakeServer:
         app.router.add_post("/v1/chat/completions", self._answer)
         app.router.add_post("/v1/embeddings", self._answer)
         app.router.add_get("/v1/models", self._list)
-        app.router.add_get("/counters", self._tell)
+        app.router.add_get("/counters", self._counters)
         if self.batches is not None:
             self.batches.add_routes(app)
         # Nothing is under way once a test is over that is worth waiting for.
@@ -173,13 +173,6 @@ class FakeServer:
             thread.join()
             loop.run_until_complete(self.__aexit__())
             loop.close()
-
-    def counters(self) -> JsonObject:
-        """What GET /counters tells; `busy`: requests under way, `cpu`: seconds that this process
-        has used."""
-        names = ("received", "answered", "repeats", "busy", "peak", "first")
-        counted = {name: getattr(self, name) for name in names}
-        return {**counted, "failed": dict(self.failures), "cpu": time.process_time()}
 
     async def _reply(self, body: JsonObject, chat: bool = True) -> JsonObject | ScriptedFailure:
         """What the endpoint has to say to a body, counted nowhere."""
@@ -213,8 +206,12 @@ class FakeServer:
         except ValueError:
             return said.status, body_text
 
-    async def _tell(self, request: web.Request) -> web.Response:
-        return web.json_response(self.counters())
+    async def _counters(self, request: web.Request) -> web.Response:
+        """`busy`: requests under way, `cpu`: seconds that this process has used."""
+        names = ("received", "answered", "repeats", "busy", "peak", "first")
+        counted = {name: getattr(self, name) for name in names}
+        failed, cpu = dict(self.failures), time.process_time()
+        return web.json_response({**counted, "failed": failed, "cpu": cpu})
 
     async def _list(self, request: web.Request) -> web.Response:
         if (denied := self._denied(request)) is not None:

@@ -76,12 +76,12 @@ def act(body: JsonObject, schema: JsonObject | None) -> Any:
 def name_domains(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
     """Things the category is about, each with a facet."""
     about = re.findall(r"Category: .*? \((.*)\)$", asked, re.MULTILINE)[-1]
-    known = asked.partition("Already named:")[2].partition("\n")[0]
+    named = asked.partition("Already named:")[2].partition("\n")[0]
     count = int(re.findall(r"Name (\d+) new", asked)[-1])
     topics = [t.strip() for t in re.split(r",| and ", about) if t.strip()]
     pairs = [(t, f) for t in topics for f in FACETS if not {*t.split()} & {*f.split()}]
     dice.shuffle(pairs)
-    pairs.sort(key=lambda pair: pair[0] in known)  # new topics first
+    pairs.sort(key=lambda pair: pair[0] in named)  # new topics first
     names = list(dict(pairs).items())[:count] or pairs[:count]
     return {
         "domains": [
@@ -92,12 +92,14 @@ def name_domains(asked: str, schema: JsonObject, dice: random.Random) -> JsonObj
 
 def design_apis(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
     """A tool with the designs in their order, from a drawn start."""
-    found = re.search(r"Domain: (.*?) \(.*Design one tool with (\d+)", asked, re.DOTALL)
-    assert found, asked
-    topic = next((found[1].removesuffix(f" {f}") for f in FACETS if found[1].endswith(f)), found[1])
+    domain = re.search(r"Domain: (.*?) \(.*Design one tool with (\d+)", asked, re.DOTALL)
+    assert domain, asked
+    topic = next(
+        (domain[1].removesuffix(f" {f}") for f in FACETS if domain[1].endswith(f)), domain[1]
+    )
     start = dice.choice((0, 0, 2, 4))
     apis = []
-    for number in range(int(found[2])):
+    for number in range(int(domain[2])):
         verb, does, takes, gives = DESIGNS[(start + number) % len(DESIGNS)]
         name = re.sub(r"\W+", "_", f"{verb} {topic}".lower()).strip("_")
         fields = [dict(f, required=f is takes[0] or dice.random() < 0.7) for f in takes]
@@ -109,7 +111,7 @@ def design_apis(asked: str, schema: JsonObject, dice: random.Random) -> JsonObje
                 "returns": [dict(f) for f in gives],
             }
         )
-    return {"tool": found[1], "apis": apis}
+    return {"tool": domain[1], "apis": apis}
 
 
 def speak(asked: str, schema: JsonObject, dice: random.Random) -> str:
@@ -128,8 +130,8 @@ def speak(asked: str, schema: JsonObject, dice: random.Random) -> str:
             mark = "?" if opening in OPENINGS[:2] else "."
             sentences.append(f"{opening} {wish_text[:1].lower()}{wish_text[1:]}{mark}")
         if facts:
-            told = ", ".join(facts[:-1]) + " and " * (len(facts) > 1) + facts[-1]
-            sentences.append(f"{told[:1].upper()}{told[1:]}.")
+            statement = ", ".join(facts[:-1]) + " and " * (len(facts) > 1) + facts[-1]
+            sentences.append(f"{statement[:1].upper()}{statement[1:]}.")
     if len(parts) > 1 and dice.random() < TELLING:
         sentences.insert(0, dice.choice(SITUATIONS))
     return " ".join(sentences) or "I am not sure."
@@ -308,8 +310,8 @@ def choose_situation(asked: str, schema: JsonObject, dice: random.Random) -> Jso
 
 def finish_request(asked: str, schema: JsonObject, dice: random.Random) -> str:
     """A request that names what it is given, now and then without the last of it."""
-    found = _NAMES.findall(asked)
-    names = found[-1].split("; ") if found else []
+    lists = _NAMES.findall(asked)
+    names = lists[-1].split("; ") if lists else []
     if dice.random() < OMISSIONS:
         names = names[:-1]
     listed = ", ".join(names[:-1]) + " and " * (len(names) > 1) + "".join(names[-1:])
@@ -373,13 +375,13 @@ def sentence(seed: str) -> str:
 
 def vector(text: str) -> list[float]:
     """The words of a text, each hashed to a direction, as one vector of length 1."""
-    made = [0.0] * DIMENSIONS
+    direction = [0.0] * DIMENSIONS
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
     for word in re.findall(r"[^\W_]+", parted.lower()) or [text]:
-        place = int.from_bytes(hashlib.sha256(word.encode("utf-8", "replace")).digest()[:8])
-        made[place % DIMENSIONS] += 1.0 if place >> 32 & 1 else -1.0
-    length = math.hypot(*made) or 1.0
-    return [number / length for number in made]
+        hashed = int.from_bytes(hashlib.sha256(word.encode("utf-8", "replace")).digest()[:8])
+        direction[hashed % DIMENSIONS] += 1.0 if hashed >> 32 & 1 else -1.0
+    length = math.hypot(*direction) or 1.0
+    return [number / length for number in direction]
 
 
 class _Inventor:
@@ -421,11 +423,11 @@ class _Inventor:
         return merged
 
     def _target(self, reference: str) -> JsonObject:
-        found: Any = self._root
+        target: Any = self._root
         for step in filter(None, reference.removeprefix("#").split("/")):
             step = step.replace("~1", "/").replace("~0", "~")
-            found = found.get(step, {}) if isinstance(found, dict) else {}
-        return found if isinstance(found, dict) else {}
+            target = target.get(step, {}) if isinstance(target, dict) else {}
+        return target if isinstance(target, dict) else {}
 
     def _of_type(self, schema: JsonObject, depth: int) -> Any:
         kinds = schema.get("type") or ("object" if "properties" in schema else "string")
@@ -449,16 +451,16 @@ class _Inventor:
     def _array(self, schema: JsonObject, depth: int) -> list[Any]:
         least = schema.get("minItems", 0 if depth >= DEEPEST else 1)
         count = min(max(least, 2), schema.get("maxItems", max(least, 2)))
-        made: dict[str, Any] = {}
+        unique: dict[str, Any] = {}
         values = [self.value(schema.get("items", {}), depth + 1) for _ in range(count)]
         if not schema.get("uniqueItems"):
             return values
         for _ in range(100):
-            made.update({canonical(value): value for value in values})
+            unique.update({canonical(value): value for value in values})
             values = [self.value(schema.get("items", {}), depth + 1)]
-            if len(made) >= count:
+            if len(unique) >= count:
                 break
-        return list(made.values())[:count]
+        return list(unique.values())[:count]
 
     def _number(self, schema: JsonObject, whole: bool) -> Any:
         low: Any = schema.get("minimum", schema.get("exclusiveMinimum", 0))
@@ -475,10 +477,10 @@ class _Inventor:
         return round(low + (high - low) * self._dice.uniform(0.1, 0.9), 2) if high > low else low
 
     def _text(self, schema: JsonObject) -> str:
-        made = FORMATS.get(schema.get("format", ""), _two_words)(self._dice)
-        while len(made) < schema.get("minLength", 0):
-            made += f" {_two_words(self._dice)}"
-        return made[: schema.get("maxLength", len(made))]
+        text = FORMATS.get(schema.get("format", ""), _two_words)(self._dice)
+        while len(text) < schema.get("minLength", 0):
+            text += f" {_two_words(self._dice)}"
+        return text[: schema.get("maxLength", len(text))]
 
 
 def _two_words(dice: random.Random) -> str:
