@@ -28,10 +28,10 @@ from toolloom.llm.batch_jobs import (
     NoBatches,
     Pace,
     TooLarge,
-    Try,
     chunks,
     reasons,
 )
+from toolloom.llm.budget import Try
 from toolloom.llm.cache import Cache
 from toolloom.llm.client import Client
 from toolloom.llm.faults import Caller, Garbled, Trouble, fault

@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 import sqlalchemy as sa
 
-from toolloom.llm.budget import FREE, Spending, usage_of
+from toolloom.llm.budget import FREE, Spending, Try, usage_of
 from toolloom.llm.cache import Cache, lose
 from toolloom.llm.client import Client
 from toolloom.llm.database import BATCHED, BATCHES, RESPONSES
@@ -50,16 +50,6 @@ LATE_POLLS = 5  # of a batch that is done and does not name its results yet
 SLOWER = 1.5
 TRANSFER_SECONDS = 3600.0  # for a file of 200 MB
 UNSENT = Usage()
-
-
-@dataclass(frozen=True)
-class Try:
-    """The `number`th try of a request, for a run, with the most tokens that it takes."""
-
-    number: int
-    run: str
-    sent: int
-    received: int
 
 
 @dataclass(frozen=True)

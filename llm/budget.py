@@ -9,10 +9,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 
 from toolloom.schemas import Budget, BudgetReached, Price, Usage
 
 FREE = Price(prompt=0.0)  # of models whose price is not known
+
+
+@dataclass(frozen=True)
+class Try:
+    """The `number`th try of a request, for a run, with the most tokens that it takes."""
+
+    number: int
+    run: str
+    sent: int
+    received: int
 
 
 def usage_of(

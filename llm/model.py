@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 from toolloom.llm.batch import Batcher
-from toolloom.llm.batch_jobs import BatchPurse, NoBatches, Pace, Try
-from toolloom.llm.budget import FREE, usage_of
+from toolloom.llm.batch_jobs import BatchPurse, NoBatches, Pace
+from toolloom.llm.budget import FREE, Try, usage_of
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.client import Client
 from toolloom.llm.connection import OutgoingRequest
@@ -71,7 +71,7 @@ class Shared:
     run: str
     pace: Pace  # of batches
     stats: Stats = field(default_factory=Stats)
-    batch_purse: BatchPurse = field(default_factory=lambda: BatchPurse(None, {}))
+    batch_purse: BatchPurse | None = None  # where the run has a budget
     batchers: dict[tuple[str, str], Batcher] = field(default_factory=dict)
     unmetered: set[tuple[str, str, str]] = field(default_factory=set)  # who tells no tokens
     flights: dict[str, asyncio.Task[Reply]] = field(default_factory=dict)
@@ -225,7 +225,7 @@ class Model:
                 lines,
                 shared.cache,
                 self._commit,
-                shared.batch_purse,
+                shared.batch_purse or BatchPurse(None, {}),
                 shared.pace,
                 shared.stats.retried,
             )
