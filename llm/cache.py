@@ -36,6 +36,12 @@ from toolloom.llm.database import (
 )
 from toolloom.schemas import StoreError, Usage
 
+T = TypeVar("T")
+Work: TypeAlias = Callable[[sa.Connection, list[Any]], Any]
+
+PATIENCE_SECONDS = 60
+LONGEST_WAIT = 1.0
+VARIABLE = "TOOLLOOM_CACHE"
 KEYS_AT_ONCE = 500  # keys in a statement: SQLite takes 32,766 parameters, other databases fewer
 
 
@@ -150,14 +156,6 @@ def lose(connection: sa.Connection, run: str, lost: Usage) -> None:
     new = KINDS[connection.dialect.name](LOST).values(row)
     sums = {name: LOST.c[name] + new.excluded[name] for name in ("requests", "tokens", "cost")}
     connection.execute(new.on_conflict_do_update(index_elements=["run"], set_=sums))
-
-
-T = TypeVar("T")
-Work: TypeAlias = Callable[[sa.Connection, list[Any]], Any]
-
-PATIENCE_SECONDS = 60
-LONGEST_WAIT = 1.0
-VARIABLE = "TOOLLOOM_CACHE"
 
 
 @dataclass(slots=True)

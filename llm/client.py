@@ -9,6 +9,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import tenacity
@@ -79,11 +80,7 @@ class Client:
         Raises EndpointDown, EndpointDenied, ModelMissing, EndpointError, RequestRefused,
         BudgetReached.
         """
-
-        async def once(tries: Tries) -> None:
-            await self._try(parcel, tries)
-
-        await self._insist(once, parcel.key)
+        await self._insist(partial(self._try, parcel), parcel.key)
 
     @property
     def caller(self) -> Caller:
@@ -97,22 +94,16 @@ class Client:
 
         `seconds`: what one try may take, if it is more than the endpoint's timeout.
         """
-        results: list[T] = []
+        return await self._insist(lambda _: self._lines[0].call(act, seconds), "")
 
-        async def once(tries: Tries) -> None:
-            results.append(await self._lines[0].call(act, seconds))
-
-        await self._insist(once, "")
-        return results[0]
-
-    async def _insist(self, once: Callable[[Tries], Awaitable[None]], key: str) -> None:
+    async def _insist(self, once: Callable[[Tries], Awaitable[T]], key: str) -> T:
         """Do it until it is done, by the endpoint's policy."""
         tries = Tries(self._lines[0])
         try:
             try:
-                await once(tries)
+                return await once(tries)
             except Trouble as error:
-                await self._again(once, tries, key, error)
+                return await self._again(once, tries, key, error)
         except Trouble as error:
             caller = tries.line.caller
             what, raw = f"does not serve {caller.model!r}", ""
@@ -129,18 +120,18 @@ class Client:
             raise ModelMissing(f"{error} {_offered(await tries.line.models())}") from error
 
     async def _again(
-        self, once: Callable[[Tries], Awaitable[None]], tries: Tries, key: str, error: Trouble
-    ) -> None:
+        self, once: Callable[[Tries], Awaitable[T]], tries: Tries, key: str, error: Trouble
+    ) -> T:
         """Most requests take one try, and tenacity as long as everything else of ours: what it
         is for begins with the first failure, which it is handed as that of its first try."""
         first = [error]
 
-        async def act() -> None:
+        async def act() -> T:
             if first:
                 raise first.pop()
-            await once(tries)
+            return await once(tries)
 
-        await tenacity.AsyncRetrying(
+        return await tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(self._may_pass),
             stop=lambda state: self._enough(state, tries),
             wait=lambda state: self._wait(state, tries),

@@ -23,6 +23,8 @@ from toolloom.llm.wire import Mode, NotACompletion, Reply, Request, decode, enco
 from toolloom.schemas import Endpoint, Price, Usage
 from toolloom.schemas.endpoint import public
 
+MODE = "mode"
+TOKENS_IN_A_BYTE = 0.3  # of a request, at first; then as the endpoint counts
 Opening: TypeAlias = Callable[[], Awaitable[Client]]
 
 
@@ -98,10 +100,6 @@ class Shared:
             self.unmetered.add(model)
             message = f"{address} does not say how many tokens {endpoint.model!r} {words}"
             note(logging.WARNING, "no_usage", message, model=endpoint.model)
-
-
-MODE = "mode"
-TOKENS_IN_A_BYTE = 0.3  # of a request, at first; then as the endpoint counts
 
 
 def looked_at(flight: asyncio.Task[Any]) -> None:

@@ -18,6 +18,10 @@ from toolloom.llm.wire import SCHEMA_SENTENCE, readings
 from toolloom.schemas import JsonObject, canonical, digest
 
 
+JSON = "application/json"
+TYPES = {"{": JSON, "<": "text/html"}  # by a body's first character
+
+
 @dataclass(frozen=True)
 class ScriptedFailure:
     """An answer that is none. `body`: sent as it is, OpenAI's error JSON if not given."""
@@ -255,10 +259,6 @@ def duration(seconds: float) -> str:
         return f"{math.ceil(seconds * 1000)}ms"
     minutes, rest = divmod(seconds, 60)
     return f"{minutes:.0f}m{rest:.3g}s" if minutes else f"{rest:.5g}s"
-
-
-JSON = "application/json"
-TYPES = {"{": JSON, "<": "text/html"}  # by a body's first character
 
 
 def refusal(status: int, message: str, code: str | None = None) -> ScriptedFailure:
