@@ -43,8 +43,6 @@ PATIENCE_SECONDS = 60
 LONGEST_WAIT = 1.0
 VARIABLE = "TOOLLOOM_CACHE"
 KEYS_AT_ONCE = 500  # keys in a statement: SQLite takes 32,766 parameters, other databases fewer
-
-
 KINDS: dict[str, Any] = {SQLITE: sqlite.insert, POSTGRESQL: postgresql.insert}
 
 

@@ -17,7 +17,6 @@ from toolloom.llm.limits import QuotaWindow
 from toolloom.llm.wire import SCHEMA_SENTENCE, readings
 from toolloom.schemas import JsonObject, canonical, digest
 
-
 JSON = "application/json"
 TYPES = {"{": JSON, "<": "text/html"}  # by a body's first character
 
