@@ -6,6 +6,7 @@ import email.utils
 import pytest
 
 from toolloom.llm.faults import (
+    CHAT,
     EMBEDDINGS,
     Caller,
     FormatRefused,
@@ -15,8 +16,6 @@ from toolloom.llm.faults import (
     retry_after,
 )
 from toolloom.schemas import EndpointDenied, EndpointError, ModelMissing, RequestRefused
-
-CALLER = Caller("http://127.0.0.1/v1", "m", "OPENAI_API_KEY", "none")
 
 
 @pytest.mark.parametrize(
@@ -47,51 +46,45 @@ def test_waits_may_be_dates():
     assert 28 < waited <= 30
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "kind"),
-    [
-        (400, '{"error": {"code": "model_not_found", "message": "no"}}', ModelMissing),
-        (403, '{"error": {"code": "model_not_found", "message": "no"}}', ModelMissing),
-        (404, '{"error": "model \\"m\\" not found, try pulling it first"}', ModelMissing),
-        (404, '{"detail": "Not Found"}', EndpointError),
-        (402, "Insufficient credits", EndpointDenied),
-        (400, "'response_format.type' must be 'text'", FormatRefused),
-        (400, "Invalid schema for response_format 'answer'", RequestRefused),
-        (422, "unknown variant `json_schema`", FormatRefused),
-        (400, "maximum context length is 4096 tokens", RequestRefused),
-    ],
-)
-def test_servers_words_are_understood(status, body, kind):
-    """What real servers say is told apart: model, path, money, format, request."""
-    assert type(fault(status, {}, body, CALLER, formatted=True)) is kind
+CHAT_FAULTS = [
+    (400, '{"error": {"code": "model_not_found", "message": "no"}}', ModelMissing),
+    (403, '{"error": {"code": "model_not_found", "message": "no"}}', ModelMissing),
+    (404, '{"error": "model \\"m\\" not found, try pulling it first"}', ModelMissing),
+    (404, '{"detail": "Not Found"}', EndpointError),
+    (402, "Insufficient credits", EndpointDenied),
+    (400, "'response_format.type' must be 'text'", FormatRefused),
+    (400, "Invalid schema for response_format 'answer'", RequestRefused),
+    (422, "unknown variant `json_schema`", FormatRefused),
+    (400, "maximum context length is 4096 tokens", RequestRefused),
+]
+EMBEDDING_FAULTS = [
+    (400, "This model's maximum context length is 512 tokens, however you sent 600", TooMuch),
+    (400, "'$.input' is too long. Maximum length is 2048", TooMuch),
+    (400, "batch size is invalid, it should not be larger than 10", TooMuch),
+    (413, "Input validation error: inputs must have less than 512 tokens", TooMuch),
+    (422, "batch size 64 > maximum allowed batch size 32", TooMuch),
+    (500, "input (3001 tokens) is too large to process", TooMuch),
+    (500, "the input length exceeds the context length", TooMuch),
+    (400, "input cannot be an empty string", RequestRefused),
+    (429, "too many requests", Trouble),
+    (503, "too many requests", Trouble),
+    (500, "internal error", Trouble),
+    (501, "This server does not support embeddings", EndpointError),
+    (500, "this model does not support embeddings", EndpointError),
+    (404, "Not Found", EndpointError),
+]
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "kind"),
+    ("path", "formatted", "status", "body", "kind"),
     [
-        (400, "This model's maximum context length is 512 tokens, however you sent 600", TooMuch),
-        (400, "'$.input' is too long. Maximum length is 2048", TooMuch),
-        (400, "batch size is invalid, it should not be larger than 10", TooMuch),
-        (413, "Input validation error: inputs must have less than 512 tokens", TooMuch),
-        (422, "batch size 64 > maximum allowed batch size 32", TooMuch),
-        (500, "input (3001 tokens) is too large to process", TooMuch),
-        (500, "the input length exceeds the context length", TooMuch),
-        (400, "input cannot be an empty string", RequestRefused),
-        (429, "too many requests", Trouble),
-        (503, "too many requests", Trouble),
-        (500, "internal error", Trouble),
-        (501, "This server does not support embeddings", EndpointError),
-        (500, "this model does not support embeddings", EndpointError),
-        (404, "Not Found", EndpointError),
+        *((CHAT, True, *case) for case in CHAT_FAULTS),
+        *((EMBEDDINGS, False, *case) for case in EMBEDDING_FAULTS),
+        (CHAT, False, 400, "json_schema", RequestRefused),  # no format was asked for
     ],
 )
-def test_words_about_embeddings_are_understood(status, body, kind):
-    """Texts of the wrong size are told from busy servers and from servers that do not embed."""
-    caller = Caller("http://127.0.0.1/v1", "m", "OPENAI_API_KEY", "none", EMBEDDINGS)
-    assert type(fault(status, {}, body, caller, formatted=False)) is kind
-
-
-def test_format_words_need_a_format():
-    """A refusal that merely speaks of formats is no refused format if none was asked for."""
-    found = fault(400, {}, "json_schema", CALLER, formatted=False)
-    assert type(found) is RequestRefused
+def test_servers_words_are_understood(path, formatted, status, body, kind):
+    """What real servers say is told apart: model, path, money, format, request; of embeddings
+    texts of the wrong size from busy servers and from servers that do not embed."""
+    caller = Caller("http://127.0.0.1/v1", "m", "OPENAI_API_KEY", "none", path)
+    assert type(fault(status, {}, body, caller, formatted=formatted)) is kind
