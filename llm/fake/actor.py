@@ -1,4 +1,4 @@
-"""Plays the agents from the words of our own prompts, without a model.
+"""Plays the agents from the words of our own prompts, without a model; invents values and vectors.
 
 An actor for trying recipes and testing the machinery, not a source of training data: its
 domains, APIs and sentences come from one small vocabulary. It reads nothing but the request, as
@@ -94,12 +94,11 @@ def design_apis(asked: str, schema: JsonObject, dice: random.Random) -> JsonObje
     """A tool with the designs in their order, from a drawn start."""
     domain = re.search(r"Domain: (.*?) \(.*Design one tool with (\d+)", asked, re.DOTALL)
     assert domain, asked
-    topic = next(
-        (domain[1].removesuffix(f" {f}") for f in FACETS if domain[1].endswith(f)), domain[1]
-    )
+    tool, count = domain[1], int(domain[2])
+    topic = next((tool.removesuffix(f" {f}") for f in FACETS if tool.endswith(f)), tool)
     start = dice.choice((0, 0, 2, 4))
     apis = []
-    for number in range(int(domain[2])):
+    for number in range(count):
         verb, does, takes, gives = DESIGNS[(start + number) % len(DESIGNS)]
         name = re.sub(r"\W+", "_", f"{verb} {topic}".lower()).strip("_")
         fields = [dict(f, required=f is takes[0] or dice.random() < 0.7) for f in takes]
@@ -111,7 +110,7 @@ def design_apis(asked: str, schema: JsonObject, dice: random.Random) -> JsonObje
                 "returns": [dict(f) for f in gives],
             }
         )
-    return {"tool": domain[1], "apis": apis}
+    return {"tool": tool, "apis": apis}
 
 
 def speak(asked: str, schema: JsonObject, dice: random.Random) -> str:
@@ -356,7 +355,6 @@ WORDS = [
 ]
 DEEPEST = 8
 DIMENSIONS = 256
-EPOCH = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 def invent(schema: JsonObject, seed: str) -> Any:
@@ -488,7 +486,8 @@ def _two_words(dice: random.Random) -> str:
 
 
 def _moment(dice: random.Random) -> dt.datetime:
-    return EPOCH + dt.timedelta(minutes=dice.randrange(525_600))
+    year = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    return year + dt.timedelta(minutes=dice.randrange(525_600))
 
 
 FORMATS: dict[str, Callable[[random.Random], str]] = {
