@@ -1,9 +1,12 @@
-"""API-Bank: API descriptions, annotated dialogues, released training rows and scenes.
+"""API-Bank: its descriptions, dialogues, training rows and scenes as APIs; its rows written.
 
 An API is put together from all that a source says of it: its description, where one is given or
 was found by a ToolSearcher call, and the calls made to it, whose values show what it takes and
 gives. Many files of one folder are one source. ToolSearcher itself is API-Bank's API Search
 (section 3.1), which toolloom has of its own.
+
+Written are the training rows (Lynx), `instruction`, `input`, `output`, with calls as text: one for
+each request of the assistant and one for each of its replies.
 """
 
 from __future__ import annotations
@@ -273,8 +276,7 @@ def evidence(path: Path, ledger: ImportLog, document: Any = UNREAD) -> Iterator[
                         for one in text(entry.get(key)).splitlines():
                             yield from _running(one[:_LONGEST].strip())
             else:
-                ledger.read += 1
-                ledger.skip(f"{place}, row {number}", "It is none of API-Bank's forms.")
+                ledger.refuse(f"{place}, row {number}", "It is none of API-Bank's forms.")
 
 
 def described(row: Any) -> Iterator[Described]:
@@ -355,8 +357,7 @@ def _scene(path: Path, ledger: ImportLog) -> Iterator[BankCall]:
         calls = _parsed(one[: one.rfind(")") + 1])
         yield from calls
         if not calls:
-            ledger.read += 1
-            ledger.skip(f"{path.name}: {one[:80]}", "It cannot be read as a call.")
+            ledger.refuse(f"{path.name}: {one[:80]}", "It cannot be read as a call.")
 
 
 def _parsed(written: str) -> list[BankCall]:

@@ -1,8 +1,9 @@
-"""A dialogue of API-Bank on its way into our record: its turns, its calls, the APIs it knows.
+"""API-Bank: annotated dialogues, a file each, and the training rows made of them, as our records.
 
-Calls were written as text, so a number in quotes is a number where the API takes one.
-ToolSearcher is our API Search. A description tells the fields of what an API puts out, but the
-annotated outputs are often a field's bare value, so outputs are not held to it.
+Of the APIs a file or folder knows what its searches found and its rows describe. Calls were
+written as text, so a number in quotes is a number where the API takes one. ToolSearcher is our API
+Search. A description tells the fields of what an API puts out, but the annotated outputs are often
+a field's bare value, so outputs are not held to it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -242,8 +244,11 @@ def _training(row: ForeignRow, value: JsonObject, known: dict[str, Described]) -
             taken.script.assistant(words)
         elif words:
             _request(taken, words)
-    when = _NOW.search(asked)
-    return taken.reading(value, dt.datetime.fromisoformat(when[1]) if when else None)
+    now = None
+    if when := _NOW.search(asked):
+        with suppress(ValueError):  # a day that is in no calendar
+            now = dt.datetime.fromisoformat(when[1])
+    return taken.reading(value, now)
 
 
 def _turns(story: str) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,13 @@
-"""Audit a file that others made: read each row, hold it to the checks it can be held to, count."""
+"""Audit a file that others made: read each row, hold it to the checks it can be held to, count.
+
+A row is held to those certain checks that need nothing its format leaves out. Left out for all
+formats, since nobody tells the intent of others' data: `opening_request`, `mentioned_values`,
+`asked_first`, `intended_calls`, `dependent_calls`, `planned_faults`, `admitted_limits`. Left out
+because people differ: `natural_requests`, `helpful_replies`, `bearable_lengths`, and all that
+judges replies by what was observed, as people and models add what they know. Three checks have a
+variant that finds only what is certain in others' data: `turn_order`, `leaked_calls` and
+`kept_values`; each says how it differs.
+"""
 
 from __future__ import annotations
 

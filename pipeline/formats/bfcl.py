@@ -1,7 +1,12 @@
-"""BFCL's function documents, and the questions that carry them in `function`.
+"""BFCL: function documents, questions with their functions, gold calls; and its rows written.
 
 A dotted name is split: what stands before its last dot is the tool. The types `dict`, `float`,
 `tuple` and `any` are put right with all other foreign schemas.
+
+A gold argument is a list of the values that are allowed; `""` or null in it says that the argument
+may be left out. The first value that fits becomes the call; all of them must fit the schema.
+In a dict, and in each dict of a list, every key has such a list of its own. A string where
+another type is asked for is the name of a variable (`ast_checker.py` of bfcl-eval).
 """
 
 from __future__ import annotations
@@ -71,19 +76,16 @@ def read(
 def _row(row: Any, place: str, intake: ApiBuilder, tool: str, category: str) -> Iterator[Api]:
     if not isinstance(row, dict):
         return intake.refuse(place, "It is neither a function nor a question.")
+    label = f"{place} {line(row.get('id'))}".strip()
     if "function" not in row and "parameters" not in row:
-        return intake.refuse(_label(row, place), "It carries no functions.")
+        return intake.refuse(label, "It carries no functions.")
     inner = row.get("function", row)
     functions = inner if isinstance(inner, list) else [inner]
     if not functions:
-        return intake.refuse(_label(row, place), "Its list of functions is empty.")
+        return intake.refuse(label, "Its list of functions is empty.")
     for function in functions:
-        yield from _api(function, _label(row, place), intake, tool, category)
+        yield from _api(function, label, intake, tool, category)
     return None
-
-
-def _label(row: dict[str, Any], place: str) -> str:
-    return f"{place} {line(row.get('id'))}".strip()
 
 
 def _api(function: Any, place: str, intake: ApiBuilder, tool: str, category: str) -> Iterator[Api]:

@@ -1,9 +1,12 @@
-"""Chat messages with calls beside the words: TRL's rows and OpenAI's.
+"""Chat messages with calls beside the words: TRL, OpenAI, Axolotl and verl.
 
 TRL (dataset formats, tool calling) takes arguments as objects or JSON text, results by name and
 tools as a list or JSON text, and leaves out what is null, since Arrow pads objects with null.
 OpenAI (fine-tuning with tools) takes arguments as text, and results by the id of their call; the
 older `functions` and `function_call` have neither ids nor several calls in a message.
+
+Written, a turn with calls gets an empty `content`: of the chat templates TRL ships, DeepSeek's and
+Phi's stop without the key, GPT-OSS's and LFM's stop at null, and all of them take an empty text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A conversation that others wrote, taken turn by turn into our messages.
 
 What the readers of chat forms share: tools, calls and results however they are named and paired,
-API Search, notes of what has no place in our record.
+API Search, notes of what has no place in our record; and JSON in text as others write it. Rows are
+hostile: nothing in them is evaluated, and neither depth nor size may cost much.
 """
 
 from __future__ import annotations

@@ -205,7 +205,8 @@ def _files(folder: Path, ledger: ImportLog) -> list[Path]:
     def locked(error: OSError) -> None:
         if Path(error.filename) == folder:
             raise ImportFailed(f"{folder} cannot be read: {error.strerror}. Check its rights.")
-        _skip(ledger, Path(error.filename).relative_to(folder), f"{error.strerror}.")
+        named = Path(error.filename).relative_to(folder).as_posix()
+        ledger.refuse(named, f"{error.strerror}.")
 
     root = folder.resolve()
     found: list[Path] = []
@@ -214,7 +215,8 @@ def _files(folder: Path, ledger: ImportLog) -> list[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for path in (Path(parent, name) for name in (*folders, *names) if name[0] != "."):
             if path.is_symlink() and not _leads_into(root, path):
-                _skip(ledger, path.relative_to(folder), "It is a link out of the folder.")
+                named = path.relative_to(folder).as_posix()
+                ledger.refuse(named, "It is a link out of the folder.")
             elif path.is_file() and path.suffix.lower() in _KNOWN:
                 found.append(path)
             elif not path.is_dir():
@@ -252,7 +254,7 @@ def _mixed(
             if isinstance(form, str) or (only and form.name != only):
                 if path.resolve() not in parts:
                     why = form if isinstance(form, str) else f"It is {_TOLD[form.name]}."
-                    _skip(ledger, named, why)
+                    ledger.refuse(named.as_posix(), why)
                 continue
             used.add(form.name)
             if form.document is not UNREAD:
@@ -267,7 +269,7 @@ def _mixed(
                 yield from _read(path, form, ledger, category, seen)
                 versions |= {ledger.version} - {""}
         except ImportFailed as error:
-            _skip(ledger, named, str(error))
+            ledger.refuse(named.as_posix(), str(error))
     if not used:
         report = ledger.report(imported=0)
         first = "".join(f" {one.what}: {one.why}" for one in report.skipped[:3])
@@ -276,11 +278,6 @@ def _mixed(
     yield from bank.apis(ledger, reference(folder), category)
     ledger.format = ", ".join(sorted(used))
     ledger.version = ", ".join(sorted(versions))
-
-
-def _skip(ledger: ImportLog, named: Path, why: str) -> None:
-    ledger.read += 1
-    ledger.skip(named.as_posix(), why)
 
 
 def _dotted(path: Path, folder: Path) -> str:

@@ -1,4 +1,9 @@
-"""JSON and YAML files of any quality, as JSON values: nothing in them is built or executed."""
+"""Files of any quality, as JSON values: nothing in them is built or executed.
+
+`load` reads one JSON or YAML document, `rows` that or a JSON value a line, booked in a ledger.
+`foreign_rows` reads rows of JSON, JSON lines, Parquet or a folder of them, one at a time whatever
+the size: a row that cannot be read is a row with a fault, and the file goes on after it.
+"""
 
 from __future__ import annotations
 
@@ -251,8 +256,7 @@ def rows(path: Path, ledger: ImportLog, document: Any = UNREAD) -> Iterator[tupl
                     continue
                 except (ValueError, RecursionError):
                     why = "The line is no JSON."
-            ledger.read += 1
-            ledger.skip(f"{path.name}:{number}", why)
+            ledger.refuse(f"{path.name}:{number}", why)
     except OSError as error:
         raise ImportFailed(
             f"{path.name} cannot be read: {error.strerror}. Check the path and its rights."
@@ -330,7 +334,17 @@ def _file_rows(path: Path) -> Iterator[ForeignRow]:
         if path.suffix.lower() == ".parquet":
             yield from _parquet(path)
             return
-        _refuse_binary(path)
+        with path.open("rb") as file:
+            start = file.read(4096)
+        if not start.strip():
+            raise StoreError(f"{path} is empty: there are no rows to audit.")
+        if start.startswith(b"PAR1"):
+            raise StoreError(f"{path} is a Parquet file. Give it the ending `.parquet`.")
+        if b"\0" in start or start.startswith(
+            (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\x28\xb5\x2f")
+        ):
+            hint = "Unpack it first if it is an archive."
+            raise StoreError(f"{path} is no text, so it is neither JSON nor JSON lines. {hint}")
         if not in_lines(path):
             with path.open(encoding="utf-8-sig", errors="surrogateescape") as text:
                 yield from _values(text, path.name)
@@ -349,18 +363,6 @@ def _file_rows(path: Path) -> Iterator[ForeignRow]:
     except OSError as error:
         why = error.strerror or str(error)
         raise StoreError(f"{path} cannot be read: {why}. Check the path and its rights.") from error
-
-
-def _refuse_binary(path: Path) -> None:
-    with path.open("rb") as file:
-        start = file.read(4096)
-    if not start.strip():
-        raise StoreError(f"{path} is empty: there are no rows to audit.")
-    if start.startswith(b"PAR1"):
-        raise StoreError(f"{path} is a Parquet file. Give it the ending `.parquet`.")
-    if b"\0" in start or start.startswith((b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\x28\xb5\x2f")):
-        hint = "Unpack it first if it is an archive."
-        raise StoreError(f"{path} is no text, so it is neither JSON nor JSON lines. {hint}")
 
 
 def _why(error: Exception) -> str:

@@ -1,4 +1,7 @@
-"""Python type hints as JSON Schema. Hints are parsed as text: nothing is imported or run."""
+"""Python type hints as JSON Schema, with the classes and constants of their file.
+
+All of it is parsed as text: nothing is imported or run.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +145,13 @@ class Hints:
         if name == "Literal":
             return self._literal(inner)
         if name == "Annotated":
-            return self._annotated(inner, depth)
+            made = self._node(inner[0], depth + 1)
+            for said in inner[1:]:
+                if isinstance(said, ast.Constant) and isinstance(said.value, str):
+                    made = {**made, "description": said.value}
+                elif isinstance(said, ast.Call):
+                    made = {**made, **self.described(said)}
+            return made
         if name in _WRAPPERS:
             return self._node(inner[0], depth + 1)
         last = inner[-1] if inner else None
@@ -185,15 +194,6 @@ class Hints:
                 return self._odd(node)
             values.append(value)
         return choices(values)
-
-    def _annotated(self, inner: list[ast.expr], depth: int) -> JsonObject:
-        made = self._node(inner[0], depth + 1)
-        for said in inner[1:]:
-            if isinstance(said, ast.Constant) and isinstance(said.value, str):
-                made = {**made, "description": said.value}
-            elif isinstance(said, ast.Call):
-                made = {**made, **self.described(said)}
-        return made
 
     def described(self, call: ast.Call) -> JsonObject:
         """What a `Field(description=…, ge=…)` or `Doc("…")` says."""

@@ -1,4 +1,7 @@
-"""The ledger of an import: names are given out and every loss is booked here."""
+"""The ledger of an import: names are given out and every loss is booked here.
+
+Beside it, what makes texts of API descriptions fit for it: without markup, on one line, bounded.
+"""
 
 from __future__ import annotations
 
@@ -73,6 +76,11 @@ class ImportLog:
 
     def skip(self, what: str, why: str) -> None:
         self._skipped.append(Skipped(what=writable(what[:200]), why=writable(why)))
+
+    def refuse(self, what: str, why: str) -> None:
+        """Book something that was found and becomes no API."""
+        self.read += 1
+        self.skip(what, why)
 
     def note(self, text: str) -> None:
         self._notes.append(writable(text))

@@ -37,9 +37,7 @@ class ApiBuilder:
         self._repeats = 0
 
     def refuse(self, what: str, why: str) -> None:
-        """Book something that was found and becomes no API."""
-        self.ledger.read += 1
-        self.ledger.skip(what, why)
+        self.ledger.refuse(what, why)
 
     def api(
         self,

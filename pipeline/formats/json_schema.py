@@ -1,4 +1,9 @@
-"""One schema with all it refers to, written out as JSON Schema of 2020-12 within a budget."""
+"""Schemas of any dialect and quality as small JSON Schemas of 2020-12, valid by construction.
+
+What goes in is hostile: a schema of OpenAPI, Swagger, MCP, OpenAI or BFCL, or no schema at all.
+References are written out down to a few levels; what is left out is booked in the ledger. Where a
+source shows values and no types, `schema_of` tells the schema from them.
+"""
 
 from __future__ import annotations
 

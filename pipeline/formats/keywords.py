@@ -1,4 +1,4 @@
-"""The keywords of one schema: read from any dialect, and merged with those of another."""
+"""The keywords of one schema: read from any dialect, merged with others, each value checked."""
 
 from __future__ import annotations
 

@@ -49,19 +49,14 @@ def read(
 
 def _entries(row: Any, place: str) -> Iterator[tuple[str, Any]]:
     """What should be a tool, each with its place."""
-    if isinstance(row, list):
-        yield from _numbered(row, place)
-    elif isinstance(row, dict):
+    lists = [row] if isinstance(row, list) else []
+    if isinstance(row, dict):
         lists = [row[key] for key in _LISTS if isinstance(row.get(key), list)]
-        for several in lists:
-            yield from _numbered(several, place)
         if not lists and _is_tool(row):
             yield place, row
-
-
-def _numbered(several: Iterable[Any], place: str) -> Iterator[tuple[str, Any]]:
-    for number, entry in enumerate(several, 1):
-        yield f"{place}, tool {number}", entry
+    for several in lists:
+        for number, entry in enumerate(several, 1):
+            yield f"{place}, tool {number}", entry
 
 
 def _is_tool(entry: Any) -> bool:

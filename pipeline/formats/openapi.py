@@ -1,4 +1,7 @@
-"""OpenAPI 3 and Swagger 2, from one file or from a folder of files that refer to each other."""
+"""OpenAPI 3 and Swagger 2, from a file that may refer to others beside it.
+
+An operation's path, query, header and body become the properties of one object.
+"""
 
 from __future__ import annotations
 
@@ -71,27 +74,21 @@ class _Description:
         self._ledger = ledger
         self._resolve = Resolver(file, document, ledger).root
         self._swagger = _is_swagger(document)
-        self._category = shortened(sentence(category), _SHORT) or self._own_category()
+        given = self._info.get("x-apisguru-categories")
+        words = sentence(given[0] if isinstance(given, list) and given else "")
+        words = words.replace("_", " ")[:_SHORT]
+        own = words[:1].upper() + words[1:] or "Imported"
+        self._category = shortened(sentence(category), _SHORT) or own
         self._tool = shortened(sentence(self._info.get("title")), _SHORT) or legible(file.stem)
         self._file = reference(file)
         self._names: set[str] = set()
         self._remarks = Remarks()
 
-    def _own_category(self) -> str:
-        given = self._info.get("x-apisguru-categories")
-        first = given[0] if isinstance(given, list) and given else ""
-        words = sentence(first).replace("_", " ")[:_SHORT]
-        return words[:1].upper() + words[1:] or "Imported"
-
-    def _licence(self) -> str:
-        licence = self._info.get("license")
-        if not isinstance(licence, dict):
-            return ""
-        name = sentence(licence.get("identifier")) or sentence(licence.get("name"))
-        return name if len(name) <= 60 else ""
-
     def apis(self) -> Iterator[Api]:
-        licence = self._licence()
+        given = self._info.get("license")
+        terms = given if isinstance(given, dict) else {}
+        licence = sentence(terms.get("identifier")) or sentence(terms.get("name"))
+        licence = licence if len(licence) <= 60 else ""
         for operation in self._operations():
             self._ledger.read += 1
             own, ledger = operation.own, self._ledger
@@ -126,10 +123,6 @@ class _Description:
         if not self._ledger.read:
             self._ledger.note("The description has no operations.")
 
-    def _refuse(self, what: str, why: str) -> None:
-        self._ledger.read += 1
-        self._ledger.skip(legible(what), why)
-
     # Finding operations
 
     def _operations(self) -> Iterator[OpenApiOperation]:
@@ -141,7 +134,9 @@ class _Description:
                 continue
             item, inner = settled(given, resolve, path)
             if not isinstance(item, dict):
-                self._refuse(path, "This path's item is no object, or a reference to nothing.")
+                self._ledger.refuse(
+                    legible(path), "This path's item is no object, or a reference to nothing."
+                )
                 continue
             beside = given if item is not given else {}
             yield from self._methods(path, {**item, **beside}, inner)
@@ -158,7 +153,9 @@ class _Description:
             if isinstance(own, dict):
                 yield OpenApiOperation(method, path, own, shared, inner, resolve, self._swagger)
             else:
-                self._refuse(f"{method.upper()} {path}", "It is no object with a description.")
+                self._ledger.refuse(
+                    legible(f"{method.upper()} {path}"), "It is no object with a description."
+                )
 
     # One operation
 

@@ -1,6 +1,7 @@
 """TRL's preference pairs: an accepted turn, and the same turn with one planted defect.
 
-A defect counts only if the certain checks find it, under its own reason and in that turn.
+Defects are those of a calling turn after API-Bank's error types; each changes one thing in one
+turn. It counts only if the certain checks find it, under its own reason and in that turn.
 """
 
 from __future__ import annotations

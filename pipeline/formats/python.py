@@ -1,4 +1,7 @@
-"""Functions of a Python file or module, read as text: nothing is imported or run."""
+"""Functions of a Python file or module, and the classes and names their hints use.
+
+The file is read as a tree: nothing is imported or run.
+"""
 
 from __future__ import annotations
 

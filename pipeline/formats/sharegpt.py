@@ -1,7 +1,12 @@
-"""ShareGPT's conversations as LLaMA-Factory extends them (its data/README.md).
+"""ShareGPT's conversations: as LLaMA-Factory extends them, and NousResearch's Hermes.
 
-Turns of `from` and `value`, or of `role` and `content` where its tags say so; a call is a turn of
-its own that holds JSON, one object or a list; `tools` is JSON text, `system` may be a column.
+LLaMA-Factory (its data/README.md): turns of `from` and `value`, or of `role` and `content` where
+its tags say so; a call is a turn of its own that holds JSON, one object or a list; `tools` is JSON
+text, `system` may be a column. Written, user and observation turns alternate with the assistant's.
+
+Hermes: tools, calls and results are JSON between tags. The system turn holds `<tools>`, an
+assistant's turn any number of `<tool_call>`, the turn after it a `<tool_response>` for each. Calls
+of hermes-function-calling-v1 are often written as Python dicts, which are read and noted.
 """
 
 from __future__ import annotations
@@ -106,26 +111,21 @@ def _factory_turn(taken: Conversation, turn: JsonObject) -> None:
     elif who == "assistant":
         taken.assistant(said)
     elif who == "call":
-        _calls(taken, said)
+        thought, rest = "", said  # it may stand before what is to be nothing but calls
+        if isinstance(said, str) and "</think>" in said:
+            rest, thoughts = tagged(said, "think")
+            thought = "".join(f"<think>{one}</think>" for one in thoughts)
+        found = calls_in(taken, rest)
+        taken.assistant(thought if found else said, found)
+        if not found:
+            detail = "a turn of calls that is no JSON of a name and arguments"
+            taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)
+        elif how := taken.mended(rest)[1]:
+            taken.note(f"calls: text that {how}")
     elif who == "result":
         taken.results(said)
     else:
         taken.left_out("turn", role)
-
-
-def _calls(taken: Conversation, said: Any) -> None:
-    """A turn that is to be nothing but calls; a thought before them is allowed."""
-    thought, rest = "", said
-    if isinstance(said, str) and "</think>" in said:
-        rest, thoughts = tagged(said, "think")
-        thought = "".join(f"<think>{one}</think>" for one in thoughts)
-    found = calls_in(taken, rest)
-    taken.assistant(thought if found else said, found)
-    if not found:
-        detail = "a turn of calls that is no JSON of a name and arguments"
-        taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)
-    elif how := taken.mended(rest)[1]:
-        taken.note(f"calls: text that {how}")
 
 
 def calls_in(taken: Conversation, said: Any) -> list[RowCall]:

@@ -1,7 +1,14 @@
-"""ToolBench's API documents: in its query files (`api_list`) and in its tool files.
+"""ToolBench: its API documents, solution trees, ToolLLaMA's conversations and instructions.
 
-The function names, argument names and types are those ToolBench's own code gives its models
-(rapidapi.py, `api_json_to_openai_json`), so that its solution paths fit the imported APIs.
+API documents stand in query files (`api_list`) and in tool files. Function names, argument names
+and types are those ToolBench's own code gives its models (rapidapi.py, `api_json_to_openai_json`),
+so that its solution paths fit the imported APIs.
+
+A tree (`answer_generation`) holds prefixes of its winning path in `train_messages`; the longest is
+the dialogue. Where the search found none, the tree's own nodes tell its last try. `Finish` is no
+API: its `final_answer` is the reply, and thoughts, which no user sees, are left out. Results are
+ToolBench's envelope, whose `error` is empty on success and whose `response` is text, often as
+Python writes it and cut off (ToolLLM, section 2.3).
 """
 
 from __future__ import annotations

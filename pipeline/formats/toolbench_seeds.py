@@ -100,7 +100,7 @@ def check(paths: Iterable[str]) -> None:
     for path in paths:
         lost: dict[str, str] = {}
         try:
-            found = files(_path(path))
+            found = files(Path(path).expanduser())
         except StoreError as error:
             raise RecipeError(f"rewrite.seeds: {error}") from error
         first = islice((row for file in found for row in _of(file, foreign_rows, lost)), _LOOKED_AT)
@@ -125,10 +125,6 @@ def _of(file: Path, read: Callable[[Path], Iterator[Read]], lost: dict[str, str]
         lost[str(file)] = str(error).replace(str(file), file.name)
 
 
-def _path(path: str) -> Path:
-    return Path(path).expanduser()
-
-
 def tree_seeds(
     paths: Iterable[str],
     plan: SplitPlan,
@@ -142,7 +138,7 @@ def tree_seeds(
     StoreError for a path that is not there.
     """
     known = Documents(apis)
-    found = dict.fromkeys(file for path in paths for file in files(_path(path)))
+    found = dict.fromkeys(file for path in paths for file in files(Path(path).expanduser()))
     lost: dict[str, str] = {}
     for file in found:
         for row in _of(file, foreign_rows, lost):

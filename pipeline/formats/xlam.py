@@ -1,7 +1,8 @@
 """xlam-function-calling-60k: a query, the tools and the calls that answer it, as JSON text.
 
 Parameters are flat: by name a description, a type as Python writes it (`int`, `List[str]`,
-`str, optional`) and a default. What has a default or is optional may be left out.
+`str, optional`) and a default. What has a default or is optional may be left out. Nothing comes
+after the calls.
 """
 
 from __future__ import annotations
@@ -45,7 +46,11 @@ def _row(value: JsonObject, row: ForeignRow) -> Reading:
         return refused(row, "it has no `answers`")
     taken = Conversation("openai", row)
     taken.fields(value, _KNOWN)
-    _offer(taken, value.get("tools"))
+    tools, how = opened(value.get("tools"))
+    if how:
+        taken.note(f"tools: the list {how}")
+    is_list = isinstance(tools, list)
+    taken.offer([_tool(taken, opened(tool)[0]) for tool in tools] if is_list else tools)
     taken.user(asked)
     made = calls_in(taken, answers)
     if made:
@@ -57,14 +62,6 @@ def _row(value: JsonObject, row: ForeignRow) -> Reading:
 
 
 dialogues = partial(readings, take=_row)
-
-
-def _offer(taken: Conversation, listed: Any) -> None:
-    tools, how = opened(listed)
-    if how:
-        taken.note(f"tools: the list {how}")
-    listed_tools = isinstance(tools, list)
-    taken.offer([_tool(taken, opened(tool)[0]) for tool in tools] if listed_tools else tools)
 
 
 def _tool(taken: Conversation, tool: Any) -> Any:

@@ -356,6 +356,7 @@ COSTLY = [
     {"query": "x", "answers": [], "tools": [{"name": "f", "parameters": {"a": " " * 500_000}}]},
     {"answer_generation": {"train_messages": [[{"role": "user", "content": nested(500)}]]}},
     {"id": "d", "question": nested(70), "role": "AI"},
+    {"instruction": "The current time is 2039-13-09 18:56.", "output": "AI: Yes."},
     {"id": "d", "question": nested(500), "role": "AI"},
     {"messages": [{"role": "user", "content": "x"}], "tools": [SEARCH]},
     {"query": "x", "answers": [], "tools": [SPACED] * 20},

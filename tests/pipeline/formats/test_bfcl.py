@@ -1,4 +1,4 @@
-"""BFCL's function documents and questions."""
+"""BFCL's functions, questions and gold answers."""
 
 from __future__ import annotations
 

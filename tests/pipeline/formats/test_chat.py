@@ -1,4 +1,4 @@
-""""""
+"""Rows of TRL and OpenAI as dialogues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-""""""
+"""Turns on their way into a dialogue, and values in text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file's records: one document, or one JSON value a line."""
+"""Files of any quality: documents, lines, rows."""
 
 from __future__ import annotations
 

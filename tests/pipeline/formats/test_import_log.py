@@ -1,4 +1,4 @@
-""""""
+"""The account of an import, and texts without markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas told from values."""
+"""Schemas of any dialect, and schemas told from values."""
 
 from __future__ import annotations
 

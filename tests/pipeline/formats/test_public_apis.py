@@ -36,18 +36,16 @@ def gather(path: Path, content: str) -> tuple[list[PublicApi], ImportLog]:
 
 
 def test_tables_are_read_under_their_headings(tmp_path: Path) -> None:
-    """Each row is a public API of the heading's category, without the marks of Markdown."""
-    found, _ = gather(tmp_path / "README.md", TABLE)
+    """Each row is a public API of the heading's category, without the marks of Markdown.
+
+    Rows that become nothing, as they have no name or stand again, are named by their line.
+    """
+    found, ledger = gather(tmp_path / "README.md", TABLE)
     assert [(api.category, api.name, api.does) for api in found] == [
         ("Birds", "Nests", "Where birds nest | breed"),
         ("Birds", "Nests (2)", "Photos of nests"),
         ("Arts & Crafts", "Looms", "Patterns for weaving"),
     ]
-
-
-def test_repeats_and_nameless_rows_are_booked(tmp_path: Path) -> None:
-    """Rows that become nothing are named by their line."""
-    found, ledger = gather(tmp_path / "README.md", TABLE)
     report = ledger.report(imported=len(found))
     assert [line.what for line in report.skipped] == ["README.md:9: Nests", "README.md:10"]
     assert report.read == 5

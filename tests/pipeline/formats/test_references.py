@@ -1,4 +1,4 @@
-""""""
+"""References between and within files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ToolBench's queries and tools, with the names its own code gives."""
+"""ToolBench's queries, tools and trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-""""""
+"""Rows of xlam-function-calling-60k as dialogues."""
 
 from __future__ import annotations
 
