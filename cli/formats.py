@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -125,7 +125,7 @@ def check_export(
         raise typer.Exit(NOTHING_ACCEPTED)
 
 
-_EVERY = 5.0  # seconds between two lines of progress
+EVERY = 5.0  # seconds between two lines of progress
 
 
 def audit(
@@ -160,9 +160,17 @@ def audit(
 
     known("--format", format, [*audits.FORMATS])
     report_path = Path(json_file) if json_file not in (None, "-") else None
+    due = time.monotonic() + EVERY
+
+    def watch(report: AuditReport) -> None:
+        nonlocal due
+        if report.rows % 50 == 0 and time.monotonic() >= due:
+            due = time.monotonic() + EVERY
+            tell(f"{report.rows:,} rows, {report.flagged:,} with findings", "progress")
+
     with ExitStack() as stack:
         flag = stack.enter_context(flagged_rows(flagged, file)) if flagged else None
-        report = audits.audit(file, format, examples=n, flag=flag, tell=_Watch(sys.stderr))
+        report = audits.audit(file, format, examples=n, flag=flag, tell=watch)
     if report_path:
         write_report(report_path, report, file)
     if json_file == "-":
@@ -171,17 +179,3 @@ def audit(
         say(audits.sections(report))
     if report.flagged:
         raise typer.Exit(NOTHING_ACCEPTED)
-
-
-class _Watch:
-    """A line of progress now and then."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
-        self._next = time.monotonic() + _EVERY
-
-    def __call__(self, report: AuditReport) -> None:
-        if report.rows % 50 or time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + _EVERY
-        tell(f"{report.rows:,} rows, {report.flagged:,} with findings", "progress")

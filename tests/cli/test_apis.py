@@ -141,6 +141,16 @@ def test_search_finds_by_words(home: Path) -> None:
     assert call("search", "sea", "?!").exit_code == 1
 
 
+def hostile_ledger() -> ImportLog:
+    ledger = ImportLog(HOSTILE)
+    ledger.version = HOSTILE
+    ledger.cut("an API", HOSTILE, "bytes", 3)
+    ledger.unresolved(HOSTILE, HOSTILE, "remote")
+    ledger.skip(HOSTILE, HOSTILE)
+    ledger.note(HOSTILE)
+    return ledger
+
+
 def test_text_of_documents_cannot_command_the_terminal(home: Path) -> None:
     """Whatever an API says of itself, no view hands it to the terminal."""
     evil = api(
@@ -161,13 +171,7 @@ def test_text_of_documents_cannot_command_the_terminal(home: Path) -> None:
         collections=(HOSTILE,),
         source=Source(kind="openai", reference=HOSTILE, operation=HOSTILE, licence=HOSTILE),
     )
-    ledger = ImportLog(HOSTILE)
-    ledger.version = HOSTILE
-    ledger.cut("an API", HOSTILE, "bytes", 3)
-    ledger.unresolved(HOSTILE, HOSTILE, "remote")
-    ledger.skip(HOSTILE, HOSTILE)
-    ledger.note(HOSTILE)
-    open_pool(Path("outputs"), "evil").add([evil, evil], ledger)
+    open_pool(Path("outputs"), "evil").add([evil, evil], hostile_ledger())
     said = ""
     for arguments in (
         ["list", "evil"],
@@ -394,14 +398,8 @@ def test_long_lists_are_cut_and_say_where_the_rest_is(home: Path) -> None:
 
 def test_the_report_shows_losses_as_data() -> None:
     """Also those lines that only an importer books."""
-    ledger = ImportLog(HOSTILE)
-    ledger.version = HOSTILE
-    ledger.cut("an API", HOSTILE, "bytes", 3)
-    ledger.unresolved(HOSTILE, HOSTILE, "remote")
-    ledger.skip(HOSTILE, HOSTILE)
-    ledger.note(HOSTILE)
     console = Console(width=200, record=True, file=io.StringIO(), force_terminal=True)
-    console.print(view(sections([ledger.report(imported=0)], "a file")))
+    console.print(view(sections([hostile_ledger().report(imported=0)], "a file")))
     shown = console.export_text()
     assert shown.count("\\x1b[2J") == 8
     assert "\x1b" not in shown

@@ -1,4 +1,4 @@
-"""`toolloom complexity`."""
+"""The commands about versions: `regenerate`, `versions`, `diff` and `complexity`."""
 
 from __future__ import annotations
 

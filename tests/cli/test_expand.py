@@ -1,4 +1,4 @@
-"""`toolloom expand preview`: what templates would make, and what is wrong with them."""
+"""`toolloom expand`, its `preview`, and `rewrite`."""
 
 from __future__ import annotations
 

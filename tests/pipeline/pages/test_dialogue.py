@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from html import unescape
 from typing import Any
 
@@ -42,13 +43,17 @@ def parts(html: str, of: str) -> list[str]:
     return [re.sub(r"\s*<[^>]*>\s*", " ", one) for one in found]
 
 
-def saying(content: Any, **changes: Any) -> Sample:
-    """A sample whose tool message has this content."""
-    made = toys.sample(**changes)
-    messages = [*made.dialogue.messages]
-    messages[2] = messages[2].model_copy(update={"content": content})
+def with_messages(made: Sample, messages: Iterable[Message]) -> Sample:
     dialogue = made.dialogue.model_copy(update={"messages": tuple(messages)})
     return made.model_copy(update={"dialogue": dialogue})
+
+
+def saying(content: Any) -> Sample:
+    """A sample whose tool message has this content."""
+    made = toys.sample()
+    before, asked, observed, *rest = made.dialogue.messages
+    observed = observed.model_copy(update={"content": content})
+    return with_messages(made, (before, asked, observed, *rest))
 
 
 def test_a_dialogue_is_read_from_top_to_bottom() -> None:
@@ -118,9 +123,8 @@ def test_an_irrelevant_request_says_what_is_lacking() -> None:
     """No call is missing there: no API on offer could serve it."""
     asked = toys.query(scenario=Scenario.IRRELEVANCE)
     made = toys.sample(asked)
-    talk = tuple(m for m in made.dialogue.messages if m.role in ("user", "assistant") and m.content)
-    dialogue = made.dialogue.model_copy(update={"messages": talk})
-    assert "no API on offer does it" in shown(made.model_copy(update={"dialogue": dialogue}))
+    talk = (m for m in made.dialogue.messages if m.role in ("user", "assistant") and m.content)
+    assert "no API on offer does it" in shown(with_messages(made, talk))
 
 
 def test_raw_responses_are_there_on_demand() -> None:
@@ -158,8 +162,7 @@ def test_arguments_that_could_not_be_read_are_shown_as_they_came() -> None:
     call = ToolCall(id="1", function=FunctionCall(name="weather_current", arguments="{city: Zür"))
     made = toys.sample()
     messages = (*made.dialogue.messages[:1], Message(role="assistant", tool_calls=(call,)))
-    dialogue = made.dialogue.model_copy(update={"messages": messages})
-    assert "{city: Zür" in shown(made.model_copy(update={"dialogue": dialogue}))
+    assert "{city: Zür" in shown(with_messages(made, messages))
 
 
 def test_texts_are_cut_where_that_is_wanted() -> None:

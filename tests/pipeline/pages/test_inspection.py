@@ -1,3 +1,8 @@
+"""What the notebook opens: the viewer, its controls, its charts and its copy."""
+
+from __future__ import annotations
+
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +18,7 @@ from toolloom.pipeline.pages.inspection import (
     stacked,
 )
 from toolloom.pipeline.pages.judgements import Precision
+from toolloom.pipeline.pages.notebooks import copy_notebook
 from toolloom.pipeline.pages.report import MOST, chart
 from toolloom.pipeline.render.html import Drawn
 from toolloom.pipeline.render.section import Bar, Section
@@ -191,3 +197,13 @@ def test_what_has_no_bar_of_its_own_is_added_up() -> None:
     [(_, bar, number)] = stacked("Many", {"1.0.0": many}).rows
     assert isinstance(bar, Bar)
     assert (sum([amount for _, amount in bar.parts]), number) == (100, "100")
+
+
+def test_a_copy_is_made_and_never_written_to_again(tmp_path: Path) -> None:
+    """The first start makes it; outputs and edits of its user stay, whatever he made of it."""
+    path, is_new = copy_notebook(tmp_path)
+    assert is_new
+    assert json.loads(path.read_bytes())["cells"]
+    path.write_bytes(b"mine")
+    assert copy_notebook(tmp_path) == (path, False)
+    assert path.read_bytes() == b"mine"

@@ -39,9 +39,9 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def row(key: str = "k") -> RejectedSample:
-    fields = dict.fromkeys(("version", "id", "stage", "agent", "model", "reason", "check"), "x")
-    return RejectedSample(key=key, split="train", index=0, **fields)
+def row(key: str = "k", reason: str = "r") -> RejectedSample:
+    fields = dict.fromkeys(("version", "id", "stage", "model", "check"), "x")
+    return RejectedSample(key=key, reason=reason, agent="tester", split="train", index=0, **fields)
 
 
 def writer(folder: Path, name: str, marks: int) -> subprocess.Popen[str]:
@@ -132,11 +132,6 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         Judgements(tmp_path).add(row(), True, "anna")
 
 
-def fallen(key: str, reason: str = "r") -> RejectedSample:
-    fields = dict.fromkeys(("version", "id", "stage", "model", "check"), "x")
-    return RejectedSample(key=key, reason=reason, agent="tester", split="train", index=0, **fields)
-
-
 def marks(**agrees: bool) -> Marks:
     """By record, one curator's mark."""
     fields = dict.fromkeys(("id", "stage", "agent", "reason", "version"), "x")
@@ -175,7 +170,7 @@ def test_an_end_is_where_the_score_test_turns(of: int, data: st.DataObject) -> N
 
 def test_precision_is_told_by_reason() -> None:
     """Of each reason's judged records the share that is right; others are only counted."""
-    rows = [fallen("a"), fallen("b"), fallen("c"), fallen("d", "s"), fallen("e", "s")]
+    rows = [row("a"), row("b"), row("c"), row("d", "s"), row("e", "s")]
     found = precision(rows, marks(a=True, b=True, c=False), "reason")
     assert [(p.group, p.rejected, p.judged, p.agreed) for p in found] == [
         ("r", 3, 3, 2),
@@ -187,10 +182,6 @@ def test_precision_is_told_by_reason() -> None:
 
 def test_equal_records_are_judged_once() -> None:
     """Two rows of one content are one judgement, though both are counted as rejected."""
-    (found,) = precision([fallen("a"), fallen("a")], marks(a=True))
+    (found,) = precision([row("a"), row("a")], marks(a=True))
     assert (found.rejected, found.judged, found.agreed) == (2, 1, 1)
-
-
-def test_nothing_rejected_has_no_precision() -> None:
-    """Without rows there is no group."""
-    assert precision([], Marks(), "reason") == precision([], Marks()) == []
+    assert precision([], Marks(), "reason") == precision([], Marks()) == []  # no rows, no group
