@@ -18,17 +18,8 @@ SPARE = 2  # rounds beyond those needed, to make up for near-duplicates
 
 def question(brief: Brief, known: Sequence[str], count: int, *, small: bool) -> Prompt:
     """The prompt that asks for `count` domains that are not among `known`."""
-    return render(
-        "domain",
-        {
-            "category": brief.category,
-            "about": brief.about,
-            "examples": list(brief.examples),
-            "known": list(known),
-            "count": count,
-            "describe": not small,
-        },
-    )
+    field = {"category": brief.category, "about": brief.about, "examples": list(brief.examples)}
+    return render("domain", {**field, "known": list(known), "count": count, "describe": not small})
 
 
 def schema(count: int, *, small: bool) -> JsonObject:

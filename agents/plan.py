@@ -63,11 +63,8 @@ def _next(query: Query, name: str, found: dict[int, Observation]) -> int | None:
 
 def observed(messages: Sequence[Message]) -> list[Any]:
     """Responses of all successful executions so far, API Search apart."""
-    return [
-        observation(m).response
-        for m in messages
-        if m.role == "tool" and m.name != API_SEARCH.function
-    ]
+    results = [m for m in messages if m.role == "tool" and m.name != API_SEARCH.function]
+    return [observation(m).response for m in results]
 
 
 def asks(messages: Sequence[Message]) -> int:

@@ -28,7 +28,8 @@ from toolloom.agents.wording import (
 )
 from toolloom.llm import Model
 from toolloom.pipeline.apis.execution.results import Search
-from toolloom.pipeline.checks.grounding import mentions, same, spans
+from toolloom.pipeline.checks.grounding import mentions, same
+from toolloom.pipeline.checks.text.phrases import spans
 from toolloom.pipeline.checks.transcript import known_functions
 from toolloom.pipeline.checks.wording import odd_reply
 from toolloom.prompts import render

@@ -21,7 +21,6 @@ from toolloom.pipeline.checks.calls import (
     searched_first,
 )
 from toolloom.pipeline.checks.contradictions import kept_values
-from toolloom.pipeline.checks.grounding import grounded, mentions, spans
 from toolloom.pipeline.checks.intent import (
     asked_first,
     dependent_calls,
@@ -55,17 +54,14 @@ __all__ = [
     "answered_calls",
     "fitting_arguments",
     "fitting_observations",
-    "grounded",
     "grounded_arguments",
     "inspect",
     "kept_values",
     "known_names",
     "leaked_calls",
-    "mentions",
     "plain_values",
     "readable_calls",
     "searched_first",
-    "spans",
     "turn_order",
 ]
 

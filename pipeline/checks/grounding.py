@@ -13,7 +13,7 @@ from urllib.parse import unquote_plus
 from toolloom.pipeline.checks.schema import oddity
 from toolloom.pipeline.checks.text.dates import dates, numbers_outside, only_date
 from toolloom.pipeline.checks.text.numbers import quantities
-from toolloom.pipeline.checks.text.phrases import is_code, said, spans
+from toolloom.pipeline.checks.text.phrases import is_code, said
 from toolloom.pipeline.checks.text.times import moments, only_time, seconds_in, spans_of_time, times
 from toolloom.pipeline.checks.text.words import (
     STOP,
@@ -26,18 +26,6 @@ from toolloom.pipeline.checks.text.words import (
     words,
 )
 from toolloom.schemas import JsonObject
-
-__all__ = [
-    "fixed",
-    "founded",
-    "grounded",
-    "leaves",
-    "mentions",
-    "named",
-    "same",
-    "says",
-    "spans",
-]
 
 _STAMP = re.compile(
     r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?"

@@ -80,12 +80,8 @@ def inspect_level(seed: Seed, level: Granularity, text: str, others: Texts) -> t
 
 def inspect_levels(seed: Seed, texts: Texts) -> dict[Granularity, tuple[Finding, ...]]:
     """The faults of the instructions of one seed, by level; levels without any are left out."""
-    found = {}
-    for level, text in texts.items():
-        others = {other: words for other, words in texts.items() if other is not level}
-        if faulty := inspect_level(seed, level, text, others):
-            found[level] = faulty
-    return found
+    findings = {level: inspect_level(seed, level, text, texts) for level, text in texts.items()}
+    return {level: faults for level, faults in findings.items() if faults}
 
 
 # Checks. Each yields reasons, with a sentence that says what to do.

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -310,29 +310,25 @@ async def read_server(server: Server, ledger: ImportLog, *, category: str = "") 
         ledger.note(note)
     intake = ApiBuilder(ledger, "mcp", server.reference)
     names: set[str] = set()
-    found = [a for t in listing.tools for a in _built(t, intake, names, server.name, category)]
+    apis: list[Api] = []
+    for tool in listing.tools:
+        if tool.name in names:  # a call by this name reaches only one of them
+            intake.refuse(tool.name, "The server lists another tool of this name before it.")
+        elif line(tool.name) != tool.name:
+            intake.refuse(line(tool.name), "Its name is empty, too long or of several lines.")
+        else:
+            names.add(tool.name)
+            apis += intake.api(
+                category=category or CATEGORY,
+                tool=server.name,
+                name=tool.name,
+                description=tool.description or tool.title,
+                parameters=tool.input_schema,
+                returns=tool.output_schema,
+                operation=tool.name,
+            )
     intake.close()
-    return found
-
-
-def _built(
-    tool: McpTool, intake: ApiBuilder, names: set[str], server: str, category: str
-) -> Iterator[Api]:
-    if tool.name in names:  # a call by this name reaches only one of them
-        return intake.refuse(tool.name, "The server lists another tool of this name before it.")
-    if line(tool.name) != tool.name:
-        return intake.refuse(line(tool.name), "Its name is empty, too long or of several lines.")
-    names.add(tool.name)
-    yield from intake.api(
-        category=category or CATEGORY,
-        tool=server,
-        name=tool.name,
-        description=tool.description or tool.title,
-        parameters=tool.input_schema,
-        returns=tool.output_schema,
-        operation=tool.name,
-    )
-    return None
+    return apis
 
 
 Held = TypeVar("Held")

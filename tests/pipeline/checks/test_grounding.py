@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.pipeline.checks import grounded, mentions
 from toolloom.pipeline.checks.evidence import Evidence
-from toolloom.pipeline.checks.grounding import fixed, same
+from toolloom.pipeline.checks.grounding import fixed, grounded, mentions, same
 from toolloom.pipeline.checks.replies import unfounded
 from toolloom.pipeline.checks.text.dates import dates
 from toolloom.pipeline.checks.text.phrases import spans

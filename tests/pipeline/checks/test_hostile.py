@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolloom.pipeline.checks import grounded, inspect, mentions
+from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.checks.grounding import grounded, mentions
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
 from toolloom.pipeline.checks.text.phrases import spans
 from toolloom.schemas import (
