@@ -243,16 +243,12 @@ def rows_of(path: Path, content: str | bytes) -> list[ForeignRow]:
     ],
 )
 def test_every_form_gives_the_same_rows(tmp_path: Path, name: str, content: str) -> None:
-    """A list, JSON lines under either ending, with or without a byte order mark."""
+    """A list, JSON lines under either ending, with a byte order mark or none, and Parquet."""
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
+    assert [row.value for row in foreign_rows(tmp_path / "a.parquet")] == ROWS
     found = rows_of(tmp_path / name, content)
     assert [row.value for row in found] == ROWS
     assert found[2].place == f"{name}, row 3"
-
-
-def test_parquet_gives_the_same_rows(tmp_path: Path) -> None:
-    """Cells keep their values."""
-    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
-    assert [row.value for row in foreign_rows(tmp_path / "a.parquet")] == ROWS
 
 
 def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:

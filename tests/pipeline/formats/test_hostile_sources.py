@@ -1,4 +1,4 @@
-"""Documents that look like a known format and hold anything."""
+"""Documents that look like a known format and hold anything, or are of none."""
 
 from __future__ import annotations
 

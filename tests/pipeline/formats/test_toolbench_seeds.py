@@ -1,3 +1,7 @@
+"""Seeds from ToolBench's solution trees and queries."""
+
+from __future__ import annotations
+
 import copy
 import json
 from pathlib import Path
@@ -47,12 +51,6 @@ def test_a_solved_tree_is_a_seed(tmp_path: Path) -> None:
     assert (step.category, step.tool, step.api) == ("Weather", "Sky", "Weather")
     assert [api.function for api in seed.pool] == ["weather_for_sky"]
     assert seed.id.startswith("toolbench-") and seed.split is Split.TRAIN
-
-
-def test_the_row_itself_may_name_its_licence(tmp_path: Path) -> None:
-    """Nothing is claimed that the user's file does not say."""
-    (seed,) = drawn(tmp_path, {**TREE, "license": "Apache-2.0"}, [INSTRUCTION])
-    assert seed.licence == "Apache-2.0"
 
 
 def test_other_queries_and_imported_apis_tell_the_category_too(tmp_path: Path) -> None:
@@ -152,11 +150,12 @@ def test_files_without_trees_and_queries_are_told_at_once(tmp_path: Path) -> Non
 
 
 def test_changed_trees_have_names_of_their_own(tmp_path: Path) -> None:
-    """A seed's id comes of the query's words, not of its place among the files."""
+    """A seed's id comes of the query's words, not of its place; the row may name its licence."""
     one = drawn(tmp_path, TREE, [INSTRUCTION])[0].id
     (tmp_path / "more").mkdir()
-    other = changed(TREE, win=False)
-    assert drawn(tmp_path / "more", [INSTRUCTION], other)[0].id == one
+    other = changed(TREE, win=False, license="Apache-2.0")
+    (seed,) = drawn(tmp_path / "more", [INSTRUCTION], other)
+    assert (seed.id, seed.licence) == (one, "Apache-2.0")
 
 
 def test_files_that_cannot_be_read_are_rejected_and_others_are_good(tmp_path: Path) -> None:

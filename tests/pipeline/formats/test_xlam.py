@@ -33,11 +33,6 @@ def test_a_query_and_its_answers_are_a_user_turn_and_calls(tmp_path: Path) -> No
     ("written", "schema"),
     [
         ("str", {"type": "string"}),
-        ("int", {"type": "integer"}),
-        ("float", {"type": "number"}),
-        ("bool", {"type": "boolean"}),
-        ("list", {"type": "array"}),
-        ("dict", {"type": "object"}),
         ("List[int]", {"type": "array", "items": {"type": "integer"}}),
         (
             "List[List[str]]",
@@ -45,7 +40,6 @@ def test_a_query_and_its_answers_are_a_user_turn_and_calls(tmp_path: Path) -> No
         ),
         ("Union[int, float]", {"type": "number"}),
         ("int or str", {"type": ["integer", "string"]}),
-        ("Dict[str, int]", {"type": "object", "additionalProperties": {"type": "integer"}}),
         ("set", {"type": "array", "uniqueItems": True}),
         ("any", {}),
     ],
