@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolloom.agents.ask import Answer, BadAnswer, Costs, NoUsableAnswer, ask
+from toolloom.agents.ask import Answer, BadAnswer, Costs, NoUsableAnswer, ask, settled
 from toolloom.llm.fake import ScriptedFailure, ScriptedReply
 from toolloom.prompts import Prompt, source_hash
 from toolloom.schemas import EndpointDown, JsonObject, Reason, Usage
@@ -30,6 +30,14 @@ def text_of(raw: str) -> Any:
     return json.loads(raw)["choices"][0]["message"]["content"]
 
 
+async def asked(
+    working: Any, *script: Any, read: Any = keep, candidates: int = 1, **options: Any
+) -> tuple[Any, Any]:
+    """The answer, or why there is none, and the server that was asked."""
+    async with working(script, candidates=candidates) as (job, server):
+        return await settled(ask(job.model, PROMPT, read, seed=1, **options)), server
+
+
 @pytest.mark.parametrize(
     ("said", "repairs"),
     [
@@ -40,8 +48,7 @@ def text_of(raw: str) -> Any:
 )
 async def test_structured_answers_are_values(working: Any, said: str, repairs: Any) -> None:
     """With a schema `read` is given the JSON value, and the costs tell what it took."""
-    async with working([said]) as (job, _):
-        answer = await ask(job.model, PROMPT, keep, seed=1, schema=CITY)
+    answer, _ = await asked(working, said, schema=CITY)
     assert (answer.value, answer.costs.repairs) == ({"city": "Rome"}, repairs)
     assert (answer.costs.usage.requests, answer.costs.prompts) == (1, ("hash-of-asking",))
     assert [text_of(raw) for raw in answer.costs.raw] == [said]
@@ -49,9 +56,8 @@ async def test_structured_answers_are_values(working: Any, said: str, repairs: A
 
 async def test_candidates_are_tried_until_one_does(working: Any) -> None:
     """Candidates differ in their seed; the first that is taken ends the asking."""
-    answers = [{"town": "Rome"}, {"city": "Rome"}, {"city": "Oslo"}]
-    async with working(answers, candidates=3) as (job, server):
-        answer = await ask(job.model, PROMPT, keep, seed=1, schema=CITY)
+    script = [{"town": "Rome"}, {"city": "Rome"}, {"city": "Oslo"}]
+    answer, server = await asked(working, *script, schema=CITY, candidates=3)
     assert (answer.value, answer.costs.usage.requests, server.received) == ({"city": "Rome"}, 2, 2)
     first, second = server.bodies
     assert first.pop("seed") != second.pop("seed")
@@ -60,8 +66,7 @@ async def test_candidates_are_tried_until_one_does(working: Any) -> None:
 
 async def test_the_last_misfit_is_shown_to_the_model(working: Any) -> None:
     """When no candidate does, the model sees its last answer and what is wrong with it."""
-    async with working([{"town": "Rome"}, {"city": "Rome"}]) as (job, server):
-        answer = await ask(job.model, PROMPT, keep, seed=1, schema=CITY)
+    answer, server = await asked(working, {"town": "Rome"}, {"city": "Rome"}, schema=CITY)
     assert answer.value == {"city": "Rome"}
     _, before, mend = server.bodies[-1]["messages"]
     assert before == {"role": "assistant", "content": '{"town":"Rome"}'}
@@ -71,13 +76,12 @@ async def test_the_last_misfit_is_shown_to_the_model(working: Any) -> None:
 
 async def test_nothing_usable_keeps_everything_said(working: Any) -> None:
     """NoUsableAnswer holds the last reason, the usage and every response in order."""
-    async with working(["one", {"two": 2}, {"city": 3}], candidates=2) as (job, _):
-        with pytest.raises(NoUsableAnswer) as unusable:
-            await ask(job.model, PROMPT, keep, seed=1, schema=CITY)
-    assert unusable.value.reason is Reason.UNUSABLE_RESPONSE
-    assert "$.city: 3 is not of type 'string'" in unusable.value.detail
-    assert [text_of(raw) for raw in unusable.value.costs.raw] == ["one", '{"two":2}', '{"city":3}']
-    assert unusable.value.costs.usage.requests == 3
+    script = ["one", {"two": 2}, {"city": 3}]
+    unusable, _ = await asked(working, *script, schema=CITY, candidates=2)
+    assert unusable.reason is Reason.UNUSABLE_RESPONSE
+    assert "$.city: 3 is not of type 'string'" in unusable.detail
+    assert [text_of(raw) for raw in unusable.costs.raw] == ["one", '{"two":2}', '{"city":3}']
+    assert unusable.costs.usage.requests == 3
 
 
 async def test_reads_may_reject(working: Any) -> None:
@@ -86,44 +90,38 @@ async def test_reads_may_reject(working: Any) -> None:
     def read(text: str) -> str:
         raise BadAnswer(Reason.VALUE_NOT_MENTIONED, f"{text!r} does not mention Rome")
 
-    async with working(["Oslo", "Paris"]) as (job, server):
-        with pytest.raises(NoUsableAnswer, match="'Paris' does not mention Rome") as unusable:
-            await ask(job.model, PROMPT, read, seed=1)
-    assert unusable.value.reason is Reason.VALUE_NOT_MENTIONED
+    unusable, server = await asked(working, "Oslo", "Paris", read=read)
+    assert unusable.reason is Reason.VALUE_NOT_MENTIONED
+    assert unusable.detail == "'Paris' does not mention Rome"
     assert "'Oslo' does not mention Rome" in server.bodies[-1]["messages"][-1]["content"]
 
 
 async def test_empty_answers_are_misfits(working: Any) -> None:
     """An empty answer does not reach `read`, nor goes back as an empty turn; a text is stripped."""
-    async with working(["  ", "  Rome\n"]) as (job, server):
-        answer = await ask(job.model, PROMPT, keep, seed=1)
+    answer, server = await asked(working, "  ", "  Rome\n")
     assert answer.value == "Rome"
     assert server.bodies[-1]["messages"][1]["content"] == "(no answer)"
 
 
 async def test_answers_that_were_cut_off_are_not_repaired(working: Any) -> None:
     """Half an answer would be half a value: it is a misfit that names the token limit."""
-    async with working([ScriptedReply('{"city": "Ro'), ScriptedReply('{"city": "Ro')]) as (job, _):
-        with pytest.raises(NoUsableAnswer, match="cut off after 7 tokens"):
-            await ask(job.model, PROMPT, keep, seed=1, schema=CITY, max_tokens=7)
+    script = [ScriptedReply('{"city": "Ro')] * 2
+    unusable, _ = await asked(working, *script, schema=CITY, max_tokens=7)
+    assert "cut off after 7 tokens" in unusable.detail
 
 
 async def test_refused_requests_are_unusable(working: Any) -> None:
     """A refusal rejects the record, with the endpoint's words as the raw response."""
-    async with working([ScriptedFailure(400, body="too long")]) as (job, _):
-        with pytest.raises(NoUsableAnswer, match="too long") as unusable:
-            await ask(job.model, PROMPT, keep, seed=1)
-    assert unusable.value.reason is Reason.REQUEST_REFUSED
-    assert unusable.value.costs.raw == ("too long",)
+    unusable, _ = await asked(working, ScriptedFailure(400, body="too long"))
+    assert (unusable.reason, unusable.costs.raw) == (Reason.REQUEST_REFUSED, ("too long",))
+    assert "too long" in unusable.detail
 
 
 @pytest.mark.parametrize("schema", [{"type": "city"}, {"pattern": "("}])
 async def test_illegal_schemas_cost_nothing(working: Any, schema: Any) -> None:
     """A schema that cannot be used is found before anything is sent."""
-    async with working([]) as (job, server):
-        with pytest.raises(NoUsableAnswer) as unusable:
-            await ask(job.model, PROMPT, keep, seed=1, schema=schema)
-        assert (unusable.value.reason, server.received) == (Reason.ILLEGAL_SCHEMA, 0)
+    unusable, server = await asked(working, schema=schema)
+    assert (unusable.reason, server.received) == (Reason.ILLEGAL_SCHEMA, 0)
 
 
 async def test_remote_references_are_not_fetched(working: Any) -> None:

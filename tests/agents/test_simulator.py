@@ -39,8 +39,11 @@ def calls(*names: str, city: str = "Zürich") -> dict[str, Any]:
 async def play(
     working: Any, query: Query, *script: Any, environment: Environment = ENVIRONMENT
 ) -> tuple[Any, Any]:
+    """The dialogue, or its rejection, and the server that played the parts."""
     async with working(script, "simulator") as (job, server):
-        return await simulator.run(query, job, environment), server
+        outcome = await simulator.run(query, job, environment)
+        (record,) = outcome.accepted or outcome.rejected
+        return record, server
 
 
 def executions(dialogue: Dialogue) -> list[Any]:
@@ -57,8 +60,7 @@ def observations(dialogue: Dialogue) -> list[Any]:
 
 async def test_a_dialogue_is_played_to_its_answer(working: Any) -> None:
     """Call, observation in its envelope, answer; all usage is booked on the dialogue."""
-    outcome, server = await play(working, ask(), calls(NOW), SEEN, ANSWER)
-    (dialogue,) = outcome.accepted
+    dialogue, server = await play(working, ask(), calls(NOW), SEEN, ANSWER)
     assert roles(dialogue) == "system user assistant tool assistant"
     assert json.loads(dialogue.messages[3].content or "") == {**SEEN, "error": None}
     assert dialogue.messages[2].tool_calls[0].id == dialogue.messages[3].tool_call_id
@@ -77,8 +79,7 @@ async def test_only_what_was_found_can_be_called(working: Any) -> None:
     """In the retrieve abilities a call without a search does not fit the schema of the act."""
     searching = {"calls": [{"name": "api_search", "arguments": {"keywords": "current weather"}}]}
     script = [calls(NOW), {**searching, "reply": ""}, calls(NOW), SEEN, ANSWER]
-    outcome, server = await play(working, ask(ability=Ability.RETRIEVE_CALL), *script)
-    (dialogue,) = outcome.accepted
+    dialogue, server = await play(working, ask(ability=Ability.RETRIEVE_CALL), *script)
     assert [c.function.name for _, c in dialogue.calls()] == ["api_search", NOW]
     assert observations(dialogue)[0].response[0] == toys.api().document()
     assert "$.calls[0]" in server.bodies[1]["messages"][-1]["content"]
@@ -96,8 +97,8 @@ async def test_a_planned_fault_shows_once_if_it_passes(
 ) -> None:
     """The model is not asked for it; where it lasts, every try of the call fails the same way."""
     fault = PlannedFault(call=0, error="503", transient=transient)
-    outcome, _ = await play(working, ask(Scenario.ERROR_RECOVERY, fault=fault), *script)
-    assert [o.error for o in observations(outcome.accepted[0])] == errors
+    dialogue, _ = await play(working, ask(Scenario.ERROR_RECOVERY, fault=fault), *script)
+    assert [o.error for o in observations(dialogue)] == errors
 
 
 async def test_the_user_goes_on_in_a_later_turn(working: Any) -> None:
@@ -106,8 +107,8 @@ async def test_the_user_goes_on_in_a_later_turn(working: Any) -> None:
     query = ask(Scenario.MULTI_TURN, intent=(*toys.query().intent, later))
     said = ["And later?", "And later in Basel?"]
     script = [calls(NOW), SEEN, ANSWER, *said, calls(NEXT, city="Basel"), SEEN, ANSWER]
-    outcome, server = await play(working, query, *script)
-    assert [m.content for m in outcome.accepted[0].messages if m.role == "user"][1:] == said[1:]
+    dialogue, server = await play(working, query, *script)
+    assert [m.content for m in dialogue.messages if m.role == "user"][1:] == said[1:]
     assert "does not say city = Basel" in server.bodies[4]["messages"][-1]["content"]
 
 
@@ -115,8 +116,8 @@ async def test_the_user_tells_what_was_withheld_when_asked(working: Any) -> None
     """A clarifying question is answered with the withheld value, once."""
     query = ask(Scenario.CLARIFICATION, withheld=("city",), text="Is it raining?")
     question = {"calls": [], "reply": "In which city?"}
-    outcome, server = await play(working, query, question, "In Zürich.", calls(NOW), SEEN, ANSWER)
-    assert roles(outcome.accepted[0]) == "system user assistant user assistant tool assistant"
+    dialogue, server = await play(working, query, question, "In Zürich.", calls(NOW), SEEN, ANSWER)
+    assert roles(dialogue) == "system user assistant user assistant tool assistant"
     assert "answers the question with:" in server.bodies[1]["messages"][-1]["content"]
 
 
@@ -140,10 +141,10 @@ async def test_a_response_off_its_schema_is_asked_for_again(working: Any) -> Non
     returns = {**schema, "required": ["celsius"]}
     api = toys.api().model_copy(update={"returns": returns})
     warm = {"response": {"celsius": "warm"}}
-    outcome, server = await play(working, ask(pool=(api,)), calls(NOW), warm, warm)
-    assert outcome.rejected[0].reason is Reason.UNUSABLE_RESPONSE
+    rejected, server = await play(working, ask(pool=(api,)), calls(NOW), warm, warm)
+    assert rejected.reason is Reason.UNUSABLE_RESPONSE
     assert "'warm' is not of type 'number'" in server.bodies[2]["messages"][-1]["content"]
-    assert len(outcome.rejected[0].raw) == 3
+    assert len(rejected.raw) == 3
 
 
 def test_an_act_is_held_to_each_apis_own_schema() -> None:
@@ -169,8 +170,7 @@ async def test_an_executed_call_asks_no_model(working: Any) -> None:
     """An API that an executor runs is executed; each observation says how it came about."""
     station = toys.Station(current={"celsius": 7})
     script = [calls(NOW, NEXT), SEEN, ANSWER]
-    outcome, server = await play(working, ask(), *script, environment=toys.environment(station))
-    (dialogue,) = outcome.accepted
+    dialogue, server = await play(working, ask(), *script, environment=toys.environment(station))
     assert [e.kind for e in executions(dialogue)] == ["executed", "simulated"]
     assert (executions(dialogue)[0].by, executions(dialogue)[1].by) == ("toy", "fake")
     assert station.ran == [("current", {"city": "Zürich"})]
@@ -190,8 +190,7 @@ async def test_a_real_failure_is_no_planned_one(working: Any) -> None:
     )
     sorry = {"calls": [], "reply": "Sorry, there is no such city."}
     script = [calls(NOW, city="Zürick"), sorry, "I meant Zürich.", calls(NOW), ANSWER]
-    outcome, _ = await play(working, query, *script, environment=toys.environment(station))
-    (dialogue,) = outcome.accepted
+    dialogue, _ = await play(working, query, *script, environment=toys.environment(station))
     assert [o.error for o in observations(dialogue)] == ["no such city", None]
     assert [e.failure for e in executions(dialogue)] == [Failure.TOOL_ERROR, None]
     assert roles(dialogue) == "system user assistant tool assistant user assistant tool assistant"
@@ -201,8 +200,7 @@ async def test_a_long_observation_is_compressed_and_says_so(working: Any) -> Non
     """What is over the token limit is shortened; the record tells how long it was."""
     station = toys.Station(current={"celsius": 7, "report": "rain and " * 200})
     environment = toys.environment(station, limit=32)
-    outcome, _ = await play(working, ask(), calls(NOW), ANSWER, environment=environment)
-    (dialogue,) = outcome.accepted
+    dialogue, _ = await play(working, ask(), calls(NOW), ANSWER, environment=environment)
     assert executions(dialogue)[0].whole_tokens > 400
     assert len(dialogue.messages[3].content or "") < 200
     assert observations(dialogue)[0].response["celsius"] == 7
