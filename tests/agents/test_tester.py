@@ -22,10 +22,6 @@ def no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tester, "inspect", lambda dialogue: ())
 
 
-def findings(*reasons: Reason) -> tuple[Finding, ...]:
-    return tuple(Finding(check="toy", reason=r, turn=2, detail="Look.") for r in reasons)
-
-
 def panel(*votes: Any, upheld: Any) -> Any:
     """A script: votes in the order they are asked for, one answer for every validation."""
     coming = iter(votes)
@@ -54,7 +50,7 @@ async def test_a_finding_saves_the_votes(
     working: Any, monkeypatch: pytest.MonkeyPatch, reason: Reason
 ) -> None:
     """What the certain checks find, or executing once more, is not paid for: no model is asked."""
-    fault = findings(reason)
+    fault = (Finding(check="toy", reason=reason, turn=2, detail="Look."),)
     certain = reason is Reason.SEARCH_SKIPPED
     monkeypatch.setattr(tester, "inspect", lambda dialogue: fault if certain else ())
     outcome, server = await judge(working, panel(upheld=UPHELD), repeated=fault)

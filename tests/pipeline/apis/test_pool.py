@@ -238,6 +238,9 @@ def test_a_pool_is_found_by_name_or_path(tmp_path: Path, pool: PoolFolder) -> No
     with pytest.raises(NothingFound, match="apis import"):
         find_pool(tmp_path, "mien")
     bring(pool, api("buy"))
+    elsewhere = open_pool(tmp_path, f"{tmp_path}/elsewhere")
+    bring(elsewhere, api("sell"))
+    assert find_pool(tmp_path, str(elsewhere.path)).digest == elsewhere.digest
     for name in ("mine", f"{tmp_path}/pools/mine"):
         assert find_pool(tmp_path, name).path == pool.path
     with pytest.raises(NothingFound, match=r"Did you mean mine\?"):
@@ -257,13 +260,6 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
     """A pool's name is a plain folder name."""
     with pytest.raises(StoreError, match="cannot be the name of a pool"):
         open_pool(tmp_path, name)
-
-
-def test_a_path_makes_a_pool_elsewhere(tmp_path: Path) -> None:
-    """A name with a separator is a path."""
-    pool = open_pool(tmp_path / "outputs", f"{tmp_path}/elsewhere")
-    bring(pool, api("buy"))
-    assert find_pool(tmp_path / "outputs", f"{tmp_path}/elsewhere").digest == pool.digest
 
 
 def test_a_file_in_place_of_a_pool_is_a_store_error(tmp_path: Path) -> None:

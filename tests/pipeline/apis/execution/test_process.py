@@ -52,9 +52,7 @@ async def test_a_group_ends_as_a_whole() -> None:
         inner = int(await child.receive() or 0)
         assert _lives(inner)
         await child.stop()
-        async with asyncio.timeout(60):  # a killed process takes a moment to go
-            while _lives(inner):  # noqa: ASYNC110 - nothing tells when it has gone
-                await asyncio.sleep(0.01)
+        wait_for(lambda: not _lives(inner), "a killed process takes a moment to go")
 
 
 def _lives(pid: int) -> bool:
