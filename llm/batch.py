@@ -249,7 +249,12 @@ class Batcher:
             return
         except Absent as error:
             note(logging.WARNING, "batch", f"A batch is gone ({error}).", batch=row.remote)
-            await self._end(row, await self._committed_before(row))
+            bodies = await self._cache.read_all(list(row.tries))
+            for key, body in bodies.items():
+                self._purse.settle(key)
+                self._hand_out(key, decode(body, cached=True))
+            gone = Gone("the batch is gone", "timeout")
+            await self._end(row, {key: gone for key in row.tries if key not in bodies})
             return
         if batch is None:
             await self._api.forget(row.name)
@@ -297,15 +302,6 @@ class Batcher:
                     failed.update(await self._keep_all(mine, row.tries))
         missing = Gone(f"batch {batch.id} is {batch.status} without its answer", "timeout")
         return {**failed, **{key: missing for key in row.tries if key not in taken}}
-
-    async def _committed_before(self, row: BatchRow) -> dict[str, Exception]:
-        """Hand out what was committed of a batch that has vanished; all else has failed."""
-        bodies = await self._cache.read_all(list(row.tries))
-        for key, body in bodies.items():
-            self._purse.settle(key)
-            self._hand_out(key, decode(body, cached=True))
-        gone = Gone("the batch is gone", "timeout")
-        return {key: gone for key in row.tries if key not in bodies}
 
     async def _keep_all(
         self, results: Mapping[str, BatchOutcome], tries: Mapping[str, Try]

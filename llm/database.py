@@ -216,7 +216,15 @@ def _prepare(engine: sa.Engine, patience: float) -> None:
     while True:
         try:
             with engine.begin() as connection:
-                _complete(connection)
+                for table in METADATA.sorted_tables:
+                    connection.execute(CreateTable(table, if_not_exists=True))
+                _add_columns(connection, BATCHED)
+                # Responses of an earlier version are as old as the day they were taken over.
+                if "at" in _add_columns(connection, RESPONSES):
+                    connection.execute(sa.update(RESPONSES).values(at=time.time()))
+                for table in METADATA.sorted_tables:
+                    for index in sorted(table.indexes, key=lambda one: str(one.name)):
+                        connection.execute(CreateIndex(index, if_not_exists=True))
             return
         except DBAPIError as error:
             tries -= 0 if held(error) else 1
@@ -230,18 +238,6 @@ def _raced(error: DBAPIError) -> bool:
     code = getattr(error.orig, "sqlite_errorcode", None)
     state = getattr(error.orig, "sqlstate", None)  # none: there is no connection
     return state is not None if code is None else code == sqlite3.SQLITE_ERROR
-
-
-def _complete(connection: sa.Connection) -> None:
-    """Make the tables; give a table of an earlier version the columns it lacks."""
-    for table in METADATA.sorted_tables:
-        connection.execute(CreateTable(table, if_not_exists=True))
-    _add_columns(connection, BATCHED)
-    if "at" in _add_columns(connection, RESPONSES):  # as old as the day they were taken over
-        connection.execute(sa.update(RESPONSES).values(at=time.time()))
-    for table in METADATA.sorted_tables:
-        for index in sorted(table.indexes, key=lambda one: str(one.name)):
-            connection.execute(CreateIndex(index, if_not_exists=True))
 
 
 def _add_columns(connection: sa.Connection, table: sa.Table) -> list[str]:

@@ -82,17 +82,17 @@ class Batches:
             app.router.add_route(method, f"/v1/{path}", self._asking_for_a_key(handler))
         app.on_cleanup.append(self._stop)
 
-    async def _stop(self, _app: web.Application) -> None:
-        for task in self._work:
-            task.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
-
     def _asking_for_a_key(self, handler: Handler) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             denied = self._denied(request)
             return await handler(request) if denied is None else respond(denied)
 
         return handle
+
+    async def _stop(self, _app: web.Application) -> None:
+        for task in self._work:
+            task.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
 
     async def _upload(self, request: web.Request) -> web.Response:
         fields: dict[str, bytes] = {}
@@ -203,7 +203,18 @@ class Batches:
         reached = len(lines) // 2 if expires else len(lines)
         answered = [await self._answered(line, batch) for line in lines[:reached]]
         answered += [_outcome(line, None, "batch_expired", EXPIRED) for line in lines[reached:]]
-        self._finish(batch, answered, "expired" if expires else "completed")
+        # Files first, then the status that sends clients to them.
+        status = "expired" if expires else "completed"
+        files: dict[bool, list[str]] = {True: [], False: []}
+        for line in answered:
+            response = line["response"]
+            good = response is not None and response["status_code"] == 200
+            files[good].append(json.dumps(line) + "\n")
+        batch["request_counts"].update(completed=len(files[True]), failed=len(files[False]))
+        for good, name in ((True, "output_file_id"), (False, "error_file_id")):
+            if told := files[good]:
+                batch[name] = self._keep("".join(told).encode())
+        batch["status"] = "cancelled" if batch["status"] == "cancelling" else status
 
     def _overfull(self, more: int) -> JsonObject | None:
         open_ = [batch for batch in self.batches.values() if batch["status"] == "in_progress"]
@@ -220,19 +231,6 @@ class Batches:
         return _outcome(
             line, await self._answer(line["body"], ScriptedFailure() if fails else None)
         )
-
-    def _finish(self, batch: JsonObject, answered: list[JsonObject], status: str) -> None:
-        """Files first, then the status that sends clients to them."""
-        files: dict[bool, list[str]] = {True: [], False: []}
-        for line in answered:
-            response = line["response"]
-            good = response is not None and response["status_code"] == 200
-            files[good].append(json.dumps(line) + "\n")
-        batch["request_counts"].update(completed=len(files[True]), failed=len(files[False]))
-        for good, name in ((True, "output_file_id"), (False, "error_file_id")):
-            if lines := files[good]:
-                batch[name] = self._keep("".join(lines).encode())
-        batch["status"] = "cancelled" if batch["status"] == "cancelling" else status
 
 
 def _lines(content: bytes) -> tuple[list[JsonObject], JsonObject | None]:

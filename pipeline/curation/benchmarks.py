@@ -104,7 +104,20 @@ def read(row: Any, place: str = "") -> BenchmarkRow:
         _walk(row["query"], item)  # ToolBench: not its APIs
     elif isinstance(row, dict) and isinstance(row.get("answer_generation"), dict):
         _walk(row["answer_generation"].get("query"), item)
-        _take_tree(row.get("tree"), item)
+        waiting = [row.get("tree")]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, list):
+                waiting += reversed(node)
+            if not isinstance(node, dict):
+                continue
+            waiting += [node.get("tree"), node.get("children")]
+            for child in node.get("children") or () if node.get("node_type") == "Action" else ():
+                given = (
+                    _inside(str(child.get("description", ""))) if isinstance(child, dict) else None
+                )
+                if isinstance(given, dict) and child.get("node_type") == "Action Input":
+                    item.add(node.get("description"), given)
     elif isinstance(row, dict) and row.get("role") == "API" and "api_name" in row:
         arguments = row.get("param_dict")
         item.add(row["api_name"], arguments if isinstance(arguments, dict) else {})
@@ -175,19 +188,3 @@ def _inside(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _take_tree(value: Any, item: BenchmarkRow) -> None:
-    """The calls of a solution tree: an action, and below it its input."""
-    waiting = [value]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, list):
-            waiting += reversed(node)
-        if not isinstance(node, dict):
-            continue
-        waiting += [node.get("tree"), node.get("children")]
-        for child in node.get("children") or () if node.get("node_type") == "Action" else ():
-            given = _inside(str(child.get("description", ""))) if isinstance(child, dict) else None
-            if isinstance(given, dict) and child.get("node_type") == "Action Input":
-                item.add(node.get("description"), given)

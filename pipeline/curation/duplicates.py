@@ -237,23 +237,18 @@ def judge(book: ComparedRows, given: StageInput) -> Fates:
         given.rows.check()
         fate = None
         if book.turns[row] != KNOWN:
-            fate = _by_text(row, book, texts, plan) or _by_calls(row, book, calls, plan)
+            best: Fate | None = None
+            for other in texts.like(row):
+                likeness, equal = book.likeness(row, other, TEXT)
+                if (equal or likeness >= plan.near) and (best is None or likeness > best[1]):
+                    best = SAME_TEXT if equal else LIKE_TEXT, likeness, other
+            fate = best or _by_calls(row, book, calls, plan)
         if fate:
             fates.drop(row, *fate)
         else:
             texts.add(row)
             calls.add(row)
     return fates
-
-
-def _by_text(row: int, book: ComparedRows, texts: Buckets, plan: CurationPlan) -> Fate | None:
-    """None if the row says what no other does."""
-    best: Fate | None = None
-    for other in texts.like(row):
-        likeness, equal = book.likeness(row, other, TEXT)
-        if (equal or likeness >= plan.near) and (best is None or likeness > best[1]):
-            best = SAME_TEXT if equal else LIKE_TEXT, likeness, other
-    return best
 
 
 def _by_calls(row: int, book: ComparedRows, calls: Buckets, plan: CurationPlan) -> Fate | None:

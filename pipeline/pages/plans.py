@@ -33,10 +33,6 @@ def forecast_sections(forecast: Forecast) -> list[Section]:
             f"No record of the sample reached {names}, so that is missing: try a larger -n."
         )
     lines += [*map(_limit, forecast.limits), _sample_in_words(forecast)]
-    return [_stages_section(forecast), *(Section(note=line) for line in lines)]
-
-
-def _stages_section(forecast: Forecast) -> Section:
     priced = forecast.sample.counts.priced
     head = ["stage", "agent", "records", "accepted", "requests", "tokens sent", "cached"]
     rows: list[tuple[str | int, ...]] = [
@@ -51,7 +47,10 @@ def _stages_section(forecast: Forecast) -> Section:
         share = cached if total is forecast.expected else ""  # the two are not of one sample
         rows.append((name, "", "", total.accepted, requests, sent, share, *rest))
     columns = [*head, "received", *(["cost"] if priced else [])]
-    return Section(f"Run {forecast.run}, about:", columns, rows)
+    return [
+        Section(f"Run {forecast.run}, about:", columns, rows),
+        *(Section(note=line) for line in lines),
+    ]
 
 
 def _rows_in_words(forecast: Forecast) -> str:

@@ -140,7 +140,15 @@ def read(version: Version, tick: Callable[[], None] = lambda: None) -> ReadRows:
         for name, levels in groupby(rows, key=lambda row: str(row.get("sample"))):
             _take_instructions(version, seen, split, name, levels, tick)
     with manifest_readable(version):
-        _agree(version, seen)
+        splits: dict[str, JsonObject] = version.told("splits")
+        for split in (*splits, *seen.counted):
+            figures = {k: v for k, v in splits.get(split, {}).items() if k != "runs"}
+            counted = seen.counted.get(split, RowCounts()).told()
+            if wrong := [name for name in counted if figures.get(name) != counted[name]]:
+                raise StoreError(
+                    f"{version.path / 'manifest.json'}: `{wrong[0]}` of {split} is not what the "
+                    f"rows have. `toolloom verify {version.label}` tells what differs."
+                )
     return seen
 
 
@@ -240,19 +248,6 @@ def _damage_named(version: Version, where: str) -> Iterator[None]:
         raise StoreError(
             f"{where} is damaged ({visible(why)}). `toolloom verify {version.label}` tells more."
         ) from error
-
-
-def _agree(version: Version, seen: ReadRows) -> None:
-    """Raises StoreError if the manifest tells of other figures than the rows have."""
-    splits: dict[str, JsonObject] = version.told("splits")
-    for split in (*splits, *seen.counted):
-        figures = {k: v for k, v in splits.get(split, {}).items() if k != "runs"}
-        counted = seen.counted.get(split, RowCounts()).told()
-        if wrong := [name for name in counted if figures.get(name) != counted[name]]:
-            raise StoreError(
-                f"{version.path / 'manifest.json'}: `{wrong[0]}` of {split} is not what the rows "
-                f"have. `toolloom verify {version.label}` tells what differs."
-            )
 
 
 @dataclass(frozen=True)

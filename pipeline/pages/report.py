@@ -303,7 +303,11 @@ def binned(counts: Mapping[int, int]) -> dict[str, int]:
     if high - low < BINS:
         return {str(n): counts.get(n, 0) for n in range(low, high + 1)}
     most = quantile(counts, 0.99)
-    width = _width(most - low)
+    span = most - low
+    width, steps = 1, 0  # of 1, 2, 5, 10, 20 … the first with which there are no more bins
+    while span // width >= BINS:
+        steps += 1
+        width = (1, 2, 5)[steps % 3] * 10 ** (steps // 3)
     start = low // width * width
     last = start + (most - start) // width * width
     bins = {_range(edge, width): 0 for edge in range(start, last + 1, width)}
@@ -322,15 +326,6 @@ def quantile(counts: Mapping[int, int], share: float) -> int:
         if left <= 0:
             return number
     return max(counts)
-
-
-def _width(span: int) -> int:
-    """The smallest of 1, 2, 5, 10, 20 … with which no more bins are needed than wanted."""
-    width, steps = 1, 0
-    while span // width >= BINS:
-        steps += 1
-        width = (1, 2, 5)[steps % 3] * 10 ** (steps // 3)
-    return width
 
 
 def _range(edge: int, width: int) -> str:

@@ -80,7 +80,19 @@ def counts_sections(counts: Counts, title: str = "") -> list[Section]:
         sections.append(Section(head=("different", "drawn", "accepted"), rows=rows))
     asked = [(s.name, s.agent, s.use) for s in counts.stages if not (s.sifts or s.given)]
     sections.append(_use_section([*asked, ("in all", "", counts.use)], counts.priced))
-    return [*sections, Section(note=_counts_in_words(counts))]
+    words, rewrites = "", {stage.name for stage in counts.stages} >= {"rewritten"}
+    if counts.accepted or not (counts.made or rewrites):
+        words = (
+            f"{counts.accepted:,} dialogues accepted, {counts.several_turns:,} with several user "
+            f"turns, from {len(counts.categories):,} categories and {counts.apis:,} APIs."
+        )
+    if counts.expanded:
+        words += f" {counts.expanded:,} of them are rows of {counts.templates:,} templates."
+    if counts.instructions or (rewrites and not words):
+        words += f" {counts.instructions:,} instructions of {counts.rewritten:,} requests."
+    if counts.cost_of_one is not None:
+        words += f" {dollars(counts.cost_of_one)} for each (API-Bank's agents: ${API_BANK:g})."
+    return [*sections, Section(note=words.lstrip() + lacking(counts))]
 
 
 def _stage(stage: StageCount) -> str:
@@ -106,22 +118,6 @@ def use_cells(use: Usage, priced: bool) -> tuple[int | str, ...]:
     cost = (dollars(use.cost),) if priced else ()
     share = percent(use.cached_share)
     return (use.requests, use.prompt_tokens, share, use.completion_tokens, *cost)
-
-
-def _counts_in_words(counts: Counts) -> str:
-    words, rewrites = "", {stage.name for stage in counts.stages} >= {"rewritten"}
-    if counts.accepted or not (counts.made or rewrites):
-        words = (
-            f"{counts.accepted:,} dialogues accepted, {counts.several_turns:,} with several user "
-            f"turns, from {len(counts.categories):,} categories and {counts.apis:,} APIs."
-        )
-    if counts.expanded:
-        words += f" {counts.expanded:,} of them are rows of {counts.templates:,} templates."
-    if counts.instructions or (rewrites and not words):
-        words += f" {counts.instructions:,} instructions of {counts.rewritten:,} requests."
-    if counts.cost_of_one is not None:
-        words += f" {dollars(counts.cost_of_one)} for each (API-Bank's agents: ${API_BANK:g})."
-    return words.lstrip() + lacking(counts)
 
 
 def lacking(counts: Counts) -> str:

@@ -254,7 +254,17 @@ class SplitDraw:
 
     def needs(self, count: int) -> Iterator[Need]:
         """`count` needs, or fewer if the APIs serve no more kinds in this split."""
-        kinds = self._kinds(count)
+        rng = self._rng("kinds")
+        counts = counted(self._recipe, self._feasible, count, rng)
+        single = Level.SINGLE_TOOL
+        kinds = [NeedKind(*pair, single) for pair, n in counts.items() for _ in range(n)]
+        rng.shuffle(kinds)
+        for scenarios in ((Scenario.PARALLEL, Scenario.MULTI_TURN), (Scenario.SEQUENTIAL,)):
+            places = [i for i, kind in enumerate(kinds) if kind.scenario in scenarios]
+            found = _levels(self._recipe, self._group, scenarios[0], len(places)) if places else []
+            rng.shuffle(found)
+            for place, level in zip(places, found, strict=False):
+                kinds[place] = replace(kinds[place], level=level)
         known = list(dict.fromkeys(kinds))
         hopeless: set[NeedKind] = set()
         for number, kind in enumerate(kinds):
@@ -273,21 +283,6 @@ class SplitDraw:
 
     def _rng(self, *parts: Any) -> random.Random:
         return rng_for(self._recipe.seed, "queries", self._split, *parts)
-
-    def _kinds(self, count: int) -> list[NeedKind]:
-        """The kind of every query, in a shuffled order."""
-        rng = self._rng("kinds")
-        counts = counted(self._recipe, self._feasible, count, rng)
-        single = Level.SINGLE_TOOL
-        kinds = [NeedKind(*pair, single) for pair, n in counts.items() for _ in range(n)]
-        rng.shuffle(kinds)
-        for scenarios in ((Scenario.PARALLEL, Scenario.MULTI_TURN), (Scenario.SEQUENTIAL,)):
-            places = [i for i, kind in enumerate(kinds) if kind.scenario in scenarios]
-            found = _levels(self._recipe, self._group, scenarios[0], len(places)) if places else []
-            rng.shuffle(found)
-            for place, level in zip(places, found, strict=False):
-                kinds[place] = replace(kinds[place], level=level)
-        return kinds
 
     def _feasible(self, scenario: Scenario, ability: Ability) -> bool:
         """Whether the APIs can serve a scenario, as far as can be told without drawing."""

@@ -158,17 +158,6 @@ class Composition:
             (a, b): interfering(marked[a], marked[b])
             for a, b in combinations(range(len(marked)), 2)
         }
-        self._join(mould, marks)
-        self._pairs = {pair: matrix for pair, matrix in self._pairs.items() if matrix.any()}
-        around = [marks_of((unit,), now, said_by) for unit in constants(mould.skeleton, now)]
-        self._touched = [_touched(each, Marked(around, scaled=True)) for each in marks]
-        self._kinds = [_kinds(*each) for each in zip(choices, self._touched, strict=True)]
-        self._masks: frozenset[int] | None = None  # constants that each row that passed touches
-        self._passed: set[Mixture] = set()
-        self._failed: set[Mixture] = set()
-
-    def _join(self, mould: TemplateRenderer, marks: list[list[ValueMarks]]) -> None:
-        """Values interfere that stand side by side, as far as they may be read as one."""
         owner = {s: n for n, choice in enumerate(mould.template.choices) for s in choice.slots}
         # Numbers, days and times may be read as one with what stands beside them.
         calendar = ("day:", "month:", "weekday:", "time:")
@@ -188,6 +177,13 @@ class Composition:
             if a != b:
                 found = self._pairs[a, b]
                 found |= True if always else np.outer(numeric[a], numeric[b])
+        self._pairs = {pair: matrix for pair, matrix in self._pairs.items() if matrix.any()}
+        around = [marks_of((unit,), now, said_by) for unit in constants(mould.skeleton, now)]
+        self._touched = [_touched(each, Marked(around, scaled=True)) for each in marks]
+        self._kinds = [_kinds(*each) for each in zip(choices, self._touched, strict=True)]
+        self._masks: frozenset[int] | None = None  # constants that each row that passed touches
+        self._passed: set[Mixture] = set()
+        self._failed: set[Mixture] = set()
 
     @property
     def settled(self) -> bool:

@@ -161,7 +161,18 @@ def _compares(found: SampleValues) -> bool:
 def weigh(found: SampleValues, all_: Sequence[Variable], loose: Iterable[SampleValue]) -> None:
     """Put values in doubt for what they are; `settle` tells what the words say against others."""
     _alone(found, all_, list(loose))
-    _apart(found, all_)
+    sizes = sizes_in(found)
+    for one in all_:
+        if distinctive(one.value, one.first.schema):
+            continue
+        for text in found.texts:
+            said = len(parted(text, [one], found.now).spans)
+            if said > 1 and (text.role == "user" or is_number(one.value)):
+                one.refuse(f"it stands {said} times in one message, with two meanings perhaps")
+        if is_number(one.value) and one.value in sizes and one.is_argument:
+            one.refuse("it is also how many there are in the response")
+        elif is_number(one.value) and one.value in sizes:
+            one.refuse("it is also how many items there are")
     follow(found, all_)
 
 
@@ -234,22 +245,6 @@ def _is_linked(one: Variable, other: Variable, found: SampleValues) -> bool:
 
 MERGED = "merged"
 """The doubt of a value that is another's: nothing to tell a person."""
-
-
-def _apart(found: SampleValues, all_: Sequence[Variable]) -> None:
-    """Numbers and common words that the user says twice, and numbers that count something."""
-    sizes = sizes_in(found)
-    for one in all_:
-        if distinctive(one.value, one.first.schema):
-            continue
-        for text in found.texts:
-            said = len(parted(text, [one], found.now).spans)
-            if said > 1 and (text.role == "user" or is_number(one.value)):
-                one.refuse(f"it stands {said} times in one message, with two meanings perhaps")
-        if is_number(one.value) and one.value in sizes and one.is_argument:
-            one.refuse("it is also how many there are in the response")
-        elif is_number(one.value) and one.value in sizes:
-            one.refuse("it is also how many items there are")
 
 
 def _judge(

@@ -128,20 +128,6 @@ class Columns:
                 continue
             fills = self._fills.get(slot)
             self.add(slot, pool, fills.about if fills else f"slot {slot}")
-        self._derive(derived)
-
-    def _pool(self, slot: str, written: list[Any] | Drawn | SchemaPool) -> Pool:
-        if isinstance(written, list):
-            return Pool(tuple(written), "literal")
-        setting = self._setting_for(slot)
-        if isinstance(written, SchemaPool):
-            argument = self._fills.get(slot)
-            if argument is None:
-                raise PoolMistake("`schema`: the slot is no argument and no field of a response")
-            return from_schema(argument, written.count, setting)
-        return written.values(setting)
-
-    def _derive(self, derived: Mapping[str, DerivedPool]) -> None:
         for slot in in_order(derived):
             form, place = derived[slot], self._written[slot][1]
             if family := self._of.get(form.of):
@@ -157,6 +143,17 @@ class Columns:
             if way := circle(derived, slot):
                 what = f"is derived from itself: {' → '.join(way)}."
                 self._document.fault((*self._written[slot][1], "of"), what)
+
+    def _pool(self, slot: str, written: list[Any] | Drawn | SchemaPool) -> Pool:
+        if isinstance(written, list):
+            return Pool(tuple(written), "literal")
+        setting = self._setting_for(slot)
+        if isinstance(written, SchemaPool):
+            argument = self._fills.get(slot)
+            if argument is None:
+                raise PoolMistake("`schema`: the slot is no argument and no field of a response")
+            return from_schema(argument, written.count, setting)
+        return written.values(setting)
 
     def values(self, slot: str) -> list[Any]:
         """The values of a slot, row by row of its choice."""
