@@ -210,13 +210,16 @@ def test_a_statement_is_no_middle_and_no_half_of_a_sentence(text: str, expected:
     assert faults(known, Granularity.STATEMENT, text) == expected
 
 
+FINER = "finer_level_named"
+
+
 @pytest.mark.parametrize(
     ("name", "level", "request_", "expected"),
     [
-        ("lisbon", "category", "Let the Travel hotelfinder and a Weather tool help.", "finer"),
-        ("lisbon", "tool", "Use Hotel Finder and Skycast for a sixteen day forecast.", "finer"),
-        ("payday", "tool", "Ask Currency Tools and Textwire to watch 0041 79.", "value"),
-        ("payday", "tool", "Ask Currency Tools and Textwire what 4200 dollars are.", "finer"),
+        ("lisbon", "category", "Let the Travel hotelfinder and a Weather tool help.", FINER),
+        ("lisbon", "tool", "Use Hotel Finder and Skycast for a sixteen day forecast.", FINER),
+        ("payday", "tool", "Ask Currency Tools and Textwire to watch 0041 79.", "invented_value"),
+        ("payday", "tool", "Ask Currency Tools and Textwire what 4200 dollars are.", FINER),
     ],
 )
 def test_names_and_values_in_other_forms(
@@ -227,9 +230,8 @@ def test_names_and_values_in_other_forms(
         "lisbon": "I'm flying to Lisbon with my two kids.",
         "payday": "I work from Zurich.",
     }
-    fault = {"finer": "finer_level_named", "value": "invented_value"}[expected]
     row = {"seed": name, "level": level, "statement": statement[name]}
-    assert set(reasons({**row, "text": f"{statement[name]} {request_}"})) == {fault}
+    assert set(reasons({**row, "text": f"{statement[name]} {request_}"})) == {expected}
 
 
 SEED = toy(

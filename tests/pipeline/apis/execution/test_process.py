@@ -163,7 +163,7 @@ def test_nothing_outlives_a_killed_process() -> None:
 
 
 CODE = """
-import asyncio, collections, dataclasses, datetime, enum, os, sys, time
+import asyncio, dataclasses, datetime, enum, os
 
 print("loading")
 made = 0
@@ -197,7 +197,6 @@ async def later(word: str):
 
 def fail(): raise ValueError(f"no shelf in {os.getcwd()}")
 def leave(): os._exit(3)
-def wait(): time.sleep(60)
 def ask(): return input("name? ")
 def show(): return [os.getcwd(), os.listdir(), sorted(os.environ)]
 def much(): return "x" * (5 * 2**20)
@@ -219,13 +218,15 @@ ALLOWED = frozenset(re.findall(r"def (\w+)", CODE)) - {"forbidden"}
 
 
 @pytest.fixture
-def functions(tmp_path: Path) -> MakeFunctions:
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeFunctions:
+    """Of the file above, which may see one variable."""
+    monkeypatch.setenv("SHELF_TOKEN", "hush-4711")
     file = tmp_path / "shelf.py"
     file.write_text(CODE)
 
     def make(**changes: Any) -> Functions:
         fields = {"name": "shelf.py", "file": file, "allowed": ALLOWED, "time_limit": 5}
-        return Functions(**{**fields, **changes})
+        return Functions(**{**fields, "environment": ("SHELF_TOKEN",), **changes})
 
     return make
 
@@ -264,6 +265,8 @@ async def test_values_become_json(functions: MakeFunctions) -> None:
         ("double", {}, Failure.TOOL_ERROR, "two keys that are 1"),
         ("paired", {}, Failure.TOOL_ERROR, "a tuple as a key"),
         ("mute", {}, Failure.TOOL_ERROR, "Mute"),
+        # A token that an execution needs does not reach the cache and the dataset.
+        ("leak", {}, Failure.TOOL_ERROR, "ValueError: no entry for $SHELF_TOKEN"),
         ("forbidden", {}, Failure.PROTOCOL_ERROR, "may not be called"),
         ("os.getcwd", {}, Failure.PROTOCOL_ERROR, "may not be called"),
     ],
@@ -306,26 +309,16 @@ async def test_a_file_that_never_loads_ends_by_itself(tmp_path: Path) -> None:
     await child.stop()
 
 
-async def test_secrets_are_struck_out_of_results(
-    functions: MakeFunctions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A token that an execution needs does not reach the cache and the dataset."""
-    monkeypatch.setenv("SHELF_TOKEN", "hush-4711")
-    result = await call(functions(environment=("SHELF_TOKEN",)), "leak")
-    assert result.observation.error == "ValueError: no entry for $SHELF_TOKEN"
-
-
 async def test_each_session_is_fresh_and_sees_no_variables(
     functions: MakeFunctions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory, folder and environment are new; only a variable that is named is there."""
     monkeypatch.setenv("SECRET_KEY", "hush")
-    monkeypatch.setenv("CITY", "Bern")
     for _ in range(2):
-        async with functions(environment=("CITY",)).session() as session:
+        async with functions().session() as session:
             shown = (await session.call("show", {})).observation.response
             assert shown[:2] == [".", []]
-            assert set(shown[2]) - {"LC_CTYPE"} == {"CITY"}  # Python sets LC_CTYPE
+            assert set(shown[2]) - {"LC_CTYPE"} == {"SHELF_TOKEN"}  # Python sets LC_CTYPE
             assert (await session.call("count", {})).observation.response == [1, 1]
             assert (await session.call("count", {})).observation.response == [2, 2]
 
