@@ -26,12 +26,12 @@ def tool(*drafts: dict[str, Any]) -> dict[str, Any]:
 async def test_a_design_becomes_an_api(working: Any) -> None:
     """Category, tool and name make the id; parameters and returns are closed object schemas."""
     async with working([tool(draft("get_high_tide"))], "api") as (job, _):
-        (made,) = (await api.run(DOMAIN, job, count=1, examples=())).accepted
-    assert made.id == "Weather/tide_clock/get_high_tide"
-    assert made.required == ("port",)
-    assert made.parameters["additionalProperties"] is False
-    assert made.fields == {"level": {"type": "number", "description": "Height in metres"}}
-    assert made.provenance[0].parents == (DOMAIN.id,)
+        (design,) = (await api.run(DOMAIN, job, count=1, examples=())).accepted
+    assert design.id == "Weather/tide_clock/get_high_tide"
+    assert design.required == ("port",)
+    assert design.parameters["additionalProperties"] is False
+    assert design.fields == {"level": {"type": "number", "description": "Height in metres"}}
+    assert design.provenance[0].parents == (DOMAIN.id,)
 
 
 @pytest.mark.parametrize(

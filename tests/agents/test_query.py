@@ -18,11 +18,11 @@ def need(**changes: Any) -> Need:
 async def test_words_make_a_need_a_query(working: Any) -> None:
     """The query holds the need as it was drawn, the words without quotes, and its parents."""
     async with working(['"Is it raining in Zürich?"'], "query") as (job, _):
-        (made,) = (await query.run(need(), job)).accepted
-    assert isinstance(made, Query)
-    assert made.text == "Is it raining in Zürich?"
-    assert made.intent == need().intent
-    assert made.provenance[0].parents == (toys.api().id,)
+        (asked,) = (await query.run(need(), job)).accepted
+    assert isinstance(asked, Query)
+    assert asked.text == "Is it raining in Zürich?"
+    assert asked.intent == need().intent
+    assert asked.provenance[0].parents == (toys.api().id,)
 
 
 async def test_a_missing_value_is_asked_for_once_more(working: Any) -> None:
@@ -39,8 +39,8 @@ async def test_a_withheld_value_must_not_be_given_away(working: Any) -> None:
     said = ["Is it raining in Zürich?", "Is it raining?"]
     hiding = need(scenario=Scenario.CLARIFICATION, withheld=("city",))
     async with working(said, "query") as (job, server):
-        (made,) = (await query.run(hiding, job)).accepted
-    assert made.text == "Is it raining?"
+        (asked,) = (await query.run(hiding, job)).accepted
+    assert asked.text == "Is it raining?"
     prompt = server.bodies[0]["messages"][-1]["content"]
     assert "They forget to say: city" in prompt
     assert "Zürich" not in prompt

@@ -31,5 +31,5 @@ def test_a_planted_defect_is_found_wherever_it_applies(
     """Every planted defect is found under its reason, in at least three dialogues."""
     spoilt = [(good.id, bad) for good in all_good for bad in mutate(good)]
     judged = [(name, inspect(bad)) for name, bad in spoilt]
-    assert [(n, found) for n, found in judged if not expected & {f.reason for f in found}] == []
+    assert [(n, faults) for n, faults in judged if not expected & {f.reason for f in faults}] == []
     assert len({name for name, _ in spoilt}) >= 3

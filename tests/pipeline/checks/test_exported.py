@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -33,13 +34,10 @@ def exported(name: str, dialogues: list[Dialogue], folder: Path) -> list[Path]:
     for number, dialogue in enumerate(dialogues):
         query = dialogue.query.model_copy(update={"id": f"train-7-{number:06}"})
         sample = Sample(dialogue=dialogue.model_copy(update={"query": query}), verdict=Verdict())
-        try:
-            made = form.rows(sample, arguments).rows
-        except NotRepresentable:
-            continue
-        for file, row in made:
-            path = folder / form.files[file].path.format(split="train")
-            rows.setdefault(path.with_suffix(".jsonl"), []).append(json.dumps(row))
+        with contextlib.suppress(NotRepresentable):
+            for file, row in form.rows(sample, arguments).rows:
+                path = folder / form.files[file].path.format(split="train")
+                rows.setdefault(path.with_suffix(".jsonl"), []).append(json.dumps(row))
     for path, lines in rows.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(lines) + "\n")
@@ -51,10 +49,10 @@ def test_an_export_of_good_dialogues_passes_its_audit(
     name: str, all_good: list[Dialogue], tmp_path: Path
 ) -> None:
     """No check of an audit calls wrong what the checks of a dialogue call right."""
-    found = [
+    faults = [
         (row.reading.place, finding.detail)
         for path in exported(name, all_good, tmp_path)
         for row in audited(path, READ_AS[name])
         for finding in row.findings
     ]
-    assert found == []
+    assert faults == []

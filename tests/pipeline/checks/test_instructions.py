@@ -132,14 +132,14 @@ def test_all_levels_of_a_seed_are_held_against_each_other() -> None:
         Granularity.TOOL: rows["category"]["text"],
         Granularity.API: rows["api"]["text"],
     }
-    found = checks.inspect_levels(known, texts)
-    assert {level: {f.reason for f in faults} for level, faults in found.items()} == {
+    judged = checks.inspect_levels(known, texts)
+    assert {level: {f.reason for f in faults} for level, faults in judged.items()} == {
         Granularity.CATEGORY: {Reason.LEVELS_ALIKE},
         Granularity.TOOL: {Reason.LEVELS_ALIKE},
     }
     del texts[Granularity.STATEMENT]
-    found = checks.inspect_levels(known, texts)
-    assert Reason.NO_STATEMENT in {f.reason for f in found[Granularity.API]}
+    judged = checks.inspect_levels(known, texts)
+    assert Reason.NO_STATEMENT in {f.reason for f in judged[Granularity.API]}
 
 
 @given(
