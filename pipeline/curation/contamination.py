@@ -134,6 +134,9 @@ def words(text: str) -> list[str]:
     return _WORD.findall(folded(text))
 
 
+_word_hash = lru_cache(maxsize=65536)(hashed)
+
+
 def runs(found: Sequence[str]) -> Long:
     """A hash for each run of thirteen words."""
     count = len(found) - IN_A_ROW + 1
@@ -144,11 +147,6 @@ def runs(found: Sequence[str]) -> Long:
     for place in range(IN_A_ROW):
         joined = joined * np.uint64(0x100000001B3) + numbers[place : place + count]
     return mixed(joined)
-
-
-@lru_cache(maxsize=65536)
-def _word_hash(word: str) -> int:
-    return hashed(word)
 
 
 def whole(found: Sequence[str]) -> int | None:

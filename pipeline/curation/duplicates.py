@@ -224,9 +224,6 @@ class Fates:
         self.other = np.zeros(count, np.int32)
         self.likeness = np.zeros(count, np.float32)
 
-    def drop(self, row: int, what: int, likeness: float, other: int) -> None:
-        self.what[row], self.likeness[row], self.other[row] = what, likeness, other
-
 
 def judge(book: ComparedRows, given: StageInput) -> Fates:
     """Take all rows in turn. Rows that meet no other in any bucket stay without a look."""
@@ -244,7 +241,7 @@ def judge(book: ComparedRows, given: StageInput) -> Fates:
                     best = SAME_TEXT if equal else LIKE_TEXT, likeness, other
             fate = best or _by_calls(row, book, calls, plan)
         if fate:
-            fates.drop(row, *fate)
+            fates.what[row], fates.likeness[row], fates.other[row] = fate
         else:
             texts.add(row)
             calls.add(row)

@@ -182,8 +182,7 @@ class Composition:
         self._touched = [_touched(each, Marked(around, scaled=True)) for each in marks]
         self._kinds = [_kinds(*each) for each in zip(choices, self._touched, strict=True)]
         self._masks: frozenset[int] | None = None  # constants that each row that passed touches
-        self._passed: set[Mixture] = set()
-        self._failed: set[Mixture] = set()
+        self._verdicts: dict[Mixture, bool] = {}
 
     @property
     def settled(self) -> bool:
@@ -219,7 +218,7 @@ class Composition:
             found &= proven[rows[:, choice]]
         kinds = np.stack([own[rows[:, c]] for c, own in enumerate(self._kinds)], axis=1)
         each, place = np.unique(kinds, axis=0, return_inverse=True)
-        passed = [(frozenset[Tied](), tuple(one)) in self._passed for one in each.tolist()]
+        passed = [(frozenset[Tied](), tuple(one)) in self._verdicts for one in each.tolist()]
         found &= np.array(passed, np.bool_)[place.reshape(-1)]
         return list(found.tolist())
 
@@ -232,19 +231,16 @@ class Composition:
             groups.append({a, b}.union(*joined))
         return [tuple((choice, row[choice]) for choice in sorted(group)) for group in groups]
 
-    def holds(self, row: Row, ties: list[Tied]) -> bool:
-        """Whether a row passes for certain: all else is proven, and a row passed in which just
-        these values interfere and all others are of the same kinds."""
-        return self._mixture(row, ties) in self._passed and self._rests_on(row, ties)
-
-    def falls(self, row: Row, ties: list[Tied]) -> bool:
-        """Whether a row fell that has these values too, and is no other in what counts."""
-        return self._mixture(row, ties) in self._failed and self._rests_on(row, ties)
+    def verdict(self, row: Row, ties: list[Tied]) -> bool | None:
+        """Whether a row passes for certain, or falls: all else is proven, and a row was inspected
+        in which just these values interfere and all others are of the same kinds."""
+        return self._verdicts.get(self._mixture(row, ties)) if self._rests_on(row, ties) else None
 
     def unlearn(self, row: Row, ties: list[Tied]) -> None:
-        """A row fell: if all else is proven, by the values that interfere."""
+        """A row fell: if all else is proven, by the values that interfere. One that passed with
+        them counts for more."""
         if ties and self._rests_on(row, ties):
-            self._failed.add(self._mixture(row, ties))
+            self._verdicts.setdefault(self._mixture(row, ties), False)
 
     def _rests_on(self, row: Row, ties: list[Tied]) -> bool:
         """Whether nothing but the values that interfere is in question."""
@@ -282,7 +278,7 @@ class Composition:
             constants_touched if self._masks is None else self._masks
         )
         ties = self.ties(row, self.met(np.array([row]))[0])
-        self._passed.add(self._mixture(row, ties))
+        self._verdicts[self._mixture(row, ties)] = True
         for choice, place in set(enumerate(row)).difference(*ties):
             self.proven[choice][place] = True
 

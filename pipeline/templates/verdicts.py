@@ -131,12 +131,10 @@ class Checker:
         if known is None:
             return self._inspects(row)
         ties = known.ties(row, known.met(np.array([row]))[0] if met is None else met)
-        if known.holds(row, ties):
-            return self._composes(row)
-        if ties:
-            if known.falls(row, ties):
-                return False
-            self._one_by_one += 1
+        verdict = known.verdict(row, ties)
+        if verdict is not None:
+            return verdict and self._composes(row)
+        self._one_by_one += bool(ties)
         certain = known.settled and not ties and all(known.proves(np.array([row])))
         passed = self._inspects(row)
         if not passed:

@@ -15,8 +15,7 @@ from typing import Any
 
 from toolloom.pipeline.checks.text.words import name_words as words_of_name
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.templates.mining.doubts import is_told, settle, weigh
-from toolloom.pipeline.templates.mining.occurrences import Span, TextPlaces
+from toolloom.pipeline.templates.mining.doubts import Span, TextPlaces, is_told, settle, weigh
 from toolloom.pipeline.templates.mining.options import (
     MOST,
     FormUse,

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,11 +27,6 @@ PLAN = {"near": 1, "same_calls": 1}
 
 def folder_of(outputs: Path, recipe: Recipe) -> RunFolder:
     return RunFolder(outputs / "runs" / recipe.run_id)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    found = (p for p in folder.rglob("*") if p.suffix in {".jsonl", ".json"})
-    return {str(p.relative_to(folder)): p.read_bytes() for p in found}
 
 
 def test_the_stages_after_tested() -> None:
@@ -76,32 +70,6 @@ async def test_a_run_curates_its_rows(tmp_path: Path) -> None:
     kept = set((stage.path / "accepted.jsonl").read_bytes().splitlines())
     assert kept < set(tested.read_bytes().splitlines())
     assert all(Rejected.model_validate(row).agent == "" for row in stage.objects("rejected"))
-
-
-async def test_shards_do_not_matter(tmp_path: Path) -> None:
-    """Rows in shards of other sizes are curated alike, to the byte."""
-    made = []
-    for size in (1, 4, 64):
-        recipe = toys.recipe(curation=PLAN, shard_size=size)
-        await run(recipe, outputs=tmp_path / str(size), stages=CURATED)
-        made.append(files(folder_of(tmp_path / str(size), recipe).stage("deduplicated").path))
-    assert made[0] == made[1] == made[2]
-
-
-async def test_a_finished_stage_is_not_sifted_again(tmp_path: Path) -> None:
-    """A stage that was removed is made again with the same bytes; a marked one is left alone."""
-    recipe = toys.recipe(curation={**PLAN, "balance": {"ability": 1}})
-    await run(recipe, outputs=tmp_path, stages=CURATED)
-    whole = files(tmp_path)
-    for path in folder_of(tmp_path, recipe).stage("balanced").path.iterdir():
-        path.unlink()
-
-    def fails(given: StageInput) -> Iterator[Sifted]:
-        raise AssertionError("sifted again")
-
-    idle = [dataclasses.replace(s, sift=fails) if s.name == "deduplicated" else s for s in CURATED]
-    await run(recipe, outputs=tmp_path, stages=idle)
-    assert files(tmp_path) == whole
 
 
 async def test_a_missing_benchmark_is_told_at_the_start(tmp_path: Path) -> None:

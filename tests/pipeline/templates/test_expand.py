@@ -201,7 +201,7 @@ def test_rows_do_not_stand_on_a_wrong_composition(
     monkeypatch.setattr(verdicts, "LOOKED_AT", 0)
     monkeypatch.setattr(verdicts, "ONE_IN", 20)
     monkeypatch.setattr(
-        "toolloom.pipeline.templates.composition.Composition.holds", lambda *_: True
+        "toolloom.pipeline.templates.composition.Composition.verdict", lambda *_: True
     )
     odd = template(SINGLE, **{**MANY, "guests": [2, "many", 3, "few", 6]})
     made, fell = parted(list(expand(given(tmp_path, [odd], expand={"rows": 250}))))
