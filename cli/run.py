@@ -184,8 +184,8 @@ def run(
     engine: Annotated[
         EngineOption,
         typer.Option(
-            help="`prefect` records the run in Prefect (10 s more to start), `local` does without, "
-            "`dask` and `ray` have it worked on by a cluster."
+            help="`prefect` records the run in Prefect (about 4 s more to start), `local` does "
+            "without, `dask` and `ray` have it worked on by a cluster."
         ),
     ] = EngineOption.PREFECT,
     address: Address = None,
