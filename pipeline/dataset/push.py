@@ -21,11 +21,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from toolloom.pipeline.dataset.publish import tables_of
+from toolloom.pipeline.dataset.verify_files import look
 from toolloom.pipeline.store.files import explain
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import PushError, StoreError, ToolloomError
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 CONNECTING, ANSWERING = 15, 300  # seconds; a commit of many files takes the Hub minutes
 HUBS_OWN = {".gitattributes"}  # what the Hub puts into a repository by itself
 REPLACED = {*HUBS_OWN, "README.md"}  # all that a repository made by hand may hold
-SUMS = "SHA256SUMS"
 WORDS = 300  # letters of the Hub's own words
 AGAIN = "Run the same command again: what was sent is not sent again."
 TOKEN = "Log in with `hf auth login`, or set HF_TOKEN to a token with write access."
@@ -95,7 +93,7 @@ def push(
         raise PushError(f"{error} Write owner/name.") from error
     with ExitStack() as opened:
         # Read before anything is sent: a damaged version is not pushed.
-        files = list(read_files(version, opened))
+        files = list(_open_files(version, opened))
         opened.enter_context(_quiet())
         opened.enter_context(translated(repo, token))
         return _Push(version, repo, _api(token), files, load or Load()).run(public)
@@ -313,7 +311,7 @@ class Load:
 
     def begin(self, files: list[PushedFile]) -> None:
         for file in files:
-            file.reader.done = 0  # it was read for its hash
+            file.reader.done = 0  # a small one was read for its git hash
         self.files = files
 
     @property
@@ -329,57 +327,20 @@ class Load:
         return sum(file.size for file in self.files)
 
 
-def read_files(version: Version, opened: ExitStack) -> Iterator[PushedFile]:
-    """The version's files, open, each compared with its hash. Raises StoreError."""
-    known = _hashes(version)
-    there = {p.relative_to(version.path).as_posix(): p for p in _walk(version.path)}
-    for name in sorted(known.keys() | there.keys()):
-        if name not in there:
-            raise _damaged(version, name, "is not there")
-        if name not in known:
-            raise _damaged(version, name, "is no file of this version")
+def _open_files(version: Version, opened: ExitStack) -> Iterator[PushedFile]:
+    """The version's files. Raises StoreError if verification finds that one is damaged."""
+    files = look(version.path)
+    for fault in files.findings.kept:
+        raise StoreError(
+            f"{version.path / fault.file}: {fault.detail}; {version.label} is damaged, and nothing "
+            "was pushed. Bring the file back, or publish the dataset again."
+        )
+    for name, sha256 in sorted(files.hashes.items()):
         try:
-            reader = opened.enter_context(FileReader(io.FileIO(there[name])))
-            sha256 = hashlib.file_digest(reader, "sha256").hexdigest()
-            size = reader.tell()
-            reader.seek(0)
+            reader = opened.enter_context(FileReader(io.FileIO(version.path / name)))
         except OSError as error:
-            raise explain(there[name], error, "read") from error
-        if known[name] not in ("", sha256):
-            raise _damaged(version, name, "has another SHA-256")
-        yield PushedFile(name, reader, size, sha256)
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    """All files of a folder. A link is none: it could lead anywhere."""
-    for path in folder.rglob("*"):
-        if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise StoreError(f"{path}: is no plain file. Remove it; nothing was pushed.")
-        if path.is_file():
-            yield path
-
-
-def _hashes(version: Version) -> dict[str, str]:
-    """The SHA-256 of each file, as manifest and sums say; "" of the sums themselves."""
-    try:
-        tables = {name: entry["sha256"] for name, entry in tables_of(version.manifest)}
-        known = {**tables, **version.manifest["files"]}
-        lines = (version.path / SUMS).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise explain(version.path / SUMS, error, "read") from error
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _damaged(version, "manifest.json", f"or {SUMS} cannot be read") from error
-    for sha256, _, name in (line.partition("  ") for line in lines):
-        if known.setdefault(name, sha256) != sha256:
-            raise _damaged(version, name, f"has one SHA-256 in manifest.json, another in {SUMS}")
-    return {**known, SUMS: ""}
-
-
-def _damaged(version: Version, name: str, why: str) -> StoreError:
-    return StoreError(
-        f"{version.path / name}: {why}; {version.label} is damaged, and nothing was pushed. "
-        "Bring the file back, or publish the dataset again."
-    )
+            raise explain(version.path / name, error, "read") from error
+        yield PushedFile(name, reader, files.sizes[name], sha256)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain, groupby
@@ -29,7 +29,7 @@ from toolloom.pipeline.dataset.figures import BEFORE_QUERIES, TOOLBENCH, RowCoun
 from toolloom.pipeline.dataset.instructions import seed_of, seed_of_rows
 from toolloom.pipeline.dataset.publish import code_hash
 from toolloom.pipeline.dataset.report import Counts
-from toolloom.pipeline.dataset.rows import INSTRUCTIONS, REJECTED, SAMPLES, instruction_row, parsed
+from toolloom.pipeline.dataset.rows import INSTRUCTIONS, REJECTED, SAMPLES, parsed
 from toolloom.pipeline.dataset.verify_files import (
     CARD,
     MANIFEST,
@@ -46,14 +46,11 @@ from toolloom.pipeline.dataset.verify_rows import (
     UNFIT,
     Ids,
     VersionRows,
-    differing_column,
-    read_sample,
+    inspect_sample,
     small,
     verify_apis,
-    verify_rejected,
     verify_splits,
     verify_table,
-    why_unfit,
 )
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import to_line
@@ -141,10 +138,11 @@ def _read(files: VersionFiles, told: Manifest, progress: Progress | None) -> Ver
     with Solutions(rows) as solutions:
         verify_apis(rows)
         for split in rows.splits(SAMPLES):
-            for _, sample in verify_table(rows, SAMPLES, split, partial(read_sample, rows)):
+            for _, sample in verify_table(rows, SAMPLES, split, partial(inspect_sample, rows)):
                 solutions.keep(split, sample)
         Instructions(rows, solutions).verify()
-    verify_rejected(rows)
+    for split in rows.splits(REJECTED):
+        deque(verify_table(rows, REJECTED, split), maxlen=0)
     verify_splits(rows)
     return rows
 
@@ -355,24 +353,14 @@ class Instructions:
 
     def verify(self) -> None:
         for split in self._rows.splits(INSTRUCTIONS):
-            records = verify_table(self._rows, INSTRUCTIONS, split, self._record)
+            records = verify_table(self._rows, INSTRUCTIONS, split, self._inspect)
             for name, group in groupby(records, key=lambda found: str(found[1]["sample"])):
                 self._verify_group(split, name, list(group))
 
-    def _record(self, split: str, file: str, row: JsonObject) -> JsonObject | None:
-        """The record in a row, with what is wrong in it alone; None if it holds none."""
-        fault = partial(self._rows.fault, file=file)
-        try:
-            raw = INSTRUCTIONS.row.record_of(row)
-            each = Instruction.model_validate(raw)
-            differing = differing_column(instruction_row(raw), row)
-        except UNFIT as error:
-            why = f"holds no instruction ({why_unfit(error)})"
-            fault(FaultKind.RECORD, detail=why, row=row.get("id"))
-            return None
+    def _inspect(self, _: str, file: str, _raw: JsonObject, each: Instruction) -> None:
+        """Tell what is wrong in one instruction alone."""
         votes = " or ".join(map(str, sorted(self._votes)))
         wrong = {
-            f"`{differing}` is not that of its record": differing,
             "its id is there twice": self._ids.add(each.id),
             "its id is not that of its sample and level": each.id != f"{each.sample}-{each.level}",
             "its provenance does not name its sample": not any(
@@ -381,12 +369,10 @@ class Instructions:
             f"has {len(each.ratings)} votes, not {votes}": len(each.ratings) not in self._votes,
         }
         for detail in (detail for detail, found in wrong.items() if found):
-            fault(FaultKind.RECORD, detail=detail, row=each.id)
-        if each.split != split:
-            fault(FaultKind.SPLIT, detail=f"is in {split}; it says {each.split}", row=each.id)
+            self._rows.fault(FaultKind.RECORD, file, detail, each.id)
         for finding in poor(each.ratings):
-            fault(FaultKind.CHECK, detail=f"{finding.reason}: {finding.detail}", row=each.id)
-        return raw
+            detail = f"{finding.reason}: {finding.detail}"
+            self._rows.fault(FaultKind.CHECK, file, detail, each.id)
 
     def _verify_group(self, split: str, name: str, group: list[tuple[str, JsonObject]]) -> None:
         """The instructions of one sample: each level once, all of them made of that sample."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from pydantic_core import to_json
 
@@ -22,19 +22,12 @@ from toolloom.pipeline.dataset.figures import Figures, split_of_rejected
 from toolloom.pipeline.dataset.rows import (
     APIS,
     BASES,
-    REJECTED,
-    REJECTED_PARTS,
-    SAMPLES,
-    api_row,
     base_of,
     configs_of,
-    rejected_row,
-    samples_row,
 )
 from toolloom.pipeline.dataset.verify_files import MANIFEST, FaultKind, Manifest, VersionFiles
 from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.store.tables import Config
-from toolloom.pipeline.store.version import PARTS
 from toolloom.schemas import (
     Api,
     Instruction,
@@ -50,12 +43,26 @@ from toolloom.schemas.splits import api_id, needed, shown, split_of, stray, tool
 
 # What hostile JSON raises on its way into a record; pydantic's own error is a ValueError.
 UNFIT = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
-_NAMES: dict[type[Record], str] = {
-    Sample: "sample",
-    Instruction: "instruction",
-    Rejected: "rejected record",
-    Api: "API",
+# How a record is named, and of its split: how it is told, and which it is.
+_ORIGINS: dict[type[Record], tuple[str, str, Callable[[SplitPlan, JsonObject], str]]] = {
+    Sample: (
+        "sample",
+        "its APIs and calls belong into",
+        lambda plan, raw: split_of(plan, raw["dialogue"]["query"]),
+    ),
+    Instruction: ("instruction", "it says", lambda _, raw: str(raw["split"])),
+    Rejected: (
+        "rejected record",
+        "it was drawn for",
+        lambda plan, raw: split_of_rejected(plan, raw["record"]),
+    ),
+    Api: (
+        "API",
+        "its category and tool belong into",
+        lambda plan, raw: zone(plan, *tool_of(raw)),
+    ),
 }
+R = TypeVar("R", bound=Record)
 
 
 class Ids:
@@ -146,7 +153,7 @@ class Follower:
     def __init__(self, rows: VersionRows, config: Config, split: str) -> None:
         self._rows, self._config, self._split = rows, config, split
         self._base = base_of(config)
-        self._name = _NAMES[config.row.origin]
+        self._name = _ORIGINS[config.row.origin][0]
         self._there = rows.of(config, split)
         self._waiting: deque[tuple[str, JsonObject]] = deque()
         self._recipes = rows.recipes()
@@ -214,27 +221,54 @@ def verify_table(
     rows: VersionRows,
     base: Config,
     split: str,
-    read: Callable[[str, str, JsonObject], JsonObject | None],
+    inspect_record: Callable[[str, str, JsonObject, R], None] | None = None,
 ) -> Iterator[tuple[str, JsonObject]]:
     """File and record of each row of a table that holds records whole; beside each record the
     rows that are made of it are held against it.
 
-    `read` tells what is wrong with a row of a split and file, and gives its record if there is one.
+    What is wrong with all kinds of records is told here; the rest `inspect_record` tells, of a
+    split, a file, and the record as it is stored and as it is read.
     """
     made = [config for config in configs_of(base.row.origin) if config not in BASES]
     follow = [Follower(rows, config, split) for config in made]
     for file, row in rows.of(base, split):
-        record = read(split, file, row)
-        for each in follow:
-            if record is None:
+        if read := _record_of(rows, base, split, file, row):
+            raw, record = read
+            if inspect_record:
+                inspect_record(split, file, raw, cast("R", record))
+            for each in follow:
+                each.hold_against(raw, row["id"], file)
+            rows.figures.add(base, split, row, raw)
+            yield file, raw
+        else:
+            for each in follow:
                 each.skip(str(row.get("id")))
-            else:
-                each.hold_against(record, row["id"], file)
-        if record is not None:
-            rows.figures.add(base, split, row, record)
-            yield file, record
     for each in follow:
         each.finish()
+
+
+def _record_of(
+    rows: VersionRows, base: Config, split: str, file: str, row: JsonObject
+) -> tuple[JsonObject, Record] | None:
+    """The record in a row, as it is stored and as it is read; None, which is told, if it holds
+    none. Its columns are those of its record, and its split is the one that this belongs into."""
+    name, told_as, split_of_record = _ORIGINS[base.row.origin]
+    try:
+        raw = base.row.record_of(row)
+        record = base.row.origin.model_validate(raw)
+        (made,) = base.row.of(raw)
+        differing = differing_column(made, row)
+        place = split_of_record(rows.plan, raw)
+    except UNFIT as error:
+        why = f"holds no {name} ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+        rows.fault(FaultKind.RECORD, file, why, row.get("id"))
+        return None
+    if differing:
+        detail = f"`{differing}` is not that of its record"
+        rows.fault(FaultKind.RECORD, file, detail, row["id"])
+    if place != split:
+        rows.fault(FaultKind.SPLIT, file, f"is in {split}; {told_as} {place}", row["id"])
+    return raw, record
 
 
 def verify_splits(rows: VersionRows) -> None:
@@ -250,7 +284,7 @@ def verify_splits(rows: VersionRows) -> None:
 def verify_apis(rows: VersionRows) -> None:
     """The APIs: valid records, each once, in their zones, counted right."""
     for split in rows.splits(APIS):
-        for _, api in verify_table(rows, APIS, split, partial(_api, rows)):
+        for _, api in verify_table(rows, APIS, split, partial(_inspect_api, rows)):
             if zone(rows.plan, *tool_of(api)) is Split.TRAIN:
                 rows.seen_categories.add(api["category"])
     if rows.broken:
@@ -262,79 +296,45 @@ def verify_apis(rows: VersionRows) -> None:
             rows.fault(FaultKind.FIGURE, MANIFEST, detail)
 
 
-def _api(rows: VersionRows, split: str, file: str, row: JsonObject) -> JsonObject | None:
-    try:
-        raw = APIS.row.record_of(row)
-        api = Api.model_validate(raw)
-        differing = differing_column(api_row(raw), row)
-    except UNFIT as error:
-        rows.fault(FaultKind.RECORD, file, f"holds no API ({why_unfit(error)})", row.get("id"))
-        return None
-    if differing:
-        rows.fault(FaultKind.RECORD, file, f"`{differing}` is not that of its record", row["id"])
+def _inspect_api(rows: VersionRows, _: str, file: str, raw: JsonObject, api: Api) -> None:
     if rows.apis.add(api.id):
-        rows.fault(FaultKind.RECORD, file, "its id is there twice", row["id"])
+        rows.fault(FaultKind.RECORD, file, "its id is there twice", api.id)
     rows.api_texts.add(to_text({**raw, "provenance": []}))
     rows.api_values.add(canonical(api.bare().model_dump(mode="json")))
-    place = zone(rows.plan, api.category, api.tool)
-    if place.value != split:
-        detail = f"is in {split}; its category and tool belong into {place}"
-        rows.fault(FaultKind.SPLIT, file, detail, row["id"])
-    return raw
 
 
-def read_sample(rows: VersionRows, split: str, file: str, row: JsonObject) -> JsonObject | None:
-    """The record in a row, with all that is wrong in it told; None if it holds none."""
-    name = row.get("id")
-    try:
-        raw = SAMPLES.row.record_of(row)
-        sample = Sample.model_validate(raw)
-        query = raw["dialogue"]["query"]
-        same = all(is_text_of(row[key], raw[key]) for key in PARTS)
-        same = same and all(query[key] == row[key] for key in ("id", "ability", "scenario"))
-        differing = None if same else differing_column(samples_row(raw), row)
-    except UNFIT as error:
-        rows.fault(FaultKind.RECORD, file, f"holds no sample ({why_unfit(error)})", name)
-        return None
-    if differing:
-        rows.fault(FaultKind.RECORD, file, f"`{differing}` is not that of its record", name)
+def inspect_sample(
+    rows: VersionRows, split: str, file: str, raw: JsonObject, sample: Sample
+) -> None:
+    """Tell what the certain checks find, and which APIs the row must not show."""
     if rows.ids.add(sample.id):
-        rows.fault(FaultKind.RECORD, file, "its id is there twice", name)
+        rows.fault(FaultKind.RECORD, file, "its id is there twice", sample.id)
     if not sample.verdict.accepted:
-        rows.fault(FaultKind.RECORD, file, "its verdict is not to accept it", name)
+        rows.fault(FaultKind.RECORD, file, "its verdict is not to accept it", sample.id)
     for fault in inspect(sample.dialogue):
         at = "" if fault.turn is None else f" (message {fault.turn})"
-        rows.fault(FaultKind.CHECK, file, f"{fault.reason}: {fault.detail}{at}", name)
+        rows.fault(FaultKind.CHECK, file, f"{fault.reason}: {fault.detail}{at}", sample.id)
     rows.inspected += 1
-    _in_split(rows, split, file, raw)
-    return raw
-
-
-def _in_split(rows: VersionRows, split: str, file: str, raw: JsonObject) -> None:
-    """The row is in the split of its calls, and shows nothing that is held out of it."""
     need = raw["dialogue"]["query"]
     if split not in tuple(Split):
         return  # told as a fault of the manifest
     place = split_of(rows.plan, need)
-    if place.value != split:
-        detail = f"is in {split}; its APIs and calls belong into {place}"
-        rows.fault(FaultKind.SPLIT, file, detail, need["id"])
-    elif held_out := stray(rows.plan, need, place):
+    if place == split and (held_out := stray(rows.plan, need, place)):
         detail = f"shows {held_out}, which is held out of {split}"
-        rows.fault(FaultKind.SPLIT, file, detail, need["id"])
+        rows.fault(FaultKind.SPLIT, file, detail, sample.id)
     if any(config == APIS.name for config, _ in rows.broken):
         return
     for api in shown(need):
         if api_id(api) not in rows.apis:
-            rows.fault(FaultKind.SPLIT, file, f"shows {api_id(api)}, not in `apis`", need["id"])
+            rows.fault(FaultKind.SPLIT, file, f"shows {api_id(api)}, not in `apis`", sample.id)
         elif not _is_published(api, rows):
             detail = f"shows {api_id(api)} otherwise than `apis` has it"
-            rows.fault(FaultKind.RECORD, file, detail, need["id"])
+            rows.fault(FaultKind.RECORD, file, detail, sample.id)
     if split == Split.TEST_TOOL:
         for api in needed(need):
             if api["category"] not in rows.seen_categories:
                 detail = f"needs {api_id(api)}, of whose category no tool is seen in training"
-                rows.fault(FaultKind.SPLIT, file, detail, need["id"])
+                rows.fault(FaultKind.SPLIT, file, detail, sample.id)
 
 
 def _is_published(api: JsonObject, rows: VersionRows) -> bool:
@@ -348,30 +348,6 @@ def _is_published(api: JsonObject, rows: VersionRows) -> bool:
         return True
     found = Api.model_validate(api).bare().model_dump(mode="json")
     return canonical(found) in rows.api_values
-
-
-def verify_rejected(rows: VersionRows) -> None:
-    """What was rejected: valid records, in their splits."""
-    for split in rows.splits(REJECTED):
-        deque(verify_table(rows, REJECTED, split, partial(_rejected, rows)), maxlen=0)
-
-
-def _rejected(rows: VersionRows, split: str, file: str, row: JsonObject) -> JsonObject | None:
-    name = row.get("id")
-    try:
-        raw = REJECTED.row.record_of(row)
-        Rejected.model_validate(raw)
-        same = all(is_text_of(row[key], raw[key]) for key in REJECTED_PARTS)
-        differing = None if same else differing_column(rejected_row(raw), row)
-        place = split_of_rejected(rows.plan, raw["record"])
-    except UNFIT as error:
-        rows.fault(FaultKind.RECORD, file, f"holds no rejected record ({why_unfit(error)})", name)
-        return None
-    if differing:
-        rows.fault(FaultKind.RECORD, file, f"`{differing}` is not that of its record", name)
-    if place != split:
-        rows.fault(FaultKind.SPLIT, file, f"is in {split}; it was drawn for {place}", name)
-    return raw
 
 
 def is_text_of(text: Any, value: Any) -> bool:
@@ -403,10 +379,6 @@ def _difference(made: JsonObject, row: JsonObject, origin: str) -> str:
         at = next((i for i, (a, b) in pairs if a != b), min(len(wanted), len(stored)))
         wanted, stored = wanted[max(0, at - 20) :], stored[max(0, at - 20) :]
     return f"`{name}` has {short(stored)}, its {origin} {short(wanted)}"
-
-
-def why_unfit(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def short(value: Any) -> str:

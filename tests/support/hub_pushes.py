@@ -62,15 +62,18 @@ def make_version(outputs: Path, number: str, rows: int = 5, plots: int = 1) -> P
         path.parent.mkdir(parents=True, exist_ok=True)
         Dataset.from_list(content, features=features).to_parquet(path)
         file = {"sha256": sha256(path), "bytes": path.stat().st_size, "rows": len(content)}
-        configs[config][split] = {"files": {path.relative_to(folder).as_posix(): file}}
+        table = {"rows": len(content), "left_out": 0}
+        configs[config][split] = {**table, "files": {path.relative_to(folder).as_posix(): file}}
     (folder / "README.md").write_text(CARD + f"Version {number}, {rows} rows.\n")
     (folder / "plots").mkdir()
     for plot in range(plots):
         (folder / "plots" / f"{plot}.svg").write_text(f"<svg>{plot}</svg>")
     others = ["README.md", *(f"plots/{plot}.svg" for plot in range(plots))]
     manifest = {"layout": 2, "name": "toy", "version": number, "content": number}
-    manifest |= {"configs": configs, "files": {name: sha256(folder / name) for name in others}}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    manifest |= {"parent": None, "regenerated": None, "toolloom": "1", "code": "", "plan": {}}
+    manifest |= {"runs": {}, "splits": {}, "apis": {}, "configs": configs}
+    manifest["files"] = {name: sha256(folder / name) for name in others}
+    (folder / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
     sums(folder)
     return folder
 
