@@ -143,8 +143,12 @@ class SmallDraft:
             taking = [*linked, *(t for t in taking if t.name not in {f.name for f in linked})][
                 :MOST
             ]
-        labels = [f.name.replace("_", " ") for f in taking]
-        description = await costs.take(self._describe(name, labels))
+        labels, words = [f.name.replace("_", " ") for f in taking], name.split("_")
+        told = {"domain": self.domain.name, "name": " ".join(words), "inputs": labels}
+        prompt, form = render("api_describe", told), sentence(words[0])
+        description = await costs.take(
+            ask(self.model, prompt, read_description, schema=form, seed=self.seed, max_tokens=40)
+        )
         rich = await costs.take_all(self._enrich(field, name) for field in taking)
         names = {f.name for f in rich}
         returns = [f for f in returned if f.name not in names] or returned
@@ -175,14 +179,6 @@ class SmallDraft:
             schema=NAME,
             seed=self.seed,
             max_tokens=40,
-        )
-
-    async def _describe(self, name: str, inputs: Sequence[str]) -> Answer[str]:
-        words = name.split("_")
-        variables = {"domain": self.domain.name, "name": " ".join(words), "inputs": list(inputs)}
-        prompt, shape = render("api_describe", variables), sentence(words[0])
-        return await ask(
-            self.model, prompt, read_description, schema=shape, seed=self.seed, max_tokens=40
         )
 
     async def _choose(
@@ -218,33 +214,27 @@ class SmallDraft:
 
     async def _enrich(self, field: ApiField, name: str) -> Answer[ApiField]:
         """The field with a few more example values, where it is text that a user words freely."""
-        known: list[Any] = [field.example]
+        examples: list[Any] = [field.example]
         costs = Costs()
         # Plain words a small model can vary; codes it cannot.
         plain = re.fullmatch(r"[A-Za-z][a-z]*( [A-Za-z]?[a-z]+)*", str(field.example))
         if field.type != "string" or field.enum or not isinstance(field.example, str) or not plain:
             return costs.answer(field)
+        about = {"field": field.name, "description": field.description, "function": name}
         for number in range(EXTRA):
-            seed = seed_for(self.seed, field.name, number)
             try:
-                answer = await self._example(field, name, tuple(known), seed)
+                answer = await ask(
+                    self.model,
+                    render("api_example", {**about, "examples": list(examples)}),
+                    lambda a: read_value(a, tuple(examples)),
+                    schema=one("value", {"type": "string", "pattern": "^[A-Za-z]+( [A-Za-z]+)*$"}),
+                    seed=seed_for(self.seed, field.name, number),
+                    max_tokens=24,
+                )
             except NoUsableAnswer as why:
                 costs.book(why.costs)
                 break
             costs.book(answer.costs)
-            known.append(answer.value)
-        rich = field.model_copy(update={"example": None, "examples": tuple(known)})
+            examples.append(answer.value)
+        rich = field.model_copy(update={"example": None, "examples": tuple(examples)})
         return costs.answer(rich)
-
-    async def _example(
-        self, field: ApiField, name: str, known: tuple[Any, ...], seed: int
-    ) -> Answer[str]:
-        about = {"field": field.name, "description": field.description, "function": name}
-        return await ask(
-            self.model,
-            render("api_example", {**about, "examples": list(known)}),
-            lambda a: read_value(a, known),
-            schema=one("value", {"type": "string", "pattern": "^[A-Za-z]+( [A-Za-z]+)*$"}),
-            seed=seed,
-            max_tokens=24,
-        )

@@ -67,21 +67,18 @@ def object_schema(drafts: Sequence[JsonObject | ApiField], api: str) -> JsonObje
         "additionalProperties": False,
     }
     for name, part in made["properties"].items():
-        _check(part, f"{api}.{name}")
+        where = f"{api}.{name}"
+        try:
+            jsonschema.Draft202012Validator.check_schema(part)
+        except jsonschema.SchemaError as error:
+            raise BadAnswer(Reason.ILLEGAL_SCHEMA, f"{where}: {error.message[:200]}") from error
+        check = jsonschema.Draft202012Validator(part)
+        for key in ("enum", "examples"):
+            for value in part.get(key, ()):
+                if not check.is_valid(value):
+                    detail = f"{where}: {key} {value!r} is not of type {part['type']}."
+                    raise BadAnswer(Reason.ILLEGAL_SCHEMA, detail)
     return made
-
-
-def _check(schema: JsonObject, where: str) -> None:
-    try:
-        jsonschema.Draft202012Validator.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        raise BadAnswer(Reason.ILLEGAL_SCHEMA, f"{where}: {error.message[:200]}") from error
-    check = jsonschema.Draft202012Validator(schema)
-    for key in ("enum", "examples"):
-        for value in schema.get(key, ()):
-            if not check.is_valid(value):
-                detail = f"{where}: {key} {value!r} is not of type {schema['type']}."
-                raise BadAnswer(Reason.ILLEGAL_SCHEMA, detail)
 
 
 def snake(text: str) -> str:

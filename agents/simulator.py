@@ -105,7 +105,16 @@ async def _play(play: DialogueInProgress, environment: Environment) -> None:
                 play.query, play.messages, play.job.model, environment.search, play.seed
             ).act()
         else:
-            answer = await _free_act(play)
+            apis = callable_apis(play.query, play.messages)
+            variables = {
+                "system": play.messages[0].content,
+                "functions": [a.document() for a in apis],
+                "transcript": transcript(play.messages),
+            }
+            prompt, shape = render("simulator", variables), act_schema(apis)
+            answer = await ask(
+                play.job.model, prompt, read_act, schema=shape, seed=play.seed, max_tokens=800
+            )
         text, calls = play.take(answer)
         first = sum(len(m.tool_calls) for m in play.messages)
         act = Message(
@@ -124,18 +133,6 @@ async def _play(play: DialogueInProgress, environment: Environment) -> None:
                 return
             play.messages.append(await _speak(play, told))
     raise NoUsableAnswer(Reason.MALFORMED_DIALOGUE, f"No end after {STEPS} acts.")
-
-
-async def _free_act(play: DialogueInProgress) -> Answer[piecewise.Said]:
-    """The assistant's next act, free within the functions it may call."""
-    apis = callable_apis(play.query, play.messages)
-    variables = {
-        "system": play.messages[0].content,
-        "functions": [a.document() for a in apis],
-        "transcript": transcript(play.messages),
-    }
-    prompt, shape = render("simulator", variables), act_schema(apis)
-    return await ask(play.job.model, prompt, read_act, schema=shape, seed=play.seed, max_tokens=800)
 
 
 def callable_apis(query: Query, messages: Sequence[Message]) -> list[Api]:

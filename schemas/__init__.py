@@ -22,6 +22,7 @@ from toolloom.schemas.base import Record as Record
 from toolloom.schemas.base import Usage as Usage
 from toolloom.schemas.base import canonical as canonical
 from toolloom.schemas.base import digest as digest
+from toolloom.schemas.base import first_error as first_error
 from toolloom.schemas.base import seed_for as seed_for
 from toolloom.schemas.dialogue import Dialogue as Dialogue
 from toolloom.schemas.dialogue import Execution as Execution

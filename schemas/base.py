@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 # A JSON Schema or any other JSON object. pydantic's own JsonValue re-validates deep trees
 # on every construction; the checks validate these objects where it matters.
@@ -17,6 +17,12 @@ class Record(BaseModel):
     """A frozen, closed record: unknown fields are errors, nothing is changed in place."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def first_error(error: ValidationError, whole: str = "") -> str:
+    """The first fault of a record after the field it is in, or `whole` if it is in no field."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"
 
 
 def canonical(value: Any) -> str:

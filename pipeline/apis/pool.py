@@ -31,7 +31,7 @@ from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.store.files import explain, read_lines, record_line, replacing
 from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.mirror import shown
-from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError
+from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError, first_error
 from toolloom.schemas.api import PublicApi, Renamed
 
 Origin: TypeAlias = tuple[str, str]
@@ -283,8 +283,7 @@ def _records(
         except (ValueError, RecursionError) as error:
             why = str(error)
             if isinstance(error, ValidationError):
-                first = error.errors()[0]
-                why = f"{'.'.join(map(str, first['loc'])) or model.__name__}: {first['msg']}"
+                why = first_error(error, model.__name__)
             raise StoreError(
                 f"{path}, line {number}: is damaged or from another version of toolloom ({why}). "
                 f"Remove this line, or the folder {path.parent}, and import its source again."

@@ -70,18 +70,19 @@ def import_into(
     watch: Watch = lambda source, number: None,
 ) -> list[Outcome]:
     """Import one source after another; one that fails keeps none of the others back."""
-    return [_import(pool, source, outputs, watch) for source in sources]
-
-
-def _import(pool: PoolFolder, source: ApiSource, outputs: Path, watch: Watch) -> Outcome:
-    ledger = ImportLog(shown(source))
-    watch(ledger.source, 0)
-    try:
-        return pool.add(_watched(read_source(source, ledger, outputs), ledger, watch), ledger)
-    except ImportFailed as error:
-        return Failed(ledger.source, str(error))
-    except OSError as error:  # of the source: those of the pool are StoreErrors
-        return Failed(ledger.source, f"It cannot be read ({error.strerror or error}).")
+    outcomes: list[Outcome] = []
+    for source in sources:
+        ledger = ImportLog(shown(source))
+        watch(ledger.source, 0)
+        try:
+            items = _watched(read_source(source, ledger, outputs), ledger, watch)
+            outcomes.append(pool.add(items, ledger))
+        except ImportFailed as error:
+            outcomes.append(Failed(ledger.source, str(error)))
+        except OSError as error:  # of the source: those of the pool are StoreErrors
+            why = f"It cannot be read ({error.strerror or error})."
+            outcomes.append(Failed(ledger.source, why))
+    return outcomes
 
 
 def _watched(items: Iterable[Item], ledger: ImportLog, watch: Watch) -> Iterator[Item]:
@@ -209,7 +210,7 @@ def _loss(kind: str, loss: Any) -> str:
     return short(str(loss), 300)
 
 
-def as_json(pool: str, outcomes: Iterable[ImportReport | Failed]) -> JsonObject:
+def as_json(pool: str, outcomes: Iterable[Outcome]) -> JsonObject:
     """All of an import, as `--report` writes it."""
     came = list(outcomes)
     imports = [o.model_dump(mode="json") for o in came if not isinstance(o, Failed)]

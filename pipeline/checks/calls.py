@@ -20,7 +20,7 @@ from toolloom.pipeline.checks.transcript import (
     said_before,
     shown,
 )
-from toolloom.schemas import Dialogue, Intention, PlannedFault, Reason
+from toolloom.schemas import Dialogue, Reason
 
 
 def known_names(dialogue: Dialogue) -> Iterator[Fault]:
@@ -135,14 +135,9 @@ def planned_faults(dialogue: Dialogue) -> Iterator[Fault]:
             error = call.observation.error if call.observation else None
             detail = f"{call.name} failed where no fault was planned: {shown(error)}"
             yield Fault(Reason.HAS_EXCEPTION, call.back, detail)
-    if fault and planned:
-        hit = [c for c in failed if fits(planned, c)]
-        yield from _overcome(dialogue, fault, planned, hit)
-
-
-def _overcome(
-    dialogue: Dialogue, fault: PlannedFault, planned: Intention, hit: list[CallMade]
-) -> Iterator[Fault]:
+    if not (fault and planned):
+        return
+    hit = [c for c in failed if fits(planned, c)]
     worked = [c for c in made(dialogue) if fits(planned, c) and not c.failed]
     if not hit:
         detail = f"the planned fault of {planned.api} never showed"

@@ -68,32 +68,24 @@ def heard_before(dialogue: Dialogue, place: int) -> Heard:
     words_before = [m.content or "" for m in before if m.role in {"system", "assistant"}]
     text = "\n".join((user, *words_before, *(v for v in seen if isinstance(v, str))))
     numbers = [v for v in seen if is_number(v)]
-    return Heard(
-        user=user,
-        last=next((m.content or "" for m in reversed(before) if m.role == "user"), ""),
-        text=text,
-        numbers=frozenset((*figures(text), *implied(text), *numbers, *_lengths(text))),
-        quantities=told(user)[:_MOST],
-        apart=tuple(islice(apart(user), _MOST)),
-        codes="\n".join((text, *map(str, numbers))),
-        results=_by_field(observed),
-        now=None if dialogue.query.now == NO_DATE else dialogue.query.now.date(),
-    )
-
-
-def _by_field(observed: Any) -> dict[str, list[str | float]]:
+    # «an hour and a half» is 90 minutes, and 5,400 seconds.
+    lengths = [seconds / unit for seconds in spans_of_time(text) for unit in (1, 60, 3600)]
     results: dict[str, list[str | float]] = {}
     for part in parts_of(observed):
         for name, value in part.items() if isinstance(part, dict) else ():
             if isinstance(value, str) or is_number(value):
                 results.setdefault(name, []).append(value)
-    return results
-
-
-def _lengths(text: str) -> Iterator[float]:
-    """Lengths of time in seconds, minutes and hours: «an hour and a half» is 90 minutes."""
-    for seconds in spans_of_time(text):
-        yield from (seconds, seconds / 60, seconds / 3600)
+    return Heard(
+        user=user,
+        last=next((m.content or "" for m in reversed(before) if m.role == "user"), ""),
+        text=text,
+        numbers=frozenset((*figures(text), *implied(text), *numbers, *lengths)),
+        quantities=told(user)[:_MOST],
+        apart=tuple(islice(apart(user), _MOST)),
+        codes="\n".join((text, *map(str, numbers))),
+        results=results,
+        now=None if dialogue.query.now == NO_DATE else dialogue.query.now.date(),
+    )
 
 
 def apart(text: str) -> Iterator[Quantity]:
@@ -302,9 +294,7 @@ def _number(
 
 def _altered_list(value: Any, heard: Heard) -> list[float] | None:
     """What the text lists, where a list of numbers repeats it but for one that nobody said."""
-    if not isinstance(value, list) or not 3 <= len(value) <= 200:
-        return None
-    if not all(is_number(v) for v in value):
+    if not isinstance(value, list) or not 3 <= len(value) <= 200 or not all(map(is_number, value)):
         return None
     row, size = sequences(heard.user), len(value)
     off = [v for v in value if v and v not in row and not _is_said(v, heard)]
@@ -333,12 +323,15 @@ def _date(value: str, heard: Heard, used: Used) -> str | None:
         loose = heard.now is None and _leaves_open(heard.text, today)
         if loose or day in dates(heard.text, today):
             return None
-    unused = [
-        heard.user[place.start : place.end]
-        for place in dated(heard.user, heard.now or NO_DATE.date())
-        if (place.absolute or heard.now)
-        and not any(_is_day(heard.user[place.start : place.end], s, heard) for s in used.strings)
-    ]
+    today = heard.now or NO_DATE.date()
+    taken = {d for s in used.strings for place in dated(s, today) for d in place.days}
+    unused = []
+    for place in dated(heard.user, today):
+        words_of_it = heard.user[place.start : place.end]
+        # Without a present, a day of the arguments stands for it.
+        meant = any(d in p.days for d in taken for p in dated(words_of_it, heard.now or d))
+        if (place.absolute or heard.now) and not meant:
+            unused.append(words_of_it)
     return _instead("date", unused)
 
 
@@ -352,13 +345,6 @@ def _leaves_open(text: str, today: dt.date) -> bool:
         and not any(-1 <= c.start - place.end <= 3 for c in certain)
         for place in places
     )
-
-
-def _is_day(words_of_it: str, value: str, heard: Heard) -> bool:
-    """Does a date in the arguments mean these words?"""
-    today = heard.now or NO_DATE.date()
-    days = {d for place in dated(value, today) for d in place.days}
-    return any(d in place.days for d in days for place in dated(words_of_it, heard.now or d))
 
 
 def _time(value: str, heard: Heard, used: Used) -> str | None:

@@ -94,7 +94,14 @@ class Evidence:
     @cached_property
     def told(self) -> tuple[str, ...]:
         """What the APIs' documentation tells."""
-        return tuple([w for api in self.pool for w in _words_of(api)])
+        told: list[str] = []
+        for api in self.pool:
+            told += [api.category, spaced(api.tool), spaced(api.name), api.description]
+            told += map(spaced, (*api.properties, *api.fields))
+            for schema in (*api.properties.values(), *api.fields.values()):
+                if isinstance(schema, dict) and isinstance(schema.get("description"), str):
+                    told.append(schema["description"])
+        return tuple(told)
 
     def holds_any(self, stems: set[str]) -> bool:
         """Is one of these the stem of a word? What was said and observed is looked at first."""
@@ -119,19 +126,6 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     values = (*numbers, *sizes, len(calls))
     query = dialogue.query
     return Evidence(tuple(texts), values, tuple(names), query.now, query.pool)
-
-
-def _words_of(api: Api) -> tuple[str, ...]:
-    schemas = [s for s in (*api.properties.values(), *api.fields.values()) if isinstance(s, dict)]
-    told = [s["description"] for s in schemas if isinstance(s.get("description"), str)]
-    return (
-        api.category,
-        spaced(api.tool),
-        spaced(api.name),
-        api.description,
-        *map(spaced, (*api.properties, *api.fields)),
-        *told,
-    )
 
 
 _PAIRS = """
@@ -265,12 +259,22 @@ def other_choices(
     response: Any, schema: JsonObject | None, reply: str, known: str
 ) -> Iterator[tuple[str, str, str]]:
     """Field, observed and claimed value where the reply tells another choice of a field's enum."""
-    for name, value, choices in _choices(response, schema):
-        if _tells(reply, value):
+    stack: list[tuple[str, Any, Any]] = [("", response, schema)]
+    while stack:
+        name, value, its = stack.pop()
+        if not isinstance(its, dict):
             continue
-        for choice in choices:
-            if choice != value and _tells(reply, choice) and not _tells(known, choice):
-                yield name, value, choice
+        options = its.get("enum")
+        if isinstance(value, str) and isinstance(options, list) and not _tells(reply, value):
+            for choice in options:
+                other = isinstance(choice, str) and choice != value
+                if other and _tells(reply, choice) and not _tells(known, choice):
+                    yield name, value, choice
+        properties = its.get("properties")
+        if isinstance(value, dict) and isinstance(properties, dict):
+            stack.extend((k, v, properties.get(k)) for k, v in value.items())
+        if isinstance(value, list):
+            stack.extend((name, item, its.get("items")) for item in value)
 
 
 def _tells(text: str, value: str) -> bool:
@@ -283,19 +287,3 @@ def _tells(text: str, value: str) -> bool:
             if wanted and here and not _denied(found[:place]):
                 return True
     return False
-
-
-def _choices(response: Any, schema: Any) -> Iterator[tuple[str, str, list[str]]]:
-    stack = [("", response, schema)]
-    while stack:
-        name, value, known = stack.pop()
-        if not isinstance(known, dict):
-            continue
-        options = known.get("enum")
-        if isinstance(value, str) and isinstance(options, list):
-            yield name, value, [o for o in options if isinstance(o, str)]
-        properties = known.get("properties")
-        if isinstance(value, dict) and isinstance(properties, dict):
-            stack.extend((k, v, properties.get(k)) for k, v in value.items())
-        if isinstance(value, list):
-            stack.extend((name, item, known.get("items")) for item in value)

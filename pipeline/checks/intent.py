@@ -158,44 +158,35 @@ def _gives_away(query: Query, text: str, name: str, value: Any, schema: JsonObje
 
 def intended_calls(dialogue: Dialogue) -> Iterator[Fault]:
     """Each intended call is made in its turn with the intended values, and no other is made."""
-    paired = pair(dialogue)
-    for index, wanted in enumerate(dialogue.query.due):
+    paired, query, calls = pair(dialogue), dialogue.query, made(dialogue)
+    for index, wanted in enumerate(query.due):
         if index in paired.blocked:
             continue
         call = paired.calls.get(index)
         if call is None:
-            yield _missing(dialogue, paired, index)
+            in_turn = any(c.turn == wanted.turn and not c.is_search for c in calls)
+            reason = Reason.INTENT_MISMATCH if in_turn else Reason.NO_API_CALL
+            name = query.api(wanted.api).function
+            detail = f"{name}({shown(wanted.arguments)}) of turn {wanted.turn} is never called"
+            yield Fault(reason, None, detail)
             continue
         if call.turn != wanted.turn:
             when = f"in user turn {call.turn}, but it is asked for in turn {wanted.turn}"
             yield Fault(Reason.INTENT_MISMATCH, call.place, f"{call.name} is called {when}")
         for difference in differences(wanted, call):
             yield Fault(Reason.INTENT_MISMATCH, call.place, f"{call.name}: {difference}")
+    fault = query.fault
+    due = query.due[fault.call] if fault and fault.real and fault.call < len(query.due) else None
     for call in paired.spare:
-        if call.api is not None and not _spared(dialogue, call):
+        # One that was to fail for real and worked: `planned_faults` says so.
+        if call.api is not None and not (due and fits(due, call)):
             detail = f"{call.name} is called, but no part of the request needs it (again)"
             yield Fault(Reason.UNNEEDED_API_CALL, call.place, detail)
-    if dialogue.query.scenario is Scenario.IRRELEVANCE:
-        for call in made(dialogue):
+    if query.scenario is Scenario.IRRELEVANCE:
+        for call in calls:
             if not call.is_search and call.failed and call.api is not None:
                 detail = f"{call.name} cannot serve the request"
                 yield Fault(Reason.UNNEEDED_API_CALL, call.place, detail)
-
-
-def _spared(dialogue: Dialogue, call: CallMade) -> bool:
-    """A call that was to fail for real and worked: `planned_faults` says so."""
-    fault, due = dialogue.query.fault, dialogue.query.due
-    real = fault is not None and fault.real and fault.call < len(due)
-    return fault is not None and real and fits(due[fault.call], call)
-
-
-def _missing(dialogue: Dialogue, paired: Pairing, index: int) -> Fault:
-    wanted = dialogue.query.due[index]
-    name = dialogue.query.api(wanted.api).function
-    in_turn = [c for c in made(dialogue) if c.turn == wanted.turn and not c.is_search]
-    reason = Reason.INTENT_MISMATCH if in_turn else Reason.NO_API_CALL
-    detail = f"{name}({shown(wanted.arguments)}) of turn {wanted.turn} is never called"
-    return Fault(reason, None, detail)
 
 
 def dependent_calls(dialogue: Dialogue) -> Iterator[Fault]:

@@ -36,6 +36,7 @@ from toolloom.schemas import (
     Template,
     Verdict,
     canonical,
+    first_error,
     marker,
 )
 from toolloom.schemas.splits import signature
@@ -163,9 +164,7 @@ class TemplateRenderer:
             first = self.sample((0,) * len(self.template.choices), self.template.id, 0)
             self._original = first.dialogue.query
         except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"]))
-            raise TemplateMisfit(f"filled, it is no sample: {where}: {fault['msg']}") from error
+            raise TemplateMisfit(f"filled, it is no sample: {first_error(error)}") from error
 
     def _text(self, value: Any, groups: Mapping[str, list[Piece]]) -> TemplateText:
         return self._read(spread(pieces_of(to_text(value)), groups))
@@ -296,9 +295,7 @@ def _skeleton(template: Template) -> JsonObject:
     try:
         made = Sample.model_validate(template.sample).model_dump(mode="json")
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise TemplateMisfit(f"its sample is none: {where}: {first['msg']}") from error
+        raise TemplateMisfit(f"its sample is none: {first_error(error)}") from error
     for message in made["dialogue"]["messages"]:
         if message["role"] == "tool" and message["content"]:
             message["content"] = unescaped(message["content"])

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,7 +20,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from toolloom.pipeline.checks.findings import Findings
 from toolloom.pipeline.dataset import rows
 from toolloom.pipeline.dataset.figures import BEFORE_QUERIES
 from toolloom.pipeline.dataset.publish import sha256
@@ -27,7 +27,7 @@ from toolloom.pipeline.dataset.rows import APIS, REJECTED
 from toolloom.pipeline.store.files import explain
 from toolloom.pipeline.store.tables import Config, read_rows
 from toolloom.pipeline.store.version import LAYOUT, change, dotted, numbered, open_version
-from toolloom.schemas import JsonObject, Record, Split, SplitPlan, StoreError
+from toolloom.schemas import JsonObject, Record, Split, SplitPlan, StoreError, first_error
 
 MANIFEST, SUMS, CARD = "manifest.json", "SHA256SUMS", "README.md"
 MOST = 200  # findings of one kind that are kept; all are counted
@@ -88,6 +88,26 @@ class VerifyReport(Record):
     @property
     def good(self) -> bool:
         return not self.counts
+
+
+class Findings:
+    """Faults in bounded memory: all are counted, and of each kind the first `most` are kept."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._kept: dict[FaultKind, list[VersionFault]] = {kind: [] for kind in FaultKind}
+        self._most = most
+        self.counts = Counter[FaultKind]()
+        self.notes: list[str] = []  # what could not be looked at
+
+    def add(self, fault: VersionFault) -> None:
+        self.counts[fault.kind] += 1
+        if len(kept := self._kept[fault.kind]) < self._most:
+            kept.append(fault)
+
+    @property
+    def kept(self) -> tuple[VersionFault, ...]:
+        """Kind by kind, each in the order in which they were found."""
+        return tuple(fault for faults in self._kept.values() for fault in faults)
 
 
 class FileEntry(BaseModel):
@@ -156,7 +176,7 @@ class VersionFiles:
     sizes: dict[str, int] = field(default_factory=dict)
     raw: JsonObject = field(default_factory=dict)  # the manifest as it is in its file
     manifest: Manifest | None = None  # None: it is damaged
-    findings: Findings[VersionFault] = field(default_factory=lambda: Findings(FaultKind, MOST))
+    findings: Findings = field(default_factory=Findings)
 
     def fault(self, kind: FaultKind, file: str, detail: str, row: Any = None) -> None:
         """Tell what is wrong, in a file or in one of its rows."""
@@ -238,9 +258,7 @@ def _read_manifest(files: VersionFiles, sound: bool) -> None:
             files.fault(FaultKind.FILE, MANIFEST, "is not written as toolloom writes it")
         files.raw, files.manifest = told, manifest
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        files.fault(FaultKind.FILE, MANIFEST, f"is damaged ({where}: {first['msg']})")
+        files.fault(FaultKind.FILE, MANIFEST, f"is damaged ({first_error(error)})")
     except (ValueError, RecursionError) as error:
         files.fault(FaultKind.FILE, MANIFEST, f"is damaged ({_first_line(error)})")
 

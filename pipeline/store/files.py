@@ -17,7 +17,7 @@ import jsonlines
 from pydantic import ValidationError
 
 from toolloom.pipeline.store import mirror
-from toolloom.schemas import JsonObject, Record, StoreError
+from toolloom.schemas import JsonObject, Record, StoreError, first_error
 
 R = TypeVar("R", bound=Record)
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -128,9 +128,7 @@ def read_records(path: Path, model: type[R]) -> Iterator[R]:
         try:
             yield model.model_validate(value)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or model.__name__
-            raise _malformed(path, number, f"{where}: {first['msg']}") from error
+            raise _malformed(path, number, first_error(error, model.__name__)) from error
 
 
 class Stopped(Exception):

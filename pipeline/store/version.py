@@ -24,6 +24,7 @@ from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import explain
 from toolloom.pipeline.store.tables import read_rows
 from toolloom.schemas import JsonObject, NothingFound, PublishError, Sample, Split, StoreError
+from toolloom.schemas.base import first_error
 
 LAYOUT = 2  # raised when files, columns or the manifest change so that older readers fail
 PARTS = ("dialogue", "verdict", "flags", "provenance")  # of a Sample, in the config `samples`
@@ -77,10 +78,8 @@ class Version:
             try:
                 sample = Sample.model_validate({key: self.parsed(row, key) for key in PARTS})
             except ValidationError as error:
-                first = error.errors()[0]
-                why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
                 where = f"{self.path}: the row {row.get('id')}"
-                raise StoreError(f"{where} is damaged ({why}).") from error
+                raise StoreError(f"{where} is damaged ({first_error(error)}).") from error
             yield sample
 
     def told(self, key: str) -> Any:

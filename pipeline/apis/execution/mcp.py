@@ -52,6 +52,7 @@ from toolloom.pipeline.apis.execution.results import (
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.formats.intake import ApiBuilder, line
 from toolloom.schemas import Api, ApiSource, Failure, ImportFailed, JsonObject, ToolloomError
+from toolloom.schemas.base import first_error
 
 PAGES = 100
 TOOLS = 10_000
@@ -190,7 +191,7 @@ class McpSession:
         except MCPError as error:
             raise self.trouble(f"does not list its tools: {error.message}") from error
         except ValidationError as error:
-            raise self.trouble(f"has no readable list of tools: {_first(error)}") from error
+            raise self.trouble(f"has no readable list of tools: {first_error(error)}") from error
 
     async def call(self, name: str, arguments: JsonObject) -> Result:
         """What came of a call, whatever the server does."""
@@ -210,7 +211,7 @@ class McpSession:
             refusal = failed(Failure.PROTOCOL_ERROR, error.message)
             result = await self._gone() if closed else refusal
         except ValidationError as error:
-            words = f"The answer is no tool result: {_first(error)}"
+            words = f"The answer is no tool result: {first_error(error)}"
             result = failed(Failure.PROTOCOL_ERROR, words)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
             result = await self._gone()
@@ -287,11 +288,6 @@ def _read(found: CallToolResult) -> Result:
         return failed(Failure.PROTOCOL_ERROR, words)
     blocks = [b.model_dump(mode="json", by_alias=True, exclude_none=True) for b in found.content]
     return read_tool_result(blocks, found.structured_content, found.is_error)
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 CATEGORY = "MCP"
@@ -376,5 +372,5 @@ def _why_not(keeper: asyncio.Task[None], seconds: float) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ValidationError):
-        return f"begins in no known way: {_first(error)}"
+        return f"begins in no known way: {first_error(error)}"
     return f"cannot be used: {error or type(error).__name__}"
