@@ -385,7 +385,17 @@ def api_bank(sample: Sample, form: Arguments) -> Exported:
     said = spoken(sample.dialogue.messages)
     if any(_SPEAKER.search(message.content or "") for message in said if message.role != "tool"):
         raise NotRepresentable("words look like another speaker's line")
-    documents = [spaced(_document(api)) for api in given(sample)]
+    documents = [
+        spaced(
+            {
+                "name": api.function,
+                "description": api.description,
+                "input_parameters": _fields(api.properties, {*api.properties} - {*api.required}),
+                "output_parameters": _fields(api.fields),
+            }
+        )
+        for api in given(sample)
+    ]
     lines: list[str] = []
     rows: list[tuple[str, JsonObject]] = []
     for place, message in enumerate(said):
@@ -394,15 +404,6 @@ def api_bank(sample: Sample, form: Arguments) -> Exported:
         lines += _lines(message, said[place + 1 :])
     lost = ["what schemas say beyond type and description", *words_beside_calls(said)]
     return Exported(tuple(rows), tuple(lost if any(a.properties for a in given(sample)) else ()))
-
-
-def _document(api: Api) -> JsonObject:
-    return {
-        "name": api.function,
-        "description": api.description,
-        "input_parameters": _fields(api.properties, {*api.properties} - {*api.required}),
-        "output_parameters": _fields(api.fields),
-    }
 
 
 def _fields(

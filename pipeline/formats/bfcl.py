@@ -249,21 +249,17 @@ def _gold(answer: ForeignRow, tools: Toolbox, script: Script) -> Iterator[Findin
         if not isinstance(allowed, dict) or api is None:
             calls.append((tools.called(name), allowed))
             continue
-        api = _with_variables(api, allowed, script.said())
+        said = script.said()  # a gold value may be the name of a variable the user said
+        properties = {
+            name: _opened_up(schema, list(_values(allowed.get(name, []), schema)), said)
+            for name, schema in api.properties.items()
+        }
+        api = api.model_copy(update={"parameters": {**api.parameters, "properties": properties}})
         tools.replace(api)
         calls.append((api.function, _first(allowed, api)))
         yield from _misfits(api, allowed)
     if calls:
         script.assistant("", calls)
-
-
-def _with_variables(api: Api, allowed: JsonObject, said: str) -> Api:
-    """The API, with text allowed where the gold value is the name of a variable the user said."""
-    properties = {
-        name: _opened_up(schema, list(_values(allowed.get(name, []), schema)), said)
-        for name, schema in api.properties.items()
-    }
-    return api.model_copy(update={"parameters": {**api.parameters, "properties": properties}})
 
 
 def _first(allowed: JsonObject, api: Api) -> JsonObject:

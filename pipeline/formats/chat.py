@@ -266,16 +266,10 @@ def openai(sample: Sample, form: Arguments) -> Exported:
 
 
 def verl(sample: Sample, form: Arguments) -> Exported:
-    """A row to imitate, and a row to reward for each decision of the assistant."""
-    messages = chat(sample.dialogue.messages, form)
-    imitated = {"messages": messages, "tools": _with_text_schemas(sample)}
-    return Exported((("sft", imitated), *(("rl", row) for row in _decisions(sample))))
-
-
-def _decisions(sample: Sample) -> list[JsonObject]:
-    """A prompt and the calls that are right, for each turn that calls or answers a user."""
+    """A row to imitate, and one to reward for each turn that calls or answers a user."""
     query, messages = sample.dialogue.query, sample.dialogue.messages
-    made = []
+    imitated = {"messages": chat(messages, form), "tools": _with_text_schemas(sample)}
+    rewarded = []
     prompt = [{"role": "system", "content": instructed(system_of(sample), sample)}]
     for place, message in enumerate(messages):
         if message.role == "system":
@@ -289,7 +283,7 @@ def _decisions(sample: Sample) -> list[JsonObject]:
                 "turn": place,
                 "scenario": query.scenario.value,
             }
-            made.append(
+            rewarded.append(
                 {
                     "data_source": "toolloom",
                     "prompt": list(prompt),
@@ -301,4 +295,4 @@ def _decisions(sample: Sample) -> list[JsonObject]:
         calling = message.role == "assistant"
         content = call_text(message) if calling else message.content or ""
         prompt = [*prompt, {"role": message.role, "content": content}]
-    return made
+    return Exported((("sft", imitated), *(("rl", row) for row in rewarded)))

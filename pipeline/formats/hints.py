@@ -122,7 +122,20 @@ class Hints:
 
     def _named(self, name: str, node: ast.expr, depth: int) -> JsonObject:
         if name in self._shapes:
-            return self._class(name, depth)
+            shape = self._shapes[name]
+            if shape.is_enum:
+                return choices(list(enumerated(shape).values()))
+            fields = self._fields(shape, depth)
+            if fields is None:
+                self._unknown(name)
+                return {}
+            properties: JsonObject = {}
+            required: list[str] = []
+            for key, member in fields.items():
+                made, needed = self._field(member, shape, depth)
+                properties[key] = made
+                required += [key] if needed else []
+            return {"type": "object", "properties": properties, "required": required}
         if name in self._aliases:
             return self.schema(self._aliases[name], depth + 1)
         if name in _SIMPLE:
@@ -210,22 +223,6 @@ class Hints:
             elif known and keyword.arg in _LIMITS:
                 made[_LIMITS[keyword.arg]] = value
         return made
-
-    def _class(self, name: str, depth: int) -> JsonObject:
-        shape = self._shapes[name]
-        if shape.is_enum:
-            return choices(list(enumerated(shape).values()))
-        fields = self._fields(shape, depth)
-        if fields is None:
-            self._unknown(name)
-            return {}
-        properties: JsonObject = {}
-        required: list[str] = []
-        for key, member in fields.items():
-            made, needed = self._field(member, shape, depth)
-            properties[key] = made
-            required += [key] if needed else []
-        return {"type": "object", "properties": properties, "required": required}
 
     def _fields(self, shape: ClassShape, depth: int) -> dict[str, Member] | None:
         """Its own fields after those of its bases in this file; none of a class without shape."""

@@ -25,7 +25,7 @@ from toolloom.pipeline.formats.audit import (
     judged,
     write_report,
 )
-from toolloom.pipeline.formats.reading import Reading, Script, Toolbox, dialogue, envelope
+from toolloom.pipeline.formats.reading import Reading, Script, Toolbox, dialogue
 from toolloom.schemas import NothingFound, Scenario, StoreError
 
 FUNCTION = {
@@ -65,10 +65,11 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_findings_are_counted_by_reason(file: Path) -> None:
-    """Rows and findings are two numbers; examples name the row."""
+    """Rows and findings are two numbers; examples name the row, checks the rows they ran on."""
     flagged: list[Any] = []
     report = audit(file, "bfcl", examples=1, flag=flagged.append)
     assert (report.rows, report.dialogues, report.calls, report.flagged) == (4, 3, 3, 2)
+    assert report.checks["fitting_arguments"] == 3 and "fitting_observations" not in report.checks
     told = report.as_json()
     assert {name: (t["rows"], t["findings"]) for name, t in told["reasons"].items()} == {
         "missing_input_parameters": (1, 1),
@@ -81,13 +82,6 @@ def test_findings_are_counted_by_reason(file: Path) -> None:
         {**question(3, "What are 3 tulips?", kind="tulip", count=3)},
         ["no row"],
     ]
-
-
-def test_checks_that_did_not_run_are_not_counted(file: Path) -> None:
-    """The report says for how many rows each check had what it needs."""
-    ran = audit(file, "bfcl").checks
-    assert ran["fitting_arguments"] == 3
-    assert "fitting_observations" not in ran
 
 
 def test_a_reading_is_held_to_what_its_format_holds() -> None:
@@ -168,13 +162,6 @@ def test_a_default_is_allowed_whatever_its_own_schema_says() -> None:
     tools.add("wait", "", {"type": "object", "properties": {"unit": unit}})
     (api,) = tools.pool
     assert {"const": "N/A"} in api.properties["unit"]["anyOf"]
-
-
-def test_results_are_put_into_our_envelope() -> None:
-    """Ours stays, JSON text becomes a value, and anything else is the response itself."""
-    assert envelope('{"response": 1, "error": "no"}') == (1, "no")
-    assert envelope('{"a": 1}') == ({"a": 1}, None)
-    assert envelope("{broken") == ("{broken", None)
 
 
 def test_flagged_rows_are_there_when_all_are_written(tmp_path: Path) -> None:

@@ -67,29 +67,17 @@ def test_trl_has_several_ways_to_write_a_dialogue(tmp_path: Path, row: JsonObjec
     assert found.dialogue.query.pool == plain.dialogue.query.pool
 
 
-def test_results_of_two_functions_are_paired_by_name(tmp_path: Path) -> None:
-    """A name decides before the order does."""
-    call = {"type": "function", "function": {"name": "get_time", "arguments": {}}}
-    row = changed(TRL, tools=[TOOL, {"type": "function", "function": {"name": "get_time"}}])
-    row["messages"][1]["tool_calls"][1] = call
-    row["messages"][2]["name"] = "get_time"
-    found = foreign_rows.reading(tmp_path, "trl", row)
-    assert foreign_rows.answers(found) == [
-        ("get_weather", {"sky": "snow"}, None),
-        ("get_time", {"sky": "rain"}, None),
-    ]
-
-
-def test_what_is_meant_to_be_wrong_is_told_and_not_judged(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("column", "more"),
+    [("chosen", {"rejected": TRL["messages"]}), ("completion", {"label": False})],
+)
+def test_what_is_meant_to_be_wrong_is_told_and_not_judged(
+    tmp_path: Path, column: str, more: JsonObject
+) -> None:
     """The rejected answer of a preference is no fault; an undesirable completion is marked."""
-    row = {
-        "prompt": TRL["messages"][:1],
-        "chosen": TRL["messages"][1:],
-        "rejected": TRL["messages"],
-    }
-    assert any("rejected" in note for note in foreign_rows.reading(tmp_path, "trl", row).unmapped)
-    row = {"prompt": TRL["messages"][:1], "completion": TRL["messages"][1:], "label": False}
-    assert any("label" in note for note in foreign_rows.reading(tmp_path, "trl", row).unmapped)
+    row = {**SPLIT, column: TRL["messages"][1:], **more}
+    (name,) = more
+    assert any(name in note for note in foreign_rows.reading(tmp_path, "trl", row).unmapped)
 
 
 @pytest.mark.parametrize(
@@ -228,37 +216,10 @@ def test_content_in_parts_and_thoughts_are_told(tmp_path: Path) -> None:
     }
 
 
-def test_apis_that_a_search_found_are_known(tmp_path: Path) -> None:
-    """Where API Search is the only tool, what it found may be called, and nothing else."""
+def test_apis_that_no_search_found_are_unknown(tmp_path: Path) -> None:
+    """Where API Search is the only tool, nothing else may be called but what it found."""
     keywords = {"type": "object", "properties": {"keywords": {"type": "string"}}}
     search = {"type": "function", "function": {"name": "api_search", "parameters": keywords}}
-    call = {"type": "function", "function": {"name": "api_search", "arguments": {"keywords": "x"}}}
-    found_it = [
-        {"role": "assistant", "tool_calls": [call]},
-        {"role": "tool", "name": "api_search", "content": json.dumps([foreign_rows.FUNCTION])},
-    ]
-    said = TRL["messages"]
-    row = {"messages": [said[0], *found_it, *said[1:]], "tools": [search]}
-    found = foreign_rows.reading(tmp_path, "trl", row)
-    assert foreign_rows.findings(found) == []
+    found = foreign_rows.reading(tmp_path, "trl", changed(TRL, tools=[search]))
     assert found.dialogue and found.dialogue.query.ability == "retrieve_call"
-    row = {"messages": said, "tools": [search]}
-    assert "api_hallucination" in foreign_rows.reasons(foreign_rows.reading(tmp_path, "trl", row))
-
-
-def test_structs_of_a_parquet_file_are_read_without_their_padding(tmp_path: Path) -> None:
-    """Arrow gives each row the keys of all rows: what a call does not have is null there."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    other = changed(TRL)
-    for call in other["messages"][1]["tool_calls"]:
-        call["function"]["arguments"]["days"] = 2
-    file = tmp_path / "rows.parquet"
-    pq.write_table(pa.Table.from_pylist([TRL, other]), file)
-    first, second = foreign_rows.reader("trl")(file)
-    assert foreign_rows.calls(first) == foreign_rows.calls(
-        foreign_rows.reading(tmp_path, "trl", TRL)
-    )
-    assert foreign_rows.calls(second)[0] == ("get_weather", {"city": "Bern", "days": 2})
-    assert foreign_rows.findings(first) == foreign_rows.findings(second) == []
+    assert "api_hallucination" in foreign_rows.reasons(found)

@@ -82,12 +82,13 @@ def test_a_name_that_no_endpoint_takes_is_mapped_with_its_calls_and_results() ->
 def test_our_own_envelope_is_not_wrapped_again() -> None:
     """A result that is an envelope is taken as it is; anything else is its response."""
     taken = conversation()
-    taken.assistant("", [RowCall("get_weather", {}), RowCall("get_weather", {})])
-    taken.result('{"response": null, "error": "503"}')
-    taken.result({"error": "503"})
-    assert foreign_rows.answers(taken.reading("x")) == [
-        ("get_weather", None, "503"),
-        ("get_weather", {"error": "503"}, None),
+    taken.assistant("", [RowCall("get_weather", {})] * 3)
+    for result in ('{"response": null, "error": "503"}', {"error": "503"}, "{broken"):
+        taken.result(result)
+    assert [seen for _, *seen in foreign_rows.answers(taken.reading("x"))] == [
+        [None, "503"],
+        [{"error": "503"}, None],
+        ["{broken", None],
     ]
 
 

@@ -29,7 +29,7 @@ PUBLIC = {"count": 1, "entries": [{"API": "Nests", "Description": "Nests", "Cate
 SCENE = "Scene: Library\n\nAPI Calls:\nBorrow(book='Ulysses')\n"
 FILES: dict[str, tuple[str, str]] = {
     "shop.json": ("openapi", json.dumps(OPENAPI)),
-    "shop.yaml": ("openapi", "swagger: '2.0'\ninfo: {title: Old shop}\npaths: {}\n"),
+    "shop.yaml": ("openapi", "swagger: 2.0\ninfo: {title: Old shop}\npaths: {}\n"),
     "tools.json": ("openai", json.dumps({"tools": TOOLS})),
     "functions.json": ("bfcl", f"{json.dumps(BFCL)}\n{json.dumps(BFCL)}\n"),
     "queries.json": ("toolbench", json.dumps([{"api_list": [ENTRY]}])),
@@ -102,13 +102,13 @@ def test_parts_of_a_description_are_no_sources(tmp_path: Path) -> None:
 
 
 def test_modules_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    """In a folder a module is named by its path."""
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "tools.py").write_text("def run(): ...\n")
-    found, _ = gather(str(tmp_path))
-    assert [api.name for api in found] == ["a.tools.run", "b.tools.run"]
-    assert [api.function for api in found] == ["run", "run_2"]
+    """In a folder a module is named by its path; its `__init__.py` is called what the folder is."""
+    for name in ("zoo/__init__.py", "zoo/a/tools.py", "zoo/b/tools.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("def run(): ...\n")
+    found, _ = gather(str(tmp_path / "zoo"))
+    assert [api.name for api in found] == ["zoo.run", "a.tools.run", "b.tools.run"]
+    assert [api.function for api in found] == ["run", "run_2", "run_3"]
 
 
 def test_repeats_across_files_count_once(tmp_path: Path) -> None:
@@ -211,11 +211,3 @@ def test_a_version_in_a_value_makes_no_openapi(tmp_path: Path) -> None:
     (tmp_path / "tools.json").write_text(json.dumps([tool]))
     _, report = gather(str(tmp_path / "tools.json"))
     assert (report.format, report.imported) == ("openai", 1)
-
-
-def test_the_first_module_of_a_package_has_its_name(tmp_path: Path) -> None:
-    """`__init__.py` of a folder is called what the folder is."""
-    (tmp_path / "zoo").mkdir()
-    (tmp_path / "zoo" / "__init__.py").write_text("def feed(): ...\n")
-    found, _ = gather(str(tmp_path / "zoo"))
-    assert [api.id for api in found] == ["Python/zoo/zoo.feed"]

@@ -196,32 +196,26 @@ def test_lines_are_told_from_a_document(
     assert in_lines(path) is expected
 
 
-def test_a_broken_line_is_booked(tmp_path: Path) -> None:
-    """A line that is no JSON is skipped with its number; the others are read."""
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [('{"a": ', "The line is no JSON."), ("x" * 90, "The line has more than 20 bytes.")],
+)
+def test_a_line_that_cannot_be_read_is_booked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, why: str
+) -> None:
+    """It is skipped with its number, of one too long also the rest; the lines after it are read."""
+    monkeypatch.setattr(files, "LONGEST_LINE", 20)
     path = tmp_path / "a.jsonl"
-    path.write_text('{"a": 1}\n{"a": \n\n{"a": 3}\n')
+    path.write_text(f'{{"a": 1}}\n{line}\n\n{{"a": 3}}\n')
     ledger = ImportLog("a.jsonl")
     assert [place for place, _ in rows(path, ledger)] == ["a.jsonl:1", "a.jsonl:4"]
     (skipped,) = ledger.report(imported=0).skipped
-    assert skipped.what == "a.jsonl:2" and ledger.bytes == path.stat().st_size
+    assert (skipped.what, skipped.why) == ("a.jsonl:2", why)
 
 
 def test_a_document_that_was_loaded_is_not_read_again(tmp_path: Path) -> None:
     """With its content at hand the file is not opened."""
     assert list(rows(tmp_path / "gone.json", ImportLog("x"), [1])) == [("gone.json", [1])]
-
-
-def test_a_line_that_is_too_long_is_booked_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its rest is passed over, and the lines after it keep their numbers."""
-    monkeypatch.setattr("toolloom.pipeline.formats.files.LONGEST_LINE", 20)
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"a": 1}\n{"a": "' + 90 * "x" + '"}\n{"a": 3}\n')
-    ledger = ImportLog("a.jsonl")
-    assert [place for place, _ in rows(path, ledger)] == ["a.jsonl:1", "a.jsonl:3"]
-    (skipped,) = ledger.report(imported=0).skipped
-    assert (skipped.what, skipped.why) == ("a.jsonl:2", "The line has more than 20 bytes.")
 
 
 ROWS = [{"id": n, "text": f"say «{n}» }}]\\"} for n in range(5)]
@@ -271,11 +265,22 @@ def test_a_list_is_read_in_pieces(tmp_path: Path) -> None:
     assert peak < 8_000_000
 
 
-def test_a_broken_line_is_a_row_with_a_fault(tmp_path: Path) -> None:
-    """The lines after it are read."""
-    found = rows_of(tmp_path / "a.jsonl", '{"n": 1}\n{"n": 2,,}\n\n{"n": 3}\n')
+@pytest.mark.parametrize(
+    ("line", "fault", "raw"),
+    [
+        (b'{"n": 2,,}', "no JSON", '{"n": 2,,}'),
+        (b'{"n": "\xff"}', "not UTF-8", '{"n": "\ufffd"}'),
+        (b'"' + b"x" * (LONGEST_LINE + 10) + b'"', "bytes", '"' + "x" * 199),
+    ],
+    ids=["broken JSON", "half a character", "a line without end, which is not held"],
+)
+def test_a_line_that_cannot_be_read_is_a_row_with_a_fault(
+    tmp_path: Path, line: bytes, fault: str, raw: str
+) -> None:
+    """It harms nothing else: the lines after it are read."""
+    found = rows_of(tmp_path / "a.jsonl", b'{"n": 1}\n' + line + b'\n\n{"n": 3}\n')
     assert [row.value for row in found] == [{"n": 1}, None, {"n": 3}]
-    assert "no JSON" in found[1].fault and found[1].raw == '{"n": 2,,}'
+    assert fault in found[1].fault and found[1].raw == raw
 
 
 @pytest.mark.parametrize("content", ['[{"n": 1}, {"n": ', '[{"n": 1}', '[{"n": 1}, nonsense]'])
@@ -284,22 +289,6 @@ def test_a_list_that_ends_too_soon_gives_what_it_has(tmp_path: Path, content: st
     first, second = rows_of(tmp_path / "a.json", content)
     assert first.value == {"n": 1}
     assert "no JSON" in second.fault
-
-
-def test_a_line_without_end_is_one_fault(tmp_path: Path) -> None:
-    """It is passed over without being held."""
-    path = tmp_path / "a.jsonl"
-    with path.open("wb") as file:
-        file.write(b'{"n": 1}\n"' + b"x" * (LONGEST_LINE + 10) + b'"\n{"n": 2}\n')
-    found = list(foreign_rows(path))
-    assert [row.value for row in found] == [{"n": 1}, None, {"n": 2}]
-    assert "bytes" in found[1].fault
-
-
-def test_half_a_character_is_a_fault_of_its_line(tmp_path: Path) -> None:
-    """Bytes that are no UTF-8 harm nothing else."""
-    found = rows_of(tmp_path / "a.jsonl", b'{"n": 1}\n{"n": "\xff"}\n{"n": 3}\n')
-    assert [bool(row.fault) for row in found] == [False, True, False]
 
 
 @pytest.mark.parametrize(

@@ -98,14 +98,6 @@ def test_what_is_not_followed_is_booked_with_its_reason(
     assert look(folder, reference) == (None, [why])
 
 
-def test_a_reference_counts_from_the_file_it_stands_in(folder: Path) -> None:
-    """`food.yaml` in `parts/animal.json` is `parts/food.yaml`."""
-    ledger = ImportLog("zoo")
-    resolve = Resolver(folder / "root.yaml", ROOT, ledger).root
-    value, _ = settled({"$ref": "parts/animal.json#/Animal"}, resolve, "here")
-    assert value == {"type": "string"}
-
-
 def test_references_that_never_arrive_are_nothing(folder: Path) -> None:
     """A reference to itself, and two to each other."""
     resolve = Resolver(folder / "root.yaml", ROOT, ImportLog("zoo")).root

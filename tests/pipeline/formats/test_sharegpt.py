@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from support.foreign_rows import (
     calls,
     changed,
     findings,
-    reader,
     reasons,
     said,
     with_turn,
@@ -150,13 +148,6 @@ def test_what_cannot_be_read_is_a_fault(
     found = take(format, row)
     assert [f.reason for f in found.faults] == expected and word in found.faults[-1].detail
     assert found.raw == row and (found.dialogue is None or calls(found) == [] or len(expected) > 1)
-
-
-def test_rows_of_a_json_list_are_read_one_by_one(tmp_path: Path) -> None:
-    """LLaMA-Factory's own files are one JSON list."""
-    file = tmp_path / "data.json"
-    file.write_text(json.dumps([SHAREGPT, SHAREGPT], indent=2))
-    assert [findings(row) for row in reader("sharegpt")(file)] == [[], []]
 
 
 OTHER = {"type": "function", "function": {"name": "get_time", "parameters": {}}}

@@ -66,13 +66,6 @@ def test_trl_has_messages_with_objects_and_tools(samples: dict[str, Sample]) -> 
     assert rows(trl(samples["single"], "object")) == [{"messages": messages, "tools": TOOLS}]
 
 
-def test_trl_can_have_arguments_as_text(samples: dict[str, Sample]) -> None:
-    """`--arguments string` writes the text that a template writes of the object."""
-    (row,) = rows(trl(samples["parallel"], "string"))
-    functions = [call["function"] for call in row["messages"][2]["tool_calls"]]
-    assert functions == [AS_TEXT, OSLO_AS_TEXT]
-
-
 def test_the_retrieve_abilities_have_api_search_alone(samples: dict[str, Sample]) -> None:
     """What the assistant was not given is not among its tools."""
     (row,) = rows(trl(samples["search"], "object"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from typing import Any
 
 import pytest
@@ -52,15 +51,6 @@ def test_llamafactory_joins_the_results_of_one_turn(samples: dict[str, Sample]) 
     }
 
 
-def test_llamafactory_turns_alternate(samples: dict[str, Sample]) -> None:
-    """A single call is an object; errors and later turns keep the order."""
-    turns = only(llamafactory(samples["recovery"], "object"))["conversations"]
-    called = ["function_call", "observation"]
-    assert [turn["from"] for turn in turns] == ["human", *called, *called, "gpt"]
-    assert json.loads(turns[1]["value"])["name"] == "current_weather"
-    assert turns[2]["value"] == '{"response": null, "error": "503 Service Unavailable"}'
-
-
 def test_llamafactory_gets_its_entry() -> None:
     """`dataset_info.json` has an entry for each split, with the columns of the rows."""
     notes = dataset_info(ExportPlace("shop", ("train", "test_tool"), "/x"))
@@ -76,9 +66,13 @@ def test_llamafactory_gets_its_entry() -> None:
 
 
 def test_hermes_has_json_between_tags(samples: dict[str, Sample]) -> None:
-    """Calls, tools and results stand between Hermes' tags; results of one turn in one turn."""
+    """Calls, tools and results stand between Hermes' tags; results of one turn in one turn.
+
+    The column holds the same tools as the system turn.
+    """
     row = only(hermes(samples["parallel"], "object"))
     assert row["id"] == "train-7-000002"
+    assert f"<tools>\n{row['tools']}\n</tools>" in row["conversations"][0]["value"]
     assert row["conversations"][1:] == [
         {"from": "human", "value": "What is the weather in Zürich, and what is it in Oslo?"},
         {
@@ -101,17 +95,6 @@ def test_hermes_has_json_between_tags(samples: dict[str, Sample]) -> None:
         },
         {"from": "gpt", "value": "It is 7 degrees in Zürich and -2 degrees in Oslo."},
     ]
-
-
-def test_hermes_tools_read_back(samples: dict[str, Sample]) -> None:
-    """The system turn and the column hold the same tools."""
-    row = only(hermes(samples["search"], "object"))
-    system = row["conversations"][0]
-    assert system["from"] == "system"
-    assert system["value"].startswith(SYSTEM)
-    (shown,) = re.findall(r"<tools>\n(.*)\n</tools>", system["value"])
-    assert json.loads(shown) == json.loads(row["tools"])
-    assert json.loads(shown)[0]["function"]["name"] == "api_search"
 
 
 def test_api_bank_has_a_row_for_each_request_and_reply(samples: dict[str, Sample]) -> None:
