@@ -81,7 +81,7 @@ class BatchPurse:
     under way as soon as somebody waits for those batches.
     """
 
-    def __init__(self, purse: Spending | None, prices: Mapping[str, Price]) -> None:
+    def __init__(self, purse: Spending, prices: Mapping[str, Price]) -> None:
         self._purse = purse
         self._prices = prices
         self._left: dict[str, Usage] = {}
@@ -89,8 +89,6 @@ class BatchPurse:
 
     async def begin(self, cache: Cache, run: str) -> None:
         """Book what earlier processes of the run left in batches that still hold it."""
-        if self._purse is None:
-            return
         answered = sa.exists().where(RESPONSES.c.key == BATCHED.c.key)
         asked = (
             sa.select(BATCHED, BATCHES.c.model)
@@ -108,21 +106,20 @@ class BatchPurse:
     def follow(self, keys: Iterable[str]) -> None:
         """Somebody waits for an earlier process's batch with these requests."""
         for key in keys:
-            if self._purse and (bound := self._left.pop(key, None)):
+            if bound := self._left.pop(key, None):
                 self._purse.resume()
                 self._held[key] = bound
 
     async def hold(self, key: str, model: str, one: Try) -> None:
         """Set aside room for a try that is to go into a batch. Raises BudgetReached."""
-        if self._purse and key not in self._held:
+        if key not in self._held:
             bound = self.most(model, one)
             await self._purse.hold(bound)
             self._held[key] = bound
 
     def settle(self, key: str, used: Usage | None = None) -> None:
         """Book what a try used: all it can have used, unless that is known."""
-        bound = self._held.pop(key, None)
-        if self._purse and bound is not None:
+        if (bound := self._held.pop(key, None)) is not None:
             self._purse.settle(bound, bound if used is None else used)
 
 

@@ -81,12 +81,8 @@ class Spending:
             while self._under_way:
                 self._settled.clear()
                 await self._settled.wait()
-            self.recount(await spent())
+            self.spent = await spent()
             return self._take(self._free(1))
-
-    def recount(self, spent: Usage) -> None:
-        """Begin anew with what is really spent; nothing is under way."""
-        self.spent = spent
 
     def reached(self, bound: Usage) -> BudgetReached:
         """The error of a try that did not fit into all that was left."""

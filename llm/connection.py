@@ -74,7 +74,7 @@ class Connection:
         endpoint: Endpoint,
         way: Route,
         path: str,
-        purse: Spending | None,
+        purse: Spending,
         wire: set[asyncio.Task[Any] | None],
         lose: Callable[[Usage], Awaitable[None]],
     ) -> None:
@@ -149,8 +149,7 @@ class Connection:
         What a success takes is booked with its response; here it is what fails.
         """
         sent = Usage(requests=1)
-        if self._purse:
-            await self._purse.hold(parcel.bound)
+        await self._purse.hold(parcel.bound)
         try:
             sent = await send()
         except (Trouble, RequestRefused) as error:
@@ -159,8 +158,7 @@ class Connection:
             await self._lose(sent)
             raise
         finally:
-            if self._purse:
-                self._purse.settle(parcel.bound, sent)
+            self._purse.settle(parcel.bound, sent)
 
     async def _limited(self, parcel: OutgoingRequest, tries: int) -> Usage:
         ticket, sent = await self._quota.enter(parcel.guess, self._lane), Usage()

@@ -50,10 +50,12 @@ class Gateway:
         left elsewhere under its limits as `pasts`. Raises StoreError.
         """
         self.cache = cache if isinstance(cache, Cache) else Cache(cache)
-        self._shared = Shared(self.cache, dict(prices or {}), run, pace)
-        self.stats = self._shared.stats
         self._budget = budget or Budget()
-        self.purse = purse
+        self.purse = purse or Spending(self._budget, Usage())
+        prices = dict(prices or {})
+        batch_purse = BatchPurse(self.purse, prices)
+        self._shared = Shared(self.cache, prices, run, pace, batch_purse)
+        self.stats = self._shared.stats
         self._models: dict[Endpoint, Model] = {}
         self._embedders: dict[Endpoint, Embedder] = {}
         self._lanes: dict[tuple[str, str], ConcurrencyLimit] = {}
@@ -66,8 +68,7 @@ class Gateway:
     async def __aenter__(self) -> Self:
         if self._budget != Budget():
             shared = self._shared
-            self.purse = Spending(self._budget, await self.cache.spent(shared.run))
-            shared.batch_purse = BatchPurse(self.purse, shared.prices)
+            self.purse.spent = await self.cache.spent(shared.run)
             await shared.batch_purse.begin(self.cache, shared.run)
         return self
 

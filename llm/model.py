@@ -72,8 +72,8 @@ class Shared:
     prices: Mapping[str, Price]
     run: str
     pace: Pace  # of batches
+    batch_purse: BatchPurse
     stats: Stats = field(default_factory=Stats)
-    batch_purse: BatchPurse | None = None  # where the run has a budget
     batchers: dict[tuple[str, str], Batcher] = field(default_factory=dict)
     unmetered: set[tuple[str, str, str]] = field(default_factory=set)  # who tells no tokens
     flights: dict[str, asyncio.Task[Reply]] = field(default_factory=dict)
@@ -223,7 +223,7 @@ class Model:
                 lines,
                 shared.cache,
                 self._commit,
-                shared.batch_purse or BatchPurse(None, {}),
+                shared.batch_purse,
                 shared.pace,
                 shared.stats.retried,
             )

@@ -258,9 +258,7 @@ class Dispatcher:
         while losses < LOSSES:
             slot = await self._free.get()
             try:
-                if purse is None:
-                    allotted = Usage()
-                elif parts > 1:
+                if parts > 1:
                     allotted = await purse.allot(parts)
                 else:
                     allotted = await purse.allot_all(lambda: self._gateway.cache.spent(run))
@@ -272,7 +270,7 @@ class Dispatcher:
             if done.short is None:
                 losses += 1
                 lost = done.lost or lost
-            elif parts == 1 and purse:
+            elif parts == 1:
                 raise purse.reached(done.short)
             else:
                 parts = 1
@@ -316,8 +314,8 @@ class Dispatcher:
         except WorkerLost as error:
             done = ShardResult(lost=" ".join(str(error).split()))
         finally:
-            if purse := self._gateway.purse:  # all of it counts as used where nobody knows
-                purse.settle(allotted, allotted if used is None else used)
+            # All of it counts as used where nobody knows.
+            self._gateway.purse.settle(allotted, allotted if used is None else used)
         self._gateway.stats.add(done.stats)
         if used is None:
             slot.lose()
@@ -350,8 +348,7 @@ async def dispatcher(
         # Were there any, a driver died: its workers are ending.
         if await gateway.cache.within(end_orders(run)):
             await asyncio.sleep(ENDING)
-            if purse := gateway.purse:
-                purse.recount(await gateway.cache.spent(run))
+            gateway.purse.spent = await gateway.cache.spent(run)
         yield made
     finally:
         keeping.cancel()

@@ -163,7 +163,7 @@ def _begin_adding(version: Version | None, recipe: Recipe, stages: Sequence[Stag
 
     def rows_of_templates() -> Iterator[bytes]:
         """Rows that the version has of templates, which none may repeat."""
-        for row in rows_of(version, "samples") if version else ():
+        for row in version.rows("samples") if version else ():
             if version and is_expanded(version, row):
                 yield known_line(version, row)
 
@@ -192,7 +192,7 @@ def _fresh(stage: Stage, version: Version | None) -> Stage:
         return stage
 
     def feed_new(given: StageInput) -> Iterator[Record]:
-        known = {row["sample"] for row in rows_of(version, "instructions")}
+        known = {row["sample"] for row in version.rows("instructions")}
         for seed in feed(given):
             if not (isinstance(seed, Seed) and seed.id in known):
                 yield seed
@@ -201,15 +201,14 @@ def _fresh(stage: Stage, version: Version | None) -> Stage:
 
 
 def _apis(version: Version) -> Iterator[bytes]:
-    for row in rows_of(version, "apis"):
-        yield to_line(version.parsed(row, "record"))
+    return (to_line(version.parsed(row, "record")) for row in version.rows("apis"))
 
 
 def _samples(version: Version, recipe: Recipe) -> Iterator[bytes]:
     """All samples. Rows of templates make no templates, and are rewritten if that is wanted."""
     rewrite = recipe.rewrite
     rows_too = recipe.expand is None and rewrite is not None and rewrite.expanded
-    for row in rows_of(version, "samples"):
+    for row in version.rows("samples"):
         if rows_too or not is_expanded(version, row):
             yield to_line({key: version.parsed(row, key) for key in PARTS})
 
@@ -229,12 +228,6 @@ def _needs(version: Version, split: str, seed: int) -> Iterator[bytes]:
                 f"{version.path}: a rejected record, {need.get('id')}, holds no query that this "
                 f"version of toolloom reads ({str(error).splitlines()[0]})."
             ) from error
-
-
-def rows_of(version: Version, config: str) -> Iterator[JsonObject]:
-    """The rows of a config, whatever their split."""
-    for split in version.splits(config):
-        yield from version.rows(config, split)
 
 
 def is_expanded(version: Version, row: JsonObject) -> bool:
@@ -356,10 +349,7 @@ def _wanted(version: Version, split: Split) -> Regeneration:
 
 def _planned(base: Recipe, version: Version, wanted: Regeneration, seed: int) -> Recipe:
     """A recipe, made to fit the version whose split it is for."""
-    try:
-        plan = SplitPlan.model_validate(version.told("plan"))
-    except ValidationError as error:
-        raise _damaged(version, "its plan of splits") from error
+    plan = _plan_of_splits(version)
     expand = base.expand if base.expand and wanted.split in base.expand.splits else None
     if expand:  # the split's part of the rows
         whole = sum(map(plan.weight, expand.splits))
@@ -376,6 +366,13 @@ def _planned(base: Recipe, version: Version, wanted: Regeneration, seed: int) ->
         "rewrite": base.rewrite and base.rewrite.model_copy(update={"seeds": ()}),
     }
     return base.model_copy(update=changes)
+
+
+def _plan_of_splits(version: Version) -> SplitPlan:
+    try:
+        return SplitPlan.model_validate(version.told("plan"))
+    except ValidationError as error:
+        raise _damaged(version, "its plan of splits") from error
 
 
 def _published(run: JsonObject, version: Version) -> Recipe:
@@ -527,13 +524,14 @@ def plan_extension(
         again = {} if seed is None else {"seed": seed}
         return (recipe or begun).model_copy(update={**changes, **again})
     check_home(found, outputs)
-    last = next(iter(found.told("runs").values()))
-    base = recipe or parse_recipe(last["recipe"], f"{found.path / 'manifest.json'}: the recipe")
+    if not isinstance(runs := found.told("runs"), dict) or not runs:
+        raise _damaged(found, "its runs")
+    base = recipe or _published(next(iter(runs.values())), found)
     changes = {
         **wanted,
         "name": found.name,
         "seed": base.seed if seed is None else seed,
-        "splits": SplitPlan.model_validate(found.told("plan")),
+        "splits": _plan_of_splits(found),
         "extend": Extension(version=found.label, content=found.manifest["content"]),
     }
     planned = base.model_copy(update=changes)

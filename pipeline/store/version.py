@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from os.path import isfile
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -66,15 +65,18 @@ class Version:
             mirror.fetch(self.path)  # of a version in a store only the manifest may be here yet
         return paths
 
-    def rows(self, config: str, split: str) -> Iterator[JsonObject]:
-        """The rows of a split, streamed; JSON columns are decoded. Raises StoreError."""
-        for path in self.files(config, split):
-            yield from read_rows(path)
+    def rows(self, config: str, split: str | None = None) -> Iterator[JsonObject]:
+        """The rows of a split, or of all splits, streamed; JSON columns are decoded.
+
+        Raises StoreError.
+        """
+        for each in [split] if split else self.splits(config):
+            for path in self.files(config, each):
+                yield from read_rows(path)
 
     def samples(self, split: str | None = None) -> Iterator[Sample]:
         """The samples of a split, or of all splits, one at a time. Raises StoreError."""
-        splits = [split] if split else self.splits("samples")
-        for row in chain.from_iterable(self.rows("samples", each) for each in splits):
+        for row in self.rows("samples", split):
             try:
                 sample = Sample.model_validate({key: self.parsed(row, key) for key in PARTS})
             except ValidationError as error:

@@ -19,7 +19,7 @@ from toolloom.llm.batch_jobs import Pace
 from toolloom.llm.database import BATCHED, BATCHES, RESPONSES, address_of
 from toolloom.llm.fake import ScriptedFailure
 from toolloom.llm.fake.batches import Batching
-from toolloom.schemas import Budget, BudgetReached, EndpointDown
+from toolloom.schemas import Budget, BudgetReached, EndpointDown, Price
 
 
 async def test_each_try_in_a_batch_is_a_request(cache, batched, plain):
@@ -101,12 +101,14 @@ async def test_a_vanished_batch_may_have_been_paid(cache, batched, plain):
         endpoint = batched(server, tries=1)
         await leave_a_batch(cache, endpoint, plain, 2, run="a")
         server.batches.batches.clear()
-        async with Gateway(cache, pace=QUICK, run="a") as gateway:
+        prices = {"fake": Price(prompt=10, completion=10, batch_prompt=5, batch_completion=5)}
+        async with Gateway(cache, pace=QUICK, run="a", prices=prices) as gateway:
             with pytest.raises(EndpointDown, match="the batch is gone"):
                 await gateway.model(endpoint).complete(plain("question 0"))
             spent = await gateway.cache.spent("a")
     assert spent.requests == 2
     assert spent.tokens > 2 * plain().max_tokens
+    assert spent.cost == pytest.approx(spent.tokens * 5e-6)
 
 
 async def test_tokens_that_are_not_told_count_in_batches_too(cache, batched, plain):

@@ -14,7 +14,7 @@ from support import growing_dataset, toys
 from support.growing_dataset import Maker, faults, files, grow, make, recipe, rows
 
 from toolloom.pipeline.dataset.diff import compare
-from toolloom.pipeline.growth import plan_growth, plan_regeneration
+from toolloom.pipeline.growth import plan_extension, plan_growth, plan_regeneration
 from toolloom.pipeline.stage import StageInput
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.version import versions
@@ -26,6 +26,7 @@ from toolloom.schemas import (
     RecipeError,
     Record,
     Regeneration,
+    RewritePlan,
     Split,
     StoreError,
 )
@@ -236,6 +237,9 @@ async def test_what_cannot_be_grown_is_named(tmp_path: Path) -> None:
         path.write_text(json.dumps({**sound, **damage}))
         with pytest.raises(StoreError, match="is damaged"):
             plan_growth(tmp_path, recipe())
+        if damage.keys() & {"runs", "plan"}:
+            with pytest.raises(StoreError, match="is damaged .it does not tell its"):
+                plan_extension(tmp_path, "toy", rewrite=RewritePlan())
     path.write_text(json.dumps({**sound, "extended": {}}))
     assert plan_regeneration(tmp_path, "toy", "train", keep=True, seed=9).seed == 9
     path.write_text(json.dumps({**sound, "layout": 1}))
