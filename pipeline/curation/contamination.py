@@ -346,7 +346,7 @@ def decontaminate(given: StageInput) -> Iterator[Sifted]:
     try:
         drop = given.recipe.curation.contaminated == "drop"
         for line, row in given.rows.objects():
-            findings = [finding(match) for match in matches(row, index)]
+            findings = contamination_of(row, index)
             if findings and drop:
                 yield reject(row, given.stage, findings)
             elif findings:
@@ -383,9 +383,9 @@ def read_benchmarks(given: StageInput) -> BenchmarkIndex:
     return index
 
 
-def matches(row: JsonObject, index: BenchmarkIndex) -> list[Match]:
+def contamination_of(row: JsonObject, index: BenchmarkIndex) -> list[Finding]:
     """What a row has in common with benchmarks: at most a text and a call."""
-    return [match for match in (index.text(turns(row)), index.call(calls(row))) if match]
+    return [finding(m) for m in (index.text(turns(row)), index.call(calls(row))) if m]
 
 
 def finding(match: Match) -> Finding:

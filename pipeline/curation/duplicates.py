@@ -146,10 +146,11 @@ def deduplicate(given: StageInput) -> Iterator[Sifted]:
         book.read()
         fates = judge(book, given)
         for number, line in enumerate(given.rows, given.known.count):
-            if fates.what[number] == KEPT:
+            fate: Fate = fates[number].item()
+            if fate[0] == KEPT:
                 yield line
             else:
-                yield reject(json.loads(line), given.stage, [_told(number, fates, book, given)])
+                yield reject(json.loads(line), given.stage, [_told(fate, book, given)])
     finally:
         book.close()
 
@@ -216,18 +217,10 @@ Fate: TypeAlias = tuple[int, float, int]
 """What a row is, how like another one it is, and that row."""
 
 
-class Fates:
-    """What becomes of each row, and which row it is too much like."""
-
-    def __init__(self, count: int) -> None:
-        self.what = np.zeros(count, np.uint8)
-        self.other = np.zeros(count, np.int32)
-        self.likeness = np.zeros(count, np.float32)
-
-
-def judge(book: ComparedRows, given: StageInput) -> Fates:
-    """Take all rows in turn. Rows that meet no other in any bucket stay without a look."""
-    plan, fates = given.recipe.curation, Fates(len(book.turns))
+def judge(book: ComparedRows, given: StageInput) -> NDArray[np.void]:
+    """The fate of each row, taken in turn. Those that meet no other in any bucket stay without a
+    look."""
+    plan, fates = given.recipe.curation, np.zeros(len(book.turns), "u1, f4, i4")
     texts, calls = book.buckets(TEXT), book.buckets(CALLS)
     order = np.argsort(book.turns, kind="stable")
     for row in order[(texts.shared | calls.shared)[order]].tolist():
@@ -241,7 +234,7 @@ def judge(book: ComparedRows, given: StageInput) -> Fates:
                     best = SAME_TEXT if equal else LIKE_TEXT, likeness, other
             fate = best or _by_calls(row, book, calls, plan)
         if fate:
-            fates.what[row], fates.likeness[row], fates.other[row] = fate
+            fates[row] = fate
         else:
             texts.add(row)
             calls.add(row)
@@ -262,14 +255,14 @@ def _by_calls(row: int, book: ComparedRows, calls: Buckets, plan: CurationPlan) 
     return SAME_CALLS if all_equal else LIKE_CALLS, likeness, other
 
 
-def _told(row: int, fates: Fates, book: ComparedRows, given: StageInput) -> Finding:
-    what, other = int(fates.what[row]), int(fates.other[row])
+def _told(fate: Fate, book: ComparedRows, given: StageInput) -> Finding:
+    what, similarity, other = fate
     published = given.recipe.regenerate
     place = f" in {published.version}" if published and book.turns[other] == KNOWN else ""
     named = f"{book.id_of(other)}{place}"
     exactly = what in (SAME_TEXT, SAME_CALLS)
     same = "the same" if exactly else "nearly the same"
-    likeness = "" if exactly else f" (similarity {fates.likeness[row]:.2f})"
+    likeness = "" if exactly else f" (similarity {similarity:.2f})"
     if what in (SAME_TEXT, LIKE_TEXT):
         check, detail = "instruction", f"The user says {same} as in {named}{likeness}."
     else:

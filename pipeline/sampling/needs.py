@@ -194,8 +194,7 @@ class NeedBuilder:
             intent.append(Intention(api=api.id, turn=turn, arguments=drawn, references=references))
         if self.kind.scenario is Scenario.CLARIFICATION and not _withholdable(apis[0], intent[0]):
             raise NoValue(apis[0].id)
-        failing = self.kind.scenario is Scenario.ERROR_RECOVERY
-        if not failing:
+        if self.kind.scenario is not Scenario.ERROR_RECOVERY:
             return Calls(intent)
         error, transient = self.rng.choice(FAULTS)
         return Calls(intent, PlannedFault(call=0, error=error, transient=transient))

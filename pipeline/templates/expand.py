@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from toolloom.pipeline.curation.contamination import (
     BenchmarkIndex,
-    finding,
-    matches,
+    contamination_of,
     read_benchmarks,
 )
 from toolloom.pipeline.dataset.unfold import TemplateMisfit, TemplateRenderer
@@ -231,7 +230,7 @@ class _Maker:
         if index is None:
             return False
         sample = json.loads(self._mould.sample_text(row, "row", 0))
-        findings = [finding(match) for match in matches(sample, index)]
+        findings = contamination_of(sample, index)
         if findings:
             self._contaminated += 1
             self._checker.reject(row, findings)

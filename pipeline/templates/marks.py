@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks.evidence import POLES
 from toolloom.pipeline.checks.grounding import leaves
+from toolloom.pipeline.checks.schema import as_dict
 from toolloom.pipeline.checks.text.dates import MONTHS, WEEKDAYS, dated, only_date
 from toolloom.pipeline.checks.text.numbers import quantities
 from toolloom.pipeline.checks.text.times import moments, only_time, seconds_in, spans_of_time, timed
@@ -85,41 +86,33 @@ class ValueMarks(NamedTuple):
     """Two values can be matched by a check only if a mark of one is in `marks` or `open` of the
     other, or their numbers or long words are near each other."""
 
-    marks: frozenset[str]
-    open: frozenset[str]
-    numbers: tuple[float, ...]
-    dated: tuple[float, ...]  # in a day or time, which no other day or time is taken for
-    long: tuple[str, ...]
-    scaled: bool  # a number with a unit, a share or a scale: it may be told as another number
-    prose: bool
-    unruly: bool  # changes how what stands beside it is read
+    marks: frozenset[str] = frozenset()
+    open: frozenset[str] = frozenset()
+    numbers: frozenset[float] = frozenset()
+    dated: frozenset[float] = (
+        frozenset()
+    )  # in a day or time, which no other day or time is taken for
+    long: frozenset[str] = frozenset()
+    scaled: bool = (
+        False  # a number with a unit, a share or a scale: it may be told as another number
+    )
+    prose: bool = False
+    unruly: bool = False  # changes how what stands beside it is read
 
     def __or__(self, other: ValueMarks) -> ValueMarks:
-        return ValueMarks(
-            self.marks | other.marks,
-            self.open | other.open,
-            tuple({*self.numbers, *other.numbers}),
-            tuple({*self.dated, *other.dated}),
-            tuple({*self.long, *other.long}),
-            self.scaled or other.scaled,
-            self.prose or other.prose,
-            self.unruly or other.unruly,
-        )
+        pairs: Iterable[tuple[Any, Any]] = zip(self, other, strict=True)
+        return ValueMarks(*(one | another for one, another in pairs))
 
 
-_NOTHING = ValueMarks(frozenset(), frozenset(), (), (), (), scaled=False, prose=False, unruly=False)
+_NOTHING = ValueMarks()
 
 
 def apart(each: Sequence[ValueMarks]) -> Iterator[ValueMarks]:
     """The marks of each value without those that all of them have."""
     fields = ("marks", "open", "numbers", "dated", "long")
-    shared = {name: set.intersection(*(set(getattr(m, name)) for m in each)) for name in fields}
+    shared = {name: frozenset.intersection(*(getattr(m, name) for m in each)) for name in fields}
     for marks in each:
-        own = {
-            name: type(here := getattr(marks, name))(each for each in here if each not in common)
-            for name, common in shared.items()
-        }
-        yield marks._replace(**own)
+        yield marks._replace(**{n: getattr(marks, n) - common for n, common in shared.items()})
 
 
 def marks_of(values: Iterable[Any], now: dt.datetime, flags: frozenset[str]) -> ValueMarks:
@@ -132,16 +125,16 @@ def marks_of(values: Iterable[Any], now: dt.datetime, flags: frozenset[str]) -> 
             elif isinstance(leaf, bool):
                 found |= _NOTHING._replace(marks=flags | {f"flag:{leaf}"})
             elif isinstance(leaf, int | float):
-                found |= _NOTHING._replace(numbers=(_float(leaf),))
-        stack, sizes = [value], list[float]()
+                found |= _NOTHING._replace(numbers=frozenset([_float(leaf)]))
+        stack, sizes = [value], set[float]()
         while stack:
             part = stack.pop()
             if isinstance(part, list):
-                sizes.append(len(part))
+                sizes.add(len(part))
                 stack += part
             elif isinstance(part, dict):
                 stack += part.values()
-        found |= _NOTHING._replace(numbers=tuple(sizes), unruly=value in ("", [], {}))
+        found |= _NOTHING._replace(numbers=frozenset(sizes), unruly=value in ("", [], {}))
     return found
 
 
@@ -157,7 +150,7 @@ def _of_text(text: str, now: dt.datetime) -> ValueMarks:
     calendar, opened = frozenset(_calendar(text, now)), frozenset(_months(text, now))
     if _is_moment(text, now):
         return _NOTHING._replace(
-            marks=calendar, open=opened, dated=tuple({*_dated(text, now), *_said(text)})
+            marks=calendar, open=opened, dated=frozenset([*_dated(text, now), *_said(text)])
         )
     flat = plain(text)
     found = words(flat) if spaced(flat) == flat else (*words(flat), *words(spaced(flat)))
@@ -170,9 +163,9 @@ def _of_text(text: str, now: dt.datetime) -> ValueMarks:
     return ValueMarks(
         calendar | marks,
         opened | begun | frozenset(_initials(text)),
-        tuple({*_said(text), *_lengths(text)}),
-        tuple(set(_dated(text, now))),
-        tuple({w.folded for w in meant if len(w.folded) >= _LONG}),
+        frozenset([*_said(text), *_lengths(text)]),
+        frozenset(_dated(text, now)),
+        frozenset(w.folded for w in meant if len(w.folded) >= _LONG),
         scaled=any(q.scale != 1 or q.percent or is_unit(q.unit) for q in quantities(text))
         or text.startswith("P"),
         prose=len(content(text)) >= _PROSE,
@@ -363,8 +356,7 @@ def _fields(query: JsonObject) -> Iterator[tuple[str, JsonObject]]:
         if not isinstance(schema, dict):
             continue
         yield name, schema
-        inner = schema.get("properties")
-        stack += inner.items() if isinstance(inner, dict) else ()
+        stack += as_dict(schema.get("properties")).items()
         stack.append((name, schema.get("items")))
 
 

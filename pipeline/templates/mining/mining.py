@@ -63,13 +63,11 @@ def _belong(one: Variable, other: Variable) -> bool:
     """All days of a dialogue keep their order, the times of a call, and the ends of a range."""
     if day_of(one.value) and day_of(other.value):
         return True
-    ours = {(leaf.api, leaf.number) for leaf, _ in one.leaves if leaf.side != "intent"}
-    theirs = {(leaf.api, leaf.number) for leaf, _ in other.leaves if leaf.side != "intent"}
-    planned = {leaf.number for leaf, _ in one.leaves if leaf.side == "intent"}
-    if not (
-        bool(ours & theirs)
-        or bool(planned & {leaf.number for leaf, _ in other.leaves if leaf.side == "intent"})
-    ):
+    ours, theirs = (  # their calls, and those that are planned
+        {(None if leaf.side == "intent" else leaf.api, leaf.number) for leaf, _ in each.leaves}
+        for each in (one, other)
+    )
+    if not ours & theirs:
         return False
     if clock_of(one.value) and clock_of(other.value):
         return True

@@ -12,7 +12,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from toolloom.pipeline.checks.schema import oddity
+from toolloom.pipeline.checks.schema import as_dict, oddity
 from toolloom.pipeline.checks.text.words import literal
 from toolloom.pipeline.store.files import to_text
 from toolloom.schemas import API_SEARCH, Finding, JsonObject, Reason, canonical
@@ -218,10 +218,9 @@ def _leaves(
     stack: list[tuple[Path, tuple[str, ...], Any, Any]] = [(path, (), value, schema)]
     while stack:
         at, names, item, known = stack.pop()
-        known = known if isinstance(known, dict) else {}
+        known = as_dict(known)
         if isinstance(item, dict):
-            inside = known.get("properties")
-            inside = inside if isinstance(inside, dict) else {}
+            inside = as_dict(known.get("properties"))
             stack += [
                 ((*at, k), (*names, k), v, inside.get(k)) for k, v in reversed(list(item.items()))
             ]

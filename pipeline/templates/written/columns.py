@@ -212,21 +212,20 @@ def places(argument: Argument, value: Any) -> Iterator[tuple[Argument, str]]:
 
 def _part(argument: Argument, name: str) -> Argument:
     """A property of an object."""
-    schema = argument.schema if isinstance(argument.schema, dict) else {}
-    return Argument(name, as_dict(schema.get("properties")).get(name, True), argument.about)
+    properties = as_dict(as_dict(argument.schema).get("properties"))
+    return Argument(name, properties.get(name, True), argument.about)
 
 
 def _item(argument: Argument) -> Argument:
     """An item of a list."""
-    schema = argument.schema if isinstance(argument.schema, dict) else {}
-    return Argument(argument.name, schema.get("items", True), argument.about)
+    items = as_dict(argument.schema).get("items", True)
+    return Argument(argument.name, items, argument.about)
 
 
-def field_names(api: Api) -> list[str]:
-    """The fields of a response, or of each item where it is a list."""
+def fields_of(api: Api) -> JsonObject:
+    """The fields of a response, or of each item where it is a list, with their schemas."""
     returns = as_dict(api.returns)
-    properties = returns.get("properties") or as_dict(returns.get("items")).get("properties")
-    return [*as_dict(properties)]
+    return as_dict(returns.get("properties") or as_dict(returns.get("items")).get("properties"))
 
 
 class Fields:
@@ -241,9 +240,9 @@ class Fields:
 
     def drawn(self, api: Api, arguments: JsonObject, setting: WrittenSetting) -> Any:
         """The response of an API with slots. Raises NoValue."""
-        first = self._columns.first()
+        first, fields = self._columns.first(), fields_of(api)
         plain = with_values(arguments, first)
-        named = {n: first[n] for n in field_names(api) if self._takes(n, api)}
+        named = {n: first[n] for n, schema in fields.items() if self._takes(n, schema)}
         made = respond(api, {**named, **plain}, setting.rng, setting.now, setting.language)
         if not api.returns:
             return made
@@ -251,18 +250,15 @@ class Fields:
         echoed = {
             name: with_markers(value)
             for name, value in arguments.items()
-            if whole_slot(value) and name in field_names(api)
+            if whole_slot(value) and name in fields
         }
         return self._slotted(whole, made, echoed, setting, named)
 
-    def _takes(self, name: str, api: Api) -> bool:
+    def _takes(self, name: str, schema: JsonObject | bool) -> bool:
         """Whether a field is the slot of its name. One that the goal or a call has may mean
         something else, if its values do not fit; a pool that is for no other place is for it."""
         if name not in self._declared - self._taken:
             return False
-        at = Argument("", api.returns or True, "")
-        at = at if name in as_dict(as_dict(api.returns).get("properties")) else _item(at)
-        schema = _part(at, name).schema
         return name not in self._said or all(fits(schema, v) for v in self._columns.values(name))
 
     def _slotted(

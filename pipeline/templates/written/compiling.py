@@ -16,7 +16,7 @@ from toolloom.pipeline.checks.transcript import shown
 from toolloom.pipeline.dataset.unfold import filled
 from toolloom.pipeline.sampling.needs import Distractors, moment
 from toolloom.pipeline.sampling.values import NoValue, rng_for
-from toolloom.pipeline.templates.written.columns import Columns, Fields, field_names, places
+from toolloom.pipeline.templates.written.columns import Columns, Fields, fields_of, places
 from toolloom.pipeline.templates.written.forms import (
     CallForm,
     FileForm,
@@ -270,7 +270,7 @@ class Compiler:
         standing = needed | fields.used
         self.used = columns.used(standing)
         # Where a response could not be drawn, nobody knows which of its fields are slots.
-        drawn = set[str]() if self._sound else {n for api in apis for n in field_names(api)}
+        drawn = set[str]() if self._sound else {n for api in apis for n in fields_of(api)}
         self.check_used(self.used | drawn)
         self.check_filled(columns)
         if self._sound:
@@ -286,7 +286,7 @@ class Compiler:
         """The values of all slots but those that responses which are drawn will add."""
         file = self.scope.file
         columns = Columns(self._setting_for, self.document)
-        wanted = {*needed, *(name for api in self.apis for name in field_names(api))}
+        wanted = {*needed, *(name for api in self.apis for name in fields_of(api))}
         columns.add_tables(self.form.together, (*self.place, "together"))
         columns.add_pools(pools, (*self.place, "pools"))
         columns.add_tables(file.together, ("together",), wanted=wanted)

@@ -303,19 +303,13 @@ _WAYS: Mapping[str, Callable[[str], Any]] = MappingProxyType({
     "length": len,
 })  # fmt: skip
 
+_SIGNS = ("%d", "%-d", "%m", "%-m", "%B", "%b", "%Y", "%y", "%A", "%a", "%%")
 # What a date may be written with; `%-d` is a day without its zero, on any system.
 _PARTS: Mapping[str, Callable[[dt.date], str]] = MappingProxyType({
-    "%d": lambda day: f"{day.day:02d}",
+    **{part: methodcaller("strftime", part) for part in _SIGNS},
     "%-d": lambda day: str(day.day),
-    "%m": lambda day: f"{day.month:02d}",
     "%-m": lambda day: str(day.month),
-    "%B": lambda day: day.strftime("%B"),
-    "%b": lambda day: day.strftime("%b"),
     "%Y": lambda day: f"{day.year:04d}",
-    "%y": lambda day: f"{day.year % 100:02d}",
-    "%A": lambda day: day.strftime("%A"),
-    "%a": lambda day: day.strftime("%a"),
-    "%%": lambda day: "%",
 })  # fmt: skip
 _PART = re.compile(r"%-?.?", re.DOTALL)
 

@@ -30,7 +30,8 @@ def folder_of(outputs: Path, recipe: Recipe) -> RunFolder:
 
 
 def test_the_stages_after_tested() -> None:
-    """Duplicates first, then benchmarks, then balance; none asks an agent."""
+    """Duplicates first, then benchmarks, then balance; none asks an agent. Each begins when all
+    before it is there."""
     assert [(s.name, s.agent) for s in STAGES[4:] if not s.beside] == [
         ("tested", "tester"),
         ("deduplicated", ""),
@@ -38,14 +39,8 @@ def test_the_stages_after_tested() -> None:
         ("balanced", ""),
     ]
     assert shards_in_flight(toys.recipe(), SIFTS) == 2
-
-
-def test_a_stage_that_sifts_is_a_leg_of_its_own() -> None:
-    """It begins when all before it is there, and the next begins after it."""
-    found = [
-        [stage.name for stage in segment] for segment in segments(CURATED, lambda stage: False)
-    ]
-    assert found[1:] == [["queries", "tested"], *([stage.name] for stage in SIFTS)]
+    legs = [[stage.name for stage in leg] for leg in segments(CURATED, lambda stage: False)]
+    assert legs[1:] == [["queries", "tested"], *([stage.name] for stage in SIFTS)]
 
 
 async def test_a_run_curates_its_rows(tmp_path: Path) -> None:

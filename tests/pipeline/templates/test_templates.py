@@ -94,8 +94,8 @@ def test_api_without_a_template_is_asked_for(tmp_path: Path) -> None:
     assert made == list(draw_templates(setting))
 
 
-def test_written_template_is_shown_with_no_api_that_is_held_out(tmp_path: Path) -> None:
-    """Its distractors come from the zones that its split may show."""
+def test_written_templates_come_too(tmp_path: Path) -> None:
+    """With distractors that their split may show; what they call is not asked for."""
     sea = TABLE.model_copy(update={"category": "sea", "function": "sea_table"})
     path = tmp_path / "t.yaml"
     call = 'calls: [{api: rain, arguments: {city: "{city}"}, response: {amount: 3.5}}]'
@@ -104,10 +104,11 @@ def test_written_template_is_shown_with_no_api_that_is_held_out(tmp_path: Path) 
         f"  {call}\n  pools: {{city: [Lisbon, Porto]}}\n"
     )
     splits = {"seen": ["travel"], "unseen": ["sea"]}
-    plan = {"templates": [str(path)], "ask": False}
-    setting = given(tmp_path, [], [RAIN, ROOM, sea], expand=plan, splits=splits)
-    (one,) = draw_templates(setting)
-    assert isinstance(one, Template)
+    plan = {"templates": [str(path)]}
+    made = list(draw_templates(given(tmp_path, [], [RAIN, ROOM, sea], expand=plan, splits=splits)))
+    (one,) = [m for m in made if isinstance(m, Template)]
+    assert one.kind == "written"
+    assert RAIN.id not in {m.intent[0].api for m in made if isinstance(m, Need)}
     assert {a["category"] for a in one.sample["dialogue"]["query"]["pool"]} == {"travel"}
 
 
@@ -117,21 +118,6 @@ def test_api_without_values_is_rejected(tmp_path: Path) -> None:
     assert isinstance(made, Rejected)
     assert made.reason is Reason.NOTHING_TO_DRAW
     assert SECRET.id in made.detail
-
-
-def test_written_templates_come_too(tmp_path: Path) -> None:
-    """A file's templates stand between those that are mined and the requests to ask for."""
-    file = tmp_path / "rain.yaml"
-    file.write_text(
-        "templates:\n"
-        "- name: rain\n"
-        "  goal: How much rain falls in {city}?\n"
-        f"  calls: [{{api: {RAIN.id}, arguments: {{city: '{{city}}'}}}}]\n"
-        "  pools: {city: [Lisbon, Porto, Faro]}\n"
-    )
-    made = list(draw_templates(given(tmp_path, [], [RAIN], expand={"templates": [str(file)]})))
-    assert [m.kind for m in made if isinstance(m, Template)] == ["written"]
-    assert len(made) == 1
 
 
 def worded(tmp_path: Path, write: Callable[[Need], str]) -> tuple[Need, Outcome]:

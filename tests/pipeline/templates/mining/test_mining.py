@@ -74,17 +74,11 @@ def values(made: Template, slot: str) -> list[object]:
 
 
 @pytest.mark.parametrize("row", ALL, ids=range(len(ALL)))
-def test_original_row_gives_back_the_sample(row: JsonObject) -> None:
-    """Filled with the original values, a template is the very sample it was made of."""
-    assert mined_dataset.bare(
-        mined_dataset.first_row(mined_dataset.template(row))
-    ) == mined_dataset.bare(row)
-
-
-@pytest.mark.parametrize("row", ALL, ids=range(len(ALL)))
-def test_rows_are_accepted_by_the_certain_checks(row: JsonObject) -> None:
-    """Other values in all places at once leave nothing that a check objects to."""
-    good, said = mined_dataset.accepted(mined_dataset.template(row), 40)
+def test_a_template_gives_back_its_sample_and_rows_that_pass(row: JsonObject) -> None:
+    """Its original values make the very sample; to others in all places no check objects."""
+    made = mined_dataset.template(row)
+    assert mined_dataset.bare(mined_dataset.first_row(made)) == mined_dataset.bare(row)
+    good, said = mined_dataset.accepted(made, 40)
     assert good >= 38, said
 
 
@@ -105,16 +99,12 @@ def test_forms_are_columns_of_one_choice() -> None:
 
 
 def test_response_that_a_later_call_takes_is_a_slot() -> None:
-    """What a later call refers to is filled with the response's own value."""
+    """It is filled with the response's own value; what no call and no reply repeats stays."""
     made = mined_dataset.template(CHAIN, PORTO)
     messages = made.sample["dialogue"]["messages"]
     assert messages[4]["tool_calls"][0]["function"]["arguments"]["hotel"] == f"{OPEN}hotel{CLOSE}"
     assert f'"hotel":"{OPEN}hotel{CLOSE}"' in messages[3]["content"]
-
-
-def test_response_that_nobody_tells_stays() -> None:
-    """A value of a response that no reply repeats need not vary."""
-    assert "price" not in mined_dataset.slots(mined_dataset.template(CHAIN, PORTO))
+    assert "price" not in mined_dataset.slots(made)
 
 
 def test_numbers_keep_their_type_and_form() -> None:
@@ -226,17 +216,13 @@ def test_two_values_never_become_one() -> None:
 
 
 def test_template_tells_where_it_comes_from() -> None:
-    """It has the id of its sample, its APIs in order and its split."""
+    """Its sample's id and split, and its APIs in order; of an unserved request none is called."""
     made = mine(CHAIN, SeenValues(), Split.VALIDATION)
     assert isinstance(made, Template)
     assert made.id == CHAIN["dialogue"]["query"]["id"]
     assert made.apis == (HOTELS.id, ROOM.id)
     assert made.split is Split.VALIDATION
     assert made.provenance[0].parents == (made.id,)
-
-
-def test_unserved_request_calls_nothing() -> None:
-    """A request that no API serves makes a template, but of no API's calls."""
     assert mined_dataset.template(OUTSIDE).apis == ()
 
 
