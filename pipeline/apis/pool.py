@@ -73,10 +73,22 @@ class Merge:
 
     def settle(self, api: Api) -> tuple[Api, int]:
         """The API as the pool keeps it, and its line there."""
-        settled, known = self._place(api)
+        settled, origin = api, _origin(api)
+        # Under an id that is free, or its own from an earlier import. Numbers that an earlier
+        # API of this id did not get are not tried again.
+        for number in count(self._tried.get((api.id, origin), 0) + 1):
+            tool = api.tool if number == 1 else f"{api.tool} ({number})"
+            known = self._known.get(f"{api.category}/{tool}/{api.name}")
+            if known is None or (known.origin == origin and not known.touched):
+                break
+        self._tried[api.id, origin] = number
+        if number > 1:
+            note = f"{api.id}: the pool has an API of this id; here its tool is «{tool}»."
+            self._notes.append(note)
+            settled = api.model_copy(update={"tool": tool})
         if known is None:
             function = self._names.function(api.function, settled.id)
-            known = self._known[settled.id] = _Known(self._size, function, _origin(api))
+            known = self._known[settled.id] = _Known(self._size, function, origin)
             self._size += 1
         else:
             self.replaced += 1
@@ -86,21 +98,6 @@ class Merge:
                 api=settled.id, old=api.function, new=known.function, why="taken"
             )
         return settled.model_copy(update={"function": known.function}), known.place
-
-    def _place(self, api: Api) -> tuple[Api, _Known | None]:
-        """The API under an id that is free, or its own from an earlier import."""
-        origin = _origin(api)
-        # Numbers that an earlier API of this id did not get are not tried again.
-        for number in count(self._tried.get((api.id, origin), 0) + 1):
-            tool = api.tool if number == 1 else f"{api.tool} ({number})"
-            known = self._known.get(f"{api.category}/{tool}/{api.name}")
-            if known is None or (known.origin == origin and not known.touched):
-                break
-        self._tried[api.id, origin] = number
-        if number == 1:
-            return api, known
-        self._notes.append(f"{api.id}: the pool has an API of this id; here its tool is «{tool}».")
-        return api.model_copy(update={"tool": tool}), known
 
     def renamed(self, booked: Iterable[Renamed]) -> tuple[Renamed, ...]:
         """What the importer booked, with the names that the pool gave in their place."""

@@ -345,25 +345,21 @@ def filter_pool(pool: PoolFolder, names: Sequence[str], into: PoolFolder) -> Fil
                 f"{into.path}: holds a pool that no filter made, which would be lost. "
                 "Give --into another name, or remove that pool."
             )
-        return _write(pool, names, into)
-
-
-def _write(pool: PoolFolder, names: Sequence[str], into: PoolFolder) -> Filtered:
-    counted, ledger = Filtered(), ImportLog(pool.name, "pool")
-    files = ("apis.jsonl", "dropped.jsonl", "examples.jsonl", "imports.jsonl")
-    with together(*(into.path / name for name in files)) as (apis, dropped, examples, imports):
-        for api, broken in judge(pool.apis(), names):
-            ledger.read += 1
-            counted.add(broken)
-            if broken:
-                ledger.skip(api.id, f"It breaks {', '.join(broken)}.")
-                dropped.write(record_line(Dropped(rules=broken, api=api)))
-            else:
-                apis.write(record_line(api))
-        examples.writelines(map(record_line, pool.examples()))
-        imports.writelines(map(record_line, pool.reports()))
-        imports.write(record_line(ledger.report(imported=counted.kept)))
-    return counted
+        counted, ledger = Filtered(), ImportLog(pool.name, "pool")
+        files = ("apis.jsonl", "dropped.jsonl", "examples.jsonl", "imports.jsonl")
+        with together(*(into.path / name for name in files)) as (apis, dropped, examples, imports):
+            for api, broken in judge(pool.apis(), names):
+                ledger.read += 1
+                counted.add(broken)
+                if broken:
+                    ledger.skip(api.id, f"It breaks {', '.join(broken)}.")
+                    dropped.write(record_line(Dropped(rules=broken, api=api)))
+                else:
+                    apis.write(record_line(api))
+            examples.writelines(map(record_line, pool.examples()))
+            imports.writelines(map(record_line, pool.reports()))
+            imports.write(record_line(ledger.report(imported=counted.kept)))
+        return counted
 
 
 def section(rules: Iterable[Rule], counted: Filtered) -> Section:

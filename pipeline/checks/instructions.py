@@ -185,9 +185,12 @@ def no_finer_level(draft: LevelText) -> Iterator[Fault]:
         )
         yield Fault(Reason.FINER_LEVEL_NAMED, None, detail)
     told = set(said_values(draft.seed, draft.others.get(Granularity.STATEMENT, "")))
-    unnamed = _without_tags(draft)
+    tags = tags_of(draft.seed, draft.level)
+    forms = [form for tag in dict.fromkeys(tags) for form in (spoken(tag, draft.level), tag)]
+    # Without the names that the level must say.
+    spots = [spot for form in forms for spot in places(draft.request, form)]
+    unnamed = _blank(draft.request, spots)
     for value in said_values(draft.seed, unnamed):
-        tags = tags_of(draft.seed, draft.level)
         if value not in told and not within(value, draft.level, tags):
             detail = f"It says «{_short(value)}», a value of the calls: leave it out."
             yield Fault(Reason.FINER_LEVEL_NAMED, None, detail)
@@ -240,13 +243,6 @@ def _span(sentence: str, text: str, start: int = 0) -> tuple[int, int] | None:
         return None
     first = whole.count(" ", 0, at)
     return found[first].start, found[first + len(wanted) - 1].end
-
-
-def _without_tags(draft: LevelText) -> str:
-    """The request without the names that its level must say."""
-    tags = dict.fromkeys(tags_of(draft.seed, draft.level))
-    forms = [form for tag in tags for form in (spoken(tag, draft.level), tag)]
-    return _blank(draft.request, [spot for form in forms for spot in places(draft.request, form)])
 
 
 def _blank(text: str, spots: Iterable[tuple[int, int]]) -> str:

@@ -152,8 +152,11 @@ def _counting(schema: JsonObject) -> Draft202012Validator:
 
 
 def _build(schema: JsonObject, keywords: dict[str, Any]) -> Draft202012Validator:
-    if any(not _is_cheap(p, "") for p in _property_patterns(schema)):
-        raise UncheckableSchema("a pattern for property names that may take forever")
+    for part in parts_of(schema):
+        patterns = part.get("patternProperties") if isinstance(part, dict) else None
+        # jsonschema tries them for `additionalProperties`.
+        if isinstance(patterns, dict) and not all(_is_cheap(p, "") for p in patterns):
+            raise UncheckableSchema("a pattern for property names that may take forever")
     Draft202012Validator.check_schema(schema, format_checker=FormatChecker(()))
     bounded = {
         "pattern": _pattern,
@@ -165,13 +168,6 @@ def _build(schema: JsonObject, keywords: dict[str, Any]) -> Draft202012Validator
         Draft202012Validator, {**bounded, **keywords}
     )
     return kind(schema, registry=Registry(), format_checker=_FORMATS)
-
-
-def _property_patterns(schema: JsonObject) -> Iterator[str]:
-    """`patternProperties` at any depth: jsonschema tries them for `additionalProperties`."""
-    for part in parts_of(schema):
-        patterns = part.get("patternProperties") if isinstance(part, dict) else None
-        yield from patterns if isinstance(patterns, dict) else ()
 
 
 def parts_of(value: Any) -> Iterator[Any]:

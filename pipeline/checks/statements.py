@@ -161,18 +161,17 @@ def statements(seed: Seed) -> tuple[str, ...]:
     """
     known = KnownNames.of(seed)
     cut = [_clean(seed, known, sentence) for sentence in sentences(seed.hybrid)]
-    found = [(_lacking(span, first=n == 0), span) for n, span in enumerate(cut) if span]
+    # What a statement lacks: it points at what was said before it, or only wants something.
+    found = [
+        (2 * bool(n and _POINTS.search(span)) + bool(_WANT.search(span)), span)
+        for n, span in enumerate(cut)
+        if span
+    ]
     ranked = [span for _, span in sorted(found, key=lambda pair: pair[0])]
     facts = [span for lacks, span in found if not lacks]
     together = [" ".join(spans) for spans in (facts,) if 1 < len(spans) <= _TOGETHER]
     whole = letters(seed.hybrid)
     return tuple(s for s in dict.fromkeys([*together, *ranked]) if letters(s) != whole)[:MOST]
-
-
-def _lacking(span: str, first: bool) -> int:
-    """What a statement lacks: it only wants something, it points at what was said before it."""
-    points = not first and _POINTS.search(span) is not None
-    return (_WANT.search(span) is not None) + 2 * points
 
 
 def sentences(text: str) -> list[str]:

@@ -53,7 +53,13 @@ def plain_values(dialogue: Dialogue) -> Iterator[Fault]:
             name = call.function.name
             yield Fault(Reason.INVALID_INPUT_PARAMETERS, place, f"arguments of {name}: {fault}")
     for place, message in enumerate(dialogue.messages):
-        if fault := _odd_content(dialogue, place, message):
+        if message.role != "tool":
+            fault = oddity(message.content or "")
+        elif seen := observations(dialogue)[place]:
+            fault = oddity(seen.response) or oddity(seen.error)
+        else:
+            fault = f"no observation envelope: {shown(message.content)}"
+        if fault:
             yield _malformed(place, f"{message.role} message: {fault}")
 
 
@@ -91,15 +97,6 @@ def bearable_lengths(dialogue: Dialogue) -> Iterator[Fault]:
     for place, message in enumerate(dialogue.messages):
         if message.role != "tool" and len(message.content or "") > _LONGEST:
             yield _malformed(place, f"{message.role} message: over {_LONGEST} letters")
-
-
-def _odd_content(dialogue: Dialogue, place: int, message: Message) -> str | None:
-    if message.role != "tool":
-        return oddity(message.content or "")
-    seen = observations(dialogue)[place]
-    if seen is None:
-        return f"no observation envelope: {shown(message.content)}"
-    return oddity(seen.response) or oddity(seen.error)
 
 
 def message_order(dialogue: Dialogue) -> Iterator[Fault]:

@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks.grounding import leaves
+from toolloom.pipeline.checks.schema import as_dict, as_strings
 from toolloom.pipeline.checks.text.dates import dates, only_date
 from toolloom.pipeline.checks.text.numbers import SMALL, quantities
 from toolloom.pipeline.checks.text.times import only_time, times
@@ -59,7 +60,9 @@ def spoken(tag: str, kind: Granularity = Granularity.API) -> str:
     shown = "".join(c if c.isprintable() else " " for c in tag)
     text = _ASIDE.sub(" ", " ".join(shown.split()))[:_LONGEST_TAG]
     path = "/" in text and " " not in _METHOD.sub("", text)
-    parts = _of_path(text) if path else _of_name(text, kind)
+    brands = kind in (Granularity.TOOL, Granularity.CATEGORY)
+    names = (_cut(word, not (brands and word[:1].isupper())) for word in text.split())
+    parts = _of_path(text) if path else list(chain.from_iterable(names))
     kept = [p for p in parts if not _VERSION.fullmatch(p) and not _NUMBERED.fullmatch(p)] or parts
     said = " ".join(_said(p, n == 0, any(q != q.lower() for q in kept)) for n, p in enumerate(kept))
     return said[:LONGEST_NAME].strip() or text[:LONGEST_NAME].strip() or tag[:LONGEST_NAME]
@@ -74,11 +77,6 @@ def _of_path(text: str) -> list[str]:
     last = text.rstrip("/ ").rsplit("/", 1)[-1]
     by = ["by", *_cut(slots[-1], apart=True)] if slots and _SLOT.search(f"/{last}") else []
     return [*([method[1].lower()] if method else []), *words, *by]
-
-
-def _of_name(text: str, kind: Granularity) -> list[str]:
-    brands = kind in (Granularity.TOOL, Granularity.CATEGORY)
-    return [p for word in text.split() for p in _cut(word, not (brands and word[:1].isupper()))]
 
 
 def _cut(word: str, apart: bool) -> list[str]:
@@ -363,16 +361,9 @@ def values_of(calls: Iterable[Any]) -> tuple[str, ...]:
 
 def choices(apis: tuple[Api, ...]) -> frozenset[str]:
     """The values that schemas of arguments enumerate, folded."""
-    found = (v for api in apis for schema in api.properties.values() for v in _enum(schema))
-    return frozenset(fold(v) for v in found if isinstance(v, str))
-
-
-def _enum(schema: object) -> list[object]:
-    if not isinstance(schema, dict):
-        return []
-    items = schema.get("items")
-    known = [schema.get("enum"), items.get("enum") if isinstance(items, dict) else None]
-    return [value for listed in known if isinstance(listed, list) for value in listed]
+    schemas = [as_dict(schema) for api in apis for schema in api.properties.values()]
+    schemas += [as_dict(schema.get("items")) for schema in schemas]
+    return frozenset(fold(v) for schema in schemas for v in as_strings(schema.get("enum")))
 
 
 @lru_cache(maxsize=8192)

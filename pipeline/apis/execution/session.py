@@ -305,7 +305,10 @@ class Session:
         allowed = {name, *place.source.execute, *(c.operation for c in earlier)}
         for _ in range(REPLAYS):
             engine = await self._open(place, frozenset(allowed))
-            if await _run_again(engine, earlier):
+            for call in earlier:
+                if (await engine.connection.call(call.operation, call.arguments)).ended:
+                    break
+            else:
                 return engine
             await self._close(place.fingerprint)
         return None
@@ -323,15 +326,6 @@ class Session:
     async def _close(self, fingerprint: str) -> None:
         if engine := self._engines.pop(fingerprint, None):
             await engine.stack.aclose()
-
-
-async def _run_again(engine: RunningServer, calls: Sequence[ExecutedCall]) -> bool:
-    """Make earlier calls again for what they change. Whether the process is still there."""
-    for call in calls:
-        result = await engine.connection.call(call.operation, call.arguments)
-        if result.ended:
-            return False
-    return True
 
 
 SHOWN = 160  # characters of a result in a finding

@@ -192,30 +192,25 @@ def _gathered(value: Any, depth: int) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return plain(value._asdict(), depth)
     if isinstance(value, Mapping):
-        return _object(value, depth)
+        named: dict[str, Any] = {}
+        for key, item in value.items():
+            name = plain(key)
+            if isinstance(name, dict | list):
+                raise TypeError(f"the result has a {type(key).__name__} as a key, which is no JSON")
+            name = name if isinstance(name, str) else json.dumps(name)
+            if name in named:
+                raise ValueError(f"the result has two keys that are {name} in JSON")
+            named[name] = plain(item, depth)
+        return named
     if isinstance(value, set | frozenset):
         return sorted((plain(item, depth) for item in value), key=json.dumps)
     if isinstance(value, list | tuple):
         return [plain(item, depth) for item in value]
-    for name in ("model_dump", "tolist"):  # pydantic, numpy
-        turn = getattr(value, name, None)
+    for method in ("model_dump", "tolist"):  # pydantic, numpy
+        turn = getattr(value, method, None)
         if callable(turn) and not isinstance(value, type):
             return plain(turn(), depth)
     raise TypeError(f"the result holds a {type(value).__name__}, which is no JSON")
-
-
-def _object(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-    """A mapping with keys as JSON has them. Raises ValueError if two become one."""
-    made: dict[str, Any] = {}
-    for key, item in value.items():
-        name = plain(key)
-        if isinstance(name, dict | list):
-            raise TypeError(f"the result has a {type(key).__name__} as a key, which is no JSON")
-        name = name if isinstance(name, str) else json.dumps(name)
-        if name in made:
-            raise ValueError(f"the result has two keys that are {name} in JSON")
-        made[name] = plain(item, depth)
-    return made
 
 
 if __name__ == "__main__":

@@ -301,13 +301,11 @@ def dates(text: str, today: dt.date) -> frozenset[dt.date]:
         end
         for stay in _STAY.finditer(plain(text))
         for day in said
-        for end in shift(day, stay["unit"].lower(), _count(stay["count"]))
+        for end in shift(
+            day, stay["unit"].lower(), _COUNTS.get(stay["count"].lower()) or int(stay["count"])
+        )
     }
     return said | ends
-
-
-def _count(text: str) -> int:
-    return _COUNTS.get(text.lower()) or int(text)
 
 
 def only_date(value: str, today: dt.date) -> frozenset[dt.date]:
