@@ -197,15 +197,13 @@ def test_nothing_is_written_over_what_is_audited(file: Path, tmp_path: Path) -> 
         write_report(tmp_path / "no" / "report.json", report, file)
 
 
-KEYS = " ".join(
-    [
-        "from value role content name arguments parameters function tool_calls tool_call_id id",
-        "function_call conversations messages tools system query answers chosen rejected prompt",
-        "completion answer_generation train_messages tree node_type description children type",
-        "observation api_list properties required functions parallel_tool_calls response error",
-        "text api_name param_dict result output input instruction question ground_truth",
-    ]
-)
+KEYS = """
+    from value role content name arguments parameters function tool_calls tool_call_id id
+    function_call conversations messages tools system query answers chosen rejected prompt
+    completion answer_generation train_messages tree node_type description children type
+    observation api_list properties required functions parallel_tool_calls response error
+    text api_name param_dict result output input instruction question ground_truth
+"""
 WORDS = [
     *("system", "user", "assistant", "tool", "function", "human", "gpt", "function_call"),
     *("observation", "Finish", "User", "AI", "API", "ToolSearcher", "api_search", "[Do(", "dict"),

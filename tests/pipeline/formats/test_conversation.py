@@ -35,38 +35,35 @@ def conversation() -> Conversation:
     return taken
 
 
-def answered(taken: Conversation) -> list[str | None]:
-    made = taken.reading("x").dialogue
-    assert made
-    return [m.tool_call_id for m in made.messages if m.role == "tool"]
-
-
-def test_a_result_without_an_id_answers_its_name_or_the_first_open_call() -> None:
-    """Name before order; one too many answers nothing."""
+@pytest.mark.parametrize(
+    ("calls", "results", "expected"),
+    [
+        (
+            [RowCall("get_weather", {}), RowCall("get time", {})],
+            [("noon", None, "get time"), ("rain",), ("snow",)],
+            ["call 2", "call 1", None],
+        ),
+        ([RowCall("get_weather", {}, "a")], [("rain", "b")], ["b"]),
+        ([RowCall("get_weather", {})], [("rain", "b")], ["call 1"]),
+    ],
+    ids=[
+        "name before order, and one too many answers nothing",
+        "ids that a row gives are kept even if they are wrong, for the checks to find",
+        "ids of results mean nothing where calls have none",
+    ],
+)
+def test_a_result_answers_its_id_its_name_or_the_first_open_call(
+    calls: list[RowCall], results: list[Any], expected: list[str | None]
+) -> None:
+    """Whichever of them the row has."""
     taken = conversation()
-    taken.assistant("", [RowCall("get_weather", {}), RowCall("get time", {})])
-    taken.result("noon", name="get time")
-    taken.result("rain")
-    taken.result("snow")
-    assert answered(taken) == ["call 2", "call 1", None]
-
-
-def test_ids_that_a_row_gives_are_kept_even_if_they_are_wrong() -> None:
-    """An id used twice, or one that answers nothing, is for the checks to find."""
-    taken = conversation()
-    taken.assistant("", [RowCall("get_weather", {"city": "Bern"}, "a")])
-    taken.result("rain", "b")
-    assert answered(taken) == ["b"]
-    found = [f.detail for f in foreign_rows.findings(taken.reading("x"))]
-    assert "an observation that answers no open call" in found
-
-
-def test_ids_of_results_mean_nothing_where_calls_have_none() -> None:
-    """Then the order decides, as if there were none."""
-    taken = conversation()
-    taken.assistant("", [RowCall("get_weather", {"city": "Bern"})])
-    taken.result("rain", "b")
-    assert answered(taken) == ["call 1"] and taken.reading("x").has_results
+    taken.assistant("", calls)
+    for result in results:
+        taken.result(*result)
+    dialogue = taken.reading("x").dialogue
+    assert dialogue
+    assert [m.tool_call_id for m in dialogue.messages if m.role == "tool"] == expected
+    assert taken.reading("x").has_results
 
 
 def test_a_name_that_no_endpoint_takes_is_mapped_with_its_calls_and_results() -> None:
