@@ -189,15 +189,6 @@ class Composition:
         """Constants stand on their own: no value is in all rows that bears one of them out."""
         return self._masks is not None and not self._masks
 
-    def meets(self, rows: Table) -> Mask:
-        """Which rows have values that interfere."""
-        found = np.zeros(len(rows), np.bool_)
-        for (a, b), matrix in self._pairs.items():
-            found |= matrix[rows[:, a], rows[:, b]]
-        for choice, unruly in enumerate(self._unruly):
-            found |= unruly[rows[:, choice]]
-        return found
-
     def met(self, rows: Table) -> list[Pairs]:
         """For each row the choices whose values interfere; all where one changes how others are
         read."""

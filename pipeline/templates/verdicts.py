@@ -118,7 +118,7 @@ class Checker:
             return over
         likely = _PATIENCE * self._composed + _SPARE
         most = max(0, min(self.spare, likely + 1) - self._passed_over)
-        places = np.flatnonzero(self._known.meets(table))[:most]
+        places = np.flatnonzero([bool(pairs) for pairs in self._known.met(table)])[:most]
         self._passed_over += len(places)
         over[places] = True
         return over

@@ -266,22 +266,18 @@ def _choices(
     pools: Sequence[ValueOptions], names: dict[int, str], rng: random.Random
 ) -> Iterator[Choice]:
     for group in tied(pools):
-        slots = [(pool, form) for pool in group for form in pool.forms]
+        slots = [(number, form) for number, pool in enumerate(group) for form in pool.forms]
         found = rows(group, rng)
         sources = Counter(source for row in found for _, source in row)
         yield Choice(
-            slots=tuple(_slot(names[id(pool.one)], form) for pool, form in slots),
-            rows=tuple(_row([value for value, _ in row], group, slots) for row in found),
+            slots=tuple(_slot(names[id(group[number].one)], form) for number, form in slots),
+            rows=tuple(
+                tuple(
+                    row[number][0] if form == ITSELF else said_as(row[number][0], form)
+                    for number, form in slots
+                )
+                for row in found
+            ),
             about="; ".join(pool.one.about for pool in group),
             sources=dict(sources),
         )
-
-
-def _row(
-    values: Sequence[Any],
-    group: Sequence[ValueOptions],
-    slots: Sequence[tuple[ValueOptions, str]],
-) -> tuple[Any, ...]:
-    by_pool = dict(zip(map(id, group), values, strict=True))
-    said = ((by_pool[id(pool)], form) for pool, form in slots)
-    return tuple(value if form == ITSELF else said_as(value, form) for value, form in said)

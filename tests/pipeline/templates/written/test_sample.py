@@ -84,14 +84,16 @@ def test_one_call_is_played_as_the_simulator_does() -> None:
     assert reply(sample) == f"The copies is {copies}."
 
 
+ORDER = api("order_book", fields(order_id="string"), title="string")
+TRACK = api("track_order", fields(day="string"), order_id="string")
+TRACKED = need(
+    (ORDER, {"title": "Emma"}), (TRACK, {}), order_id=Reference(call=0, field="order_id")
+)
+
+
 def test_calls_that_need_each_other_are_made_one_after_the_other() -> None:
     """The referring call takes its value from the earlier response."""
-    order = api("order_book", fields(order_id="string"), title="string")
-    track = api("track_order", fields(day="string"), order_id="string")
-    wanted = need(
-        (order, {"title": "Emma"}), (track, {}), order_id=Reference(call=0, field="order_id")
-    )
-    sample = played(wanted, "Order Emma for me and track the order.")
+    sample = played(TRACKED, "Order Emma for me and track the order.")
     messages = sample.dialogue.messages
     given = json.loads(messages[3].content or "")["response"]["order_id"]
     assert messages[4].tool_calls[0].function.arguments == {"order_id": given}
@@ -180,18 +182,13 @@ def test_only_calls_of_one_turn_are_built() -> None:
 
 def test_a_field_that_is_not_there_is_told() -> None:
     """A reference needs an earlier response with its field."""
-    order, track = api("order_book", None), api("track_order", None, order_id="string")
-    wanted = need((order, {}), (track, {}), order_id=Reference(call=0, field="order_id"))
     with pytest.raises(ValueError, match="no response of call 0 has a order_id"):
-        build(wanted, "Order it.", [{}, {}], "Done.")
+        build(TRACKED, "Order it.", [{}, {}], "Done.")
 
 
 def test_what_feeds_a_later_call_is_not_told() -> None:
     """The reply is about what comes of it."""
-    order = api("order_book", fields(order_id="string"), title="string")
-    track = api("track_order", fields(day="string"), order_id="string")
-    wanted = need((order, {}), (track, {}), order_id=Reference(call=0, field="order_id"))
-    assert tell(wanted, [{"order_id": "AB-1"}, {"weight": 7}]) == "The weight is 7."
+    assert tell(TRACKED, [{"order_id": "AB-1"}, {"weight": 7}]) == "The weight is 7."
 
 
 @pytest.mark.parametrize(
