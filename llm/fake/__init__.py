@@ -226,21 +226,18 @@ class FakeServer:
         self.busy += 1
         self.peak = max(self.peak, self.busy)
         try:
-            return await self._serve(request)
+            body: JsonObject = json.loads(await request.read())
+            self.bodies.append(body)
+            if (refused := self._denied(request) or self._refused(body)) is not None:
+                return respond(refused)
+            if (refused := self._limits.refusal(size(body))) is not None:
+                return await self._fail(refused, request)
+            try:
+                return await self._work(body, request)
+            finally:
+                self._limits.leave()
         finally:
             self.busy -= 1
-
-    async def _serve(self, request: web.Request) -> web.StreamResponse:
-        body: JsonObject = json.loads(await request.read())
-        self.bodies.append(body)
-        if (refused := self._denied(request) or self._refused(body)) is not None:
-            return respond(refused)
-        if (refused := self._limits.refusal(size(body))) is not None:
-            return await self._fail(refused, request)
-        try:
-            return await self._work(body, request)
-        finally:
-            self._limits.leave()
 
     async def _work(self, body: JsonObject, request: web.Request) -> web.StreamResponse:
         """A request that was let in: it fails by chance, or the script answers it."""

@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 import sqlalchemy as sa
-from support.batches import QUICK, ask_all, echo, leave_a_batch, opened, rows
+from support.batches import QUICK, ask_all, echo, opened, rows
 from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
@@ -20,6 +20,14 @@ from toolloom.llm.database import BATCHED, BATCHES, RESPONSES, address_of
 from toolloom.llm.fake import ScriptedFailure
 from toolloom.llm.fake.batches import Batching
 from toolloom.schemas import Budget, BudgetReached, EndpointDown, Price
+
+
+async def leave_a_batch(cache, endpoint, plain, count, **options):
+    """A process that ends while a batch is open."""
+    async with opened(cache, endpoint, **options) as model:
+        asked = asyncio.create_task(ask_all(model, plain, count))
+        await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["open"])
+        asked.cancel()
 
 
 async def test_each_try_in_a_batch_is_a_request(cache, batched, plain):

@@ -10,10 +10,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from support.waiting import until
 from toolloom.llm import Gateway, Model, Reply, Request
 from toolloom.llm.batch_jobs import Pace
-from toolloom.llm.database import BATCHES, address_of
+from toolloom.llm.database import address_of
 from toolloom.schemas import Endpoint, JsonObject
 
 QUICK = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=0.3)
@@ -44,17 +43,3 @@ def rows(cache: Path | str, table: sa.Table) -> list[Any]:
         found = connection.execute(sa.select(table)).all()
     engine.dispose()
     return list(found)
-
-
-async def leave_a_batch(
-    cache: Path | str,
-    endpoint: Endpoint,
-    plain: Callable[..., Request],
-    count: int,
-    **options: Any,
-) -> None:
-    """A process that ends while a batch is open."""
-    async with opened(cache, endpoint, **options) as model:
-        asked = asyncio.create_task(ask_all(model, plain, count))
-        await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["open"])
-        asked.cancel()

@@ -156,7 +156,9 @@ def test_names_of_the_store_stay_in_the_mirror(
 ) -> None:
     """Whoever can write to the store writes nowhere but into the mirror."""
     root = url.removeprefix("memory://")
-    MEMORY.store[f"/{root}/runs/r/{name}"] = MEMORY.store[f"/{root}/{name}"] = _file(b"evil")
+    MEMORY.pipe_file("/scratch", b"evil")
+    file = MEMORY.store["/scratch"]
+    MEMORY.store[f"/{root}/runs/r/{name}"] = MEMORY.store[f"/{root}/{name}"] = file
     put(url, "runs/r/recipe.yaml")
     put(url, "runs/r/plan.json")
     before = set(tmp_path.parent.rglob("*evil*"))
@@ -167,11 +169,6 @@ def test_names_of_the_store_stay_in_the_mirror(
     for link in ("datasets/d/latest", "datasets/d/.lock", "runs/r/.store.lock"):
         put(url, link, b"evil")
     assert not (machine("a", url) / "datasets" / "d" / "latest").exists()
-
-
-def _file(body: bytes) -> Any:
-    MEMORY.pipe_file("/scratch", body)
-    return MEMORY.store["/scratch"]
 
 
 def test_a_mirror_stands_for_its_store(url: str, machine: Any, tmp_path: Path) -> None:
