@@ -21,7 +21,6 @@ from toolloom.pipeline.dataset.figures import (
     TOOLBENCH,
     Figures,
     InstructionCounts,
-    Maker,
     RowCounts,
     example,
     in_order,
@@ -161,19 +160,16 @@ class _Tables(VersionWriter):
                 if (config.name, split) in self.begun:
                     continue
                 if self._keep.whole(config, split):
-                    self._copy(table["files"])
+                    assert self._keep.parent
+                    for name in table["files"]:
+                        (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
+                        shutil.copyfile(self._keep.parent.path / name, self._folder / name)
                     copied.setdefault(config.name, {})[split] = table
                 elif any(True for _ in self._keep.rows(config, split)):
                     self.table(config, split)
         written = super().finish()
         both = {c.name: {**copied.get(c.name, {}), **written.get(c.name, {})} for c in rows.CONFIGS}
         return {config: in_order(tables) for config, tables in both.items() if tables}
-
-    def _copy(self, files: Iterable[str]) -> None:
-        assert self._keep.parent
-        for name in files:
-            (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self._keep.parent.path / name, self._folder / name)
 
 
 def build(folder: Path, run: RunFolder, keep: Keep) -> JsonObject:
@@ -291,27 +287,23 @@ def apis_of(run: RunFolder) -> Iterator[JsonObject]:
 
 
 def told_run(run: RunFolder, made: Figures) -> JsonObject:
-    """What the manifest tells of a run."""
+    """What the manifest tells of a run, and of who made the accepted rows, their templates and
+    the APIs they call."""
     counts = report.count(run, sum(made.dialogues.values(), RowCounts()))
+    makers = set(made.makers)
+    for stage in run.plan:
+        if stage.name in ("domains", "apis", "templates") and not stage.given:
+            for row in run.stage(stage.name).objects("accepted"):
+                makers |= set(map(maker, row["provenance"]))
+    places = {stage.name: place for place, stage in enumerate(run.plan)}
+    ranked = sorted(makers, key=lambda one: (places.get(one[0], -1), *one[1:]))
+    names = ("stage", "agent", "model", "prompts")
     return {
         "seed": run.recipe.seed,
         "recipe": public_recipe(run.recipe),
         "counts": counts.model_dump(mode="json"),
-        "agents": _agents(run, made.makers),
+        "agents": [dict(zip(names, one, strict=True)) for one in ranked],
     }
-
-
-def _agents(run: RunFolder, makers: set[Maker]) -> list[JsonObject]:
-    """Who made the accepted rows, their templates and the APIs they call."""
-    everybody = set(makers)
-    for stage in run.plan:
-        if stage.name in ("domains", "apis", "templates") and not stage.given:
-            for row in run.stage(stage.name).objects("accepted"):
-                everybody |= set(map(maker, row["provenance"]))
-    places = {stage.name: place for place, stage in enumerate(run.plan)}
-    ranked = sorted(everybody, key=lambda one: (places.get(one[0], -1), *one[1:]))
-    names = ("stage", "agent", "model", "prompts")
-    return [dict(zip(names, one, strict=True)) for one in ranked]
 
 
 @dataclass(frozen=True)

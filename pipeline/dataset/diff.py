@@ -76,12 +76,19 @@ def compare(before: Version, after: Version, *, keep: int = 1) -> Diff:
             rows.append(diff)
             for example in _examples(before, after, split, ids, examples, keep):
                 examples[example.kind].append(example)
+    told = before.told("splits"), after.told("splits")
     return Diff(
         before=before.label,
         after=after.label,
         rows=tuple(rows),
         instructions=tuple(_instructions(before, after)),
-        figures=_figures(before.told("splits"), after.told("splits")),
+        figures={
+            split: {
+                name: _beside(name, *(each.get(split, {}).get(name, {}) for each in told))
+                for name in DIMENSIONS
+            }
+            for split in dict.fromkeys(chain(*told))
+        },
         examples=tuple(chain.from_iterable(examples.values())),
     )
 
@@ -192,17 +199,6 @@ def _sample(version: Version, row: JsonObject) -> JsonObject:
 
 def _hash(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
-
-
-def _figures(before: JsonObject, after: JsonObject) -> dict[str, dict[str, dict[str, Pair]]]:
-    """The figures of the two manifests, side by side."""
-    return {
-        split: {
-            name: _beside(name, *(told.get(split, {}).get(name, {}) for told in (before, after)))
-            for name in DIMENSIONS
-        }
-        for split in dict.fromkeys((*before, *after))
-    }
 
 
 def _beside(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, Pair]:

@@ -160,7 +160,7 @@ class RejectedRow(TableRow):
 
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
-        return (rejected_row(record),)
+        return ({**record, **{key: to_text(record[key]) for key in REJECTED_PARTS}},)
 
     @classmethod
     def record_of(cls, row: JsonObject) -> JsonObject:
@@ -187,7 +187,16 @@ class ApisRow(WholeRow):
 
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
-        return (api_row(record),)
+        source = record["source"]
+        row = {
+            "id": f"{record['category']}/{record['tool']}/{record['name']}",
+            **{k: record[k] for k in ("category", "tool", "name", "function", "description")},
+            **{k: to_text(record[k]) for k in ("parameters", "returns")},
+            "source": source["kind"],
+            **{k: source[k] for k in ("reference", "operation", "licence")},
+            "record": to_text(record),
+        }
+        return (row,)
 
 
 CONFIGS = (
@@ -272,20 +281,4 @@ def instruction_row(instruction: JsonObject) -> JsonObject:
         "ratings": to_text(instruction["ratings"]),
         **{key: instruction[key] for key in ("source", "licence")},
         "record": to_text(instruction),
-    }
-
-
-def rejected_row(record: JsonObject) -> JsonObject:
-    return {**record, **{key: to_text(record[key]) for key in REJECTED_PARTS}}
-
-
-def api_row(api: JsonObject) -> JsonObject:
-    source = api["source"]
-    return {
-        "id": f"{api['category']}/{api['tool']}/{api['name']}",
-        **{k: api[k] for k in ("category", "tool", "name", "function", "description")},
-        **{k: to_text(api[k]) for k in ("parameters", "returns")},
-        "source": source["kind"],
-        **{k: source[k] for k in ("reference", "operation", "licence")},
-        "record": to_text(api),
     }

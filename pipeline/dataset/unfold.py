@@ -137,32 +137,28 @@ class TemplateRenderer:
         self._owners = _owners(template)
         self._used: set[str] = set()
         self._tables: dict[Slot, tuple[int, list[str]]] = {}
-        skeleton = _skeleton(template)
+        self.skeleton = skeleton = _skeleton(template)
         self.query: JsonObject = skeleton["dialogue"]["query"]
-        self.skeleton = skeleton
         marked, groups = grouped(skeleton)
-        told = sft_row(marked)
+        self._fixed = sft_row(marked)
         self.dialogue = self._text(marked["dialogue"], groups)
         shown = dict.fromkeys(_SHOWN)
         self._asked = self._text({**marked["dialogue"]["query"], **shown, "pool": []}, groups)
         self._spoken = self._text(marked["dialogue"]["messages"], groups)
-        self.messages = [self._text(message, groups) for message in told["messages"]]
-        self._fixed = told
-        self._tools = list(map(to_text, told["tools"]))
+        self.messages = [self._text(message, groups) for message in self._fixed["messages"]]
+        self.tools = list(map(to_text, self._fixed["tools"]))
         self._calls = self._read(pieces_of(signature(self.query["intent"])), canonical)
         turns = (
-            m["content"] or ""
-            for m in skeleton["dialogue"]["messages"]
-            if bool(m["role"] == "user")
+            m["content"] or "" for m in skeleton["dialogue"]["messages"] if m["role"] == "user"
         )
         self._said = self._read(raw("\n".join(turns)))
         if unused := sorted(set(self._owners) - self._used):
             raise TemplateMisfit(f"the slot `{unused[0]}` stands nowhere in the sample")
-        if STRAY.search(to_text(told["tools"])):
+        if any(map(STRAY.search, self.tools)):
             raise TemplateMisfit("a slot stands in the documentation of an API")
         try:
-            first = self.sample((0,) * len(self.template.choices), self.template.id, 0)
-            self._original = first.dialogue.query
+            first = (0,) * len(template.choices)
+            self._original = self.sample(first, template.id, 0).dialogue.query
         except ValidationError as error:
             raise TemplateMisfit(f"filled, it is no sample: {first_error(error)}") from error
 
@@ -240,21 +236,15 @@ class TemplateRenderer:
         """All that the user says in rows, as `curation.rows.instruction`."""
         return self._said.fill_many(places, (), count)
 
-    def message_texts(self, places: Indices, count: int) -> list[list[str]]:
-        """The messages of `sft`, encoded, row by row."""
-        columns = (text.fill_many(places, (), count) for text in self.messages)
-        return list(map(list, zip(*columns, strict=True)))
-
     def sft_columns(
         self, rows: Sequence[Sequence[int]], names: Sequence[str]
     ) -> dict[str, list[Any]]:
         """Rows of the config `sft`, encoded, for `VersionWriter.add_many`."""
         places, count = list(zip(*rows, strict=True)), len(rows)
-        made: dict[str, list[Any]] = {
-            "id": list(names),
-            "messages": self.message_texts(places, count),
-        }
-        constant = {**self._fixed, "tools": self._tools, "flags": []}
+        columns = (text.fill_many(places, (), count) for text in self.messages)
+        messages = list(map(list, zip(*columns, strict=True)))
+        made: dict[str, list[Any]] = {"id": list(names), "messages": messages}
+        constant = {**self._fixed, "tools": self.tools, "flags": []}
         return {key: made.get(key) or [constant[key]] * count for key in SFT.columns}
 
     def samples_columns(
@@ -267,12 +257,6 @@ class TemplateRenderer:
         constant = {key: self.query[key] for key in ("ability", "scenario")}
         constant |= {"verdict": _VERDICT, "flags": "[]", "provenance": self._provenance(seed)}
         return {key: made.get(key) or [constant[key]] * count for key in SAMPLES.columns}
-
-    @property
-    def constant_texts(self) -> list[str]:
-        """The texts of `sft` that are the same in every row."""
-        alone = [m.constants[0] for m in self.messages if not m.slots]
-        return [*alone, *self._tools]
 
 
 def _owners(template: Template) -> dict[str, tuple[int, int]]:
@@ -467,7 +451,8 @@ class Readable:
     """
 
     def __init__(self, renderer: TemplateRenderer) -> None:
-        self._all = not reads_back(renderer.constant_texts)
+        same = [text.constants[0] for text in renderer.messages if not text.slots]
+        self._all = not reads_back([*same, *renderer.tools])
         self._texts = [
             (place, *_delicate(text)) for place, text in enumerate(renderer.messages) if text.slots
         ]
@@ -497,15 +482,15 @@ class Readable:
 
 def _delicate(text: TemplateText) -> tuple[bool, list[tuple[int, list[bool]]]]:
     """Whether every row has to be looked at; if not, for each slot which of its values have."""
-    always = any(map(delicate, text.constants)) or any(map(_is_open, text.constants[1:-1]))
+    # Between two slots a number, or an odd word, may reach from one to the next.
+    is_open = any(
+        _OF_NUMBERS.fullmatch(between) or any(between in odd for odd in ODD)
+        for between in text.constants[1:-1]
+    )
+    always = is_open or any(map(delicate, text.constants))
     beside = zip(text.slots, text.constants, text.constants[1:], strict=False)
     tables = [
         (choice, [delicate(f"{before[-_AROUND:]}{own}{after[:_AROUND]}") for own in texts])
         for (choice, texts), before, after in beside
     ]
     return always, tables
-
-
-def _is_open(between: str) -> bool:
-    """Whether a number, or an odd word, may reach from one slot to the next."""
-    return bool(_OF_NUMBERS.fullmatch(between)) or any(between in odd for odd in ODD)

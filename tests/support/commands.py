@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from support import toys
 from toolloom.cli import app
-from toolloom.pipeline.dataset.rows import APIS, CONFIGS, SAMPLES, api_row, samples_row
+from toolloom.pipeline.dataset.rows import APIS, CONFIGS, SAMPLES, samples_row
 from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.store.version import LAYOUT
 from toolloom.schemas import Sample
@@ -27,7 +27,8 @@ def shop(outputs: Path, samples: Iterable[tuple[str, Sample]]) -> Path:
         for split, sample in samples:
             tables.add(SAMPLES, split, samples_row(sample.model_dump(mode="json")))
         for name in ("current", "forecast"):
-            tables.add(APIS, "train", api_row(toys.api(name=name).model_dump(mode="json")))
+            (row,) = APIS.row.of(toys.api(name=name).model_dump(mode="json"))
+            tables.add(APIS, "train", row)
         configs = tables.finish()
     manifest = {"layout": LAYOUT, "name": "shop", "version": "1.0.0", "content": "x"}
     (folder / "manifest.json").write_text(json.dumps({**manifest, "configs": configs}))

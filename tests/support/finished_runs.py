@@ -13,10 +13,12 @@ from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.stage import Stage, planned_stage
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
     FINISH,
     Choice,
     Expansion,
+    Extension,
     Granularity,
     Instruction,
     Need,
@@ -122,18 +124,32 @@ def run(
 
 
 def finished_run(
-    outputs: Path, samples: list[Sample], rejected: list[Rejected] | None = None, **changes: Any
+    outputs: Path,
+    samples: list[Sample],
+    rejected: Iterable[Rejected] = (),
+    use: Usage | None = None,
+    **changes: Any,
 ) -> RunFolder:
-    """A run of one stage with the records given."""
+    """A run of one stage with the records given, which took so much."""
     recipe = toys.recipe(**changes)
     folder = RunFolder(outputs / "runs" / recipe.run_id)
     folder.open(recipe, [planned_stage(toys.TESTED)])
-    folder.stage("tested").write_shard(
-        0, map(record_line, samples), map(record_line, rejected or []), Usage()
-    )
+    lines = map(record_line, samples), map(record_line, rejected)
+    folder.stage("tested").write_shard(0, *lines, use or Usage())
     folder.stage("tested").finish(1, Sample, None)
     return folder
 
 
 def published(tmp_path: Path, *samples: Sample) -> Published:
     return publish(finished_run(tmp_path, list(samples)), tmp_path)
+
+
+REWRITE = {"rewrite": {"coarse": 0.5}}
+GROWN = {"expansions": [expansion()], "instructions": levels()}
+
+
+def more(outputs: Path, before: Version | Published, seed: int = 1, **made: Any) -> Published:
+    """The version after `before`, with what a run adds."""
+    wanted = Extension(version=before.label, content=before.manifest["content"])
+    recipe = toys.recipe(seed=seed, extend=wanted.model_dump(), **REWRITE)
+    return publish(run(outputs, recipe, [toys.sample()], **made), outputs)

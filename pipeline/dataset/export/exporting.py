@@ -189,14 +189,12 @@ def _made(
         made = (weaver or format_).rows(sample, form)
     except NotRepresentable as why:
         return Exported(unfit=str(why))
-    comes_back = all(_comes_back(format_.files[part], row) for part, row in made.rows)
-    return made if comes_back else Exported(unfit=ROUNDED)
-
-
-def _comes_back(file: ExportFile, row: JsonObject) -> bool:
-    """Whether `datasets` reads the JSON columns of Parquet exactly."""
-    names = [name for name, column in file.columns.items() if column == "objects"]
-    return reads_back([to_text(value) for name in names for value in row[name]])
+    for part, row in made.rows:
+        columns = format_.files[part].columns.items()
+        names = [name for name, column in columns if column == "objects"]
+        if not reads_back([to_text(value) for name in names for value in row[name]]):
+            return Exported(unfit=ROUNDED)  # `datasets` reads JSON columns of Parquet otherwise
+    return made
 
 
 ROWS_IN_GROUP = 200  # what is in memory

@@ -9,17 +9,14 @@ from typing import Any
 import pytest
 import yaml
 from support import toys
-from support.finished_runs import published
+from support.finished_runs import finished_run, published
 
-from toolloom.pipeline.dataset.card import card as made_card
 from toolloom.pipeline.dataset.card import cell, table
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.run import make_dataset
-from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store.files import read_objects, record_line
-from toolloom.pipeline.store.run import RunFolder
-from toolloom.schemas import Reason, Sample, Usage
+from toolloom.pipeline.store.files import read_objects
+from toolloom.schemas import Reason, Usage
 
 
 def test_the_card_maps_configs_to_files(tmp_path: Path) -> None:
@@ -45,13 +42,9 @@ MODEL = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
 
 def card_of(tmp_path: Path, use: Usage, **changes: Any) -> str:
     """The card of a run of one accepted and one rejected record, which took so much."""
-    recipe = toys.recipe(**changes)
-    folder = RunFolder(tmp_path / "runs" / recipe.run_id)
-    folder.open(recipe, [planned_stage(toys.TESTED)])
-    lost = record_line(toys.rejected(toys.query(1), "tested", Reason.UNHELPFUL_ANSWER))
-    folder.stage("tested").write_shard(0, [record_line(toys.sample())], [lost], use)
-    folder.stage("tested").finish(1, Sample, None)
-    return (publish(folder, tmp_path).path / "README.md").read_text()
+    lost = [toys.rejected(toys.query(1), "tested", Reason.UNHELPFUL_ANSWER)]
+    run = finished_run(tmp_path, [toys.sample()], lost, use, **changes)
+    return (publish(run, tmp_path).path / "README.md").read_text()
 
 
 def test_the_card_tells_what_an_accepted_row_cost(tmp_path: Path) -> None:
@@ -76,13 +69,6 @@ def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
     prices = {"judge": {"prompt": 1}}
     changes = {"agents": {"query": {"model": "judge"}}, "prices": prices, "model": MODEL}
     assert "cost $0.500, without m:" in card_of(tmp_path, Usage(requests=1, cost=0.5), **changes)
-
-
-def test_the_card_is_made_of_the_manifest(tmp_path: Path) -> None:
-    """So that it can be made again from the file, and compared."""
-    made = published(tmp_path, toys.sample())
-    manifest = json.loads((made.path / "manifest.json").read_bytes())
-    assert made_card(manifest) == (made.path / "README.md").read_text()
 
 
 @pytest.mark.parametrize("action", ["drop", "flag"])

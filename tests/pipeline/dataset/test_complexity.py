@@ -147,15 +147,12 @@ def test_nothing_to_compare_is_an_error(
 def test_many_rows_of_few_combinations_are_quick() -> None:
     """Each different combination is compared once, whatever the number of rows."""
     chance = random.Random(7)
-    drawn = [tuple(sorted(chance.choices(names(300), k=3))) for _ in range(3_000)]
+    names = [f"api{number}" for number in range(300)]
+    drawn = [tuple(sorted(chance.choices(names, k=3))) for _ in range(3_000)]
     tests, examples = (Counter(chance.choices(drawn, k=100_000)) for _ in range(2))
     began = time.perf_counter()
     assert measure(tests, examples, 300)["tests"] == 100_000
     assert time.perf_counter() - began < 20
-
-
-def names(count: int) -> list[str]:
-    return [f"api{number}" for number in range(count)]
 
 
 def test_examples_take_memory_by_their_calls() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from support import finished_runs, toys
+from support.finished_runs import GROWN, more
 from support.screen import shown
 
 from toolloom.pipeline.dataset.diff import Diff, SplitDiff, compare, summed
@@ -14,29 +15,20 @@ from toolloom.pipeline.growth import plan_regeneration
 from toolloom.pipeline.pages.dialogue import examples_view
 from toolloom.pipeline.pages.sections import diff_sections, versions_section
 from toolloom.pipeline.run import make_dataset
-from toolloom.pipeline.stage import planned_stage
-from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.store.version import Version, versions
-from toolloom.schemas import Extension, Granularity, Reason, Sample, StoreError, Usage
+from toolloom.schemas import Granularity, Reason, Sample, StoreError
 
 ALL_SEEN = {"validation": 0, "test_instruction": 0, "test_tool": 0, "test_category": 0}
 
 
 def version(outputs: Path, seed: int, *samples: Sample, lost: int = 0) -> Version:
     """A version that holds these rows in `train`."""
-    recipe = toys.recipe(seed=seed, splits=ALL_SEEN)
-    folder = RunFolder(outputs / "runs" / recipe.run_id)
-    folder.open(recipe, [planned_stage(toys.TESTED)])
     fallen = [
         toys.rejected(toys.query(900 + i), "tested", Reason.UNHELPFUL_ANSWER) for i in range(lost)
     ]
-    folder.stage("tested").write_shard(
-        0, map(record_line, samples), map(record_line, fallen), Usage()
-    )
-    folder.stage("tested").finish(1, Sample, None)
-    return publish(folder, outputs).version
+    run = finished_runs.finished_run(outputs, [*samples], fallen, seed=seed, splits=ALL_SEEN)
+    return publish(run, outputs).version
 
 
 def row(number: int, answer: str = "It is 7 °C.", **changes: Any) -> Sample:
@@ -135,20 +127,12 @@ def first(outputs: Path) -> Version:
     return publish(finished_runs.run(outputs, toys.recipe(), [toys.sample()]), outputs).version
 
 
-def more(outputs: Path, before: Version, seed: int = 1, **kinds: Any) -> Version:
-    """The version after another, with what a run adds: if not told, templates' rows and levels."""
-    grown = {"expansions": [finished_runs.expansion()], "instructions": finished_runs.levels()}
-    wanted = Extension(version=before.label, content=before.manifest["content"])
-    recipe = toys.recipe(seed=seed, extend=wanted.model_dump())
-    return publish(finished_runs.run(outputs, recipe, **(kinds or grown)), outputs).version
-
-
 def test_instructions_are_matched_by_id(tmp_path: Path) -> None:
     """Same, changed, removed and added, in numbers."""
     base, levels = first(tmp_path), finished_runs.levels()
     api = finished_runs.instruction(Granularity.API, text="Another request.")
-    one = more(tmp_path, base, 1, instructions=[*levels[:3], api])
-    two = more(tmp_path, base, 2, instructions=[*levels[:2], *levels[3:]])
+    one = more(tmp_path, base, 1, instructions=[*levels[:3], api]).version
+    two = more(tmp_path, base, 2, instructions=[*levels[:2], *levels[3:]]).version
     [split] = compare(one, two).instructions
     counts = {"same": 2, "changed": 1, "removed": 1, "added": 1}
     assert split == SplitDiff(split="train", before=4, after=4, **counts)
@@ -157,7 +141,7 @@ def test_instructions_are_matched_by_id(tmp_path: Path) -> None:
 def test_rows_of_templates_are_added_rows(tmp_path: Path) -> None:
     """They differ as any other row does; instructions are shown where a version has some."""
     one = first(tmp_path)
-    diff = compare(one, more(tmp_path, one))
+    diff = compare(one, more(tmp_path, one, **GROWN).version)
     assert (diff.rows[0].same, diff.rows[0].added) == (1, 3)
     assert "instructions" in shown(diff_sections(diff))
     assert "instructions" not in shown(diff_sections(compare(one, one)))
@@ -166,7 +150,7 @@ def test_rows_of_templates_are_added_rows(tmp_path: Path) -> None:
 def test_the_list_of_versions_says_what_was_added(tmp_path: Path) -> None:
     """Rows and instructions, by which run; a column counts instructions where there are any."""
     one = first(tmp_path)
-    two = more(tmp_path, one)
+    two = more(tmp_path, one, **GROWN).version
     text = shown([versions_section([one, two], two.number)])
     assert f"3 rows, 5 instructions more, {two.manifest['extended']['run']}" in text
     assert "instructions" in text.splitlines()[0]

@@ -11,12 +11,12 @@ import datasets
 import pyarrow.parquet as pq
 import pytest
 from support import finished_runs, toys
-from support.finished_runs import finished_run, published
+from support.finished_runs import GROWN, REWRITE, finished_run, more, published
+from support.tampered import rows_of as stored
 
 from toolloom.pipeline.dataset.figures import (
     BEFORE_QUERIES,
     InstructionCounts,
-    RowCounts,
     split_of_rejected,
 )
 from toolloom.pipeline.dataset.instructions import is_trained, planning_rows
@@ -24,7 +24,7 @@ from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.rows import SFT, sft_row
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store import tables
-from toolloom.pipeline.store.version import Version, change, latest
+from toolloom.pipeline.store.version import change, latest
 from toolloom.schemas import (
     Ability,
     Extension,
@@ -35,7 +35,6 @@ from toolloom.schemas import (
     Reason,
     Regeneration,
     Rejected,
-    RewritePlan,
     Sample,
     Split,
     SplitPlan,
@@ -223,10 +222,6 @@ def test_a_killed_publishing_leaves_no_version(tmp_path: Path) -> None:
     assert sorted(p.name for p in made.path.parent.iterdir()) == [".lock", "1.0.0", "latest"]
 
 
-REWRITE = {"rewrite": {"coarse": 0.5}}
-GROWN = {"expansions": [finished_runs.expansion()], "instructions": finished_runs.levels()}
-
-
 def rows_of(published: Published, config: str, split: str = "train") -> list[Any]:
     return list(published.version.rows(config, split))
 
@@ -237,47 +232,17 @@ def whole(tmp_path: Path, **changes: Any) -> Published:
     return publish(finished_runs.run(tmp_path, toys.recipe(**changes), samples), tmp_path)
 
 
-def more(tmp_path: Path, before: Published, *made: Any, seed: int = 1, **kinds: Any) -> Published:
-    """The version after `before`, with what a run adds."""
-    wanted = Extension(version=before.label, content=before.manifest["content"])
-    recipe = toys.recipe(seed=seed, extend=wanted.model_dump(), **REWRITE)
-    return publish(finished_runs.run(tmp_path, recipe, [toys.sample()], **kinds), tmp_path)
-
-
-def with_templates(tmp_path: Path) -> Published:
-    """A version with a sample and three rows of a template."""
-    grown = [finished_runs.expansion()]
-    return publish(finished_runs.run(tmp_path, toys.recipe(), [toys.sample()], grown), tmp_path)
-
-
 def test_rows_of_templates_are_samples_like_any_other(tmp_path: Path) -> None:
     """Each row is in `samples` and `sft` under an id of its own, with its own value in it."""
-    made = with_templates(tmp_path)
+    grown = [finished_runs.expansion()]
+    run = finished_runs.run(tmp_path, toys.recipe(), [toys.sample()], grown)
+    made = publish(run, tmp_path)
     ids = ["q0", "q0-x000000", "q0-x000001", "q0-x000002"]
     assert [row["id"] for row in rows_of(made, "samples")] == ids
     assert [row["id"] for row in rows_of(made, "sft")] == ids
     said = [row["messages"][0]["content"] for row in rows_of(made, "sft")]
     cities = finished_runs.CITIES
     assert [next(c for c in cities if c in text) for text in said] == [*cities[:4]]
-
-
-def counted(made: Published) -> Any:
-    """The figures of its samples, counted one by one."""
-    return RowCounts.of(s.model_dump(mode="json") for s in made.version.samples()).told()
-
-
-def told(made: Published) -> Any:
-    """Those of `train` in its manifest."""
-    return {k: v for k, v in made.manifest["splits"]["train"].items() if k != "runs"}
-
-
-def test_rows_of_templates_are_counted_as_rows(tmp_path: Path) -> None:
-    """Figures of a template's first row, times its rows, are those of all rows one by one."""
-    made = with_templates(tmp_path)
-    assert told(made) == counted(made)
-    [expansion] = made.manifest["expansion"].values()
-    assert expansion["rows"] == {"train": 3}
-    assert expansion["templates"] == {"mined": 1}
 
 
 def test_an_expansion_of_another_split_is_an_error(tmp_path: Path) -> None:
@@ -297,9 +262,7 @@ def test_instructions_come_with_their_training_rows(tmp_path: Path) -> None:
     assert ids == [each.id for each in made]
     assert rows_of(found, "planning") == wanted
     for config, count in (("instructions", 5), ("planning", len(wanted))):
-        cache = str(tmp_path / "hf")
-        loaded = datasets.load_dataset(str(found.path), config, split="train", cache_dir=cache)
-        assert len(loaded) == count
+        assert len(load(found, config, tmp_path)) == count
 
 
 def test_a_version_of_instructions_alone(tmp_path: Path) -> None:
@@ -326,32 +289,15 @@ def test_added_rows_stand_after_those_of_the_parent(tmp_path: Path) -> None:
     after = more(tmp_path, before, **GROWN)
     assert after.label == "toy/1.1.0"
     for config in ("sft", "samples"):
-        old, new = (raw(version.version, config) for version in (before, after))
+        old, new = (stored(version.path, config, "train") for version in (before, after))
         assert new[: len(old)] == old
         assert len(new) == len(old) + 3
     assert after.manifest["extended"]["rows"]["samples"] == {"train": 3}
     assert after.manifest["splits"]["train"]["runs"] == [*before.manifest["runs"], new_run(after)]
-    assert told(after) == counted(after)
-
-
-def raw(version: Version, config: str) -> list[Any]:
-    [path] = version.files(config, "train")
-    found: list[Any] = pq.read_table(path, arrow_extensions_enabled=False).to_pylist()
-    return found
 
 
 def new_run(after: Published) -> str:
     return str(after.manifest["extended"]["run"])
-
-
-def test_what_gets_no_rows_keeps_its_bytes(tmp_path: Path) -> None:
-    """Instructions leave dialogues as they were, and their figures."""
-    before = whole(tmp_path)
-    after = more(tmp_path, before, instructions=finished_runs.levels())
-    for name in before.manifest["configs"]["samples"]["train"]["files"]:
-        assert (after.path / name).read_bytes() == (before.path / name).read_bytes()
-    old, new = (made.manifest["splits"]["train"] for made in (before, after))
-    assert {**new, "runs": old["runs"]} == old
 
 
 def test_instructions_of_two_runs_stand_together(tmp_path: Path) -> None:
@@ -369,15 +315,6 @@ def test_the_same_id_twice_is_an_error(tmp_path: Path) -> None:
     first = more(tmp_path, whole(tmp_path), expansions=[finished_runs.expansion()])
     with pytest.raises(PublishError, match="q0-x000000: is in `samples` of toy/1.1.0 already"):
         more(tmp_path, first, seed=2, expansions=[finished_runs.expansion()])
-
-
-def test_the_same_run_is_published_once(tmp_path: Path) -> None:
-    """Its version is found by its content."""
-    before = whole(tmp_path)
-    first, again = (more(tmp_path, before, instructions=finished_runs.levels()) for _ in "12")
-    assert first.fresh
-    assert not again.fresh
-    assert first.path == again.path
 
 
 def test_a_version_that_is_another_by_now_is_not_added_to(tmp_path: Path) -> None:
@@ -483,10 +420,3 @@ def test_the_card_says_that_rows_repeat_their_template(tmp_path: Path) -> None:
     assert "It follows version 1.0.0, and has all of its rows" in card
     last = latest(tmp_path / "datasets" / "toy")
     assert last and last.number == "1.1.0"
-
-
-def test_a_plan_of_instructions_is_in_the_recipe_of_its_run(tmp_path: Path) -> None:
-    """Verification makes the training rows again by the share that stands there."""
-    made = more(tmp_path, whole(tmp_path), instructions=finished_runs.levels())
-    recipe = made.manifest["runs"][new_run(made)]["recipe"]
-    assert RewritePlan.model_validate(recipe["rewrite"]).coarse == 0.5

@@ -350,25 +350,11 @@ def test_what_a_push_came_to_is_told(tmp_path: Path) -> None:
     assert Load().bytes == 0
 
 
-@pytest.mark.parametrize("what", ["byte", "lost", "more", "link", "manifest"])
-def test_a_damaged_version_is_not_pushed(tmp_path: Path, what: str) -> None:
-    """The folder is read and compared before the Hub is thought of."""
+def test_a_damaged_version_is_not_pushed(tmp_path: Path) -> None:
+    """What verification finds in its files is told before the Hub is thought of."""
     folder = make_version(tmp_path, "1.0.0")
-    table = folder / "sft" / "train-00000-of-00001.parquet"
-    match what:
-        case "byte":
-            content = table.read_bytes()
-            table.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
-        case "lost":
-            table.unlink()
-        case "more":
-            (folder / "sft" / "notes.txt").write_text("mine")
-        case "link":
-            (folder / "plots" / "1.svg").symlink_to("/etc/hostname")
-        case "manifest":
-            manifest = json.loads((folder / "manifest.json").read_text())
-            (folder / "manifest.json").write_text(json.dumps(manifest | {"content": "x"}))
-    with pytest.raises(StoreError, match="nothing was pushed"):
+    (folder / "plots" / "1.svg").symlink_to("/etc/hostname")
+    with pytest.raises(StoreError, match=r"1\.svg: is a link.*is damaged, and nothing was pushed"):
         pushing.push(find_version(tmp_path, "toy"), "me/toy", TOKEN)
 
 

@@ -186,9 +186,10 @@ def asking(number: int, *names: str, **changes: Any) -> Query:
     return toys.query(number, pool=apis, intent=intent, **changes)
 
 
-def a_run(path: Path) -> RunFolder:
-    """Five APIs; of four queries one is rejected at once, one later."""
-    folder = RunFolder(path / "toy")
+def test_coverage_is_counted_from_the_files(tmp_path: Path) -> None:
+    """What is drawn counts whether or not it was accepted; what is irrelevant covers nothing."""
+    # Five APIs; of four queries one is rejected at once, one later.
+    folder = RunFolder(tmp_path / "toy")
     names = ("apis", "queries", "tested")
     folder.open(toys.recipe(), [PlannedStage(name=n, agent="a", writes="w") for n in names])
     apis = map(record_line, [toys.api(name=n) for n in "abcde"])
@@ -202,13 +203,8 @@ def a_run(path: Path) -> RunFolder:
     bad = toys.rejected(asking(4, "c", "b"), "queries", Reason.VALUE_NOT_MENTIONED)
     folder.stage("queries").write_shard(0, map(record_line, good), map(record_line, [bad]), Usage())
     folder.stage("tested").write_shard(0, [record_line(toys.sample(good[1]))], [], Usage())
-    return folder
-
-
-def test_coverage_is_counted_from_the_files(tmp_path: Path) -> None:
-    """What is drawn counts whether or not it was accepted; what is irrelevant covers nothing."""
-    found = count(a_run(tmp_path)).coverage
-    assert found == Coverage(
+    counted = count(folder)
+    assert counted.coverage == Coverage(
         pool=5,
         drawn=3,
         accepted=2,
@@ -217,22 +213,13 @@ def test_coverage_is_counted_from_the_files(tmp_path: Path) -> None:
             "category": Combinations(drawn=1, accepted=0),
         },
     )
-
-
-def test_coverage_is_shown(tmp_path: Path) -> None:
-    """At the end of a run, in a few lines."""
-    told = shown(counts_sections(count(a_run(tmp_path))), width=100)
+    told = shown(counts_sections(counted), width=100)
     lines = [line.split() for line in told.splitlines()]
     assert ["different", "drawn", "accepted"] in lines
     assert ["APIs", "of", "the", "pool's", "5", "3", "2"] in lines
     assert ["combinations:", "single_tool", "2", "1"] in lines
-
-
-def test_counts_of_older_versions_can_still_be_read(tmp_path: Path) -> None:
-    """They know nothing of coverage."""
-    old = count(a_run(tmp_path)).model_dump(mode="json")
-    del old["coverage"]
-    assert Counts.model_validate(old).coverage is None
+    old = counted.model_dump(mode="json", exclude={"coverage"})
+    assert Counts.model_validate(old).coverage is None  # of older versions
 
 
 def test_needs_of_older_versions_count_as_single_tool() -> None:
@@ -255,30 +242,24 @@ ROW = mined_dataset.sample(
 FALLEN = mined_dataset.sample("Where is it?", "I cannot say.", scenario="irrelevance")
 
 
-def templates_coverage() -> TemplateCoverage:
+def test_coverage_of_templates_is_counted_and_shown() -> None:
+    """An API has a template if its calls go there; of samples it is told why the rest has none."""
     template = mined_dataset.template(ROW)
-    refused = mine(FALLEN, SeenValues())
-    assert isinstance(refused, Rejected)
+    fallen = mine(FALLEN, SeenValues())
+    assert isinstance(fallen, Rejected)
     rows = ((0,) * len(template.choices), (1,) * len(template.choices))
     expansion = Expansion(
         id="e", template=template, split=Split.TRAIN, first=0, rows=rows, inspected=0
     )
-    return TemplateCoverage.of([HOTELS.id, TABLE.id], [template], [refused], [expansion])
-
-
-def test_apis_are_counted_by_kind() -> None:
-    """An API has a template if its calls go there; the others are named."""
-    found = templates_coverage()
+    found = TemplateCoverage.of([HOTELS.id, TABLE.id], [template], [fallen], [expansion])
     assert (found.apis, found.covered, found.without) == (2, 1, (TABLE.id,))
     assert found.kinds == {"mined": 1, "written": 0, "asked": 0}
-
-
-def test_samples_become_templates_become_rows() -> None:
-    """What was looked at, what was made, and why the rest was not."""
-    found = templates_coverage()
     assert (found.samples, found.templates["mined"], found.rows) == (2, 1, 2)
-    assert found.refused == {Reason.NOTHING_TO_VARY.value: 1}
-    assert found.kept == {Reason.NOTHING_TO_VARY.value: 1}
+    refused = {Reason.NOTHING_TO_VARY.value: 1}
+    assert found.refused == found.kept == refused
+    told = shown(coverage_sections(found))
+    assert TABLE.id in told
+    assert "2 samples looked at, 2 rows made." in told
 
 
 def test_only_apis_of_wanted_splits_are_offered() -> None:
@@ -287,10 +268,3 @@ def test_only_apis_of_wanted_splits_are_offered() -> None:
     unseen = {**toys.ALL_IN_TRAIN, "unseen": ["travel"]}
     assert list(offered(toys.recipe(expand={}), apis)) == [HOTELS.id]
     assert not list(offered(toys.recipe(expand={}, splits=unseen), apis))
-
-
-def test_view_names_what_has_no_template() -> None:
-    """A person sees the figures and the names."""
-    told = shown(coverage_sections(templates_coverage()))
-    assert TABLE.id in told
-    assert "2 samples looked at, 2 rows made." in told

@@ -151,12 +151,6 @@ def test_what_is_broken_is_found(
     assert faults and (row is None or row in {fault.row for fault in faults})
 
 
-def test_a_removed_row_is_found_by_the_hash(version: Path) -> None:
-    """A table that was rewritten without a row is not the one in the manifest."""
-    removed(version)
-    assert "samples/train-00000-of-00001.parquet" in {f.file for f in verify(version).faults}
-
-
 def test_an_argument_changed_for_trainers_is_found(version: Path) -> None:
     """A training row is made of its sample; the message that is not is named, and nothing else."""
     rows = rows_of(version, "sft", "train")

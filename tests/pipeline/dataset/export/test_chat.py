@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -64,12 +63,6 @@ def test_trl_has_messages_with_objects_and_tools(samples: dict[str, Sample]) -> 
         {"role": "assistant", "content": "It is 7 degrees in Zürich."},
     ]
     assert rows(trl(samples["single"], "object")) == [{"messages": messages, "tools": TOOLS}]
-
-
-def test_the_retrieve_abilities_have_api_search_alone(samples: dict[str, Sample]) -> None:
-    """What the assistant was not given is not among its tools."""
-    (row,) = rows(trl(samples["search"], "object"))
-    assert [tool["function"]["name"] for tool in row["tools"]] == ["api_search"]
 
 
 def test_unread_arguments_do_not_become_objects(samples: dict[str, Sample]) -> None:
@@ -170,10 +163,3 @@ def test_verl_prompts_hold_earlier_calls_as_text(samples: dict[str, Sample]) -> 
         {"role": "assistant", "content": called},
         {"role": "tool", "content": '{"response": null, "error": "503 Service Unavailable"}'},
     ]
-
-
-def test_verl_imitates_with_text_that_parquet_cannot_pad(samples: dict[str, Sample]) -> None:
-    """Arguments and parameters are JSON text in verl's SFT rows."""
-    (row,) = rows(verl(samples["single"], "string"))
-    assert row["messages"][2]["tool_calls"][0]["function"] == AS_TEXT
-    assert json.loads(row["tools"][0]["function"]["parameters"]) == PARAMETERS

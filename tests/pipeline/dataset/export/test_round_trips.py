@@ -1,22 +1,26 @@
-"""Whatever words and arguments hold, what a format writes reads back as it was."""
+"""What a format writes reads back as it was, whatever words and arguments hold: by hand, and by the
+audit's readers, which were written from the same documentation."""
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import foreign_rows
 from support.shop import changed, with_arguments
 
 from toolloom.pipeline.checks.text.call_text import parse
 from toolloom.pipeline.dataset.export.checking import SHAPES
-from toolloom.pipeline.dataset.export.exporting import _made
+from toolloom.pipeline.dataset.export.exporting import Opened, _made
 from toolloom.pipeline.dataset.export.formats import FORMATS
-from toolloom.pipeline.formats.base import Format
-from toolloom.schemas import Sample
+from toolloom.pipeline.formats.base import Arguments, Format, NotRepresentable
+from toolloom.pipeline.formats.reading import Reading
+from toolloom.schemas import JsonObject, Sample
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
     ["</tool_call>", "<tool_call>\n{}", "a\nUser: b", "\nAction: x", "'", "</tools>", '"}', "\\"]
@@ -83,3 +87,123 @@ def test_rows_hold_the_very_call_in_their_shape_whatever_it_is(
 
 def _names(model: Any) -> set[str]:
     return {field.alias or name for name, field in model.model_fields.items()}
+
+
+TABLE = {format.name: format for format in FORMATS}
+KINDS = ["single", "parallel", "clarification", "irrelevance", "recovery", "search", "multi_turn"]
+WHOLE = [("trl", "trl"), ("axolotl", "trl"), ("openai", "openai"), ("llamafactory", "sharegpt")]
+
+
+def exported(sample: Sample, name: str, form: Arguments | None = None) -> list[JsonObject]:
+    format = TABLE[name]
+    made = format.rows(sample, form or format.arguments[0])
+    return [row for _, row in made.rows]
+
+
+def spoken(found: Sample | Reading) -> list[tuple[str, Any]]:
+    """Role, words and calls of each message, and the whole observations of tools."""
+    dialogue = found.dialogue
+    assert dialogue
+    made: list[tuple[str, Any]] = []
+    for message in dialogue.messages:
+        calls = [(c.function.name, c.function.arguments) for c in message.tool_calls]
+        said = json.loads(message.content or "") if message.role == "tool" else message.content
+        made.append((message.role, (said or "", calls)))
+    return made
+
+
+def offered(found: Sample | Reading) -> list[Any]:
+    assert found.dialogue
+    return [(a.function, a.description, a.parameters) for a in found.dialogue.query.pool]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("name", "format"), WHOLE)
+def test_a_whole_dialogue_comes_back(
+    tmp_path: Path, samples: dict[str, Sample], name: str, format: str, kind: str
+) -> None:
+    """Words, calls, observations and tools are those of the sample, and no check finds a fault."""
+    sample = samples[kind]
+    for form in TABLE[name].arguments:
+        (row,) = exported(sample, name, form)
+        found = foreign_rows.reading(tmp_path, format, row)
+        assert spoken(found) == spoken(sample)
+        if kind != "search":  # there the tools come from what was found
+            assert offered(found) == offered(sample)
+        assert foreign_rows.findings(found) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hermes_comes_back_but_for_its_instruction(
+    tmp_path: Path, samples: dict[str, Sample], kind: str
+) -> None:
+    """Its system turn also says how to call, so it is longer than the sample's."""
+    sample = samples[kind]
+    found = foreign_rows.reading(tmp_path, "hermes", exported(sample, "hermes")[0])
+    assert spoken(found)[1:] == spoken(sample)[1:]
+    assert spoken(sample)[0][1][0] in spoken(found)[0][1][0]
+    assert kind == "search" or offered(found) == offered(sample)
+    assert foreign_rows.findings(found) == []
+    assert found.dialogue and found.dialogue.query.now == sample.dialogue.query.now
+
+
+@pytest.mark.parametrize("kind", ["single", "parallel", "irrelevance", "recovery"])
+def test_xlam_holds_the_request_its_calls_and_tools(
+    tmp_path: Path, samples: dict[str, Sample], kind: str
+) -> None:
+    """Flat parameters keep names, types and what may be left out."""
+    sample = samples[kind]
+    found = foreign_rows.reading(tmp_path, "xlam", exported(sample, "xlam")[0])
+    made = [c for m in sample.dialogue.messages if m.tool_calls for c in m.tool_calls]
+    first = made[:1] if kind == "recovery" else made
+    assert foreign_rows.calls(found) == [(c.function.name, c.function.arguments) for c in first]
+    assert found.dialogue
+    for there, here in zip(found.dialogue.query.pool, sample.dialogue.query.pool, strict=True):
+        assert (there.function, there.required) == (here.function, here.required)
+        kinds = [{n: p["type"] for n, p in a.properties.items()} for a in (there, here)]
+        assert kinds[0] == kinds[1]
+    assert foreign_rows.findings(found) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_toolllama_s_last_step_holds_the_task(
+    tmp_path: Path, samples: dict[str, Sample], kind: str
+) -> None:
+    """Each step is a row that reads without a fault; the last has all calls and the answer."""
+    try:
+        rows = exported(samples[kind], "toolllama")
+    except NotRepresentable:
+        return
+    found = foreign_rows.readings(tmp_path, "toolbench", rows)
+    assert [foreign_rows.findings(each) for each in found] == [[] for _ in rows]
+    first = samples[kind].dialogue.messages
+    if kind != "multi_turn":
+        calls = [(c.function.name, c.function.arguments) for m in first for c in m.tool_calls]
+        assert foreign_rows.calls(found[-1]) == calls
+        assert foreign_rows.said(found[-1], "assistant")[-1] == first[-1].content
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("verl", "parallel"), *(("trl", kind) for kind in KINDS)]
+)
+def test_parquet_reads_as_its_rows(
+    tmp_path: Path, samples: dict[str, Sample], name: str, kind: str
+) -> None:
+    """Columns of JSON values come out as text, and no key is padded; typed columns pad what a
+    turn does not have with null, which is no value."""
+    format = TABLE[name]
+    file = tmp_path / "train.parquet"
+    with Opened.at(tmp_path) as opened:
+        for part, row in format.rows(samples[kind], format.arguments[0]).rows:
+            if part == "sft":
+                opened.write(file, format.files["sft"], row)
+    (found,) = foreign_rows.reader("trl")(file)
+    assert spoken(found) == spoken(samples[kind]) and foreign_rows.findings(found) == []
+
+
+def test_the_better_turn_of_a_preference_is_read(
+    tmp_path: Path, samples: dict[str, Sample]
+) -> None:
+    """A pair's prompt and chosen turn are a dialogue without a fault."""
+    for row in exported(samples["single"], "trl-dpo"):
+        assert foreign_rows.findings(foreign_rows.reading(tmp_path, "trl", row)) == []
