@@ -57,12 +57,13 @@ def is_free(outputs: Path, cache: object, seconds: float = 30) -> bool:
 
 
 def test_a_second_process_is_told_who_holds_a_dataset(tmp_path: Path) -> None:
-    """At once, with its number; another dataset is free."""
+    """At once, with its number; another dataset is free, and this one once it was killed."""
     with holder(tmp_path, "cache.sqlite") as process:
         with pytest.raises(Busy, match=rf"dataset weather: another process \({process.pid} on "):
             hold_dataset(tmp_path, "weather", "cache.sqlite").__enter__()
         with hold_dataset(tmp_path, "traffic", "cache.sqlite"):
             pass
+    assert is_free(tmp_path, "cache.sqlite")
 
 
 def test_a_file_that_tells_nothing_locks_all_the_same(tmp_path: Path) -> None:
