@@ -74,7 +74,20 @@ class Gateway:
 
     async def __aexit__(self, *_: object) -> None:
         try:
-            await self._land()
+            wire = self._shared.wire
+            flights: set[asyncio.Task[Any]] = {
+                *self._shared.flights.values(),
+                *self._shared.embeddings,
+            }
+            for flight in flights - wire:
+                flight.cancel()
+            try:  # what was sent has a moment for its answer: it is paid for
+                if flights & wire:
+                    await asyncio.wait(flights & wire, timeout=GRACE)
+            finally:
+                for flight in flights:
+                    flight.cancel()
+                await asyncio.gather(*flights, return_exceptions=True)
         finally:  # also of those who are stopped once more and do not wait for what is under way
             for batcher in self._shared.batchers.values():
                 await batcher.close()
@@ -83,23 +96,6 @@ class Gateway:
             for server in self._local.values():
                 await asyncio.to_thread(server.stop)
             await self.cache.close()
-
-    async def _land(self) -> None:
-        """End what is under way. What was sent has a moment for its answer: it is paid for."""
-        wire = self._shared.wire
-        flights: set[asyncio.Task[Any]] = {
-            *self._shared.flights.values(),
-            *self._shared.embeddings,
-        }
-        for flight in flights - wire:
-            flight.cancel()
-        try:
-            if flights & wire:
-                await asyncio.wait(flights & wire, timeout=GRACE)
-        finally:
-            for flight in flights:
-                flight.cancel()
-            await asyncio.gather(*flights, return_exceptions=True)
 
     def model(self, endpoint: Endpoint) -> Model:
         """The model behind an endpoint, always the same one; nothing is sent yet."""

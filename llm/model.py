@@ -191,7 +191,22 @@ class Model:
         finding = request.schema is not None and self._mode is None
         if self.endpoint.batched and not finding:
             try:
-                return await self._batches(lines).ask(key, body, first)
+                shared = self._shared
+                if self._batcher is None:  # agents that ask the same model share its batches
+                    batcher = Batcher(
+                        self.endpoint,
+                        lines,
+                        shared.cache,
+                        self._commit,
+                        shared.batch_purse,
+                        shared.pace,
+                        shared.stats.retried,
+                    )
+                    self._batcher = shared.batchers.setdefault(
+                        (self._name, self.endpoint.model), batcher
+                    )
+                    self._batcher.allow(self.endpoint.concurrency)
+                return await self._batcher.ask(key, body, first)
             except NoBatches:
                 self.endpoint = self.endpoint.model_copy(update={"mode": "direct"})
         replies: list[Reply] = []
@@ -213,23 +228,6 @@ class Model:
             )
         )
         return replies[0]
-
-    def _batches(self, lines: Client) -> Batcher:
-        """Agents that ask the same model share its batches."""
-        shared = self._shared
-        if self._batcher is None:
-            batcher = Batcher(
-                self.endpoint,
-                lines,
-                shared.cache,
-                self._commit,
-                shared.batch_purse,
-                shared.pace,
-                shared.stats.retried,
-            )
-            self._batcher = shared.batchers.setdefault((self._name, self.endpoint.model), batcher)
-            self._batcher.allow(self.endpoint.concurrency)
-        return self._batcher
 
     async def _commit(self, key: str, raw: str, last: Try) -> tuple[Reply, Usage]:
         """Keep a response; the reply that stands, and what is booked for it. Raises Garbled."""

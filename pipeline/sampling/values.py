@@ -173,7 +173,17 @@ def _typed(name: str, schema: JsonObject, at: _Present, depth: int) -> Any:
                     return drawn
         raise NoValue(name)
     if kind == "array" or (kind is None and "items" in schema):
-        return _list(name, schema, at, depth)
+        low, high = bound(schema, "minItems", 1), bound(schema, "maxItems", MOST_ITEMS)
+        low, high = max(1, int(low)), int(min(high, max(low, ITEMS)))
+        if not low <= high <= MOST_ITEMS:
+            raise NoValue(name)
+        wanted = at.rng.randint(low, high)
+        found: list[Any] = []
+        for _ in range(TRIES + wanted):
+            made = _value(name, schema.get("items", {}), at, depth + 1)
+            if len(found) < wanted and made not in found:
+                found.append(made)
+        return found
     if kind in ("integer", "number"):
         return _number(name, schema, at, whole=kind == "integer")
     if kind in ("string", None):
@@ -198,20 +208,6 @@ def _object(schema: JsonObject, at: _Present, depth: int) -> JsonObject:
     if required - drawn.keys():
         raise NoValue(", ".join(sorted(required - drawn.keys())))
     return drawn if schema.keys() <= PLAIN_OBJECT else _checked("", schema, drawn)
-
-
-def _list(name: str, schema: JsonObject, at: _Present, depth: int) -> list[Any]:
-    low, high = bound(schema, "minItems", 1), bound(schema, "maxItems", MOST_ITEMS)
-    low, high = max(1, int(low)), int(min(high, max(low, ITEMS)))
-    if not low <= high <= MOST_ITEMS:
-        raise NoValue(name)
-    wanted = at.rng.randint(low, high)
-    found: list[Any] = []
-    for _ in range(TRIES + wanted):
-        made = _value(name, schema.get("items", {}), at, depth + 1)
-        if len(found) < wanted and made not in found:
-            found.append(made)
-    return found
 
 
 def _text(name: str, schema: JsonObject, at: _Present) -> str:

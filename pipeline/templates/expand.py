@@ -193,7 +193,29 @@ class _Maker:
             vain = self._contaminated > _VAIN + self._count
             ended = entry.at >= entry.most or most
             entry.done = ended or tired or vain or self._checker.hopeless
-        yield from self._expansions()
+        entry, template = self._entry, self._mould.template
+        kept, moved = _without(template, self._checker.dropped)
+        for split in Split:
+            made = self._made.get(split, _Made())
+            for start in range(0, len(made.rows), ROWS):
+                rows = made.rows[start : start + ROWS]
+                first = entry.first + entry.made
+                yield record_line(
+                    Expansion.model_construct(
+                        id=f"{template.id}-e{first:06d}",
+                        template=kept,
+                        split=split,
+                        first=first,
+                        rows=tuple(
+                            tuple(places[p] for places, p in zip(moved, row, strict=True))
+                            for row in rows
+                        )
+                        if self._checker.dropped
+                        else tuple(rows),
+                        inspected=sum(made.inspected[start : start + ROWS]),
+                    )
+                )
+                entry.made += len(rows)
 
     @property
     def _count(self) -> int:
@@ -235,31 +257,6 @@ class _Maker:
             self._contaminated += 1
             self._checker.reject(row, findings)
         return bool(findings)
-
-    def _expansions(self) -> Iterator[bytes]:
-        entry, template = self._entry, self._mould.template
-        kept, moved = _without(template, self._checker.dropped)
-        for split in Split:
-            made = self._made.get(split, _Made())
-            for start in range(0, len(made.rows), ROWS):
-                rows = made.rows[start : start + ROWS]
-                first = entry.first + entry.made
-                yield record_line(
-                    Expansion.model_construct(
-                        id=f"{template.id}-e{first:06d}",
-                        template=kept,
-                        split=split,
-                        first=first,
-                        rows=tuple(
-                            tuple(places[p] for places, p in zip(moved, row, strict=True))
-                            for row in rows
-                        )
-                        if self._checker.dropped
-                        else tuple(rows),
-                        inspected=sum(made.inspected[start : start + ROWS]),
-                    )
-                )
-                entry.made += len(rows)
 
 
 def _without(
