@@ -43,7 +43,6 @@ from toolloom.pipeline.store.tables import Config, TableWriter, VersionWriter, r
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
     Api,
-    Expansion,
     Instruction,
     JsonObject,
     PublishError,
@@ -222,7 +221,12 @@ def _write(run: RunFolder, plan: SplitPlan, tables: VersionWriter, made: Figures
             _add(tables, made, Sample, _checked_split(plan, sample), sample)
     for expansion in run.expansions():
         if expansion.rows:
-            _expand(expansion, plan, run.recipe.seed, tables, made)
+            first, split = next(unfolded(expansion, run.recipe.seed)), expansion.split.value
+            if _checked_split(plan, first) != split:
+                raise PublishError(f"{expansion.id}: its rows are not of the split {split}.")
+            write_expansion(expansion, tables, run.recipe.seed)
+            # What is not a slot is the same in all rows, so one is counted for all.
+            made.add(SAMPLES, split, {}, first, times=len(expansion.rows))
     recipe = public_recipe(run.recipe)
     for each in run.instructions():
         record = each.model_dump(mode="json")
@@ -246,18 +250,6 @@ def _add(
         for row in config.row.of(record):
             if tables.add_made(config, split, row):
                 made.add(config, split, row, record)
-
-
-def _expand(
-    expansion: Expansion, plan: SplitPlan, seed: int, tables: VersionWriter, made: Figures
-) -> None:
-    """Rows of a template. What is not a slot is the same in all of them, so one is counted for
-    all. Raises PublishError for rows of another split."""
-    first, split = next(unfolded(expansion, seed)), expansion.split.value
-    if _checked_split(plan, first) != split:
-        raise PublishError(f"{expansion.id}: its rows are not of the split {split}.")
-    write_expansion(expansion, tables, seed)
-    made.add(SAMPLES, split, {}, first, times=len(expansion.rows))
 
 
 def _checked_split(plan: SplitPlan, sample: JsonObject) -> str:

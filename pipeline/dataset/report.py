@@ -197,7 +197,16 @@ def count(folder: RunFolder, accepted: RowCounts | None = None) -> Counts:
     for instruction in folder.instructions():
         requests[instruction.sample] += 1
         levels[instruction.level] += 1
-    fallen = _fallen(folder)
+    # What fell on its way to a row: a sample of which no template is made is a row all the same.
+    fallen = {kind: Counter[str]() for kind in ("ability", "scenario", "level")}
+    for stage in folder.plan:
+        rewrites = stage.writes == Instruction.__name__
+        if rewrites or not stage.beside:
+            for row in folder.stage(stage.name).objects("rejected"):
+                need = row["record"] if rewrites else need_of(row["record"])
+                for kind in ("level",) if rewrites else ("ability", "scenario"):
+                    if kind in need:
+                        fallen[kind][need[kind]] += 1
     return Counts(
         stages=stages,
         abilities=_tallies(seen.counts["abilities"], fallen["ability"]),
@@ -215,23 +224,6 @@ def count(folder: RunFolder, accepted: RowCounts | None = None) -> Counts:
         unpriced=_unpriced(recipe, stages),
         coverage=_cover(folder, seen.covered),
     )
-
-
-def _fallen(folder: RunFolder) -> dict[str, Counter[str]]:
-    """What fell on its way to a row, by ability and scenario; instructions that fell, by level.
-
-    A sample of which no template is made is a row all the same.
-    """
-    fallen = {kind: Counter[str]() for kind in ("ability", "scenario", "level")}
-    for stage in folder.plan:
-        rewrites = stage.writes == Instruction.__name__
-        if rewrites or not stage.beside:
-            for row in folder.stage(stage.name).objects("rejected"):
-                need = row["record"] if rewrites else need_of(row["record"])
-                for kind in ("level",) if rewrites else ("ability", "scenario"):
-                    if kind in need:
-                        fallen[kind][need[kind]] += 1
-    return fallen
 
 
 def _tallies(

@@ -82,7 +82,11 @@ class BankDialogue:
             self.call(name, given)
             return
         echo = result.get("input")
-        if isinstance(echo, dict) and isinstance(given, dict) and not _echoes(echo, given):
+        if (
+            isinstance(echo, dict)
+            and isinstance(given, dict)
+            and not (echo.keys() == given.keys() and all(same(echo[k], given[k]) for k in given))
+        ):
             self.fault(f"{name}: the result is of another call, with {shown(echo)}")
         if result.get("api_name", name) != name:
             self.fault(f"{name}: the result is of {shown(result['api_name'])}")
@@ -174,10 +178,6 @@ def _is_optional(said: Any) -> bool:
     about = text(said.get("description")).lower()
     when = re.search(r"\boptional|\bdefault|\brequired (?:when|if)\b|\bif not\b", about)
     return said.get("required") is False or bool(when)
-
-
-def _echoes(echo: JsonObject, given: JsonObject) -> bool:
-    return echo.keys() == given.keys() and all(same(echo[k], given[k]) for k in given)
 
 
 _TURN = re.compile(r"^\s*(User|AI|API-Request|API-Response)\s*:", re.MULTILINE)

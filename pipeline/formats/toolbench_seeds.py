@@ -204,7 +204,12 @@ def _seed(reading: Reading, known: Documents, plan: SplitPlan, name: str) -> See
             "lists it to `rewrite.seeds`.",
         )
     path = [pool[call.function.name] for call in calls]
-    split = split_of(plan, _need(calls, pool))
+    intent = [
+        {"api": pool[c.function.name].id, "arguments": c.function.arguments, "references": {}}
+        for c in calls
+    ]
+    # The calls decide it, and where their APIs belong.
+    split = split_of(plan, {"intent": intent, "pool": [_belongs(api) for api in pool.values()]})
     licences = (raw[key] for key in ("licence", "license") if isinstance(raw.get(key), str))
     licence = next(licences, "")  # only what the row itself names
     return Seed(
@@ -267,15 +272,6 @@ def came(observation: str | None) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(seen, dict) and seen.get("error") is None
-
-
-def _need(calls: Iterable[ToolCall], pool: dict[str, Api]) -> JsonObject:
-    """What decides the split: the calls, and where their APIs belong."""
-    intent = [
-        {"api": pool[c.function.name].id, "arguments": c.function.arguments, "references": {}}
-        for c in calls
-    ]
-    return {"intent": intent, "pool": [_belongs(api) for api in pool.values()]}
 
 
 def _belongs(api: Api) -> JsonObject:
