@@ -2,7 +2,7 @@
 
 Requests go through the HTTP client that the OpenAI SDK brings (httpx2 over aiohttp). The SDK itself
 takes 0.5 s to import and twice as long for the same request, so it is there for what only it knows:
-files, batches, lists of models.
+files and batches.
 """
 
 from __future__ import annotations
