@@ -410,7 +410,11 @@ class _Inventor:
             if not isinstance(reference, str):
                 break
             rest = {k: v for k, v in schema.items() if k != "$ref"}
-            schema = {**self._target(reference), **rest}
+            target: Any = self._root
+            for step in filter(None, reference.removeprefix("#").split("/")):
+                step = step.replace("~1", "/").replace("~0", "~")
+                target = target.get(step, {}) if isinstance(target, dict) else {}
+            schema = {**(target if isinstance(target, dict) else {}), **rest}
         merged = dict(schema)
         for part in merged.pop("allOf", ()):
             part = self._resolved(part)
@@ -420,18 +424,14 @@ class _Inventor:
             merged = {**merged, **part, **joined}
         return merged
 
-    def _target(self, reference: str) -> JsonObject:
-        target: Any = self._root
-        for step in filter(None, reference.removeprefix("#").split("/")):
-            step = step.replace("~1", "/").replace("~0", "~")
-            target = target.get(step, {}) if isinstance(target, dict) else {}
-        return target if isinstance(target, dict) else {}
-
     def _of_type(self, schema: JsonObject, depth: int) -> Any:
         kinds = schema.get("type") or ("object" if "properties" in schema else "string")
         kind = kinds if isinstance(kinds, str) else next((k for k in kinds if k != "null"), "null")
         if kind == "object":
-            return self._object(schema, depth)
+            properties = schema.get("properties", {})
+            required = schema.get("required", ())
+            names = required if depth >= DEEPEST else dict.fromkeys([*properties, *required])
+            return {name: self.value(properties.get(name, {}), depth + 1) for name in names}
         if kind == "array":
             return self._array(schema, depth)
         if kind in ("integer", "number"):
@@ -439,12 +439,6 @@ class _Inventor:
         if kind == "boolean":
             return self._dice.random() < 0.5
         return None if kind == "null" else self._text(schema)
-
-    def _object(self, schema: JsonObject, depth: int) -> JsonObject:
-        properties = schema.get("properties", {})
-        required = schema.get("required", ())
-        names = required if depth >= DEEPEST else dict.fromkeys([*properties, *required])
-        return {name: self.value(properties.get(name, {}), depth + 1) for name in names}
 
     def _array(self, schema: JsonObject, depth: int) -> list[Any]:
         least = schema.get("minItems", 0 if depth >= DEEPEST else 1)

@@ -165,7 +165,14 @@ def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Version:
             "code": code_hash(),
             **build(building, run, keep),
         }
-        _add_hashes(manifest, building)
+        for name, entry in tables_of(manifest):
+            actual = sha256(building / name)
+            if entry.get("sha256", actual) != actual:  # a copy that is not what it was
+                raise PublishError(
+                    f"{name} of {manifest['parent']['version']}: is damaged (its SHA-256 is not "
+                    "the one in its manifest), so no version can be made of it."
+                )
+            entry |= {"sha256": actual, "bytes": (building / name).stat().st_size}
         number = dotted(following(numbers(folder), parent, manifest))
         manifest = {"layout": LAYOUT, "name": folder.name, "version": number, **manifest}
         _describe(manifest, building)
@@ -178,19 +185,6 @@ def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Version:
         shutil.rmtree(building, ignore_errors=True)
     mirror.push(path)
     return Version(path, manifest)
-
-
-def _add_hashes(manifest: JsonObject, folder: Path) -> None:
-    """Add hash and size of each table to the manifest. Raises PublishError if a copy is not
-    what it was."""
-    for name, entry in tables_of(manifest):
-        hashed = sha256(folder / name)
-        if entry.get("sha256", hashed) != hashed:
-            raise PublishError(
-                f"{name} of {manifest['parent']['version']}: is damaged (its SHA-256 is not "
-                "the one in its manifest), so no version can be made of it."
-            )
-        entry |= {"sha256": hashed, "bytes": (folder / name).stat().st_size}
 
 
 def tables_of(manifest: JsonObject) -> Iterator[tuple[str, JsonObject]]:

@@ -165,22 +165,18 @@ def _figures(rows: VersionRows) -> None:
         for split, table in splits.items():
             left = rows.left_out[config, split]
             _compare(rows, f"configs.{config}.{split}.left_out", table.left_out, left)
-    _expansion(rows)
-    _instructions(rows)
-
-
-def _expansion(rows: VersionRows) -> None:
-    """As many rows of templates are told of as there are."""
-    found: Counter[str] = Counter()
+    # As many rows of templates are told of as there are.
+    expanded: Counter[str] = Counter()
     for name, each in (rows.manifest.expansion or {}).items():
         if name not in rows.manifest.runs:
             rows.fault(FaultKind.FIGURE, MANIFEST, f"expansion.{name} is not among the runs")
         counts = each.get("rows")
         if isinstance(counts, dict):
-            found.update({k: n for k, n in counts.items() if isinstance(n, int)})
-    for split in {**found, **rows.figures.expanded}:
-        counted = rows.figures.expanded[split]
-        _compare(rows, f"expansion rows of {split}", found[split], counted)
+            expanded.update({k: n for k, n in counts.items() if isinstance(n, int)})
+    for split in {**expanded, **counted.expanded}:
+        made = counted.expanded[split]
+        _compare(rows, f"expansion rows of {split}", expanded[split], made)
+    _instructions(rows)
 
 
 def _instructions(rows: VersionRows) -> None:

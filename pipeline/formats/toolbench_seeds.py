@@ -193,7 +193,13 @@ def _seed(reading: Reading, known: Documents, plan: SplitPlan, name: str) -> See
     if dialogue is None or not isinstance(tree, dict):
         told = next((f.detail for f in reading.faults), "")
         raise NotASeed(Reason.NOT_IMPORTED, f"no solution tree that can be read. {told}".strip())
-    hybrid = _request(dialogue)
+    hybrid = dialogue.query.text.strip()
+    if not 1 < len(hybrid) <= LONGEST:
+        raise NotASeed(Reason.UNNATURAL_QUERY, f"its query has {len(hybrid):,} letters.")
+    if odd := odd_request(hybrid):
+        raise NotASeed(Reason.UNNATURAL_QUERY, f"its query {odd}.")
+    if control := next((c for c in hybrid if category(c) == "Cc" and c not in "\t\r\n"), None):
+        raise NotASeed(Reason.UNNATURAL_QUERY, f"its query has the control character {control!a}.")
     calls = _solution(reading, dialogue, tree)
     offered = [api.function for api in dialogue.query.pool]
     pool = known.pool(hybrid, [*offered, *(call.function.name for call in calls)])
@@ -228,18 +234,6 @@ def _seed(reading: Reading, known: Documents, plan: SplitPlan, name: str) -> See
         source="toolbench",
         licence=" ".join(licence.split())[:60],
     )
-
-
-def _request(dialogue: Dialogue) -> str:
-    """The query of a tree, if a user may have said it. Raises NotASeed."""
-    hybrid = dialogue.query.text.strip()
-    if not 1 < len(hybrid) <= LONGEST:
-        raise NotASeed(Reason.UNNATURAL_QUERY, f"its query has {len(hybrid):,} letters.")
-    if odd := odd_request(hybrid):
-        raise NotASeed(Reason.UNNATURAL_QUERY, f"its query {odd}.")
-    if control := next((c for c in hybrid if category(c) == "Cc" and c not in "\t\r\n"), None):
-        raise NotASeed(Reason.UNNATURAL_QUERY, f"its query has the control character {control!a}.")
-    return hybrid
 
 
 def _solution(reading: Reading, dialogue: Dialogue, tree: JsonObject) -> list[ToolCall]:

@@ -103,12 +103,7 @@ class Deployment:
                 told(LOST)
                 await _until_back(stop)
         if found is not None:
-            try:  # runs that nobody would start are not to pile up
-                async with get_client() as client:
-                    await client.pause_deployment(found)
-                told("Stopped. The schedule is paused until it is served again.")
-            except Exception:  # noqa: BLE001 - of any library on the way to it
-                told("Stopped. The schedule is not paused: Prefect's server does not answer.")
+            await _pause(found, told)
 
     async def _register(self, runner: Runner, flow: Flow[..., Any]) -> UUID:
         deployed = await flow.ato_deployment(
@@ -203,6 +198,16 @@ async def _until_back(stop: asyncio.Event) -> None:
             await asyncio.wait_for(stop.wait(), GRACE)
         async with get_client() as client:
             failure = await client.api_healthcheck()
+
+
+async def _pause(deployment: UUID, told: Callable[[str], None]) -> None:
+    """Runs that nobody would start are not to pile up."""
+    try:
+        async with get_client() as client:
+            await client.pause_deployment(deployment)
+        told("Stopped. The schedule is paused until it is served again.")
+    except Exception:  # noqa: BLE001 - of any library on the way to it
+        told("Stopped. The schedule is not paused: Prefect's server does not answer.")
 
 
 def _first_line(error: Exception) -> str:
