@@ -76,7 +76,10 @@ class Spending:
         """Hold back all that is left, once nothing is under way.
 
         `spent` tells what the run really used: more than that is booked for processes that died.
+        Where nothing is limited nobody waits, and nothing is asked.
         """
+        if self._budget == Budget():
+            return self._take(Usage())
         async with self._gate:
             while self._under_way:
                 self._settled.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -63,7 +64,7 @@ class Gateway:
         self._quotas: dict[tuple[str, str, str], Quota] = {}
         self._local: dict[str, LocalServer] = {}  # by path: one server does not do both well
         self._clients: dict[tuple[Endpoint, str], Client] = {}
-        self._opening = asyncio.Lock()
+        self._opening: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def __aenter__(self) -> Self:
         if self._budget != Budget():
@@ -136,7 +137,7 @@ class Gateway:
         embedded model's server started."""
         if client := self._clients.get((endpoint, path)):
             return client
-        async with self._opening:
+        async with self._opening[endpoint.base_url]:
             if (endpoint, path) not in self._clients:
                 address = endpoint.base_url
                 if endpoint.local:

@@ -236,7 +236,7 @@ class Model:
         except NotACompletion as error:
             raise Garbled(str(error), raw) from error
         sent, received, cached = reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens
-        self._shared.stats.book(usage_of(self._price, sent, received, cached, batch=reply.batched))
+        counted = usage_of(self._price, sent, received, cached, batch=reply.batched)
         if not reply.metered:
             self._shared.warn_of_no_usage(
                 self.endpoint,
@@ -246,6 +246,7 @@ class Model:
         used = usage_of(self._price, sent, received, cached, batch=reply.batched)
         entry = self._shared.entry(self.endpoint, "chat", key, raw, last.run, last.number, used)
         stands = await self._shared.cache.write(entry)
+        self._shared.stats.book(counted)  # not of what could not be kept
         if stands == raw:
             return reply, used
         # Another process was faster. This one's answer is paid for as well.

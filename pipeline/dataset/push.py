@@ -338,6 +338,10 @@ def _open_files(version: Version, opened: ExitStack) -> Iterator[PushedFile]:
     for name, sha256 in sorted(files.hashes.items()):
         try:
             reader = opened.enter_context(FileReader(io.FileIO(version.path / name)))
+            # Once more, of what is sent: the file may have been exchanged since it was looked at.
+            if hashlib.file_digest(reader, "sha256").hexdigest() != sha256:
+                raise StoreError(f"{version.path / name}: changes while it is read; try again.")
+            reader.seek(0)
         except OSError as error:
             raise explain(version.path / name, error, "read") from error
         yield PushedFile(name, reader, files.sizes[name], sha256)

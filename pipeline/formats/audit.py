@@ -277,24 +277,28 @@ def flagged_rows(path: Path, source: Path) -> Iterator[Callable[[JsonObject], No
     _apart(path, source)
     part = path.with_name(f".{path.name}.part")
     try:
-        with part.open("w", encoding="utf-8", errors="surrogateescape") as file:
-            yield lambda row: print(dumped(row), file=file)
-        os.replace(part, path)
-    except BaseException as error:
+        with _writing(path):
+            file = part.open("w", encoding="utf-8", errors="surrogateescape")
+        with file:
+
+            def write(row: JsonObject) -> None:
+                with _writing(path):
+                    print(dumped(row), file=file)
+
+            yield write
+            with _writing(path):
+                file.close()
+                os.replace(part, path)
+    finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise _unwritable(path, error) from error
-        raise
 
 
 def write_report(path: Path, report: AuditReport, source: Path) -> None:
     """The report as JSON. Raises StoreError."""
     _apart(path, source)
-    try:
+    with _writing(path):
         path.write_text(dumped(report.as_json(), indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise _unwritable(path, error) from error
 
 
 def _apart(path: Path, source: Path) -> None:
@@ -304,6 +308,11 @@ def _apart(path: Path, source: Path) -> None:
         raise StoreError(f"{path} is a folder. Name a file to write to.")
 
 
-def _unwritable(path: Path, error: OSError) -> StoreError:
-    why = error.strerror or str(error)
-    return StoreError(f"{path} cannot be written: {why}. Check the folder and its rights.")
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or str(error)
+        told = f"{path} cannot be written: {why}. Check the folder and its rights."
+        raise StoreError(told) from error

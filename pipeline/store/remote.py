@@ -146,8 +146,9 @@ class Remote:
             return
         except Exception as error:
             raise self._told(error, "listed", folder) from error
-        for info in listed.values() if how == "find" else listed:
-            full = info["name"].rstrip("/").removeprefix("/")
+        # Of a path that is a file itself some stores tell no more than the name.
+        for path, info in listed.items() if how == "find" else ((i["name"], i) for i in listed):
+            full = path.rstrip("/").removeprefix("/")
             name = full.removeprefix(start)
             hidden = any(not part or part.startswith(".") for part in name.split("/"))
             if full.startswith(start) and not hidden and not set("\0*[?") & set(name):

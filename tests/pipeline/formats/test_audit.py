@@ -184,6 +184,13 @@ def test_flagged_rows_are_there_when_all_are_written(tmp_path: Path) -> None:
     assert [json.loads(line)["n"] for line in out.read_text().splitlines()] == ["?", 2]
 
 
+def test_what_else_breaks_is_not_blamed_on_the_file_of_flagged_rows(tmp_path: Path) -> None:
+    """A pipe that closes while rows are read is told as that, and leaves no file behind."""
+    with pytest.raises(BrokenPipeError), flagged_rows(tmp_path / "out", tmp_path / "in"):
+        raise BrokenPipeError(32, "Broken pipe")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_is_written_over_what_is_audited(file: Path, tmp_path: Path) -> None:
     """Neither by the flagged rows nor by the report, nor is a folder taken for a file."""
     with pytest.raises(StoreError, match="is what is audited"), flagged_rows(file, file):
