@@ -148,7 +148,9 @@ def _float(number: float) -> float:
 @lru_cache(maxsize=4096)
 def _of_text(text: str, now: dt.datetime) -> ValueMarks:
     calendar, opened = frozenset(_calendar(text, now)), frozenset(_months(text, now))
-    if _is_moment(text, now):
+    whole = text.strip()
+    figures = not re.search(r"[^\W\dTZ_]", whole)  # a day, a time or both
+    if figures and (only_date(whole, now.date()) or only_time(whole) or _STAMP.match(whole)):
         return _NOTHING._replace(
             marks=calendar, open=opened, dated=frozenset([*_dated(text, now), *_said(text)])
         )
@@ -174,13 +176,6 @@ def _of_text(text: str, now: dt.datetime) -> ValueMarks:
         or not text.strip()
         or bool(_UNRULY.search(text)),
     )
-
-
-def _is_moment(text: str, now: dt.datetime) -> bool:
-    """Whether a text is a day, a time or both, in figures, and nothing else."""
-    whole = text.strip()
-    figures = not re.search(r"[^\W\dTZ_]", whole)
-    return figures and bool(only_date(whole, now.date()) or only_time(whole) or _STAMP.match(whole))
 
 
 def _of_word(word: Word) -> Iterator[str]:
