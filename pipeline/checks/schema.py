@@ -34,31 +34,34 @@ def oddity(value: Any) -> str | None:
     """What makes a value no plain JSON of bearable depth and size, or None. Never recurses."""
     if type(value) is str and value.isascii() and len(value) <= _LETTERS:
         return None
-    stack: list[tuple[Any, int]] = [(value, 0)]
-    nodes = letters = 0
-    while stack:
-        item, depth = stack.pop()
-        nodes += 1
-        if depth > _DEPTH:
-            return f"nested deeper than {_DEPTH} levels"
-        if isinstance(item, str):
+    level, nodes, letters = [value], 1, 0
+    for _ in range(_DEPTH + 1):  # a level at a time: nearly all values are plain, so it is quick
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                nodes += len(item)
+                below += item.values()
+                try:
+                    item = "".join(item)  # its keys, as one text
+                except TypeError:
+                    return "a key that is no string"
+            elif isinstance(item, list):
+                below += item
+                continue
+            elif not isinstance(item, str):
+                if item is not None and (fault := _odd_leaf(item)) is not None:
+                    return fault
+                continue
             letters += len(item)
             if not item.isascii() and _HALF.search(item):
                 return "half a surrogate pair"
-        elif isinstance(item, dict):
-            depth += 1
-            stack += [(key, depth) for key in item]
-            stack += [(part, depth) for part in item.values()]
-            if not all(isinstance(key, str) for key in item):
-                return "a key that is no string"
-        elif isinstance(item, list):
-            depth += 1
-            stack += [(part, depth) for part in item]
-        elif (fault := _odd_leaf(item)) is not None:
-            return fault
-        if nodes + len(stack) > _NODES or letters > _LETTERS:
+        nodes += len(below)
+        if nodes > _NODES or letters > _LETTERS:
             return f"larger than {_NODES} parts or {_LETTERS} letters"
-    return None
+        if not below:
+            return None
+        level = below
+    return f"nested deeper than {_DEPTH} levels"
 
 
 def _odd_leaf(item: Any) -> str | None:
