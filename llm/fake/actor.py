@@ -401,7 +401,31 @@ class _Inventor:
             if schema.get(keyword):
                 rest = {k: v for k, v in schema.items() if k != keyword}
                 return self.value({**rest, **self._dice.choice(schema[keyword])}, depth)
-        return self._of_type(schema, depth)
+        kinds = schema.get("type") or ("object" if "properties" in schema else "string")
+        kind = kinds if isinstance(kinds, str) else next((k for k in kinds if k != "null"), "null")
+        if kind == "object":
+            properties = schema.get("properties", {})
+            required = schema.get("required", ())
+            names = required if depth >= DEEPEST else dict.fromkeys([*properties, *required])
+            return {name: self.value(properties.get(name, {}), depth + 1) for name in names}
+        if kind == "array":
+            least = schema.get("minItems", 0 if depth >= DEEPEST else 1)
+            count = min(max(least, 2), schema.get("maxItems", max(least, 2)))
+            unique: dict[str, Any] = {}
+            values = [self.value(schema.get("items", {}), depth + 1) for _ in range(count)]
+            if not schema.get("uniqueItems"):
+                return values
+            for _ in range(100):
+                unique.update({canonical(value): value for value in values})
+                values = [self.value(schema.get("items", {}), depth + 1)]
+                if len(unique) >= count:
+                    break
+            return list(unique.values())[:count]
+        if kind in ("integer", "number"):
+            return self._number(schema, whole=kind == "integer")
+        if kind == "boolean":
+            return self._dice.random() < 0.5
+        return None if kind == "null" else self._text(schema)
 
     def _resolved(self, schema: JsonObject) -> JsonObject:
         """The schema with its local reference and its `allOf` folded in."""
@@ -423,36 +447,6 @@ class _Inventor:
             joined = {"properties": properties, "required": required} if properties else {}
             merged = {**merged, **part, **joined}
         return merged
-
-    def _of_type(self, schema: JsonObject, depth: int) -> Any:
-        kinds = schema.get("type") or ("object" if "properties" in schema else "string")
-        kind = kinds if isinstance(kinds, str) else next((k for k in kinds if k != "null"), "null")
-        if kind == "object":
-            properties = schema.get("properties", {})
-            required = schema.get("required", ())
-            names = required if depth >= DEEPEST else dict.fromkeys([*properties, *required])
-            return {name: self.value(properties.get(name, {}), depth + 1) for name in names}
-        if kind == "array":
-            return self._array(schema, depth)
-        if kind in ("integer", "number"):
-            return self._number(schema, whole=kind == "integer")
-        if kind == "boolean":
-            return self._dice.random() < 0.5
-        return None if kind == "null" else self._text(schema)
-
-    def _array(self, schema: JsonObject, depth: int) -> list[Any]:
-        least = schema.get("minItems", 0 if depth >= DEEPEST else 1)
-        count = min(max(least, 2), schema.get("maxItems", max(least, 2)))
-        unique: dict[str, Any] = {}
-        values = [self.value(schema.get("items", {}), depth + 1) for _ in range(count)]
-        if not schema.get("uniqueItems"):
-            return values
-        for _ in range(100):
-            unique.update({canonical(value): value for value in values})
-            values = [self.value(schema.get("items", {}), depth + 1)]
-            if len(unique) >= count:
-                break
-        return list(unique.values())[:count]
 
     def _number(self, schema: JsonObject, whole: bool) -> Any:
         low: Any = schema.get("minimum", schema.get("exclusiveMinimum", 0))
