@@ -126,7 +126,22 @@ async def _play(play: DialogueInProgress, environment: Environment) -> None:
         )
         play.messages.append(act)
         for call in act.tool_calls:
-            play.messages.append(await _observe(play, call, environment))
+            api = {a.function: a for a in (*play.query.pool, API_SEARCH)}[call.function.name]
+            seen = await _execute(play, api, call, environment)
+            response, whole = seen.observation.response, None
+            if api is not API_SEARCH:  # no longer than the limit
+                response, whole = environment.shorten(response, api.returns)
+            play.messages.append(
+                Message(
+                    role="tool",
+                    tool_call_id=call.id,
+                    name=call.function.name,
+                    content=seen.observation.model_copy(
+                        update={"response": response}
+                    ).model_dump_json(),
+                    execution=seen.execution.model_copy(update={"whole_tokens": whole}),
+                )
+            )
         if not act.tool_calls:
             told = next_turn(play.query, play.messages)
             if told is None:
@@ -157,22 +172,6 @@ def read_act(answer: Any) -> piecewise.Said:
     if not reply:
         raise BadAnswer(Reason.UNUSABLE_RESPONSE, "Neither a call nor a reply.")
     return reply, []
-
-
-async def _observe(play: DialogueInProgress, call: ToolCall, environment: Environment) -> Message:
-    """The observation of a call, no longer than the limit, and how it came about."""
-    api = {a.function: a for a in (*play.query.pool, API_SEARCH)}[call.function.name]
-    seen = await _execute(play, api, call, environment)
-    response, whole = seen.observation.response, None
-    if api is not API_SEARCH:
-        response, whole = environment.shorten(response, api.returns)
-    return Message(
-        role="tool",
-        tool_call_id=call.id,
-        name=call.function.name,
-        content=seen.observation.model_copy(update={"response": response}).model_dump_json(),
-        execution=seen.execution.model_copy(update={"whole_tokens": whole}),
-    )
 
 
 async def _execute(

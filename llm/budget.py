@@ -50,6 +50,7 @@ class Spending:
     def __init__(self, budget: Budget, spent: Usage) -> None:
         """`spent`: what earlier starts of the run used."""
         self._budget = budget
+        self._endless = budget == Budget()  # nothing is limited, so nothing is added up
         self.spent = spent  # what is booked: used, or held back
         self._under_way = 0
         self.refused: Usage | None = None  # the first try that did not fit
@@ -58,6 +59,8 @@ class Spending:
 
     async def hold(self, bound: Usage) -> None:
         """Set aside room for a try. Raises BudgetReached."""
+        if self._endless:
+            return
         async with self._gate:
             while reached := next((error for passed, error in self._errors(bound) if passed), None):
                 if not self._under_way:
@@ -78,8 +81,8 @@ class Spending:
         `spent` tells what the run really used: more than that is booked for processes that died.
         Where nothing is limited nobody waits, and nothing is asked.
         """
-        if self._budget == Budget():
-            return self._take(Usage())
+        if self._endless:
+            return Usage()
         async with self._gate:
             while self._under_way:
                 self._settled.clear()
@@ -116,6 +119,8 @@ class Spending:
 
     def settle(self, bound: Usage, used: Usage) -> None:
         """Book what a held try used, or another process of what was allotted to it."""
+        if self._endless:
+            return
         self._under_way -= 1
         self.book(used - bound)
         self._settled.set()

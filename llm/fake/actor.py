@@ -422,7 +422,21 @@ class _Inventor:
                     break
             return list(unique.values())[:count]
         if kind in ("integer", "number"):
-            return self._number(schema, whole=kind == "integer")
+            whole = kind == "integer"
+            low: Any = schema.get("minimum", schema.get("exclusiveMinimum", 0))
+            low += 1 if whole and "exclusiveMinimum" in schema else 0
+            high: Any = schema.get("maximum", schema.get("exclusiveMaximum", low + 100))
+            high -= 1 if whole and "exclusiveMaximum" in schema else 0
+            step = schema.get("multipleOf")
+            if step:
+                first, last = -(-low // step), high // step
+                return step * self._dice.randint(int(first), int(max(first, last)))
+            if whole:
+                return self._dice.randint(int(-(-low // 1)), int(high // 1))
+            # Strictly between the bounds, unless they meet.
+            return (
+                round(low + (high - low) * self._dice.uniform(0.1, 0.9), 2) if high > low else low
+            )
         if kind == "boolean":
             return self._dice.random() < 0.5
         return None if kind == "null" else self._text(schema)
@@ -447,20 +461,6 @@ class _Inventor:
             joined = {"properties": properties, "required": required} if properties else {}
             merged = {**merged, **part, **joined}
         return merged
-
-    def _number(self, schema: JsonObject, whole: bool) -> Any:
-        low: Any = schema.get("minimum", schema.get("exclusiveMinimum", 0))
-        low += 1 if whole and "exclusiveMinimum" in schema else 0
-        high: Any = schema.get("maximum", schema.get("exclusiveMaximum", low + 100))
-        high -= 1 if whole and "exclusiveMaximum" in schema else 0
-        step = schema.get("multipleOf")
-        if step:
-            first, last = -(-low // step), high // step
-            return step * self._dice.randint(int(first), int(max(first, last)))
-        if whole:
-            return self._dice.randint(int(-(-low // 1)), int(high // 1))
-        # Strictly between the bounds, unless they meet.
-        return round(low + (high - low) * self._dice.uniform(0.1, 0.9), 2) if high > low else low
 
     def _text(self, schema: JsonObject) -> str:
         text = FORMATS.get(schema.get("format", ""), _two_words)(self._dice)

@@ -254,7 +254,20 @@ def _tree(value: JsonObject, row: ForeignRow) -> Reading:
         if isinstance(said, str):
             return refused(row, f"its longest path: {said}")
         for turn in said:
-            _message(taken, turn)
+            role, content = turn.get("role"), turn.get("content")
+            if role == "system":
+                taken.system(content)
+            elif role == "user":
+                _user(taken, content)
+            elif role == "function":
+                _observed(taken, content, turn.get("name"))
+            elif role == "assistant":
+                asked = turn.get("function_call")
+                if isinstance(asked, dict):
+                    _call(taken, asked.get("name"), asked.get("arguments"))
+                _thought(taken, content, trained=not isinstance(asked, dict))
+            else:
+                taken.left_out("message", line(role))
     elif nodes := _last_try(value.get("tree")):
         taken.note("tree: all tries but the last; none was finished")
         taken.user(answer.get("query"))
@@ -274,23 +287,6 @@ def _last_try(tree: Any) -> list[JsonObject]:
         children = node.get("children")
         node = children[-1] if isinstance(children, list) and children else None
     return nodes if any(n.get("node_type") == "Action" for n in nodes) else []
-
-
-def _message(taken: Conversation, turn: JsonObject) -> None:
-    role, content = turn.get("role"), turn.get("content")
-    if role == "system":
-        taken.system(content)
-    elif role == "user":
-        _user(taken, content)
-    elif role == "function":
-        _observed(taken, content, turn.get("name"))
-    elif role == "assistant":
-        asked = turn.get("function_call")
-        if isinstance(asked, dict):
-            _call(taken, asked.get("name"), asked.get("arguments"))
-        _thought(taken, content, trained=not isinstance(asked, dict))
-    else:
-        taken.left_out("message", line(role))
 
 
 def _user(taken: Conversation, content: Any) -> None:
