@@ -5,29 +5,23 @@ from typing import Any
 
 import pytest
 from support import finished_runs, toys
-from support.finished_runs import GROWN, more
-from support.screen import shown
+from support.finished_runs import more
 
-from toolloom.pipeline.dataset.diff import Diff, SplitDiff, compare, summed
+from toolloom.pipeline.dataset.diff import SplitDiff, compare
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, samples_row
 from toolloom.pipeline.growth import plan_regeneration
-from toolloom.pipeline.pages.dialogue import examples_view
-from toolloom.pipeline.pages.sections import diff_sections, versions_section
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.store.version import Version, versions
-from toolloom.schemas import Granularity, Reason, Sample, StoreError
+from toolloom.schemas import Granularity, Sample, StoreError
 
 ALL_SEEN = {"validation": 0, "test_instruction": 0, "test_tool": 0, "test_category": 0}
 
 
-def version(outputs: Path, seed: int, *samples: Sample, lost: int = 0) -> Version:
+def version(outputs: Path, seed: int, *samples: Sample) -> Version:
     """A version that holds these rows in `train`."""
-    fallen = [
-        toys.rejected(toys.query(900 + i), "tested", Reason.UNHELPFUL_ANSWER) for i in range(lost)
-    ]
-    run = finished_runs.finished_run(outputs, [*samples], fallen, seed=seed, splits=ALL_SEEN)
+    run = finished_runs.finished_run(outputs, [*samples], seed=seed, splits=ALL_SEEN)
     return publish(run, outputs).version
 
 
@@ -67,25 +61,6 @@ def test_examples_show_both_sides(tmp_path: Path) -> None:
     ]
     assert len(compare(one, two, keep=9).examples) == 2 + 3 + 2
     assert compare(one, two, keep=0).examples == ()
-    told = shown(diff_sections(made), *examples_view(made.examples))
-    assert "changed in train: q0" in told
-    assert "It is 7 °C." in told and "Cold." in told
-    assert Diff.model_validate_json(made.model_dump_json()) == made
-
-
-def test_figures_stand_side_by_side(tmp_path: Path) -> None:
-    """Rows by ability, scenario, category and calls; rejected records by reason."""
-    one = version(tmp_path, 0, *(row(i) for i in range(6)), lost=2)
-    two = version(tmp_path, 1, *(row(i) for i in range(4)), lost=3)
-    figures = compare(one, two).figures
-    assert figures["train"]["abilities"] == {
-        "call": (2, 2),
-        "plan_retrieve_call": (2, 1),
-        "retrieve_call": (2, 1),
-    }
-    assert figures["train"]["calls"] == {"1": (6, 4)}
-    assert summed(figures, "reasons") == {"unhelpful_answer": (2, 3)}
-    assert "unhelpful_answer        2       3   +1" in shown(diff_sections(compare(one, two)))
 
 
 async def test_untouched_splits_are_not_read(tmp_path: Path) -> None:
@@ -100,9 +75,6 @@ async def test_untouched_splits_are_not_read(tmp_path: Path) -> None:
     made = {rows.split: rows for rows in compare(one, two).rows}
     assert made["train"].same == made["train"].after > 0
     assert made["test_category"].added == made["test_category"].after > 0
-    told = shown([versions_section([one, two], two.number)])
-    assert "2.0.0 (latest)   1.0.0" in told
-    assert f"test_category anew, {again.run_id}" in told
 
 
 def test_damaged_rows_are_named(tmp_path: Path) -> None:
@@ -136,22 +108,3 @@ def test_instructions_are_matched_by_id(tmp_path: Path) -> None:
     [split] = compare(one, two).instructions
     counts = {"same": 2, "changed": 1, "removed": 1, "added": 1}
     assert split == SplitDiff(split="train", before=4, after=4, **counts)
-
-
-def test_rows_of_templates_are_added_rows(tmp_path: Path) -> None:
-    """They differ as any other row does; instructions are shown where a version has some."""
-    one = first(tmp_path)
-    diff = compare(one, more(tmp_path, one, **GROWN).version)
-    assert (diff.rows[0].same, diff.rows[0].added) == (1, 3)
-    assert "instructions" in shown(diff_sections(diff))
-    assert "instructions" not in shown(diff_sections(compare(one, one)))
-
-
-def test_the_list_of_versions_says_what_was_added(tmp_path: Path) -> None:
-    """Rows and instructions, by which run; a column counts instructions where there are any."""
-    one = first(tmp_path)
-    two = more(tmp_path, one, **GROWN).version
-    text = shown([versions_section([one, two], two.number)])
-    assert f"3 rows, 5 instructions more, {two.manifest['extended']['run']}" in text
-    assert "instructions" in text.splitlines()[0]
-    assert "instructions" not in shown([versions_section([one], one.number)])

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support import curation_rows, toys
+from support import curation_rows, finished_runs, toys
 
 from toolloom.pipeline.dataset import instructions
 from toolloom.pipeline.dataset.instructions import seed_of, seed_of_rows
@@ -122,17 +122,8 @@ def test_a_seed_can_be_made_of_its_instructions() -> None:
     assert seed_of_rows([cut]) is None
 
 
-def an_instruction(level: str = "tool", number: int = 0, tags: Any = None, path: Any = None) -> Any:
-    lists = tags or {"categories": ["Food"], "tools": ["Soup, Ltd."], "apis": ["/soups/{id}"]}
-    made = Instruction(
-        id=f"train-7-{number:06d}-{level}",
-        sample=f"train-7-{number:06d}",
-        split=Split.TRAIN,
-        level=Granularity(level),
-        text="I have leeks at home. Let Soup Ltd. think of something.",
-        tags=Tags(**lists),
-        path=(*(path or ("get_soup",)), FINISH),
-    )
+def an_instruction(level: str = "tool", number: int = 0, **changes: Any) -> Any:
+    made = finished_runs.instruction(Granularity(level), f"train-7-{number:06d}", **changes)
     return made.model_dump(mode="json")
 
 
@@ -153,7 +144,7 @@ def test_an_instruction_makes_a_row_of_each_task() -> None:
     assert tags["messages"][1]["content"] == given_["text"]
     shown = path["messages"][1]["content"]
     assert given_["text"] in shown and shown.endswith(answer(tags))
-    assert answer(path) == 'Path: ["get_soup", "Finish"]'
+    assert answer(path) == 'Path: ["weather_current", "Finish"]'
 
 
 def test_coarse_levels_are_kept_for_a_share() -> None:
@@ -183,10 +174,11 @@ def test_answers_can_be_read_back(categories: list[str], data: Any) -> None:
     some = st.lists(st.text(max_size=30), min_size=size, max_size=size)
     lists = {"categories": categories, "tools": data.draw(some), "apis": data.draw(some)}
     path = data.draw(st.lists(st.text(max_size=30).filter(lambda t: t != FINISH), max_size=4))
-    tags_row, path_row = instructions.planning_rows(an_instruction("api", 0, lists, path))
+    names = {"tags": Tags(**lists), "path": (*path, FINISH)}
+    tags_row, path_row = instructions.planning_rows(an_instruction("api", **names))
     wanted = {"Categories": categories, "Tools": lists["tools"], "APIs": lists["apis"]}
     assert read(tags_row) == wanted
-    assert read(path_row) == {"Path": [*(path or ["get_soup"]), FINISH]}
+    assert read(path_row) == {"Path": [*path, FINISH]}
 
 
 def read(row: JsonObject) -> JsonObject:

@@ -24,7 +24,7 @@ from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.rows import SFT, sft_row
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store import tables
-from toolloom.pipeline.store.version import change, latest
+from toolloom.pipeline.store.version import change
 from toolloom.schemas import (
     Ability,
     Extension,
@@ -121,14 +121,6 @@ def test_a_version_whose_rows_are_all_left_out_of_sft_loads(tmp_path: Path) -> N
     card = (made.path / "README.md").read_text()
     assert '"samples", split="train")  # 1 rows' in card
     assert '"sft", split=' not in card
-
-
-def test_a_sample_can_be_rebuilt(tmp_path: Path) -> None:
-    """The samples config holds the whole record."""
-    sample = toys.sample()
-    row = load(published(tmp_path, sample), "samples", tmp_path)[0]
-    parts = {key: json.loads(row[key]) for key in ("dialogue", "verdict", "flags", "provenance")}
-    assert Sample.model_validate(parts) == sample
 
 
 def test_a_dataset_without_rejects_has_no_such_config(tmp_path: Path) -> None:
@@ -230,19 +222,6 @@ def whole(tmp_path: Path, **changes: Any) -> Published:
     """A version with two samples and nothing else."""
     samples = [toys.sample(), toys.sample(toys.query(1))]
     return publish(finished_runs.run(tmp_path, toys.recipe(**changes), samples), tmp_path)
-
-
-def test_rows_of_templates_are_samples_like_any_other(tmp_path: Path) -> None:
-    """Each row is in `samples` and `sft` under an id of its own, with its own value in it."""
-    grown = [finished_runs.expansion()]
-    run = finished_runs.run(tmp_path, toys.recipe(), [toys.sample()], grown)
-    made = publish(run, tmp_path)
-    ids = ["q0", "q0-x000000", "q0-x000001", "q0-x000002"]
-    assert [row["id"] for row in rows_of(made, "samples")] == ids
-    assert [row["id"] for row in rows_of(made, "sft")] == ids
-    said = [row["messages"][0]["content"] for row in rows_of(made, "sft")]
-    cities = finished_runs.CITIES
-    assert [next(c for c in cities if c in text) for text in said] == [*cities[:4]]
 
 
 def test_an_expansion_of_another_split_is_an_error(tmp_path: Path) -> None:
@@ -381,7 +360,6 @@ def test_rows_of_templates_that_go_are_not_told(tmp_path: Path) -> None:
         ("instructions", "test_tool", ["a"], ["b"], "major"),
         ("instructions", "train", ["a"], ["b"], "minor"),
         ("planning", "test_tool", [], ["a"], "minor"),
-        ("samples", "test_tool", ["a"], ["b"], "major"),
         ("rejected", "test_tool", ["a"], ["b"], "patch"),
     ],
 )
@@ -408,15 +386,3 @@ def test_ratings_are_told_as_sums() -> None:
     assert both.told()["ratings"]["tool"]["votes"] == 4
     assert both.mean("tool", "conciseness") == 2
     assert both.mean("api", "conciseness") is None
-
-
-def test_the_card_says_that_rows_repeat_their_template(tmp_path: Path) -> None:
-    """And shows the five levels of one sample side by side."""
-    made = more(tmp_path, whole(tmp_path), **GROWN)
-    card = (made.path / "README.md").read_text()
-    assert "3 of 5 dialogues are rows of templates" in card
-    assert "They repeat their template's words" in card
-    assert "| statement | A request at the level statement. |" in card
-    assert "It follows version 1.0.0, and has all of its rows" in card
-    last = latest(tmp_path / "datasets" / "toy")
-    assert last and last.number == "1.1.0"

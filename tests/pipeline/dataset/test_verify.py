@@ -199,13 +199,6 @@ def command(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["verify", *map(str, arguments)])
 
 
-def test_the_command_says_what_was_verified(outputs: Path) -> None:
-    """By name and number, exit code 0, a table of files, rows, checks and time."""
-    done = command("toy/1.0.0", "--outputs", outputs)
-    assert done.exit_code == 0, done.output
-    assert "toy/1.0.0" in done.output and "certain checks" in done.output
-
-
 def test_the_command_tells_findings(version: Path, tmp_path: Path) -> None:
     """Exit code 1; a line for each with file and detail, and a report to compute with."""
     (version / "README.md").write_text("edited")

@@ -259,41 +259,44 @@ def talk(arguments: Any, result: str = '{"response": 7}') -> list[dict[str, Any]
 WHOLE = 'user: Weather in Zürich? call: weather {"city": "Zürich"} result: {"response": 7} It is 7.'
 
 
+ZURICH = {"city": "Zürich"}
+
+
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("arguments", "written"),
     [
-        ("", ""),
-        ('{"city": "Zürich"}', "(city='Zürich')"),
-        ('{"city": "Zürich"}', '{"city": "Z\\u00fcrich"}'),
-        ('{"city": "Zürich"}', "{a: 1, city: Zürich, z: 2}"),
-        ('{"response": 7}', '"{\\"response\\": 7}"'),
+        (ZURICH, '{"city": "Zürich"}'),
+        (ZURICH, "(city='Zürich')"),
+        (ZURICH, '{"city": "Z\\u00fcrich"}'),
+        ({"z": {"b": 2}, "city": "Zürich", "a": 1}, "{a: 1, city: Zürich, z: {b: 2}}"),
+        ({"city": True}, "{city: True}"),
+        ({"city": True}, "{city: true}"),
+        ({"city": None}, "{city: null}"),
+        ({"city": 2.5}, "{city: 2.5}"),
     ],
 )
-def test_every_way_to_write_it_is_seen(old: str, new: str) -> None:
+def test_every_way_to_write_it_is_seen(arguments: Any, written: str) -> None:
     """As it is, escaped as in JSON, as Python writes it, or with keys in another order."""
-    assert lost(WHOLE.replace(old, new), talk({"city": "Zürich"})) is None
+    text = WHOLE.replace('{"city": "Zürich"}', written)
+    for result in ('{"response": 7}', '"{\\"response\\": 7}"'):
+        assert lost(text.replace('{"response": 7}', result), talk(arguments)) is None
 
 
 @pytest.mark.parametrize(
-    ("gone", "why"),
+    ("gone", "left", "why"),
     [
-        ("Weather in Zürich?", "what the user says in message 1"),
-        ("weather", "the call of weather"),
-        ("city", "'city' of the call"),
-        ('"Zürich"}', "'Zürich' of the call"),
-        ('{"response": 7}', "the observation in message 3"),
-        ("It is 7.", "what the assistant says in message 4"),
+        ("Weather in Zürich?", "", "what the user says in message 1"),
+        ("weather", "", "the call of weather"),
+        ("weather {", "weather_of_city {", "the call of weather is lost"),
+        ("city", "", "'city' of the call"),
+        ('"Zürich"}', "", "'Zürich' of the call"),
+        ('{"response": 7}', "", "the observation in message 3"),
+        ("It is 7.", "", "what the assistant says in message 4"),
     ],
 )
-def test_what_is_lost_is_named(gone: str, why: str) -> None:
-    """A value the user said does not stand in for the argument: order counts."""
-    assert why in str(lost(WHOLE.replace(gone, ""), talk({"city": "Zürich"})))
-
-
-def test_a_longer_name_does_not_stand_in() -> None:
-    """`weather_of_city` is another function than `weather`."""
-    text = WHOLE.replace("call: weather", "call: weather_of_city")
-    assert "the call of weather is lost" in str(lost(text, talk({"city": "Zürich"})))
+def test_what_is_lost_is_named(gone: str, left: str, why: str) -> None:
+    """A value the user said does not stand in for the argument, nor a longer name for a name."""
+    assert why in str(lost(WHOLE.replace(gone, left), talk(ZURICH)))
 
 
 def test_text_arguments_stand_as_they_are() -> None:
@@ -304,18 +307,3 @@ def test_text_arguments_stand_as_they_are() -> None:
     empty = WHOLE.replace('{"city": "Zürich"}', '"{}"')
     assert "quoted text" in str(lost(empty, talk("{}")))
     assert "arguments of weather are lost" in str(lost(WHOLE, talk('{"town": 1}')))
-
-
-@pytest.mark.parametrize(
-    ("value", "written"), [(True, "True"), (True, "true"), (None, "null"), (2.5, "2.5")]
-)
-def test_values_of_other_types_are_seen(value: Any, written: str) -> None:
-    """In JSON's words or in Python's."""
-    text = WHOLE.replace('"Zürich"}', f"{written}}}")
-    assert lost(text, talk({"city": value})) is None
-
-
-def test_keys_may_come_in_another_order() -> None:
-    """Some templates sort them."""
-    text = WHOLE.replace('{"city": "Zürich"}', "{a: 1, city: Zürich, z: {b: 2}}")
-    assert lost(text, talk({"z": {"b": 2}, "city": "Zürich", "a": 1})) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import tracemalloc
 from pathlib import Path
@@ -22,7 +21,6 @@ from toolloom.pipeline.dataset.export.exporting import (
 from toolloom.pipeline.dataset.export.formats import FORMATS, NAMES, format_named
 from toolloom.pipeline.formats.base import ExportFile
 from toolloom.pipeline.store.locks import LOCK, is_held
-from toolloom.pipeline.store.tables import read_rows
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import ExportError, NothingFound, Sample, StoreError
 
@@ -120,12 +118,6 @@ def test_one_file_that_cannot_take_it_is_refused(
     assert files(tmp_path) == {}
 
 
-def test_a_split_that_does_not_exist_is_refused(shop: Shop, tmp_path: Path) -> None:
-    """The message lists those that do."""
-    with pytest.raises(NothingFound, match="there are: train, test_tool"):
-        export(shop, format_named("trl"), tmp_path, split="dev")
-
-
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.name)
 def test_arguments_are_refused_where_the_format_fixes_them(format_: Any) -> None:
     """What is fixed has a reason, and what is free both forms."""
@@ -136,20 +128,6 @@ def test_arguments_are_refused_where_the_format_fixes_them(format_: Any) -> None
     other: Any = {"object": "string", "string": "object"}[format_.arguments[0]]
     with pytest.raises(ExportError, match="Leave out --arguments"):
         choose_arguments(format_, other)
-
-
-def test_parquet_pads_nothing(shop: Shop, tmp_path: Path) -> None:
-    """Arguments of different functions have their own keys and no others."""
-    export(shop, format_named("trl"), tmp_path, split="train")
-    rows = list(read_rows(tmp_path / "train.parquet"))
-    found = [
-        set(call["function"]["arguments"])
-        for row in rows
-        for message in row["messages"]
-        for call in message.get("tool_calls", ())
-    ]
-    assert {"keywords"} in found and {"city"} in found
-    assert all(len(one) == 1 for one in found)
 
 
 def test_memory_does_not_grow_with_rows(samples: dict[str, Sample], tmp_path: Path) -> None:
@@ -167,16 +145,8 @@ def test_memory_does_not_grow_with_rows(samples: dict[str, Sample], tmp_path: Pa
     assert peak(4_000) < 2 * peak(400) + 200_000
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_cannot_be_written_is_told(shop: Shop, tmp_path: Path) -> None:
-    """The error names the file and what to do."""
-    tmp_path.chmod(0o500)
-    with pytest.raises(StoreError, match="cannot be written"):
-        export(shop, format_named("trl"), tmp_path / "a")
-
-
 def test_a_file_in_the_place_of_the_folder_is_told(shop: Shop, tmp_path: Path) -> None:
-    """So is a name that is taken."""
+    """The error says what to do."""
     (tmp_path / "taken").write_text("x")
     with pytest.raises(StoreError, match="cannot be written"):
         export(shop, format_named("trl"), tmp_path / "taken")

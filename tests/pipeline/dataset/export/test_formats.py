@@ -1,9 +1,8 @@
-"""Rows of single calls, of calls as text and of preferences, written out by hand after each format's
-documentation, and the table of formats held against docs/exports.md."""
+"""What a format's documentation asks of single calls, calls as text and preferences, and the table of
+formats held against docs/exports.md."""
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import sys
@@ -22,11 +21,10 @@ from toolloom.pipeline.dataset.export.exporting import export
 from toolloom.pipeline.dataset.export.formats import FORMATS, format_named
 from toolloom.pipeline.formats import bfcl as reader
 from toolloom.pipeline.formats.api_bank import api_bank
-from toolloom.pipeline.formats.base import ExportPlace, NotRepresentable, number_of
+from toolloom.pipeline.formats.base import NotRepresentable, number_of
 from toolloom.pipeline.formats.bfcl import _allowed, _dialect, bfcl
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.formats.preferences import DEFECTS, Turn, _dialogue, trl_dpo
-from toolloom.pipeline.formats.sharegpt import dataset_info, hermes, llamafactory
 from toolloom.pipeline.formats.toolllama import toolllama
 from toolloom.pipeline.formats.xlam import xlam
 from toolloom.pipeline.store.tables import read_rows
@@ -35,79 +33,21 @@ from toolloom.schemas import Sample
 SYSTEM = "You call APIs. The present moment is Monday 2026-03-02 09:30."
 
 
-def test_xlam_has_text_of_json_and_flat_parameters(samples: dict[str, Sample]) -> None:
-    """xLAM-60k's four fields: types as in Python, optional ones marked, defaults given."""
-    exported = xlam(samples["parallel"], "object")
-    assert exported.rows == (
-        (
-            "sft",
-            {
-                "id": 7000002,
-                "query": "What is the weather in Zürich, and what is it in Oslo?",
-                "tools": '[{"name": "current_weather", "description": "Current weather of a city.",'
-                ' "parameters": {"city": {"description": "Name of the city.", "type": "str"}, '
-                '"unit": {"description": "", "type": "str, optional", "default": "celsius"}}}, '
-                '{"name": "find_trains", "description": "Trains to a city.", "parameters": '
-                '{"city": {"description": "", "type": "str"}, '
-                '"seats": {"description": "", "type": "int"}}}]',
-                "answers": '[{"name": "current_weather", "arguments": {"city": "Zürich"}}, '
-                '{"name": "current_weather", "arguments": {"city": "Oslo"}}]',
-            },
-        ),
-    )
-    assert "observations" in exported.lost
-
-
-def test_bfcl_has_a_question_and_possible_answers(samples: dict[str, Sample]) -> None:
-    """BFCL v4's two files: its type names, and lists of allowed values with "" for leaving out."""
-    city = {"type": "string", "description": "Name of the city."}
-    unit = {"type": "string", "enum": ["celsius", "kelvin"], "default": "celsius"}
-    weather = {"properties": {"city": city, "unit": unit}, "required": ["city"]}
-    seats = {"city": {"type": "string"}, "seats": {"type": "integer"}}
-    trains = {"properties": seats, "required": ["city", "seats"]}
-    asked = [
-        {"role": "system", "content": SYSTEM},
-        {"role": "user", "content": "What is the weather in Zürich?"},
-    ]
-    functions = [
-        {"name": name, "description": text, "parameters": {"type": "dict", **parameters}}
-        for name, text, parameters in (
-            ("current_weather", "Current weather of a city.", weather),
-            ("find_trains", "Trains to a city.", trains),
-        )
-    ]
-    identity, allowed = "multiple_7000001", {"city": ["Zürich"], "unit": ["celsius", ""]}
-    question = {"id": identity, "question": [asked], "function": functions}
-    answers = {"id": identity, "ground_truth": [{"current_weather": allowed}]}
-    rows = (("multiple", question), ("multiple answers", answers))
-    assert bfcl(samples["single"], "object").rows == rows
-
-
-def test_no_call_is_an_answer_too(samples: dict[str, Sample]) -> None:
-    """Irrelevance: xLAM's answers are empty, BFCL has a question and no answer."""
-    ((_, row),) = xlam(samples["irrelevance"], "object").rows
-    assert row["answers"] == "[]"
-    assert [part for part, _ in bfcl(samples["irrelevance"], "object").rows] == ["irrelevance"]
-
-
-@pytest.mark.parametrize("write", [xlam, bfcl])
 @pytest.mark.parametrize(
-    ("kind", "why"),
-    [("search", "searched for before"), ("clarification", "asks before it calls")],
+    ("writes", "kind", "why"),
+    [
+        ((xlam, bfcl), "search", "searched for before"),
+        ((xlam, bfcl, toolllama), "clarification", "asks before it calls"),
+        ((trl_dpo,), "irrelevance", "nothing is called"),
+    ],
 )
-def test_more_than_one_round_has_no_place(
-    write: Any, kind: str, why: str, samples: dict[str, Sample]
+def test_what_a_form_has_no_place_for_is_left_out(
+    writes: tuple[Any, ...], kind: str, why: str, samples: dict[str, Sample]
 ) -> None:
-    """What needs more than one round of calls is left out, with its reason."""
-    with pytest.raises(NotRepresentable, match=why):
-        write(samples[kind], "object")
-
-
-@pytest.mark.parametrize("write", [xlam, bfcl])
-def test_later_turns_are_told_as_lost(write: Any, samples: dict[str, Sample]) -> None:
-    """Of several turns the first is held; of an error the first call."""
-    assert "the user's later turns" in write(samples["multi_turn"], "object").lost
-    assert "what follows an error" in write(samples["recovery"], "object").lost
+    """With its reason: more than one round of calls, a question back, or no call to spoil."""
+    for write in writes:
+        with pytest.raises(NotRepresentable, match=why):
+            write(samples[kind], "object")
 
 
 def test_bfcl_types_are_its_own_at_every_depth() -> None:
@@ -130,10 +70,15 @@ def test_bfcl_types_are_its_own_at_every_depth() -> None:
     }
 
 
-def test_bfcl_lists_the_values_of_an_objects_keys() -> None:
-    """As in BFCL's own answers: an object's keys have lists, and so have those of a list's."""
+def test_bfcl_lists_the_values_of_an_objects_keys(samples: dict[str, Sample]) -> None:
+    """As in BFCL's own answers: an object's keys have lists, and so have those of a list's; what
+    may be left out has its default and "". A schema may be just `true`, which has no default."""
     call = {"name": "f", "arguments": {"a": {"x": 1}, "b": [{"y": [2]}], "c": [3, 4]}}
     assert _allowed(call, None) == {"f": {"a": [{"x": [1]}], "b": [[{"y": [[2]]}]], "c": [[3, 4]]}}
+    weather = samples["single"].dialogue.query.pool[0]
+    assert _allowed({"name": "w", "arguments": {}}, weather) == {"w": {"unit": ["celsius", ""]}}
+    loose = weather.model_copy(update={"parameters": {"properties": {"city": True}}})
+    assert _allowed({"name": "w", "arguments": {}}, loose) == {"w": {}}
 
 
 def test_bfcl_functions_import_again(samples: dict[str, Sample], tmp_path: Any) -> None:
@@ -155,116 +100,21 @@ def test_samples_have_numbers_of_their_own(seed: str, samples: dict[str, Sample]
     assert max(numbers) < 10**15
 
 
-def test_a_parameter_may_have_a_schema_that_is_just_true(samples: dict[str, Sample]) -> None:
-    """JSON Schema has `true` for a schema; it has no default that could be left out."""
-    (first, _) = samples["single"].dialogue.query.pool
-    api = first.model_copy(update={"parameters": {"properties": {"city": True}}})
-    call = {"name": api.function, "arguments": {}}
-    assert _allowed(call, api) == {api.function: {}}
-
-
-def only(exported: Any) -> Any:
-    ((_, row),) = exported.rows
-    return row
-
-
-def test_llamafactory_joins_the_results_of_one_turn(samples: dict[str, Sample]) -> None:
-    """Its loader wants human and observation in odd places, gpt and function_call in even ones."""
-    assert only(llamafactory(samples["parallel"], "object")) == {
-        "conversations": [
-            {"from": "human", "value": "What is the weather in Zürich, and what is it in Oslo?"},
-            {
-                "from": "function_call",
-                "value": '[{"name": "current_weather", "arguments": {"city": "Zürich"}}, '
-                '{"name": "current_weather", "arguments": {"city": "Oslo"}}]',
-            },
-            {
-                "from": "observation",
-                "value": '[{"response": {"degrees": 7}, "error": null}, '
-                '{"response": {"degrees": -2}, "error": null}]',
-            },
-            {"from": "gpt", "value": "It is 7 degrees in Zürich and -2 degrees in Oslo."},
-        ],
-        "system": SYSTEM,
-        "tools": '[{"name": "current_weather", "description": "Current weather of a city.", '
-        '"parameters": {"type": "object", "properties": {"city": {"type": "string", '
-        '"description": "Name of the city."}, "unit": {"type": "string", "enum": ["celsius", '
-        '"kelvin"], "default": "celsius"}}, "required": ["city"]}}, {"name": "find_trains", '
-        '"description": "Trains to a city.", "parameters": {"type": "object", "properties": '
-        '{"city": {"type": "string"}, "seats": {"type": "integer"}}, "required": ["city", '
-        '"seats"]}}]',
-    }
-
-
-def test_llamafactory_gets_its_entry() -> None:
-    """`dataset_info.json` has an entry for each split, with the columns of the rows."""
-    notes = dataset_info(ExportPlace("shop", ("train", "test_tool"), "/x"))
-    columns = {"messages": "conversations", "system": "system", "tools": "tools"}
-    assert json.loads(notes["dataset_info.json"]) == {
-        f"shop_{split}": {
-            "file_name": f"{split}.jsonl",
-            "formatting": "sharegpt",
-            "columns": columns,
-        }
-        for split in ("train", "test_tool")
-    }
-
-
-def test_hermes_has_json_between_tags(samples: dict[str, Sample]) -> None:
-    """Calls, tools and results stand between Hermes' tags; results of one turn in one turn.
-
-    The column holds the same tools as the system turn.
-    """
-    row = only(hermes(samples["parallel"], "object"))
-    assert row["id"] == "train-7-000002"
-    assert f"<tools>\n{row['tools']}\n</tools>" in row["conversations"][0]["value"]
-    assert row["conversations"][1:] == [
-        {"from": "human", "value": "What is the weather in Zürich, and what is it in Oslo?"},
-        {
-            "from": "gpt",
-            "value": "<tool_call>\n"
-            '{"name": "current_weather", "arguments": {"city": "Zürich"}}\n'
-            "</tool_call>\n"
-            "<tool_call>\n"
-            '{"name": "current_weather", "arguments": {"city": "Oslo"}}\n'
-            "</tool_call>",
-        },
-        {
-            "from": "tool",
-            "value": "<tool_response>\n"
-            '{"name": "current_weather", "content": {"response": {"degrees": 7}, "error": null}}\n'
-            "</tool_response>\n"
-            "<tool_response>\n"
-            '{"name": "current_weather", "content": {"response": {"degrees": -2}, "error": null}}\n'
-            "</tool_response>",
-        },
-        {"from": "gpt", "value": "It is 7 degrees in Zürich and -2 degrees in Oslo."},
-    ]
-
-
 def test_api_bank_has_a_row_for_each_request_and_reply(samples: dict[str, Sample]) -> None:
     """API-Bank's three fields; requests before stand with their results behind an arrow."""
     first, second, third = [row for _, row in api_bank(samples["recovery"], "object").rows]
-    described = (
-        '{"name": "current_weather", "description": "Current weather of a city.", '
-        '"input_parameters": {"city": {"type": "str", "description": "Name of the city."}, '
-        '"unit": {"type": "str", "description": "Optional."}}, '
-        '"output_parameters": {"degrees": {"type": "float", "description": ""}}}\n'
-        '{"name": "find_trains", "description": "Trains to a city.", '
-        '"input_parameters": {"city": {"type": "str", "description": ""}, '
-        '"seats": {"type": "int", "description": ""}}, "output_parameters": {}}\n'
-    )
     asked = "User: What is the weather in Zürich?\n"
+    described, _, rest = first["input"].partition(asked)
+    assert [json.loads(line)["name"] for line in described.splitlines()] == [
+        *("current_weather", "find_trains")
+    ]
     request = "API-Request: [current_weather(city='Zürich')]"
-    assert first["input"] == f"{described}{asked}Generate API Request: "
-    assert first["output"] == request
+    assert (rest, first["output"]) == ("Generate API Request: ", request)
     failed = f'{request}->{{"error": "503 Service Unavailable"}}\n'
-    assert second["input"] == f"{described}{asked}{failed}Generate API Request: "
-    assert second["output"] == request
+    assert second == {**first, "input": f"{described}{asked}{failed}Generate API Request: "}
     worked = f'{request}->{{"degrees": 7}}\n'
     assert third["input"] == f"{described}{asked}{failed}{worked}Generate AI Response: "
     assert third["output"] == "AI: It is 7 degrees in Zürich."
-    assert SYSTEM in first["instruction"]
 
 
 def test_api_bank_requests_parse_back(samples: dict[str, Sample]) -> None:
@@ -273,52 +123,6 @@ def test_api_bank_requests_parse_back(samples: dict[str, Sample]) -> None:
         made = [row["output"] for _, row in api_bank(sample, "object").rows]
         read = [call for text in made if "API-Request" in text for call in parse(text)]
         assert read == [call.function for _, call in sample.dialogue.calls()]
-
-
-def test_toolllama_has_a_row_for_each_action(samples: dict[str, Sample]) -> None:
-    """Rows end with an action; the last action is Finish, and parallel calls follow each other."""
-    made = [row for _, row in toolllama(samples["parallel"], "object").rows]
-    asked = "What is the weather in Zürich, and what is it in Oslo?"
-    assert [row["id"] for row in made] == [f"Step {n}: {asked}" for n in (2, 4, 6)]
-    assert made[2]["conversations"][1:] == [
-        {"from": "user", "value": f"\n{asked}\nBegin!\n"},
-        {
-            "from": "assistant",
-            "value": '\nThought: \nAction: current_weather\nAction Input: {"city": "Zürich"}',
-        },
-        {"from": "function", "value": '{"error": "", "response": {"degrees": 7}}'},
-        {
-            "from": "assistant",
-            "value": '\nThought: \nAction: current_weather\nAction Input: {"city": "Oslo"}',
-        },
-        {"from": "function", "value": '{"error": "", "response": {"degrees": -2}}'},
-        {
-            "from": "assistant",
-            "value": '\nThought: \nAction: Finish\nAction Input: {"return_type": "give_answer", '
-            '"final_answer": "It is 7 degrees in Zürich and -2 degrees in Oslo."}',
-        },
-    ]
-
-
-def test_toolllama_functions_are_a_python_list(samples: dict[str, Sample]) -> None:
-    """As ToolBench writes them, with `optional` beside `required`, and Finish at the end."""
-    _, row = toolllama(samples["irrelevance"], "object").rows[0]
-    written = row["conversations"][0]["value"].partition("these functions: ")[2]
-    functions = ast.literal_eval(written)
-    names = [function["name"] for function in functions]
-    assert names == ["current_weather", "find_trains", "Finish"]
-    assert functions[0]["parameters"]["required"] == ["city"]
-    assert functions[0]["parameters"]["optional"] == ["unit"]
-
-
-def test_toolllama_says_what_it_leaves_out(samples: dict[str, Sample]) -> None:
-    """A question back has no place in it; of several user turns the first is held."""
-    with pytest.raises(NotRepresentable, match="asks before it calls"):
-        toolllama(samples["clarification"], "object")
-    exported = toolllama(samples["multi_turn"], "object")
-    assert exported.lost == ("the user's later turns",)
-    assert len(exported.rows) == 2
-    assert "that calls are made at once" in toolllama(samples["parallel"], "object").lost
 
 
 KINDS = ["single", "parallel", "clarification", "recovery", "search", "multi_turn"]
@@ -368,19 +172,6 @@ def test_each_defect_is_found_under_its_own_reason(defect: Any, samples: dict[st
         assert not found  # no sample gives a value of an enum
     else:
         assert defect.reason in found
-
-
-def test_nothing_called_makes_no_pair(samples: dict[str, Sample]) -> None:
-    """A dialogue without calls is left out, with its reason."""
-    with pytest.raises(NotRepresentable, match="nothing is called"):
-        trl_dpo(samples["irrelevance"], "object")
-
-
-def test_pairs_are_the_same_each_time(samples: dict[str, Sample]) -> None:
-    """The draw depends on the sample's id alone."""
-    again = [trl_dpo(samples[kind], "object") for kind in KINDS]
-    assert again == [trl_dpo(samples[kind], "object") for kind in KINDS]
-    assert len({row["defect"] for one in again for _, row in one.rows}) > 3
 
 
 def test_defects_take_a_schema_that_is_just_true_for_one_that_says_nothing(

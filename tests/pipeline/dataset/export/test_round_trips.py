@@ -20,6 +20,7 @@ from toolloom.pipeline.dataset.export.exporting import Opened, _made
 from toolloom.pipeline.dataset.export.formats import FORMATS
 from toolloom.pipeline.formats.base import Arguments, Format, NotRepresentable
 from toolloom.pipeline.formats.reading import Reading
+from toolloom.pipeline.store.tables import read_rows
 from toolloom.schemas import JsonObject, Sample
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
@@ -191,12 +192,12 @@ def test_parquet_reads_as_its_rows(
 ) -> None:
     """Columns of JSON values come out as text, and no key is padded; typed columns pad what a
     turn does not have with null, which is no value."""
-    format = TABLE[name]
-    file = tmp_path / "train.parquet"
+    format, file = TABLE[name], tmp_path / "train.parquet"
+    made = [r for part, r in format.rows(samples[kind], format.arguments[0]).rows if part == "sft"]
     with Opened.at(tmp_path) as opened:
-        for part, row in format.rows(samples[kind], format.arguments[0]).rows:
-            if part == "sft":
-                opened.write(file, format.files["sft"], row)
+        for row in made:
+            opened.write(file, format.files["sft"], row)
+    assert name == "verl" or list(read_rows(file)) == made
     (found,) = foreign_rows.reader("trl")(file)
     assert spoken(found) == spoken(samples[kind]) and foreign_rows.findings(found) == []
 

@@ -24,9 +24,8 @@ from toolloom.pipeline.dataset.export.shots import (
     FewShotRow,
     all_shot,
     few_shot,
-    read_lines,
 )
-from toolloom.pipeline.formats.base import ExportPlace, NotRepresentable
+from toolloom.pipeline.formats.base import NotRepresentable
 from toolloom.schemas import Api, ExportError, JsonObject, Reference, Sample
 
 Samples = dict[str, Sample]
@@ -247,16 +246,6 @@ def test_documents_come_first_then_goals_with_their_calls(samples: Samples) -> N
     )
 
 
-def test_a_loss_falls_on_every_call_and_on_nothing_else(samples: Samples) -> None:
-    """As Axolotl masks, with a token for each character."""
-    (row,) = woven(many(samples["parallel"], ["a-1", "a-2", "a-3"]))
-    masked = "".join(s["text"] if s["label"] else "·" * len(s["text"]) for s in row["segments"])
-    learnt = [line for line in masked.replace("·", "\n").split("\n") if line]
-    assert len(learnt) == 3 and all(line.startswith(" [current_weather(") for line in learnt)
-    (alone,) = all_shot(samples["irrelevance"], "object").rows
-    assert alone[1]["segments"][1] == {"label": True, "text": " []\n"}
-
-
 def test_each_sample_is_in_one_row_and_no_row_is_too_long(samples: Samples, tmp_path: Path) -> None:
     """Rows are whole, of one split, and of one category."""
     ids = [f"train-7-{number:06d}" for number in range(200)]
@@ -331,17 +320,6 @@ def test_what_waits_is_bounded(samples: Samples) -> None:
     assert peak(2_000) < 1.3 * peak(400)
 
 
-def test_axolotl_is_told_where_the_rows_are() -> None:
-    """What is validated is not trained on."""
-    made = format_named("all-shot").notes(ExportPlace("shop", ("train", "validation"), "/x"))
-    assert made["axolotl.yaml"] == (
-        "sequence_len: 2048\nsample_packing: false\ntrain_on_inputs: false\n"
-        'datasets:\n  - path: "/x/train.jsonl"\n    ds_type: json\n    type: input_output\n'
-        'test_datasets:\n  - path: "/x/validation.jsonl"\n    ds_type: json\n'
-        "    type: input_output\n"
-    )
-
-
 def relabelled(row: JsonObject, place: int, **changes: Any) -> JsonObject:
     segments = [dict(segment) for segment in row["segments"]]
     segments[place] |= changes
@@ -366,8 +344,6 @@ def test_an_argument_that_no_document_has(samples: Samples) -> None:
         (2, {"label": True}, "not every call has a loss"),
         (0, {"text": "API functions:\n\nNow: x\nGoal: y\nActions:"}, "0 API functions"),
         (0, {"text": "Functions:\n\nGoal: y\nActions:"}, "does not begin"),
-        (1, {"text": " [current_wether(city='Rome')]\n"}, "no API function describes"),
-        (1, {"text": " Sure!\n"}, "no list of calls"),
         (1, {"text": " [current_weather(city='Rome')]\nBye.\n"}, "out of place"),
         (3, {"text": "\n"}, "has no actions"),
     ],
@@ -380,15 +356,3 @@ def test_the_check_finds_what_was_changed(
     AllShotRow.model_validate(row)
     with pytest.raises(ValidationError, match=why):
         AllShotRow.model_validate(relabelled(row, place, **changes))
-
-
-def test_goals_and_calls_read_back(samples: Samples) -> None:
-    """The text of a row holds what its samples said and called."""
-    (row,) = woven(many(samples["parallel"], ["a-1", "a-2"]))
-    goals = read_lines(text(row).partition("\n\n")[2])
-    assert [one.goal for one in goals] == [
-        f"What is the weather in City {i}, and what is it in Oslo?" for i in range(2)
-    ]
-    assert [call.arguments["city"] for one in goals for call in one.calls or ()] == [
-        *("City 0", "Oslo", "City 1", "Oslo")
-    ]
