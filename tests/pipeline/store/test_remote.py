@@ -16,27 +16,18 @@ from support import s3_server
 
 from toolloom.pipeline.store import remote
 from toolloom.pipeline.store.outputs import opened
-from toolloom.pipeline.store.remote import Remote, RemoteFile, is_url
+from toolloom.pipeline.store.remote import Remote, is_url
 from toolloom.schemas import StoreError
 
 pytestmark = pytest.mark.usefixtures("reachable")
 
 
-@pytest.mark.parametrize(
-    ("text", "is_one"),
-    [
-        ("s3://bucket", True),
-        ("simplecache::s3://bucket/a", True),
-        ("abfs://box@account/a", True),
-        ("outputs", False),
-        ("/a/b", False),
-        ("a:b/c", False),
-        ("../s3:/a", False),
-    ],
-)
-def test_a_url_is_told_from_a_folder(text: str, is_one: bool) -> None:
+def test_a_url_is_told_from_a_folder() -> None:
     """By its scheme."""
-    assert is_url(text) is is_one
+    urls = ["s3://bucket", "simplecache::s3://bucket/a", "abfs://box@account/a"]
+    assert [
+        text for text in (*urls, "outputs", "/a/b", "a:b/c", "../s3:/a") if is_url(text)
+    ] == urls
 
 
 @pytest.mark.parametrize(
@@ -133,26 +124,12 @@ def test_a_store_that_is_down_is_told_by_the_command(
     assert len(ran.stderr.splitlines()) == 1
 
 
-def test_a_store_is_listed_told_of_and_cleared(store: s3_server.Store, tmp_path: Path) -> None:
-    """Names are those in the folder of outputs; what is not there is no error."""
-    bucket, file = store.bucket(), tmp_path / "file"
-    place = Remote(f"s3://{bucket}/some/where/")
-    file.write_bytes(b"four")
-    place.give(file, "runs/r/recipe.yaml")
-    place.give(file, "runs/r/a/b.jsonl")
-    assert {name: bool(seen) for name, seen in place.names("runs/r").items()} == {
-        "recipe.yaml": True,
-        "a": False,
-    }
-    assert place.files("runs").keys() == {"r/recipe.yaml", "r/a/b.jsonl"}
+def test_what_a_store_has_not_is_no_error(store: s3_server.Store) -> None:
+    """It is neither listed nor seen, and may be removed."""
+    place = Remote(f"s3://{store.bucket()}/some/where/")
     assert place.names("none") == place.files("none") == {}
-    seen = place.seen("runs/r/a/b.jsonl")
-    assert isinstance(seen, RemoteFile)
-    assert (seen.size, bool(seen.tag), bool(seen.time)) == (4, True, True)
-    place.take("runs/r/a/b.jsonl", tmp_path / "back")
-    assert (tmp_path / "back").read_bytes() == b"four"
-    place.remove(["runs/r/a/b.jsonl", "runs/r/none"])
-    assert place.seen("runs/r/a/b.jsonl") is None
+    place.remove(["runs/r/none"])
+    assert place.seen("runs/r/none") is None
 
 
 def test_what_must_be_new_is_not_replaced(store: s3_server.Store, tmp_path: Path) -> None:

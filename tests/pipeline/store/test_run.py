@@ -92,11 +92,13 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, lines: bytes | None, messa
         list(read_records(tmp_path / "a.jsonl", Domain))
 
 
-def test_a_folder_in_place_of_a_file_is_a_store_error(tmp_path: Path) -> None:
-    """A path that cannot be written says why and what to do."""
+def test_a_file_in_place_of_a_folder_is_a_store_error(tmp_path: Path) -> None:
+    """A path that cannot be written or locked says why and what to do."""
     (tmp_path / "runs").write_text("a file where a folder should be")
     with pytest.raises(StoreError, match="cannot be written .* --outputs"):
         write_lines(tmp_path / "runs" / "a.jsonl", [])
+    with pytest.raises(StoreError, match="cannot be written"), hold_folder(tmp_path / "runs" / "r"):
+        pass
 
 
 FULL = """
@@ -134,7 +136,8 @@ def test_a_shard_without_its_marker_is_not_there(tmp_path: Path) -> None:
 
 
 def test_finishing_joins_the_shards_in_order(tmp_path: Path) -> None:
-    """A finished stage has one file of each kind, its counts and no shards."""
+    """A finished stage has one file of each kind, its counts and no shards; what settling rejects
+    is in the rejected file alone."""
     stage = StageFolder(tmp_path / "stage")
     for index in (1, 0):
         bad = toys.rejected(domain(f"x{index}"), "stage", Reason.NEAR_DUPLICATE)
@@ -144,25 +147,16 @@ def test_finishing_joins_the_shards_in_order(tmp_path: Path) -> None:
             map(record_line, [bad]),
             Usage(requests=1),
         )
-    mark = stage.finish(2, Domain, None)
-    assert [d.name for d in stage.records(Domain)] == ["a0", "a1"]
-    assert [row["record"]["name"] for row in stage.objects("rejected")] == ["x0", "x1"]
-    assert (mark.accepted, mark.rejected, mark.use.requests, mark.shards) == (2, 2, 2, (1, 1))
-    assert not (stage.path / "shards").exists()
-
-
-def test_settling_parts_the_accepted_again(tmp_path: Path) -> None:
-    """What settling rejects joins the rejected file; no record is in neither."""
-    stage = StageFolder(tmp_path / "stage")
-    stage.write_shard(0, map(record_line, [domain("a"), domain("b")]), [], Usage())
 
     def settle(records: list[Domain]) -> Outcome:
         fallen = toys.rejected(records[0], "stage", Reason.NEAR_DUPLICATE)
         return Outcome(tuple(records[1:]), (fallen,))
 
-    stage.finish(1, Domain, settle)
-    assert [d.name for d in stage.records(Domain)] == ["b"]
-    assert [row["record"]["name"] for row in stage.objects("rejected")] == ["a"]
+    mark = stage.finish(2, Domain, settle)
+    assert [d.name for d in stage.records(Domain)] == ["a1"]
+    assert [row["record"]["name"] for row in stage.objects("rejected")] == ["x0", "x1", "a0"]
+    assert (mark.accepted, mark.rejected, mark.use.requests) == (1, 3, 2)
+    assert not (stage.path / "shards").exists()
 
 
 def test_groups_are_the_shards_as_they_came(tmp_path: Path) -> None:
@@ -200,24 +194,10 @@ def test_a_run_that_is_held_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_a_folder_that_cannot_be_locked_is_a_store_error(tmp_path: Path) -> None:
-    """A lock that cannot be made is an error with advice."""
-    (tmp_path / "a").write_text("")
-    with pytest.raises(StoreError, match="cannot be written"), hold_folder(tmp_path / "a" / "b"):
-        pass
-
-
 def make_run(outputs: Path, run_id: str) -> RunFolder:
     run = RunFolder(outputs / "runs" / run_id)
     run.open(toys.recipe(), [planned_stage(stage) for stage in toys.STAGES])
     return run
-
-
-def test_a_run_keeps_its_recipe_and_plan(tmp_path: Path) -> None:
-    """A run's folder says what is run, without the code that runs it."""
-    run = make_run(tmp_path, "toy-1")
-    assert run.recipe == toys.recipe()
-    assert [stage.name for stage in run.plan] == ["domains", "queries", "tested"]
 
 
 @pytest.mark.parametrize("name", ["toy-12", "toy-1", "latest", "{outputs}/runs/toy-12"])

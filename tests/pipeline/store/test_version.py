@@ -13,7 +13,6 @@ from support.finished_runs import finished_run, published
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.store.version import find_version
 from toolloom.schemas import (
-    Intention,
     NothingFound,
     PublishError,
     Sample,
@@ -78,24 +77,6 @@ def test_a_number_tells_what_changed(
     assert (tmp_path / "datasets" / "toy" / "latest").readlink() == Path(number)
 
 
-def test_a_new_test_split_disturbs_nobody(tmp_path: Path) -> None:
-    """Rows for a split that had none change no figure anyone has."""
-    seen, new = in_split(Split.TRAIN, 1), in_split(Split.TEST_INSTRUCTION, 1)
-    publish(finished_run(tmp_path, seen, splits=PLAN), tmp_path)
-    made = publish(finished_run(tmp_path, [*seen, *new], splits=PLAN, seed=1), tmp_path)
-    assert made.version.number == "1.1.0"
-
-
-def test_rows_are_in_the_split_of_their_calls(tmp_path: Path) -> None:
-    """Each config has the splits that have rows, with the same rows."""
-    rows = [*in_split(Split.TRAIN, 3), *in_split(Split.TEST_INSTRUCTION, 2)]
-    version = publish(finished_run(tmp_path, rows, splits=PLAN), tmp_path).version
-    for config in ("sft", "samples"):
-        assert version.splits(config) == ["train", "test_instruction"]
-    assert [s.id for s in version.samples("test_instruction")] == [r.id for r in rows[3:]]
-    assert [s.id for s in version.samples()] == [r.id for r in rows]
-
-
 def test_a_row_that_shows_a_held_out_api_is_not_published(tmp_path: Path) -> None:
     """Not even as a distractor; the error names the row and the API."""
     shown = toys.query(pool=(toys.api(), toys.api("music")))
@@ -103,19 +84,6 @@ def test_a_row_that_shows_a_held_out_api_is_not_published(tmp_path: Path) -> Non
     with pytest.raises(PublishError, match="q0: is of the split .* shows music/station/current"):
         publish(finished_run(tmp_path, [toys.sample(shown)], splits=plan), tmp_path)
     assert not list((tmp_path / "datasets" / "toy").glob("[0-9.]*.*"))
-
-
-def test_held_out_apis_are_in_the_split_of_their_test(tmp_path: Path) -> None:
-    """The config `apis` has them apart, with their licence and source."""
-    unseen = toys.api("music")
-    intent = (Intention(api=unseen.id, arguments={"city": "Rome"}),)
-    tested = toys.query(1, pool=(toys.api(), unseen), intent=intent)
-    plan = {**PLAN, "unseen": ["music/station"]}
-    version = publish(
-        finished_run(tmp_path, [toys.sample(), toys.sample(tested)], splits=plan), tmp_path
-    ).version
-    assert [row["id"] for row in version.rows("apis", "test_tool")] == [unseen.id]
-    assert [s.id for s in version.samples("test_tool")] == ["q1"]
 
 
 def test_a_dataset_of_a_newer_layout_is_refused(tmp_path: Path) -> None:
