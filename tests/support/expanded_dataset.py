@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from support import mined_dataset, toys
+from support.mined_dataset import DAY, NUMBER, TEXT, WHOLE, api
 from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
 from toolloom.schemas import (
@@ -15,93 +18,53 @@ from toolloom.schemas import (
     Expansion,
     JsonObject,
     Rejected,
-    Sample,
     Scenario,
     Template,
     marker,
 )
 
-
-def fields(**kinds: str) -> JsonObject:
-    """An object schema of fields, each of which is needed; `date` is a format."""
-    properties = {
-        name: {"type": "string", "format": "date"} if kind == "date" else {"type": kind}
-        for name, kind in kinds.items()
-    }
-    return {"type": "object", "properties": properties, "required": list(kinds)}
-
-
-def api(name: str, parameters: JsonObject, returns: JsonObject) -> Api:
-    return Api(
-        category="Travel",
-        tool="rooms",
-        name=name,
-        function=f"{name}_room",
-        description=f"{name.title()} a room.",
-        parameters=parameters,
-        returns=returns,
-    )
-
-
 FIND = api(
     "find",
-    fields(city="string", day="date", guests="integer"),
-    fields(host="string", price="number", offer="string"),
+    {"city": TEXT, "day": DAY, "guests": WHOLE},
+    {"host": TEXT, "price": NUMBER, "offer": TEXT},
+    "Find a room.",
 )
-BOOK = api("book", fields(offer="string"), fields(status="string", ticket="string"))
-
-
-def slots(text: str) -> str:
-    """A text in which `<city>` is a slot; one that is nothing else is the slot itself."""
-    for name in _SLOTS:
-        text = text.replace(f"<{name}>", marker(name))
-    return text
-
-
-_SLOTS = (
-    *"city day guests host price offer ticket status".split(),  # noqa: SIM905 - a table of words
-    *(
-        f"{name}{number}"
-        for name in ("city", "day", "guests", "host", "price")
-        for number in (1, 2)
-    ),
-)
+BOOK = api("book", {"offer": TEXT}, {"status": TEXT, "ticket": TEXT}, "Book a room.")
 
 
 def skeleton(
     *turns: tuple[str, list[tuple[Api, JsonObject, JsonObject]], str],
     scenario: Scenario = Scenario.SINGLE,
     references: dict[int, dict[str, tuple[int, str]]] | None = None,
-    name: str = "t0",
 ) -> JsonObject:
-    """A sample with slots. A turn: what the user says, calls and their responses, the reply."""
+    """A sample in which `<city>` is a slot.
+
+    A turn: what the user says, calls and their responses, the reply.
+    """
     steps = [step for said, calls, reply in turns for step in (said, *calls, reply)]
     fields = {"scenario": scenario, "references": references or {}, "pool": (FIND, BOOK)}
-    row = mined_dataset.sample(*steps, id=name, **fields)
-    made: JsonObject = json.loads(slots(json.dumps(row, ensure_ascii=False)))
+    row = json.dumps(mined_dataset.sample(*steps, **fields), ensure_ascii=False)
+    made: JsonObject = json.loads(re.sub("<([a-z]+[12]?)>", lambda slot: marker(slot[1]), row))
     return made
 
 
 def template(sample: JsonObject, name: str = "t0", **pools: Any) -> Template:
-    """A mined template. A pool: values of a slot, or by `a__b` pairs of two that go together."""
+    """A mined template, with values by slot."""
     sample = json.loads(json.dumps(sample))
-    sample["dialogue"]["query"]["id"] = name
-    choices = []
-    for key, pool in pools.items():
-        if key in ("kind", "split"):
-            continue
-        names = tuple(key.split("__"))
-        rows = tuple(value if len(names) > 1 else (value,) for value in pool)
-        choices.append(Choice(slots=names, rows=rows, about=key))
     query = sample["dialogue"]["query"]
+    query["id"] = name
+    kind, split = pools.pop("kind", "mined"), pools.pop("split", None)
     return Template(
         id=name,
-        kind=pools.get("kind", "mined"),
+        kind=kind,
         goal="A room.",
         apis=tuple(call["api"] for call in query["intent"]),
-        split=pools.get("split"),
+        split=split,
         sample=sample,
-        choices=tuple(choices),
+        choices=tuple(
+            Choice(slots=(slot,), rows=tuple((value,) for value in pool), about=slot)
+            for slot, pool in pools.items()
+        ),
     )
 
 
@@ -136,24 +99,33 @@ MANY: dict[str, Any] = {
 
 def given(
     folder: Path,
-    templates: list[Template],
-    rows: list[Sample] | None = None,
-    known: list[JsonObject] | None = None,
+    templates: Iterable[Template] = (),
+    rows: Iterable[JsonObject] = (),
+    known: Iterable[JsonObject] = (),
+    apis: Iterable[Api] = (),
     **fields: Any,
 ) -> StageInput:
-    """What the stage `expanded` is given; `fields` are the recipe's."""
+    """What the stages `templates` and `expanded` are given; `fields` are the recipe's."""
     folder.mkdir(parents=True, exist_ok=True)
-    made, samples, others = (folder / n for n in ("templates.jsonl", "rows.jsonl", "known.jsonl"))
-    count, _ = write_lines(made, map(record_line, templates))
-    write_lines(samples, map(record_line, rows or []))
-    write_lines(others, map(to_line, known or []))
+
+    def written(name: str, lines: Iterable[bytes]) -> Rows:
+        path = folder / f"{name}.jsonl"
+        return Rows(path, write_lines(path, lines)[0])
+
+    samples = written("rows", map(to_line, rows))
+    others = written("known", map(to_line, known))
+    nothing = written("none", ())
+    earlier = {
+        "templates": written("templates", map(record_line, templates)),
+        "apis": written("apis", map(record_line, apis)),
+    }
     return StageInput(
         toys.recipe(**fields),
         "expanded",
-        Rows(samples, len(rows or [])),
-        Rows(others, len(known or [])),
+        samples,
+        others,
         folder,
-        lambda name: Rows(made, count if name == "templates" else 0),
+        lambda name: earlier.get(name, nothing),
     )
 
 

@@ -124,22 +124,24 @@ def _called(made: Sequence[Any], number: int, kind: Any) -> Iterator[Message]:
 FAULT = PlannedFault(call=0, error="503 Service Unavailable: try again", transient=True)
 
 
-def template(row: JsonObject, *others: JsonObject) -> Template:
-    """The template of a sample, with the values of others of its split."""
+def mined(row: JsonObject, *others: JsonObject) -> Template | Rejected:
+    """What becomes of a sample, with the values of others of its split."""
     known = SeenValues()
     for other in (row, *others):
         known.add(other)
-    made = mine(row, known)
+    return mine(row, known)
+
+
+def template(row: JsonObject, *others: JsonObject) -> Template:
+    made = mined(row, *others)
     assert isinstance(made, Template), made.findings
     return made
 
 
-def kept(row: JsonObject) -> list[Finding]:
+def kept(row: JsonObject) -> Sequence[Finding]:
     """What mining says of the values that stay as they are."""
-    known = SeenValues()
-    known.add(row)
-    made = mine(row, known)
-    return list(made.findings if isinstance(made, Rejected) else made.refused)
+    made = mined(row)
+    return made.findings if isinstance(made, Rejected) else made.refused
 
 
 def slots(made: Template) -> set[str]:

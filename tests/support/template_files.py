@@ -70,17 +70,17 @@ def told(folder: Path, text: str) -> str:
     return str(raised.value).replace(str(folder / "t.yaml"), "FILE")
 
 
-def template(goal: str, calls: str, rest: str = "", name: str = "one") -> str:
+def template(goal: str, calls: str, rest: str = "") -> str:
     """A file of one template: the goal stands in line 3, calls in 4, the rest from 5 on."""
-    return f"templates:\n- name: {name}\n  goal: {json.dumps(goal)}\n  calls: {calls}\n{rest}"
+    return f"templates:\n- name: one\n  goal: {json.dumps(goal)}\n  calls: {calls}\n{rest}"
 
 
-def weather(goal: str = "How is the weather in {city}?", rest: str = "", city: str = "city") -> str:
-    return template(goal, f'[{{api: get_weather, arguments: {{city: "{{{city}}}"}}}}]', rest)
+def weather(goal: str = "How is the weather in {city}?", rest: str = "") -> str:
+    return template(goal, '[{api: get_weather, arguments: {city: "{city}"}}]', rest)
 
 
-def messages(one: Template, row: tuple[int, ...] | None = None) -> list[Any]:
-    sample = TemplateRenderer(one).sample(row or (0,) * len(one.choices), "x", 0)
+def messages(one: Template) -> list[Any]:
+    sample = TemplateRenderer(one).sample((0,) * len(one.choices), "x", 0)
     assert not inspect(sample.dialogue)
     return [*sample.dialogue.messages]
 

@@ -26,7 +26,7 @@ from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates import expand as stage
 from toolloom.pipeline.templates import verdicts
 from toolloom.pipeline.templates.expand import expand
-from toolloom.schemas import Expansion, Reason, Sample, Split, SplitPlan
+from toolloom.schemas import Dialogue, Expansion, Reason, Sample, Split, SplitPlan
 from toolloom.schemas.splits import split_of_need
 
 SEEN: dict[str, Any] = {"test_tool": 0, "test_category": 0}
@@ -56,20 +56,6 @@ def test_as_many_rows_as_are_wanted(tmp_path: Path) -> None:
     assert 12 < made.inspected < 150
     [other], _ = parted(list(expand(given(tmp_path, [rooms], expand={"rows": 150}, seed=4))))
     assert other.rows != made.rows
-
-
-def test_templates_share_rows_evenly(tmp_path: Path) -> None:
-    """One whose rows are at an end gives what it has, and the others give the rest."""
-    small = template(
-        SINGLE, "small", **{**{k: v[:1] for k, v in MANY.items()}, "city": MANY["city"]}
-    )
-    others = [template(SINGLE, name, **MANY) for name in ("a", "b")]
-    for number, other in enumerate(others):
-        said = other.sample["dialogue"]
-        said["query"]["text"] += f" Hello {'again' * number}"
-        said["messages"][1]["content"] += f" Hello {'again' * number}"
-    made, _ = parted(list(expand(given(tmp_path, [small, *others], expand={"rows": 103}))))
-    assert {each.template.id: len(each.rows) for each in made} == {"small": 11, "a": 46, "b": 46}
 
 
 def test_what_is_left_is_made_in_another_pass(tmp_path: Path) -> None:
@@ -108,18 +94,17 @@ def test_no_row_is_made_again(tmp_path: Path) -> None:
     """Not one that is published, nor a sample; numbers go on where those of the version end."""
     few = {**{name: pool[:1] for name, pool in PLAIN.items()}, "city": CITIES, "day": DAYS}
     room = template(SINGLE, **few)
-    rows = {
-        row: TemplateRenderer(room).sample(row, "x", 0)
-        for row in [(1, 0, 0, 0, 0, 0), (2, 0, 0, 0, 0, 0)]
-    }
-    old, sample = (row.model_dump(mode="json")["dialogue"]["query"] for row in rows.values())
+    rows = [(1, 0, 0, 0, 0, 0), (2, 0, 0, 0, 0, 0)]
+    mould = TemplateRenderer(room)
+    published, sample = (mould.sample(row, "x", 0).model_dump(mode="json") for row in rows)
+    old, text = published["dialogue"]["query"], sample["dialogue"]["query"]["text"]
     known = [{**{k: old[k] for k in ("ability", "scenario", "text", "intent")}, "id": "t0-x000041"}]
-    folder = given(tmp_path, [room], [list(rows.values())[1]], known, expand={"rows": 50})
+    folder = given(tmp_path, [room], [sample], known, expand={"rows": 50})
     [made], _ = parted(list(expand(folder)))
     assert len(made.rows) == 12 - 1 - 2
-    assert rows.keys().isdisjoint(made.rows)
+    assert not {*rows} & {*made.rows}
     assert (made.first, made.sample_id(0)) == (42, "t0-x000042")
-    assert sample["text"] not in {row.dialogue.query.text for row in samples([made])}
+    assert text not in {row.dialogue.query.text for row in samples([made])}
 
 
 def test_values_that_fall_are_in_no_row(tmp_path: Path) -> None:
@@ -129,7 +114,9 @@ def test_values_that_fall_are_in_no_row(tmp_path: Path) -> None:
     assert made.template.choices[2].rows == ((2,), (3,))
     assert not any(inspect(row.dialogue) for row in samples([made]))
     assert {each.reason for each in fell} == {Reason.INVALID_INPUT_PARAMETERS}
-    assert all(each.record["dialogue"]["query"]["id"] == each.id for each in fell)
+    for each in fell:
+        assert each.record["dialogue"]["query"]["id"] == each.id
+        assert each.findings == inspect(Dialogue.model_validate(each.record["dialogue"]))
     assert len({each.id for each in fell}) == len(fell)
 
 
@@ -144,15 +131,17 @@ def test_combinations_are_held_apart(tmp_path: Path) -> None:
     assert (made, [each.id for each in fell]) == ([], ["one"])
     assert (fell[0].reason, fell[0].detail) == (
         Reason.COMBINATION_HELD_OUT,
-        "Travel/rooms/find are called together in validation already.",
+        "travel/desk/find are called together in validation already.",
     )
     made, fell = parted(list(expand(given(tmp_path / "b", both[:1], **fields))))
     assert ([each.template.id for each in made], fell) == (["one"], [])
     mould = TemplateRenderer(both[0])
-    rows = (mould.sample((a, b, 0, 0, 0, 0), f"s{a}{b}", 0) for a in range(4) for b in range(3))
+    rows = (mould.sample((a, 0, c, 0, 0, 0), f"s{a}{c}", 0) for a in range(4) for c in range(3))
     plan = SplitPlan(**SEEN)
     held = next(r for r in rows if split_of_need(plan, r.dialogue.query) is not Split.TRAIN)
-    made, fell = parted(list(expand(given(tmp_path / "c", both[:1], [held], **fields))))
+    made, fell = parted(
+        list(expand(given(tmp_path / "c", both[:1], [held.model_dump(mode="json")], **fields)))
+    )
     assert (made, [each.reason for each in fell]) == ([], [Reason.COMBINATION_HELD_OUT])
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import mined_dataset, toys
+from support import expanded_dataset, mined_dataset, toys
 from support.mined_dataset import HOTELS, NUMBER, ROOM, TABLE, TEXT, api
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.pipeline.stage import Context, StageInput
-from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
 from toolloom.pipeline.templates.templates import draw_templates, make_template
 from toolloom.schemas import Api, JsonObject, Need, Outcome, Reason, Rejected, Split, Template
 from toolloom.schemas.splits import split_of_need
@@ -33,17 +32,9 @@ def find(city: str, hotel: str, number: int) -> JsonObject:
 
 
 def given(
-    folder: Path, rows: Sequence[JsonObject], apis: Iterable[Api] = (), **fields: Any
+    folder: Path, rows: Iterable[JsonObject], apis: Iterable[Api] = (), **fields: Any
 ) -> StageInput:
-    count, _ = write_lines(folder / "rows.jsonl", map(to_line, rows))
-    offered, _ = write_lines(folder / "apis.jsonl", map(record_line, apis))
-    recipe = toys.recipe(**{"expand": {}, **fields})
-    known = {"apis": Rows(folder / "apis.jsonl", offered)}
-    nothing = Rows(folder / "none.jsonl", 0)
-    samples = Rows(folder / "rows.jsonl", count)
-    return StageInput(
-        recipe, "templates", samples, nothing, folder, lambda name: known.get(name, nothing)
-    )
+    return expanded_dataset.given(folder, rows=rows, apis=apis, **{"expand": {}, **fields})
 
 
 def test_samples_are_mined_with_the_values_of_each_other(tmp_path: Path) -> None:
@@ -164,18 +155,3 @@ def test_words_without_the_value_are_rejected(tmp_path: Path) -> None:
     assert made.record["id"] == need.id
     assert made.raw
     assert made.provenance[0].requests
-
-
-def test_what_is_settled_passes(tmp_path: Path) -> None:
-    """Templates and rejected samples need no work."""
-    (made,) = draw_templates(given(tmp_path, [], [SECRET]))
-    template = mined_dataset.template(find("Lisbon", "Casa Azul", 0), find("Porto", "Rio Verde", 1))
-
-    async def run() -> tuple[Outcome, Outcome]:
-        async with Gateway(tmp_path / "cache.sqlite") as gateway:
-            context = Context.of(toys.recipe(expand={}), gateway)
-            return await make_template(made, context), await make_template(template, context)  # type: ignore[arg-type]
-
-    fallen, good = asyncio.run(run())
-    assert fallen.rejected == (made,)
-    assert good.accepted == (template,)

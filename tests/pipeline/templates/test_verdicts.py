@@ -21,7 +21,7 @@ from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates import verdicts
 from toolloom.pipeline.templates.verdicts import Checker
-from toolloom.schemas import Dialogue, Reason, Scenario, Template
+from toolloom.schemas import JsonObject, Scenario, Template
 
 PARALLEL = skeleton(
     (
@@ -64,37 +64,23 @@ TURNS = skeleton(
     ),
     scenario=Scenario.MULTI_TURN,
 )
-BORROWED = skeleton(
-    (
-        "Please find me a room in <city> on <day> for <guests> guests.",
-        [(FIND, ASKED, {"host": "<host>", "price": "<price>", "offer": "AB77"})],
-        "I found one at <host> for <price> euros; breakfast starts at <guests1> euros.",
-    )
+
+
+def room(reply: str, offer: str = "<offer>") -> JsonObject:
+    """A room that is asked for as in `SINGLE`, with another reply."""
+    said = "Please find me a room in <city> on <day> for <guests> guests."
+    return skeleton((said, [(FIND, ASKED, {**FOUND, "offer": offer})], reply))
+
+
+BORROWED = room(
+    "I found one at <host> for <price> euros; breakfast starts at <guests1> euros.", "AB77"
 )
 """Its reply tells a number that only another value may bear out."""
-CONSTANT = skeleton(
-    (
-        "Please find me a room in <city> on <day> for <guests> guests.",
-        [(FIND, ASKED, {"host": "<host>", "price": "<price>", "offer": "AB77"})],
-        "I found one at <host> for <price> euros. Breakfast costs 6 euros.",
-    )
-)
+CONSTANT = room("I found one at <host> for <price> euros. Breakfast costs 6 euros.", "AB77")
 """And this one such a number of its own."""
-SHORT = skeleton(
-    (
-        "A room for <guests> guests, city <city>, day <day>.",
-        [(FIND, ASKED, FOUND)],
-        "The room at <host> costs <price>. The offer code is <offer>.",
-    )
-)
+SHORT = room("The room at <host> costs <price>. The offer code is <offer>.")
 """Its reply tells something new as long as one of its values is new, and no mere code."""
-BORDERING = skeleton(
-    (
-        "Find a room in <city> on <day> for <guests> guests.",
-        [(FIND, ASKED, FOUND)],
-        "No cheaper room than <price> at <host>, 2 guests fit; the offer is <offer>.",
-    )
-)
+BORDERING = room("No cheaper room than <price> at <host>, 2 guests fit; the offer is <offer>.")
 """Its reply has a number that days may bear out, and one that a name may make a time of."""
 FEW = {name: pool[:2] for name, pool in PLAIN.items()}
 TEMPLATES: dict[str, Template] = {
@@ -117,7 +103,7 @@ TEMPLATES: dict[str, Template] = {
     ),
     "a chain": template(
         CHAIN,
-        **{name: FEW[name] for name in ("city", "day", "guests", "host", "price", "offer")},
+        **FEW,
         status=["confirmed", "booked", "cancelled", "not confirmed"],
         ticket=["TK4411", "TK9075"],
     ),
@@ -210,15 +196,7 @@ def test_composed_verdicts_are_those_of_inspection(name: str) -> None:
 @pytest.mark.usefixtures("nothing_looked_at")
 def test_most_rows_of_a_plain_template_are_not_inspected() -> None:
     """Values that do not interfere are proven once."""
-    of = template(
-        SINGLE,
-        city=["Zurich", "Oslo", "Palo Alto", "Bergen", "Turin"],
-        day=["2026-04-15", "2026-05-17", "2026-11-19", "2026-10-21"],
-        guests=[2, 3, 6, 8],
-        host=["Casa Verde", "Blue Lodge", "Inn Altona"],
-        price=[81.5, 120, 249.5],
-        offer=["QX7781", "LM4302"],
-    )
+    of = template(SINGLE, **PLAIN)
     checker, rows = Checker(TemplateRenderer(of), "expanded", 0, wanted=10**6), rows_of(of)
     assert all(checker.accepted(rows))
     assert checker.inspected < len(rows) / 20
@@ -246,44 +224,3 @@ def test_few_rows_are_all_inspected() -> None:
     checker = Checker(TemplateRenderer(of), "expanded", 0, wanted=10)
     assert all(checker.accepted(rows))
     assert checker.inspected == 1 + len(rows)
-
-
-def test_a_value_that_falls_is_rejected_once() -> None:
-    """With the dialogue and all that was found; its other rows are not looked at."""
-    of = template(SINGLE, **{**PLAIN, "guests": [2, "many", 3]})
-    checker, rows = Checker(TemplateRenderer(of), "expanded", 5, wanted=10**6), rows_of(of)
-    verdict = dict(zip(rows, checker.accepted(rows), strict=True))
-    assert checker.dropped == {(2, 1)}
-    assert all(ok is (row[2] != 1) for row, ok in verdict.items() if row != rows[0])
-    [fell] = [r for r in checker.rejected if r.reason is Reason.INVALID_INPUT_PARAMETERS][:1]
-    assert (fell.stage, fell.agent) == ("expanded", "")
-    assert fell.record["dialogue"]["query"]["id"] == fell.id
-    assert fell.findings == inspect(Dialogue.model_validate(fell.record["dialogue"]))
-
-
-def test_a_wrong_composition_ends_composing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A composed verdict that is tried and falls: every row is inspected from then on."""
-    monkeypatch.setattr(verdicts, "FIRST", 1)
-    of = TEMPLATES["plain"]
-    mould, rows = TemplateRenderer(of), rows_of(of)
-    checker = Checker(mould, "expanded", 0, wanted=10**6)
-    assert all(checker.accepted(rows[:40]))
-    before = checker.inspected
-    monkeypatch.setattr(verdicts, "inspect", lambda _: inspect(mould.sample(
-        rows[0], "row", 0).dialogue.model_copy(update={"messages": ()})))  # fmt: skip
-    monkeypatch.setattr(verdicts, "ONE_IN", 1)
-    assert not any(checker.accepted(rows[40:60]))
-    assert checker.whole
-    assert checker.inspected - before >= 20
-
-
-def test_only_some_rejected_rows_are_kept() -> None:
-    """A template of which no row passes is given up."""
-    broken = skeleton(
-        ("Find a room in <city>.", [(FIND, ASKED, FOUND)], "It is at Nowhere, for <price> euros.")
-    )
-    of = template(broken, **PLAIN)
-    checker, rows = Checker(TemplateRenderer(of), "expanded", 0, wanted=100), rows_of(of)[:100]
-    assert not any(checker.accepted(rows))
-    assert checker.hopeless
-    assert len(checker.rejected) == verdicts.KEPT

@@ -11,7 +11,7 @@ from support.mined_dataset import DAY, HOTELS, NUMBER, TABLE, TEXT, WHOLE, api, 
 from toolloom.pipeline.templates.mining.doubts import TextPlaces, in_longer_name, left_over, parted
 from toolloom.pipeline.templates.mining.survey import Role, SampleText, SampleValue
 from toolloom.pipeline.templates.mining.variables import Variable
-from toolloom.schemas import Api, JsonObject, Reason, Scenario
+from toolloom.schemas import JsonObject, Reason, Scenario
 
 
 def variable(value: Any, name: str = "thing") -> Variable:
@@ -55,16 +55,11 @@ def test_rounded_numbers_count_in_replies_alone() -> None:
 
 
 def test_longer_value_takes_its_place() -> None:
-    """The shorter one has what is left."""
+    """The shorter one has what is left; where two claim the same letters neither is certain."""
     one, other = variable("curry"), variable("chicken curry")
     at = places("chicken curry, then curry", one, other)
-    assert [s.start for s in at.of(one)] == [20]
-    assert [s.start for s in at.of(other)] == [0]
+    assert ([s.start for s in at.of(one)], [s.start for s in at.of(other)]) == ([20], [0])
     assert not one.doubt and not other.doubt
-
-
-def test_values_that_cross_are_in_doubt() -> None:
-    """Where two claim the same letters neither is certain."""
     one, other = variable("New York"), variable("York City")
     places("New York City", one, other)
     assert one.doubt and other.doubt
@@ -74,6 +69,7 @@ def test_values_that_cross_are_in_doubt() -> None:
     ("text", "value", "rest"),
     [
         ("Lisbon and LISBON'S hills", "Lisbon", ""),
+        ("Schedule a meeting called team meeting.", "team meeting", ""),
         ("Three lasagnas", "lasagna", "lasagnas"),
         ("Maria is here", "Maria Silva", "Maria"),
         ("ranked 11th of them", 11, "11th"),
@@ -86,17 +82,12 @@ def test_values_that_cross_are_in_doubt() -> None:
     ],
 )
 def test_what_is_left_over(text: str, value: Any, rest: str) -> None:
-    """Inflected words, parts of names, aliases, other units, ends that follow from a start."""
+    """Inflected words, parts of names, aliases, other units, ends that follow from a start; words
+    of the APIs are not: «meeting» is what one schedules, not the title of a meeting."""
     one = variable(value)
-    assert rest in left_over(places(text, one), one, mined_dataset.NOW, frozenset())
-    assert bool(left_over(places(text, one), one, mined_dataset.NOW, frozenset())) is bool(rest)
-
-
-def test_words_of_the_apis_are_not_left_over() -> None:
-    """«meeting» stands for what the API schedules, not for the title of one."""
-    one = variable("team meeting")
-    at = places("Schedule a meeting called team meeting.", one)
-    assert not left_over(at, one, mined_dataset.NOW, frozenset({"meet", "schedul"}))
+    left = left_over(places(text, one), one, mined_dataset.NOW, frozenset({"meet", "schedul"}))
+    assert rest in left
+    assert bool(left) is bool(rest)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +134,7 @@ def doubts(row: JsonObject, name: str) -> list[tuple[Reason, str]]:
 
 ITEM = {"type": "object", "properties": {"flight": TEXT, "price": WHOLE}}
 FLIGHTS = [{"flight": "FR1234", "price": 61}, {"flight": "BA2281", "price": 88}]
-SAID_NOWHERE = "Your table at Chez Nous is booked: T-5511."
+
 STAY = {"city": "Lisbon", "start": "2026-03-05", "end": "2026-03-08"}
 CASES: dict[str, tuple[JsonObject, dict[str, str]]] = {
     "of equal values of two arguments nobody knows which is which": (
@@ -173,18 +164,17 @@ CASES: dict[str, tuple[JsonObject, dict[str, str]]] = {
         table("2026-03-02", "on 2026-03-02", "Your table on 2026-03-02 is booked: T-5511."),
         {"day": "stays as it is"},
     ),
-    "a day that is told by the present": (
-        table("2026-03-06", "next Friday", SAID_NOWHERE),
-        {"day": "in a form that is not known"},
-    ),
-    "a day with a weekday that would be wrong": (
-        table("2026-03-06", "on Friday, 6 March", SAID_NOWHERE),
-        {"day": "in a form that is not known"},
-    ),
-    "a day whose figures may be a month": (
-        table("2026-03-06", "on 06/03/2026", SAID_NOWHERE),
-        {"day": "in a form that is not known"},
-    ),
+    **{
+        f"a day that is told {how}": (
+            table("2026-03-06", said, "Your table at Chez Nous is booked: T-5511."),
+            {"day": "in a form that is not known"},
+        )
+        for how, said in (
+            ("by the present", "next Friday"),
+            ("with a weekday that would be wrong", "on Friday, 6 March"),
+            ("in figures of which one may be a month", "on 06/03/2026"),
+        )
+    },
     "who is called Maria at the end was Maria Silva at the beginning": (
         ask("Book a room for Maria Silva.", {"guest": TEXT}, {"code": TEXT},
             {"guest": "Maria Silva"}, {"code": "R-1002"}, "Maria has room R-1002."),
@@ -201,12 +191,7 @@ CASES: dict[str, tuple[JsonObject, dict[str, str]]] = {
                 {"search": "team"}, {"name": "Reds"}), "The Reds."),
         {"search": "description"},
     ),
-    "«$» follows from USD, and no form tells what would follow from SEK": (
-        ask("What is left in USD for trip T-7001?", {"currency": TEXT, "trip": TEXT},
-            {"left": NUMBER}, {"currency": "USD", "trip": "T-7001"}, {"left": 40.25},
-            "For trip T-7001 $40.25 is left."),
-        {"currency": "«$»"},
-    ),
+
     "a translation is of its text": (
         ask("Translate «cosy evening» to Danish.", {"text": TEXT, "target": TEXT},
             {"translation": TEXT}, {"text": "cosy evening", "target": "Danish"},
@@ -266,26 +251,17 @@ def test_what_is_in_doubt_stays(rule: str) -> None:
         assert words in detail
 
 
-@pytest.mark.parametrize(
-    ("rule", "slots"),
-    [
-        ("nights are counted between two days", {"city"}),
-        ("the cheapest must stay the cheapest", {"city", "flight", "flight2"}),
-    ],
-)
-def test_what_is_in_no_doubt_varies_all_the_same(rule: str, slots: set[str]) -> None:
+def test_what_is_in_no_doubt_varies_all_the_same() -> None:
     """One value in doubt does not keep the others."""
-    assert mined_dataset.slots(mined_dataset.template(CASES[rule][0])) == slots
+    made = mined_dataset.template(CASES["the cheapest must stay the cheapest"][0])
+    assert mined_dataset.slots(made) == {"city", "flight", "flight2"}
 
 
 def test_value_that_is_said_in_no_form() -> None:
     """An alias stays, and its finding says that nobody says the value."""
-    light = api("light", {"room": TEXT, "color": TEXT}, {"done": {"type": "boolean"}})
-    row = sample(
-        "Make the lounge light the colour of snow.",
-        (light, {"room": "lounge", "color": "#ffffff"}, {"done": True}),
-        "Done, the lounge is as you like it.",
-    )
+    light = {"room": TEXT, "color": TEXT}
+    snow = {"room": "lounge", "color": "#ffffff"}
+    row = ask("The lounge in the colour of snow.", light, {"ok": TEXT}, snow, {"ok": "Q"}, "Done.")
     ((reason, detail),) = doubts(row, "color")
     assert reason is Reason.VALUE_NOT_MENTIONED
     assert "no form that is known" in detail
@@ -304,12 +280,9 @@ def test_echo_by_name_is_no_chance() -> None:
 
 def test_echo_of_a_distinctive_text_inside_another() -> None:
     """«Company Name 00445790» follows the number that was passed."""
-    firm = api("firm", {"number": TEXT}, {"title": TEXT})
-    row = sample(
-        "Who is company 00445790?",
-        (firm, {"number": "00445790"}, {"title": "Company Name 00445790"}),
-        "It is Company Name 00445790.",
-    )
+    given, made = {"number": "00445790"}, {"title": "Company Name 00445790"}
+    reply = "It is Company Name 00445790."
+    row = ask("Who is company 00445790?", {"number": TEXT}, {"title": TEXT}, given, made, reply)
     assert "00445790" not in str(mined_dataset.template(row).sample)
 
 
@@ -326,23 +299,3 @@ def test_error_code_that_equals_a_number() -> None:
     )
     assert "error" in doubts(row, "nights")[0][1]
     assert "503 Service" in str(mined_dataset.template(row).sample)
-
-
-def test_shorter_value_inside_a_longer_one() -> None:
-    """«curry» in «chicken curry» belongs to the longer value."""
-
-    def look(dish: str, count: int) -> tuple[Api, JsonObject, JsonObject]:
-        return api("dish", {"search": TEXT}, {"found": WHOLE}), {"search": dish}, {"found": count}
-
-    row = sample(
-        "Look for curry.", look("curry", 77), "There are 77.",
-        "And for chicken curry?", look("chicken curry", 34), "There are 34.",
-        scenario=Scenario.MULTI_TURN,
-    )  # fmt: skip
-    others = [
-        sample(f"Look for {dish}.", look(dish, count), f"There are {count}.")
-        for dish, count in (("goulash", 12), ("paella", 13))
-    ]
-    made = mined_dataset.template(row, *others)
-    assert made.goal == "Look for {search}."
-    assert "chicken" not in str(made.sample["dialogue"]["messages"])

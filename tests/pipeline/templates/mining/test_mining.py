@@ -18,11 +18,10 @@ from toolloom.schemas import JsonObject, Reason, Rejected, Scenario, Split, Temp
 from toolloom.schemas.template import CLOSE, OPEN
 
 FOUND = {"hotel": "Casa Azul", "price": 120.5}
-LISBON = sample(
-    "Find me a hotel in Lisbon for three nights.",
-    (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
-    "Casa Azul in Lisbon costs 120.50 a night.",
-)
+GIVEN = {"city": "Lisbon", "nights": 3}
+ASKED = "Find me a hotel in Lisbon for three nights."
+TOLD = "Casa Azul in Lisbon costs 120.50 a night."
+LISBON = sample(ASKED, (HOTELS, GIVEN, FOUND), TOLD)
 PORTO = sample(
     "Find me a hotel in Porto for two nights.",
     (HOTELS, {"city": "Porto", "nights": 2}, {"hotel": "Rio Verde", "price": 80.5}),
@@ -30,7 +29,7 @@ PORTO = sample(
 )
 CHAIN = sample(
     "Book a hotel in Lisbon for three nights for Ana Reis.",
-    (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
+    (HOTELS, GIVEN, FOUND),
     (ROOM, {"hotel": "Casa Azul", "guest": "Ana Reis"}, {"reference": "RR-2041"}),
     "Casa Azul is booked for Ana Reis under RR-2041.",
     scenario=Scenario.SEQUENTIAL,
@@ -42,26 +41,22 @@ DINNER = sample(
     "Your table for 4 at Chez Nous on 3 May is booked: T-5511.",
 )
 AGAIN = sample(
-    "Find me a hotel in Lisbon for three nights.",
-    (HOTELS, {"city": "Lisbon", "nights": 3}, f"!{mined_dataset.FAULT.error}"),
-    (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
-    "Casa Azul in Lisbon costs 120.50 a night.",
+    ASKED,
+    (HOTELS, GIVEN, f"!{mined_dataset.FAULT.error}"),
+    (HOTELS, GIVEN, FOUND),
+    TOLD,
     scenario=Scenario.ERROR_RECOVERY,
     fault=mined_dataset.FAULT,
 )
 OUTSIDE = sample(
-    "Find me a hotel in Lisbon for three nights.",
+    ASKED,
     "I am sorry, I cannot find a hotel in Lisbon.",
     scenario=Scenario.IRRELEVANCE,
     pool=(TABLE,),
     outside=HOTELS,
-    intent=[{"api": HOTELS.id, "arguments": {"city": "Lisbon", "nights": 3}}],
+    intent=[{"api": HOTELS.id, "arguments": GIVEN}],
 )
-BRACES = sample(
-    "Find me a hotel in {0.__class__} Lisbon for three nights.",
-    (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
-    "Casa Azul in Lisbon costs 120.50 a night.",
-)
+BRACES = sample(ASKED.replace("Lisbon", "{0.__class__} Lisbon"), (HOTELS, GIVEN, FOUND), TOLD)
 """A format string is text like any other."""
 ALL = (LISBON, CHAIN, DINNER, AGAIN, OUTSIDE, BRACES)
 
@@ -85,8 +80,7 @@ def test_a_template_gives_back_its_sample_and_rows_that_pass(row: JsonObject) ->
 def test_value_is_one_slot_in_all_places() -> None:
     """What the user tells is the same in the intent, the call and the reply."""
     made = mined_dataset.template(LISBON)
-    text = json.dumps(made.sample, ensure_ascii=False)
-    assert "Lisbon" not in text
+    assert "Lisbon" not in str(made.sample)
     assert made.goal == "Find me a hotel in {city} for {nights_words} nights."
 
 
@@ -130,12 +124,7 @@ def test_system_turn_and_documentation_stay() -> None:
     ("row", "reason", "words"),
     [
         pytest.param(
-            sample(
-                "Find me a hotel in Lisbon for three nights.",
-                (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
-                "Casa Azul in Lisbon costs 120.50 a night.",
-                kind="executed",
-            ),
+            sample(ASKED, (HOTELS, GIVEN, FOUND), TOLD, kind="executed"),
             Reason.EXECUTED_RESULT,
             "an execution",
             id="other values would need an execution of their own",
@@ -145,6 +134,12 @@ def test_system_turn_and_documentation_stay() -> None:
             Reason.NOTHING_TO_VARY,
             "mark slots",
             id="nobody can smuggle a slot into a template",
+        ),
+        pytest.param(
+            sample("Find it. " * 4000, (HOTELS, GIVEN, FOUND), TOLD),
+            Reason.NOTHING_TO_VARY,
+            "characters",
+            id="search takes time: there is an end to what is searched",
         ),
         pytest.param(
             sample(
@@ -192,10 +187,7 @@ def test_same_argument_that_is_said_once_is_one_slot() -> None:
     hours = api("hours", {"city": TEXT}, {"opens": TEXT})
     row = sample(
         "Find a hotel in Lisbon for three nights, and when do offices open there?",
-        [
-            (HOTELS, {"city": "Lisbon", "nights": 3}, FOUND),
-            (hours, {"city": "Lisbon"}, {"opens": "08:30"}),
-        ],
+        [(HOTELS, GIVEN, FOUND), (hours, {"city": "Lisbon"}, {"opens": "08:30"})],
         "Casa Azul costs 120.50. Offices open at 8:30 am.",
         scenario=Scenario.PARALLEL,
     )
@@ -234,11 +226,6 @@ def test_sources_are_counted() -> None:
     assert "Porto" in values(made, "city")
     assert sum(choice.sources.values()) == len(choice.rows) <= 64
     assert choice.sources["sample"] == choice.sources["samples"] == 1
-
-
-def test_mining_is_the_same_every_time() -> None:
-    """Chance comes from the sample's id alone."""
-    assert mined_dataset.template(CHAIN, PORTO) == mined_dataset.template(CHAIN, PORTO)
 
 
 def test_hand_written_dialogues_are_mined_well() -> None:

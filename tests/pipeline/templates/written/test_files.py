@@ -11,18 +11,16 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.template_files import APIS, EXAMPLES, choice, load, messages, template, told, weather
+from support.template_files import APIS, choice, load, messages, template, told, weather
 
-from toolloom.pipeline.templates.written.files import Given, check_files, load_templates, preview
+from toolloom.pipeline.templates.written.files import Given, check_files, load_templates
 from toolloom.schemas import Scenario, SplitPlan, TemplateFileError
 
 
 def test_a_slot_without_a_pool_takes_the_examples_of_its_argument(tmp_path: Path) -> None:
     """The schema of the argument is the pool of a slot that has none."""
     (one,) = load(tmp_path, weather())
-    assert one.kind == "written"
-    assert one.id == "written-one"
-    assert one.split is None
+    assert (one.kind, one.id, one.split) == ("written", "written-one", None)
     assert one.goal == "How is the weather in {city}?"
     assert one.apis == ("Travel/hotels/get_weather",)
     assert choice(one, "city").rows == (("Paris",), ("Rome",), ("Oslo",))
@@ -57,16 +55,6 @@ def test_a_field_that_means_something_else_is_a_slot_of_its_own(tmp_path: Path) 
     assert set(choice(one, "sky_2").rows) == {("clear",), ("cloudy",)}
 
 
-def test_a_value_of_a_pool_keeps_its_type_where_it_stands_alone(tmp_path: Path) -> None:
-    """`"{guests}"` is the number itself; inside a longer text it is the number's text."""
-    calls = '[{api: book_room, arguments: {city: "{city}", guests: "{guests}"}}]'
-    rest = "  pools: {guests: [2, 4], city: [Oslo]}\n"
-    (one,) = load(tmp_path, template("A room in {city} for {guests} guests, please.", calls, rest))
-    called = messages(one)[2].tool_calls[0].function
-    assert called.arguments == {"city": "Oslo", "guests": 2}
-    assert "for 2 guests" in messages(one)[1].content
-
-
 def test_what_an_earlier_call_finds_out_is_a_reference(tmp_path: Path) -> None:
     """A value that the goal does not say comes from a field of an earlier response."""
     calls = (
@@ -78,8 +66,7 @@ def test_what_an_earlier_call_finds_out_is_a_reference(tmp_path: Path) -> None:
     assert query["scenario"] == Scenario.SEQUENTIAL
     assert query["intent"][1]["arguments"] == {}
     assert query["intent"][1]["references"] == {"booking_id": {"call": 0, "field": "booking_id"}}
-    roles = [m.role for m in messages(one)]
-    assert roles == ["system", "user", "assistant", "tool", "assistant", "tool", "assistant"]
+    assert len(messages(one)) == 7
 
 
 def test_calls_that_do_not_need_each_other_are_made_at_once(tmp_path: Path) -> None:
@@ -96,29 +83,9 @@ def test_calls_that_do_not_need_each_other_are_made_at_once(tmp_path: Path) -> N
     assert messages(one)[-1].content.startswith("For Bern, the celsius is ")
 
 
-def test_several_goals_are_as_many_templates(tmp_path: Path) -> None:
-    """Paraphrases are numbered from 1."""
-    text = (
-        "templates:\n- name: sky\n  goals: ['Weather in {city}?', 'How is {city} today?']\n"
-        '  calls: [{api: get_weather, arguments: {city: "{city}"}}]\n'
-    )
-    assert [one.id for one in load(tmp_path, text)] == ["written-sky-1", "written-sky-2"]
-
-
-def test_a_derived_value_is_a_column_of_its_origin(tmp_path: Path) -> None:
-    """Derivations of derivations too; `map` is looked up by the value."""
-    calls = '[{api: set_language, arguments: {language: "{code}"}}]'
-    rest = (
-        "  pools:\n    language: [English, German]\n"
-        "    code: {of: language, map: {English: en, German: de}}\n"
-    )
-    (one,) = load(tmp_path, template("Talk {language} to me.", calls, rest))
-    assert one.choices[0].slots == ("language", "code")
-    assert one.choices[0].rows == (("English", "en"), ("German", "de"))
-
-
 def test_rows_of_a_table_stay_together(tmp_path: Path) -> None:
-    """`together` is one choice, and what is derived from one of its slots joins it."""
+    """`together` is one choice, and what is derived from one of its slots joins it; a value keeps
+    its type where it stands alone."""
     calls = '[{api: book_room, arguments: {city: "{city}", guests: "{guests}"}}]'
     rest = (
         "  together: [{slots: [city, guests], rows: [[Oslo, 2], [Rome, 5]]}]\n"
@@ -127,6 +94,7 @@ def test_rows_of_a_table_stay_together(tmp_path: Path) -> None:
     (one,) = load(tmp_path, template("{guests} people want a room in {city}.", calls, rest))
     assert choice(one, "city").slots == ("city", "guests", "shout")
     assert choice(one, "city").rows[1] == ("Rome", 5, "ROME")
+    assert messages(one)[2].tool_calls[0].function.arguments == {"city": "Oslo", "guests": 2}
 
 
 def test_pools_of_the_file_serve_every_template(tmp_path: Path) -> None:
@@ -152,25 +120,15 @@ def test_doubled_braces_are_braces(tmp_path: Path) -> None:
     assert arguments["text"].endswith("}")
 
 
-def test_the_pool_holds_distractors_and_the_present_is_told(tmp_path: Path) -> None:
-    """The sample is whole: other APIs on offer, a system turn with the moment."""
-    (one,) = load(tmp_path, weather(rest="  now: 2026-03-02T09:30\n"), distractors=2)
-    assert len(one.sample["dialogue"]["query"]["pool"]) == 3
-    assert "Monday 2026-03-02 09:30" in messages(one)[0].content
-
-
 def test_no_api_that_is_held_out_is_a_distractor(tmp_path: Path) -> None:
     """A template of seen APIs is shown with seen ones alone, one of unseen ones with all."""
     sea = APIS[2].model_copy(update={"category": "Sea", "function": "sea_cancel"})
-    splits = SplitPlan(seen=("Travel",), unseen=("Sea",))
     path = tmp_path / "t.yaml"
     path.write_text(weather())
-    (one,) = load_templates([path], Given((*APIS, sea), distractors=9, splits=splits))
-    assert {a["category"] for a in one.sample["dialogue"]["query"]["pool"]} == {"Travel"}
-    calls = '[{api: sea_cancel, arguments: {booking_id: "{id}"}}]'
-    path.write_text(template("Cancel my booking {id}.", calls, "  pools: {id: [B-1, B-2]}\n"))
-    (one,) = load_templates([path], Given((*APIS, sea), distractors=9, splits=splits))
-    assert len(one.sample["dialogue"]["query"]["pool"]) == len(APIS) + 1
+    for seen, unseen, count in (("Travel", "Sea", len(APIS)), ("Sea", "Travel", len(APIS) + 1)):
+        splits = SplitPlan(seen=(seen,), unseen=(unseen,))
+        (one,) = load_templates([path], Given((*APIS, sea), distractors=9, splits=splits))
+        assert len(one.sample["dialogue"]["query"]["pool"]) == count
 
 
 def test_the_same_seed_draws_the_same_templates(tmp_path: Path) -> None:
@@ -179,32 +137,7 @@ def test_the_same_seed_draws_the_same_templates(tmp_path: Path) -> None:
     assert load(tmp_path, weather(), seed=3) != load(tmp_path, weather(), seed=4)
 
 
-@pytest.mark.parametrize("name", ["household", "bookshop"])
-def test_the_examples_preview_cleanly(name: str) -> None:
-    """The files that we ship name their APIs, and every shown row passes the certain checks."""
-    found = load_templates([EXAMPLES / f"{name}.yaml"])
-    assert len(found) >= 4
-    for one in found:
-        shown = preview(one, 5)
-        assert not [row.findings for row in shown.rows if row.findings]
-        assert shown.possible >= 3
-
-
-WORDS = st.sampled_from(
-    [
-        "{city}",
-        "{",
-        "{{",
-        "city",
-        "get_weather",
-        "of",
-        "range",
-        "schema",
-        "faker",
-        "2026-03-02",
-        "é",
-    ]
-)
+WORDS = st.sampled_from(["{city}", "{", "{{", "city", "get_weather", "of", "range", "faker", "é"])
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=True) | WORDS | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),

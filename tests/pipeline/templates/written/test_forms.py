@@ -102,16 +102,6 @@ MISTAKES: dict[str, tuple[str, *tuple[str, ...]]] = {
         weather("{a}?", "  pools: {a: [x], city: {of: a, as: lower, format: '%d'}}\n"),
         "line 5: templates[0].pools.city: give one of `as`, `map`, `format` and `later`.",
     ),
-    "a date that is none": (
-        weather("{a}?", "  pools: {a: [soon], city: {of: a, format: '%d'}}\n"),
-        'line 5: templates[0].pools.city: `format` takes dates, and "soon" is none such as '
-        "2026-03-02.",
-    ),
-    "a format that reaches further": (
-        weather("{a}?", "  pools: {a: {days: [1, 2]}, city: {of: a, format: '%s'}}\n"),
-        "line 5: templates[0].pools.city: `format` does not know `%s`; it knows %d %-d %m %-m %B "
-        "%b %Y %y %A %a %%.",
-    ),
     "a slot in a pool and a table": (
         weather(
             "{a} {city}?",
@@ -137,14 +127,11 @@ MISTAKES: dict[str, tuple[str, *tuple[str, ...]]] = {
         template("Weather in Rome?", "[{api: get_weather, arguments: {city: Rome}}]"),
         "line 3: templates[0].goal: has no `{slot}`: all rows would be the same.",
     ),
-    "a mark of ours": (
-        template("Weather in {city}? XXX", "[]").replace("XXX", "\ue000city\ue001"),
-        "line 3: templates[0].goal: holds the character U+E000, which nobody can see.",
+    "a text that runs backwards, and a mark of ours": (
+        template("Weather in {city}? \u202e enif", "[]", '  answer: "\ue000city\ue001"\n'),
+        "line 3: templates[0].goal: holds the character U+202E, which nobody can see.",
         "line 4: templates[0].calls: has too few entries.",
-    ),
-    "a text that runs backwards": (
-        weather(rest='  answer: "It is fine \u202e enif si tI"\n'),
-        "line 5: templates[0].answer: holds the character U+202E, which nobody can see.",
+        "line 5: templates[0].answer: holds the character U+E000, which nobody can see.",
     ),
     "an unknown field": (
         weather(rest="  awnser: It is fine.\n"),
@@ -176,11 +163,6 @@ MISTAKES: dict[str, tuple[str, *tuple[str, ...]]] = {
         weather(rest="  answer: Fine.\n  answer: Bad.\n"),
         "line 6: templates[0].answer: stands twice; give each key once.",
     ),
-    "no mapping": (
-        "- a\n- b\n",
-        "line 1: must be a mapping; its fields are `language`, `now`, `pools`, `together`, "
-        "`apis`, `templates`.",
-    ),
     "nothing": (
         "",
         "line 1: must be a mapping; its fields are `language`, `now`, `pools`, `together`, "
@@ -204,11 +186,6 @@ MISTAKES: dict[str, tuple[str, *tuple[str, ...]]] = {
     "an anchor": (
         "templates: &all\n- name: a\n",
         "FILE: line 1: `&all`: anchors and aliases are not read. Write the values out, or quote "
-        "the text.",
-    ),
-    "an alias": (
-        "templates: [*all, *all]\n",
-        "FILE: line 1: `*all`: anchors and aliases are not read. Write the values out, or quote "
         "the text.",
     ),
     "a tag that would run something": (
@@ -239,6 +216,10 @@ POOLS = {
     "a value twice": ("city: [Rome, Rome]", 'city[1]: the value "Rome" stands twice.'),
     "a range downwards": (
         "city: {range: [9, 1]}",
+        "city: a range is [from, to] or [from, to, step], upwards.",
+    ),
+    "a range that stands still": (
+        "city: {range: [1, 2, 0]}",
         "city: a range is [from, to] or [from, to, step], upwards.",
     ),
     "a range without end": (

@@ -56,13 +56,6 @@ def test_a_range_has_both_ends_and_exact_steps(numbers: list[float], values: Any
     assert [type(v) for v in found] == [type(v) for v in values]
 
 
-@pytest.mark.parametrize("numbers", [[2, 1], [1, 2, 0], [1, 2, -1], [0, 5000], [-1e12, 1e12, 1e-9]])
-def test_a_range_that_never_ends_is_refused(numbers: list[float]) -> None:
-    """Upwards, with a step, and no longer than a pool may be."""
-    with pytest.raises(PoolMistake):
-        RangePool.model_validate({"range": numbers}).values(setting())
-
-
 @pytest.mark.parametrize("provider", FAKERS)
 @pytest.mark.parametrize("language", ["English", "German", "Dutch", "Klingon"])
 def test_every_provider_gives_different_single_lines(provider: str, language: str) -> None:
@@ -138,7 +131,7 @@ def test_a_value_follows_from_another(fields: Any, value: Any, made: Any) -> Non
         ({"as": "digits"}, "none", 'leaves nothing of "none"'),
         ({"map": {"a": "b"}}, "c", 'no entry for "c"'),
         ({"format": "%A"}, 7, "7 is none such as 2026-03-02"),
-        ({"format": "%f"}, "2026-03-02", "does not know `%f`"),
+        ({"format": "%f"}, "2026-03-02", "not know `%f`; it knows %d %-d %m %-m %B %b %Y %y %A"),
         ({"format": "%"}, "2026-03-02", "does not know `%`"),
         ({"format": "%-"}, "2026-03-02", "does not know `%-`"),
         ({"format": "x" * 41}, "2026-03-02", "longer than 40"),
