@@ -9,16 +9,9 @@ from typing import Any
 import pytest
 
 from toolloom.llm import FakeServer, Gateway, Request
-from toolloom.prompts import Prompt
 from toolloom.schemas import Endpoint, JsonObject, Price
 
 PRICES = {"fake": Price(prompt=1.0, completion=2.0, cached=0.25)}
-CITY: JsonObject = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}},
-    "required": ["city"],
-    "additionalProperties": False,
-}
 
 
 @pytest.fixture
@@ -30,12 +23,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def city() -> JsonObject:
     """A schema: an object with one text."""
-    return CITY
-
-
-@pytest.fixture
-def prompt() -> Prompt:
-    return Prompt("asking", "hash-of-asking", ({"role": "user", "content": "Name a city."},))
+    city = {"type": "object", "properties": {"city": {"type": "string"}}}
+    return {**city, "required": ["city"], "additionalProperties": False}
 
 
 @pytest.fixture
@@ -71,6 +60,12 @@ def plain() -> Callable[..., Request]:
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
     return tmp_path / "new" / "cache.sqlite"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def where(request: pytest.FixtureRequest, cache: Path) -> str:
+    """An empty cache in each kind of database."""
+    return str(cache if request.param == "sqlite" else request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture

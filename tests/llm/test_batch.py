@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -55,23 +54,17 @@ async def test_each_request_gets_its_own_answer_once(
     assert rows(cache, BATCHES) == rows(cache, BATCHED) == []
 
 
-@pytest.mark.parametrize(
-    ("failure", "words", "received"),
-    [(ScriptedFailure(500), "tried 2x", 4), (ScriptedFailure(400, body="too rude"), "too rude", 3)],
-    ids=["it fails in all its tries", "the endpoint refuses it"],
-)
-async def test_a_request_that_fails_harms_no_other(cache, batched, plain, failure, words, received):
-    """What is refused is told to who asked, while the endpoint answers others."""
+async def test_a_request_that_fails_harms_no_other(cache, batched, plain):
+    """What fails in all its tries is refused to who asked, while the endpoint answers others."""
 
     def script(body):
-        return failure if body["messages"][-1]["content"] == "question 1" else "yes"
+        return ScriptedFailure() if body["messages"][-1]["content"] == "question 1" else "yes"
 
     async with FakeServer(script) as server, opened(cache, batched(server)) as model:
-        asked = (model.complete(plain(f"question {n}")) for n in range(3))
-        replies = await asyncio.gather(*asked, return_exceptions=True)
-        assert server.received == received
+        replies = await ask_all(model, plain, 3, return_exceptions=True)
+        assert server.received == 4
     assert isinstance(replies[1], RequestRefused)
-    assert words in str(replies[1])
+    assert "tried 2x" in str(replies[1])
     assert replies[0].text == replies[2].text == "yes"
 
 
@@ -113,26 +106,6 @@ async def test_a_reply_keeps_its_price(cache, batched, plain, city):
     assert [row.cost for row in rows(cache, RESPONSES)] == pytest.approx(told)
 
 
-async def test_only_what_failed_is_tried_again(cache, batched, plain):
-    """Items that fail go into the next batch; the others are neither sent nor paid again."""
-    seen = Counter()
-
-    def fails_twice(body):
-        seen[text := body["messages"][-1]["content"]] += 1
-        return (
-            ScriptedFailure(503)
-            if text in ("question 1", "question 3") and seen[text] < 3
-            else "yes"
-        )
-
-    async with FakeServer(fails_twice) as server, opened(cache, batched(server, tries=3)) as model:
-        await ask_all(model, plain, 5)
-        sizes = [b["request_counts"]["total"] for b in server.batches.batches.values()]
-    assert sizes == [5, 2, 2]
-    assert server.repeats == 0
-    assert sorted(row.requests for row in rows(cache, RESPONSES)) == [1, 1, 1, 3, 3]
-
-
 async def test_models_of_one_name_share_batches(cache, batched, plain):
     """Two agents with settings of their own for one model go into one batch."""
     async with FakeServer(echo) as server, Gateway(cache, pace=QUICK) as gateway:
@@ -160,7 +133,8 @@ async def test_processes_share_a_cache_and_its_batches(cache, batched, plain):
 
 
 async def test_a_key_in_results_is_struck_out(cache, batched, plain, monkeypatch):
-    """An endpoint that repeats the key in a batch's answers or errors does not spread it."""
+    """An endpoint that repeats the key in a batch's answers or errors does not spread it. What it
+    refuses is told to who asked, and not tried again."""
     key = "sk-a-key-that-nobody-may-see"
     monkeypatch.setenv("OPENAI_API_KEY", key)
 
@@ -170,8 +144,9 @@ async def test_a_key_in_results_is_struck_out(cache, batched, plain, monkeypatch
         return f"your key is {key}"
 
     async with FakeServer(tells, key=key) as server, opened(cache, batched(server)) as model:
-        asked = (model.complete(plain(f"question {n}")) for n in range(2))
-        refused, reply = await asyncio.gather(*asked, return_exceptions=True)
+        refused, reply = await ask_all(model, plain, 2, return_exceptions=True)
+        assert server.received == 2
+    assert isinstance(refused, RequestRefused)
     assert "bad key [key]" in str(refused)
     assert reply.text == "your key is [key]"
     assert key not in refused.raw + reply.raw
@@ -189,50 +164,35 @@ async def test_a_schema_falls_back_within_batches(cache, batched, plain, city):
     assert all("city" in json.loads(reply.text) for reply in replies)
 
 
-async def test_a_cancelled_batch_is_sent_again(cache, batched, plain):
-    """A batch that somebody cancels at the endpoint goes into another one."""
+@pytest.mark.parametrize("vanishes", [True, False], ids=["it is forgotten", "it is cancelled"])
+async def test_a_batch_that_is_lost_is_sent_again(cache, batched, plain, vanishes):
+    """What an endpoint forgets, or somebody cancels there, goes into another batch."""
     import openai
 
-    plan = Batching(seconds=4)
     async with (
-        FakeServer(echo, batches=plan) as server,
+        FakeServer(echo, batches=Batching(seconds=1)) as server,
         opened(cache, batched(server)) as model,
-        openai.AsyncOpenAI(api_key="none", base_url=server.base_url) as client,
     ):
         asked = asyncio.create_task(ask_all(model, plain, 3))
         await until(lambda: server.batches.batches)
-        await client.batches.cancel("batch_1")
+        if vanishes:
+            batch = server.batches.batches.pop("batch_1")
+            server.batches.batches["other"] = batch | {"id": "other", "metadata": None}
+        else:
+            async with openai.AsyncOpenAI(api_key="none", base_url=server.base_url) as client:
+                await client.batches.cancel("batch_1")
         assert len(await asked) == 3
-        states = [batch["status"] for batch in server.batches.batches.values()]
-    assert states == ["cancelled", "completed"]
-    assert (server.answered, server.repeats) == (3, 0)
-
-
-async def test_a_batch_that_vanishes_is_sent_again(cache, batched, plain):
-    """An endpoint that forgets a batch is asked again."""
-    plan = Batching(seconds=1)
-    async with FakeServer(echo, batches=plan) as server, opened(cache, batched(server)) as model:
-        asked = asyncio.create_task(ask_all(model, plain, 3))
-        await until(lambda: server.batches.batches)
-        gone = server.batches.batches.pop("batch_1")
-        server.batches.batches["other"] = gone | {"id": "other", "metadata": None}
-        assert len(await asked) == 3
+        assert vanishes or (server.answered, server.repeats) == (3, 0)
 
 
 async def test_an_endpoint_without_batches_is_asked_directly(cache, batched, plain, caplog):
     """One warning, and then each request by itself, at the prices of single requests."""
-    prices = {"fake": Price(prompt=10, completion=10, batch_prompt=5, batch_completion=5)}
     async with FakeServer(echo, batches=None) as server:
-        with caplog.at_level(logging.WARNING):
-            async with opened(cache, batched(server), prices=prices) as model:
-                replies = await ask_all(model, plain, 5)
-                tokens = sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)
-                assert sum(model.cost(reply) for reply in replies) == pytest.approx(tokens * 1e-5)
-        async with opened(cache, batched(server), prices=prices) as model:
-            again = await ask_all(model, plain, 5)
-            assert sum(model.cost(reply) for reply in again) == pytest.approx(tokens * 1e-5)
+        for _ in range(2):
+            async with opened(cache, batched(server)) as model:
+                assert not any(reply.batched for reply in await ask_all(model, plain, 5))
         assert server.answered == 5
-    assert [record.message for record in caplog.records if "no Batch API" in record.message] == [
+    assert [record.message for record in caplog.records if record.levelno == logging.WARNING] == [
         f"{server.base_url} has no Batch API (HTTP 404): requests are sent one by one."
     ]
 

@@ -22,58 +22,63 @@ from toolloom.llm.fake.batches import Batching
 from toolloom.schemas import Budget, BudgetReached, EndpointDown, Price
 
 
-async def leave_a_batch(cache, endpoint, plain, count, **options):
-    """A process that ends while a batch is open."""
+async def leave_a_batch(cache, endpoint, plain, count, state="open", **options):
+    """A process that ends while a batch is in that state, and what comes next is under way."""
     async with opened(cache, endpoint, **options) as model:
         asked = asyncio.create_task(ask_all(model, plain, count))
-        await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["open"])
+        await until(lambda: [row.state for row in rows(cache, BATCHES)] == [state])
+        await asyncio.sleep(0.05)
         asked.cancel()
 
 
 async def test_each_try_in_a_batch_is_a_request(cache, batched, plain):
-    """Tries that failed count against the budget, in this process and in the next."""
+    """Only what failed goes into the next batch. Its tries count against the budget, in this process
+    and in the next."""
     seen = Counter()
 
-    def fails_twice(body):
-        seen[text := body["messages"][-1]["content"]] += 1
-        return ScriptedFailure(500) if seen[text] <= 2 else "yes"
+    def fails_thrice(body):
+        text = body["messages"][-1]["content"]
+        seen[text] += text in ("question 1", "question 3")
+        return ScriptedFailure(503) if 0 < seen[text] <= 3 else "yes"
 
-    async with FakeServer(fails_twice) as server:
-        for start, most in enumerate((10, 10, 15)):
+    async with FakeServer(fails_thrice) as server:
+        for most, refused in ((7, 2), (7, 2), (11, 0)):
             options = {"budget": Budget(max_requests=most), "run": "a"}
             async with opened(cache, batched(server, tries=9), **options) as model:
-                asked = (model.complete(plain(f"question {n}")) for n in range(5))
-                replies = await asyncio.gather(*asked, return_exceptions=True)
-            assert server.received == most
-            assert sum(isinstance(r, BudgetReached) for r in replies) == (0 if start == 2 else 5)
+                replies = await ask_all(model, plain, 5, return_exceptions=True)
+            assert (server.received, server.repeats) == (most, 0)
+            assert sum(isinstance(reply, BudgetReached) for reply in replies) == refused
+        sizes = [b["request_counts"]["total"] for b in server.batches.batches.values()]
+    assert sizes == [5, 2, 2, 2]
+    assert sorted(row.requests for row in rows(cache, RESPONSES)) == [1, 1, 1, 2, 2]
     async with Gateway(cache) as gateway:
-        assert (await gateway.cache.spent("a")).requests == 15
+        assert (await gateway.cache.spent("a")).requests == 11
 
 
-async def test_an_open_batch_counts_from_the_start(cache, at, batched, plain):
-    """What an earlier process left in a batch is part of what its run used, and once."""
+async def test_an_open_batch_counts_from_the_start(where, at, batched, plain):
+    """A run that stops while it waits goes on with the same batch when it is started again, and what
+    it left in there is part of what it used, and once."""
     options = {"budget": Budget(max_requests=6), "run": "a"}
     async with FakeServer(echo, batches=Batching(seconds=0.4)) as server:
-        await leave_a_batch(cache, batched(server), plain, 5, **options)
-        async with Gateway(cache, pace=QUICK, **options) as gateway:
+        await leave_a_batch(where, batched(server), plain, 5, **options)
+        async with Gateway(where, pace=QUICK, **options) as gateway:
             direct, model = gateway.model(at(server)), gateway.model(batched(server))
             await direct.complete(plain("first"))
             with pytest.raises(BudgetReached):
                 await direct.complete(plain("second"))
-            assert len(await ask_all(model, plain, 5)) == 5
+            replies = await ask_all(model, plain, 5)
             with pytest.raises(BudgetReached, match="6 requests of max_requests 6"):
                 await model.complete(plain("third"))
             assert (await gateway.cache.spent("a")).requests == server.received == 6
+        assert (server.answered, server.repeats, len(server.batches.batches)) == (6, 0, 1)
+    assert [reply.text for reply in replies] == [f"answer to question {n}" for n in range(5)]
 
 
 async def test_a_batch_that_was_never_made_is_held_anew(cache, batched, plain):
     """What an earlier process did not send is as much as any other request."""
     options = {"budget": Budget(max_requests=3), "run": "a"}
     async with FakeServer(echo, batches=Batching(uploading=1)) as server:
-        async with opened(cache, batched(server), **options) as model:
-            asked = asyncio.create_task(ask_all(model, plain, 3))
-            await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["gathered"])
-            asked.cancel()
+        await leave_a_batch(cache, batched(server), plain, 3, "gathered", **options)
         async with opened(cache, batched(server), **options) as model:
             asked = (model.complete(plain(f"question {n}")) for n in (0, 1, 8, 9))
             replies = await asyncio.gather(*asked, return_exceptions=True)
@@ -126,26 +131,9 @@ async def test_tokens_that_are_not_told_count_in_batches_too(cache, batched, pla
         options = {"budget": Budget(max_tokens=1000), "run": "a"}
         for _ in range(2):
             async with opened(cache, batched(server), **options) as model:
-                asked = (model.complete(plain(f"question {n}")) for n in range(20))
-                replies = await asyncio.gather(*asked, return_exceptions=True)
+                replies = await ask_all(model, plain, 20, return_exceptions=True)
             assert 3 < sum(not isinstance(reply, BudgetReached) for reply in replies) < 10
         assert 3 < server.received < 10
-
-
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-async def test_a_closed_gateway_leaves_its_batch_to_the_next(request, database, batched, plain):
-    """A run that stops while it waits goes on with the same batch when it is started again."""
-    cache = request.getfixturevalue("cache" if database == "sqlite" else "postgres_url")
-    plan = Batching(seconds=2)
-    async with FakeServer(echo, batches=plan) as server:
-        options = {"run": "a", "budget": Budget(max_requests=8)}
-        await leave_a_batch(cache, batched(server), plain, 5, **options)
-        async with opened(cache, batched(server), **options) as model:
-            replies = await ask_all(model, plain, 8)
-            with pytest.raises(BudgetReached):
-                await model.complete(plain("one more"))
-        assert (server.answered, server.repeats, len(server.batches.batches)) == (8, 0, 2)
-    assert [reply.text for reply in replies] == [f"answer to question {n}" for n in range(8)]
 
 
 async def test_a_batch_that_was_never_made_is_forgotten(cache, batched, plain):
@@ -173,11 +161,7 @@ async def test_a_batch_that_comes_late_is_found(cache, batched, plain):
     pace = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=5.0)
     plan = Batching(uploading=1.2, making=0.3)
     async with FakeServer(echo, batches=plan) as server:
-        async with opened(cache, batched(server), pace=pace) as model:
-            asked = asyncio.create_task(ask_all(model, plain, 3))
-            await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["uploaded"])
-            await asyncio.sleep(0.05)
-            asked.cancel()
+        await leave_a_batch(cache, batched(server), plain, 3, "uploaded", pace=pace)
         async with opened(cache, batched(server), pace=pace) as model:
             await ask_all(model, plain, 3)
         assert (server.answered, server.repeats) == (3, 0)
@@ -200,20 +184,18 @@ async def test_a_cache_of_an_earlier_version_has_batches_too(cache, batched, pla
 REQUESTS = 60
 RUN = """
 import asyncio, sys
-from toolloom.agents.ask import ask
-from toolloom.llm import Gateway
+from toolloom.llm import Gateway, Request
 from toolloom.llm.batch_jobs import Pace
-from toolloom.prompts import Prompt
 from toolloom.schemas import Endpoint
 
 async def main():
-    prompt = Prompt("t", "h", ({"role": "user", "content": "Hello"},))
+    hello = ({"role": "user", "content": "Hello"},)
     pace = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=0.5)
     async with Gateway(sys.argv[1], pace=pace) as gateway:
         endpoint = Endpoint(base_url=sys.argv[2], model="fake", mode="batch", concurrency=20)
         model = gateway.model(endpoint)
-        asked = (ask(model, prompt, str, seed=n) for n in range(int(sys.argv[3])))
-        await asyncio.gather(*asked)
+        asked = (Request(hello, None, 16, 0.5, seed) for seed in range(int(sys.argv[3])))
+        await asyncio.gather(*map(model.complete, asked))
 
 asyncio.run(main())
 """

@@ -16,17 +16,12 @@ from toolloom.llm.fake import ScriptedFailure
 from toolloom.schemas import (
     EndpointDenied,
     EndpointDown,
-    EndpointError,
     ModelMissing,
     RequestRefused,
 )
 
 SIX = ("429", "500", "reset", "truncated", "hang", "html")
-
-
-def failing(seed: int, failure: ScriptedFailure):
-    """A script that fails for ever on one request, and answers all others."""
-    return lambda body: failure if body.get("seed") == seed else "Hello"
+HINTS = (("context_length_exceeded", "longer one"), ("content_filter", "endpoint's content filter"))
 
 
 def in_turn(*answers):
@@ -41,48 +36,39 @@ def in_turn(*answers):
         *((ScriptedFailure(status), {"tries": 2}, 2) for status in (500, 503, 429, 408)),
         (ScriptedFailure(disconnect=True), {"tries": 2}, 2),
         (ScriptedFailure(404), {"errors": [404], "first_wait": 0.01}, 3),  # a proxy restarts
-        (ScriptedFailure(429, retry_after=0.01), {"tries": 2}, 7),  # being told to wait is none
+        (ScriptedFailure(429, retry_after=0.2), {"tries": 2}, 7),  # being told to wait is none
     ],
     ids=["500", "503", "429", "408", "disconnected", "added by the recipe", "told to wait"],
 )
 async def test_passing_failures_are_tried_again(gateway, at, plain, failure, policy, tries):
-    """A failure that may pass is tried again, and the answer counts as any other."""
+    """A failure that may pass is tried again, no sooner than the endpoint says, and the answer
+    counts as any other."""
     async with FakeServer(in_turn(*[failure] * (tries - 1), "Hello")) as server:
+        began = time.monotonic()
         reply = await gateway.model(at(server, retry=policy)).complete(plain())
+    assert time.monotonic() - began >= (tries - 1) * (failure.retry_after or 0)
     assert reply.text == "Hello"
     stats = gateway.stats
     assert (stats.asked, stats.retries, server.received) == (1, tries - 1, tries)
 
 
-def said(status: int, code: str, message: str = "no") -> ScriptedFailure:
-    body = f'{{"error": {{"code": "{code}", "message": "{message}"}}}}'
-    return ScriptedFailure(status, body=body)
-
-
 @pytest.mark.parametrize(
-    ("failure", "kind", "words"),
+    ("status", "body", "kind", "words"),
     [
-        *((ScriptedFailure(s, body="too long"), RequestRefused, "too long") for s in (400, 422)),
-        *(
-            (said(status, "context_length_exceeded"), RequestRefused, "longer one")
-            for status in (400, 403, 500)
-        ),
-        *(
-            (said(status, "content_filter"), RequestRefused, "content filter")
-            for status in (400, 403, 500)
-        ),
-        (said(429, "", "Request too large for fake: Limit 3"), RequestRefused, "within a minute"),
-        (said(429, "insufficient_quota", "Pay"), EndpointDenied, "credit"),
+        (422, "too long", RequestRefused, "too long"),
+        *((s, code, RequestRefused, hint) for s in (400, 403, 500) for code, hint in HINTS),
+        (429, "Request too large for fake: Limit 3", RequestRefused, "within a minute"),
+        (429, '{"error": {"code": "insufficient_quota"}}', EndpointDenied, "Add credit"),
     ],
 )
-async def test_what_no_try_helps_fails_at_once(gateway, at, plain, failure, kind, words):
+async def test_what_no_try_helps_fails_at_once(gateway, at, plain, status, body, kind, words):
     """A refusal of this request, or for want of money, is told after one try, with the endpoint's
     own words and ours that help."""
-    async with FakeServer(lambda request: failure) as server:
+    async with FakeServer(lambda request: ScriptedFailure(status, body=body)) as server:
         with pytest.raises(kind, match=words) as refused:
             await gateway.model(at(server, tries=5)).complete(plain())
         assert server.received == 1
-    assert kind is not RequestRefused or refused.value.raw == failure.body
+    assert kind is not RequestRefused or refused.value.raw == body
 
 
 @pytest.mark.parametrize(
@@ -90,12 +76,7 @@ async def test_what_no_try_helps_fails_at_once(gateway, at, plain, failure, kind
     [
         ({"key": "right"}, {}, EndpointDenied, r"OPENAI_API_KEY \(HTTP 401: Incorrect"),
         ({"models": ("big", "small")}, {}, ModelMissing, r"'fake'.*It offers: big, small\."),
-        (
-            {"failures": {"503": 1.0}},
-            {"errors": [429, "timeout"]},
-            EndpointDown,
-            r"`retry\.errors`",
-        ),
+        ({"failures": {"503": 1}}, {"errors": [429]}, EndpointDown, r"`retry\.errors`"),
     ],
     ids=["wrong key", "unknown model", "the recipe says not to try again"],
 )
@@ -109,13 +90,6 @@ async def test_an_endpoint_that_cannot_serve_stops_the_run(
             with pytest.raises(kind, match=words):
                 await model.complete(plain())
         assert serving.received <= 2
-
-
-async def test_a_wrong_path_is_explained(gateway, at, plain):
-    """A 404 that is not about the model hints at the end of base_url."""
-    async with FakeServer() as server:
-        with pytest.raises(EndpointError, match="up to and with /v1"):
-            await gateway.model(at(server.base_url.removesuffix("/v1"))).complete(plain())
 
 
 async def test_a_dead_endpoint_is_reported_soon(gateway, at, plain):
@@ -134,14 +108,6 @@ async def test_slow_answers_are_given_up(gateway, at, plain):
         assert server.received <= 2  # less if the machine stood still
 
 
-async def test_retry_after_is_honoured(gateway, at, plain):
-    """A request waits as long as the endpoint says, and no shorter."""
-    async with FakeServer(in_turn(ScriptedFailure(429, retry_after=1), "Hello")) as server:
-        began = time.monotonic()
-        await gateway.model(at(server)).complete(plain())
-    assert time.monotonic() - began >= 1
-
-
 async def test_a_rate_limit_holds_the_others_back(gateway, at, plain):
     """When many get a 429 with Retry-After, nothing is sent to that address until it is over."""
     async with FakeServer(lambda body: ScriptedFailure(429, retry_after=60)) as server:
@@ -155,13 +121,10 @@ async def test_a_rate_limit_holds_the_others_back(gateway, at, plain):
             task.cancel()
 
 
-@pytest.mark.parametrize(
-    "garbage", ["", "<html>", "[]", '{"choices": []}', '{"error": "overloaded"}', "[" * 100_000]
-)
-async def test_garbage_is_no_answer(gateway, at, plain, garbage):
+async def test_garbage_is_no_answer(gateway, at, plain):
     """A 200 that is no completion is tried again, never cached, and where nothing else comes the
     run stops: no record is lost to an address that is none."""
-    async with FakeServer(lambda body: ScriptedFailure(200, body=garbage)) as server:
+    async with FakeServer(lambda body: ScriptedFailure(200, body="<html>")) as server:
         model = gateway.model(at(server))
         for _ in range(2):
             before = server.received
@@ -181,7 +144,11 @@ async def test_a_request_that_always_fails_is_refused_alone(
 ):
     """One prompt on which the endpoint fails for ever costs its record, not the run, even when
     it is all that is left of it; and that is found out without waiting behind all others."""
-    async with FakeServer(failing(13, failure), latency=0.02) as server:
+
+    def script(body):
+        return failure if body.get("seed") == 13 else "Hello"
+
+    async with FakeServer(script, latency=0.02) as server:
         model = gateway.model(at(server, tries=2, concurrency=2))
         asked = [model.complete(plain(seed=n)) for n in (13, *range(100, 100 + others))]
         done = await asyncio.gather(*asked, return_exceptions=True)
@@ -244,27 +211,19 @@ async def test_concurrency_follows_the_endpoint(gateway, at, plain):
         assert server.failed - first < 400
 
 
-async def test_replicas_share_the_load(gateway, at, plain):
-    """Several addresses serve one model: each takes its part, and the cache knows one model."""
-    async with FakeServer(latency=0.2) as one, FakeServer(latency=0.2) as two:
-        model = gateway.model(at(one, concurrency=4, replicas=[{"base_url": two.base_url}]))
-        await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(40)))
-        assert one.received + two.received == 40
-        assert min(one.received, two.received) >= 15
-        assert (one.peak, two.peak) == (4, 4)
-        await gateway.model(at(one)).complete(plain(seed=0))
-        assert one.received + two.received == 40
-
-
-async def test_keys_share_the_load(gateway, at, plain, monkeypatch):
-    """Two keys at one address have limits of their own."""
-    monkeypatch.setenv("FIRST", "a" * 20)
+async def test_replicas_share_the_load(gateway, at, plain, monkeypatch):
+    """Several addresses and several keys at one of them serve one model: each has its limits and
+    takes its part, and the cache knows one model."""
     monkeypatch.setenv("SECOND", "b" * 20)
-    async with FakeServer(latency=0.2) as server:
-        endpoint = at(server, concurrency=2, key_env="FIRST", replicas=[{"key_env": "SECOND"}])
-        model = gateway.model(endpoint)
-        await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(12)))
-        assert server.peak == 4
+    async with FakeServer(latency=0.2) as one, FakeServer(latency=0.2) as two:
+        replicas = [{"base_url": two.base_url}, {"key_env": "SECOND"}]
+        model = gateway.model(at(one, concurrency=4, replicas=replicas))
+        await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(60)))
+        assert one.received + two.received == 60
+        assert min(one.received, two.received) >= 15
+        assert (one.peak, two.peak) == (8, 4)
+        await gateway.model(at(one)).complete(plain(seed=0))
+        assert one.received + two.received == 60
 
 
 async def test_a_replica_that_cannot_serve_is_left_out(gateway, at, plain, caplog):

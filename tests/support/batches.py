@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from toolloom.llm import Gateway, Model, Reply, Request
+from toolloom.llm import Gateway, Model, Request
 from toolloom.llm.batch_jobs import Pace
 from toolloom.llm.database import address_of
 from toolloom.schemas import Endpoint, JsonObject
@@ -31,10 +31,10 @@ async def opened(cache: Path | str, endpoint: Endpoint, **options: Any) -> Async
 
 
 async def ask_all(
-    model: Model, plain: Callable[..., Request], count: int, start: int = 0
-) -> list[Reply]:
-    asked = (model.complete(plain(f"question {n}")) for n in range(start, start + count))
-    return await asyncio.gather(*asked)
+    model: Model, plain: Callable[..., Request], count: int, **gathering: bool
+) -> list[Any]:
+    asked = (model.complete(plain(f"question {n}")) for n in range(count))
+    return await asyncio.gather(*asked, **gathering)
 
 
 def rows(cache: Path | str, table: sa.Table) -> list[Any]:
