@@ -61,33 +61,6 @@ def gather(source: Path) -> tuple[dict[str, Api], ImportLog]:
     return found, ledger
 
 
-def test_descriptions_become_schemas(tmp_path: Path) -> None:
-    """Types are put right; an argument that is called optional is not required."""
-    found, _ = gather(write(tmp_path / "apis.jsonl", [DESCRIPTION]))
-    api = found["BorrowBook"]
-    assert api.properties["shelves"]["items"] == {"type": "integer"}
-    assert api.required == ("token", "shelves")
-    assert api.fields["due"] == {"type": "string", "description": "When to bring it back."}
-
-
-def test_dialogues_show_what_apis_take_and_give(tmp_path: Path) -> None:
-    """What a search found describes an API; its calls give examples and the form of answers."""
-    found, _ = gather(write(tmp_path / "talk.jsonl", DIALOGUE))
-    api = found["BorrowBook"]
-    assert api.description == "Borrows a book from the library."
-    assert api.properties["token"]["examples"] == ["t1"]
-    assert api.returns == {"type": "string", "description": "When to bring it back."}
-    assert found["GetUserToken"].properties["username"] == {"type": "string", "examples": ["ann"]}
-    assert found["GetUserToken"].fields["token"] == {"type": "string"}
-
-
-def test_api_search_is_not_imported(tmp_path: Path) -> None:
-    """ToolSearcher is skipped with a reason: toolloom has an API Search of its own."""
-    found, ledger = gather(write(tmp_path / "talk.jsonl", DIALOGUE))
-    (skipped,) = ledger.report(imported=len(found)).skipped
-    assert skipped.what == "ToolSearcher" and ledger.read == len(found) + 1
-
-
 def test_arguments_left_out_in_a_call_are_not_required(tmp_path: Path) -> None:
     """Without a description an argument is required if every call gives it; types are joined."""
     calls = [turn("Pay", {"sum": 3, "to": "Ann"}, True), turn("Pay", {"sum": 2.5}, None, "poor")]
@@ -144,14 +117,6 @@ def test_searches_with_what_was_meant(tmp_path: Path) -> None:
     expected = [("borrow book", "BorrowBook"), ("find shelf", "FindShelf")]
     assert api_bank.searches(tmp_path) == expected
     assert api_bank.searches(tmp_path / "talk.jsonl") == expected
-
-
-def test_fits() -> None:
-    """Descriptions, turns and training rows are told from other JSON, scenes from other text."""
-    assert api_bank.fits(DESCRIPTION) and api_bank.fits(DIALOGUE) and api_bank.fits_text(SCENE)
-    assert not api_bank.fits({"role": "user", "content": "Hello"})
-    assert not api_bank.fits(None) and not api_bank.fits([5])
-    assert not api_bank.fits_text("Scene: a wood. No calls.")
 
 
 @pytest.mark.parametrize("answer", ["{" * 3000, "{'a': " * 200, "[", "{'name': 5}", "{}"])

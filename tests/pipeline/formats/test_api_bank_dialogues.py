@@ -59,14 +59,10 @@ def planted(**changes: Any) -> list[dict[str, Any]]:
     return turns
 
 
-def test_a_right_dialogue_passes(tmp_path: Path) -> None:
-    """Numbers written as text are numbers, a search may find one API, the year may go unsaid."""
-    assert findings(tmp_path, TURNS) == []
-
-
 @pytest.mark.parametrize(
     ("turns", "reason"),
     [
+        (TURNS, None),  # numbers may be text, a search may find one API, the year may go unsaid
         (planted(guests="9"), Reason.UNGROUNDED_ARGUMENT),
         (planted(time="2023-05-08 19:30:00"), Reason.UNGROUNDED_ARGUMENT),
         (planted(guests="many"), Reason.INVALID_INPUT_PARAMETERS),
@@ -82,7 +78,7 @@ def test_a_right_dialogue_passes(tmp_path: Path) -> None:
 def test_a_planted_fault_is_found_under_its_reason(
     tmp_path: Path, turns: list[dict[str, Any]], reason: Reason | None
 ) -> None:
-    """One change to the dialogue is enough."""
+    """One change to the dialogue is enough, and nothing is found in the dialogue as it was."""
     found = {f.reason for f in findings(tmp_path, turns)}
     assert reason in found if reason else not found
 
@@ -123,12 +119,10 @@ def training(output: str) -> dict[str, Any]:
             "API-Request: [BookTable(guests='6', time='2039-03-10 19:30:00', remark='isn't loud')]",
             None,
         ),
-        ("API-Request: [BookTable(guests='6')]", Reason.MISSING_INPUT_PARAMETERS),
         (
             "API-Request: [BookTable(guests='6', time='2039-03-12 19:30:00')]",
             Reason.UNGROUNDED_ARGUMENT,
         ),
-        ("API-Request: [OrderTable(guests='6')]", Reason.API_HALLUCINATION),
         ("API-Request: BookTable guests 6", Reason.FALSE_API_CALL_FORMAT),
         ("AI: Table 14 is yours.", None),
     ],

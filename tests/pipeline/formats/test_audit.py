@@ -20,13 +20,12 @@ from toolloom.pipeline.formats.audit import (
     audit,
     audited,
     dumped,
-    expected,
     flagged_rows,
     judged,
     write_report,
 )
-from toolloom.pipeline.formats.reading import Reading, Script, Toolbox, dialogue
-from toolloom.schemas import NothingFound, Scenario, StoreError
+from toolloom.pipeline.formats.reading import Toolbox
+from toolloom.schemas import NothingFound, StoreError
 
 FUNCTION = {
     "name": "shop.price",
@@ -70,36 +69,16 @@ def test_findings_are_counted_by_reason(file: Path) -> None:
     report = audit(file, "bfcl", examples=1, flag=flagged.append)
     assert (report.rows, report.dialogues, report.calls, report.flagged) == (4, 3, 3, 2)
     assert report.checks["fitting_arguments"] == 3 and "fitting_observations" not in report.checks
-    told = report.as_json()
-    assert {name: (t["rows"], t["findings"]) for name, t in told["reasons"].items()} == {
-        "missing_input_parameters": (1, 1),
-        "invalid_input_parameters": (1, 1),
-        "malformed_dialogue": (1, 1),
-    }
-    example = told["reasons"]["missing_input_parameters"]["examples"][0]
+    told = report.as_json()["reasons"]
+    counts = {name: (reason["rows"], reason["findings"]) for name, reason in told.items()}
+    names = ("missing_input_parameters", "invalid_input_parameters", "malformed_dialogue")
+    assert counts == dict.fromkeys(names, (1, 1))
+    example = told["missing_input_parameters"]["examples"][0]
     assert example["place"] == "questions.jsonl, row 3" and "`item`" in example["detail"]
     assert [row["row"] for row in flagged] == [
-        {**question(3, "What are 3 tulips?", kind="tulip", count=3)},
+        question(3, "What are 3 tulips?", kind="tulip", count=3),
         ["no row"],
     ]
-
-
-def test_a_reading_is_held_to_what_its_format_holds() -> None:
-    """Results and replies are judged only where there are some."""
-    script = Script()
-    script.user("Hello.")
-    made = dialogue("a", script.messages(), ())
-    names = [
-        {check.__name__ for group in expected(reading) for check in group}
-        for reading in (
-            Reading("a", None, made),
-            Reading("a", None, made, has_results=True, has_reply=True),
-        )
-    ]
-    assert names[1] - names[0] == {
-        "answered_calls", "searched_first", "fitting_observations", "leaked_calls"
-    }  # fmt: skip
-    assert expected(Reading("a", None)) == ()
 
 
 def test_checks_of_the_intent_are_in_no_audit() -> None:
@@ -127,21 +106,6 @@ def test_a_large_file_of_another_format_is_not_read_to_its_end(tmp_path: Path) -
         for _ in audited(path, "bfcl"):
             seen += 1
     assert seen < 300
-
-
-def test_words_and_the_calls_after_them_are_one_message() -> None:
-    """Others write them as two turns; our record has one assistant message for both."""
-    script = Script()
-    script.user("Hello.")
-    script.assistant("Let me see.")
-    (made,) = script.assistant("", [("price", {"item": "rose"})])
-    script.result(made, 3)
-    script.assistant("It is 3.")
-    roles = [m.role for m in script.messages()]
-    assert roles == ["system", "user", "assistant", "tool", "assistant"]
-    assert script.messages()[2].content == "Let me see."
-    assert script.messages()[3].observation().response == 3
-    assert dialogue("a", script.messages(), ()).query.scenario is Scenario.SINGLE
 
 
 def test_tools_get_legal_and_unique_names() -> None:
@@ -314,28 +278,22 @@ HALF = '{"' * 1_000
 BROKEN = {"function": {"name": "f", "arguments": HALF}}
 SEARCH = {"name": "api_search", "parameters": {"properties": 5}}
 SPACED = {"name": "f", "parameters": {f"p{n}": {"type": f"a{' ' * 197}b"} for n in range(50)}}
-MANY = {
-    "properties": {f"p{n}": {"example_value": 1} for n in range(40_000)},
-    "required": [f"q{n}" for n in range(40_000)],
-}
+MANY_VALUES = {f"p{n}": {"example_value": 1} for n in range(40_000)}
+MANY_NEEDED = [f"q{n}" for n in range(40_000)]
+MANY = {"name": "f", "parameters": {"properties": MANY_VALUES, "required": MANY_NEEDED}}
+MANY_CALLS = {"from": "function_call", "value": f"[{CALL}{f', {CALL}' * 900}]"}
+HUGE = '{"' * 100_000
+ASKED = {"role": "user", "content": "x"}
 COSTLY = [
     {"conversations": [{"from": "human", "value": "<tool_call>" * 200_000}] * 3},
     {"conversations": [{"from": "gpt", "value": "<tool_call>{'" * 50_000 + "</tool_call>"}] * 3},
     {"conversations": [{"from": "gpt", "value": f"<tool_call>{CALL}</tool_call>" * 99}] * 400},
-    {
-        "conversations": [{"from": "function_call", "value": '{"' * 100_000}],
-        "tools": '{"' * 100_000,
-    },
-    {
-        "conversations": [
-            {"from": "function_call", "value": f"[{CALL}{f', {CALL}' * 900}]"},
-            {"from": "observation", "value": "x" * 3_000_000},
-        ]
-    },
+    {"conversations": [{"from": "function_call", "value": HUGE}], "tools": HUGE},
+    {"conversations": [MANY_CALLS, {"from": "observation", "value": "x" * 3_000_000}]},
     {"conversations": [{"from": "system", "value": ": [{" * 100_000}]},
     {"conversations": [{"from": r, "value": "\n" * 500_000} for r in ("system", "user", "gpt")]},
     {"conversations": [{"from": "gpt", "value": "Action:\n" * 50_000 + " " * 50_000}] * 2},
-    {"messages": [{"role": "user", "content": "x"}] * 100_000, "tools": [{}] * 100_000},
+    {"messages": [ASKED] * 100_000, "tools": [{}] * 100_000},
     {"messages": [{"role": "tool", "content": DEEP}], "tools": DEEP, "conversations": DEEP},
     {"messages": [{"role": "assistant", "tool_calls": [NAMELESS] * 20_000}]},
     {"messages": [{"role": "assistant", "tool_calls": [NAMELESS] * 99}] * 400},
@@ -346,18 +304,13 @@ COSTLY = [
     {"query": "x", "answers": DEEP, "tools": "[" + '{"parameters": ' * 300 + "1" + "}" * 300 + "]"},
     {"query": "x", "answers": "{'a': " * 10_000, "tools": [{"parameters": {"a": "List[" * 5_000}}]},
     {"query": "x", "answers": [], "tools": [{"name": "f", "parameters": {"a": " " * 500_000}}]},
-    {"answer_generation": {"train_messages": [[{"role": "user", "content": nested(500)}]]}},
+    {"answer_generation": {"train_messages": [[{**ASKED, "content": nested(500)}]]}},
     {"id": "d", "question": nested(70), "role": "AI"},
     {"instruction": "The current time is 2039-13-09 18:56.", "output": "AI: Yes."},
     {"id": "d", "question": nested(500), "role": "AI"},
-    {"messages": [{"role": "user", "content": "x"}], "tools": [SEARCH]},
+    {"messages": [ASKED], "tools": [SEARCH]},
     {"query": "x", "answers": [], "tools": [SPACED] * 20},
-    {
-        "answer_generation": {
-            "function": [{"name": "f", "parameters": MANY}],
-            "train_messages": [[{"role": "user", "content": "x"}]],
-        }
-    },
+    {"answer_generation": {"function": [MANY], "train_messages": [[ASKED]]}},
 ]
 
 

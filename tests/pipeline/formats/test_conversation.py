@@ -18,7 +18,6 @@ from toolloom.pipeline.formats.conversation import (
     Conversation,
     RowCall,
     excess,
-    joined,
     opened,
     present,
     tagged,
@@ -64,16 +63,6 @@ def test_a_result_answers_its_id_its_name_or_the_first_open_call(
     assert dialogue
     assert [m.tool_call_id for m in dialogue.messages if m.role == "tool"] == expected
     assert taken.reading("x").has_results
-
-
-def test_a_name_that_no_endpoint_takes_is_mapped_with_its_calls_and_results() -> None:
-    """`get time` becomes a legal function name everywhere."""
-    taken = conversation()
-    taken.assistant("", [RowCall("get time", {})])
-    taken.result("noon", name="get time")
-    found = taken.reading("x")
-    assert foreign_rows.calls(found) == [("get_time", {})]
-    assert foreign_rows.answers(found) == [("get_time", "noon", None)]
 
 
 def test_our_own_envelope_is_not_wrapped_again() -> None:
@@ -167,12 +156,6 @@ def test_turns_may_be_text_but_must_be_objects() -> None:
     assert turns_in([{}, 1]) == "its turn 2 is no object"
     assert turns_in([{}] * (MOST_TURNS + 1)) == f"it has more than {MOST_TURNS} turns"
     assert turns_in(None) == turns_in([]) == "it has no turns"
-
-
-def test_parts_of_a_content_are_joined_only_if_all_are_texts() -> None:
-    """A picture among them leaves the parts as they are."""
-    assert joined([{"type": "text", "text": "a"}, "b"]) == "ab"
-    assert joined([{"type": "image_url"}]) == [{"type": "image_url"}]
 
 
 @pytest.mark.parametrize(

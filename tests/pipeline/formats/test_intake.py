@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.pipeline.formats.intake import LONGEST_TEXT, ApiBuilder, line, words
+from toolloom.pipeline.formats.intake import LONGEST_TEXT, ApiBuilder, line
 from toolloom.schemas import Api
 
 anything = st.recursive(
@@ -88,14 +88,8 @@ def test_whatever_comes_is_an_api_or_a_reason(
 ) -> None:
     """Values of any type give one API with valid schemas, or one skipped line."""
     ledger = ImportLog("x")
-    made = take(
-        ApiBuilder(ledger, "openai"),
-        tool=tool,
-        name=name,
-        description=description,
-        parameters=parameters,
-        returns=returns,
-    )
+    described = {"description": description, "parameters": parameters, "returns": returns}
+    made = take(ApiBuilder(ledger, "openai"), tool=tool, name=name, **described)
     for api in made:
         Draft202012Validator.check_schema(api.parameters)
         Draft202012Validator.check_schema(api.returns or {})
@@ -109,8 +103,3 @@ def test_names_are_one_line() -> None:
     assert line(" a\n b\t") == "a b"
     assert line(7) == "7"
     assert line(["a"]) == "" and len(line("x" * 5000)) == 200
-
-
-def test_words_of_a_module() -> None:
-    """Dots and underscores of a module's name become spaces."""
-    assert words("shop.price_lists") == "shop price lists"

@@ -49,22 +49,6 @@ def test_each_form_gives_the_same_function(tmp_path: Path, document: Any) -> Non
     assert ledger.read == 1
 
 
-def test_lines_of_requests(tmp_path: Path) -> None:
-    """Each line may be a request; the same tool in several of them is one API."""
-    lines = "\n".join(json.dumps({"messages": [], "tools": [CHAT]}) for _ in range(3))
-    (api,), ledger = gather(tmp_path / "chats.jsonl", lines)
-    assert api.name == "weather" and "count once: 2." in ledger.report(imported=1).notes[0]
-
-
-def test_other_tools_are_skipped_with_their_type(tmp_path: Path) -> None:
-    """Tools that are no functions are named in the report."""
-    found, ledger = gather(tmp_path / "t.json", [CHAT, {"type": "web_search"}, 5])
-    skipped = ledger.report(imported=1).skipped
-    assert len(found) == 1 and ledger.read == 3
-    assert [line.what for line in skipped] == ["t.json, tool 2", "t.json, tool 3"]
-    assert "web_search" in skipped[0].why
-
-
 def test_a_returned_schema_is_kept(tmp_path: Path) -> None:
     """An `outputSchema` is what the API returns."""
     (api,), _ = gather(tmp_path / "t.json", {"tools": [LISTED]})

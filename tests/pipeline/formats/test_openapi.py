@@ -15,7 +15,7 @@ from toolloom.schemas import ImportFailed
 
 
 def test_an_operation_becomes_an_api(file: Path) -> None:
-    """Names, texts, tags, licence and place come from the description."""
+    """Names, texts, tags, licence and place come from the description; a category asked for wins."""
     operation = {
         "operationId": "findAnimals",
         "summary": "Find animals",
@@ -25,36 +25,20 @@ def test_an_operation_becomes_an_api(file: Path) -> None:
         "parameters": [
             {"name": "name", "in": "query", "description": "A name.", "schema": {"type": "string"}}
         ],
-        "responses": {
-            "200": {"content": {"application/json": {"schema": {"type": "array", "items": {}}}}}
-        },
     }
     info = {**INFO, "x-apisguru-categories": ["open_data"]}
-    (api,), report = imported(file, spec({"/animals": {"get": operation}}, info=info))
+    document = spec({"/animals": {"get": operation}}, info=info)
+    (api,), report = imported(file, document)
     assert api.id == "Open data/Zoo/findAnimals"
+    assert imported(file, document, "Animals")[0][0].category == "Animals"
     assert api.function == "findAnimals"
     assert api.description == "Find animals. By their name."
     assert api.collections == ("animals", "search")
     assert api.deprecated
-    assert api.parameters == {
-        "type": "object",
-        "properties": {"name": {"type": "string", "description": "A name."}},
-    }
-    assert api.returns == {"type": "array"}
-    assert api.source.model_dump() == {
-        "kind": "openapi",
-        "reference": "zoo.json",
-        "operation": "GET /animals",
-        "licence": "MIT",
-    }
+    assert api.properties == {"name": {"type": "string", "description": "A name."}}
+    source = {"kind": "openapi", "reference": "zoo.json", "operation": "GET /animals"}
+    assert api.source.model_dump() == {**source, "licence": "MIT"}
     assert (report.format, report.version) == ("openapi", "3.0.3")
-
-
-def test_the_category_asked_for_wins(file: Path) -> None:
-    """Without one, and without one in the source, it is `Imported`."""
-    paths = {"/a": {"get": {}}}
-    assert imported(file, spec(paths), "Animals")[0][0].category == "Animals"
-    assert imported(file, spec(paths))[0][0].category == "Imported"
 
 
 def test_operations_without_an_id_of_their_own_are_named_by_method_and_path(file: Path) -> None:
@@ -109,14 +93,8 @@ def test_files_that_refer_to_each_other(tmp_path: Path) -> None:
     )
     (tmp_path / "paths").mkdir()
     (tmp_path / "paths" / "a.json").write_text(
-        json.dumps(
-            {
-                "get": {
-                    "parameters": [{"$ref": "../shared.yaml#/id"}],
-                    "responses": {"200": {"schema": {"$ref": "../shared.yaml#/Animal"}}},
-                }
-            }
-        )
+        '{"get": {"parameters": [{"$ref": "../shared.yaml#/id"}],'
+        ' "responses": {"200": {"schema": {"$ref": "../shared.yaml#/Animal"}}}}}'
     )
     (tmp_path / "shared.yaml").write_text(
         "id: {name: id, in: path, required: true, type: integer}\n"
@@ -214,44 +192,31 @@ def test_a_description_that_holds_itself_ends(tmp_path: Path) -> None:
 
 def test_parameters_of_the_path_are_shared_and_overridden(file: Path) -> None:
     """An operation's parameter replaces its path's with the same name and place."""
+    shared = {"id": {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}}
+    full = {"name": "full", "in": "query"}
     item = {
         "parameters": [
             {"$ref": "#/components/parameters/id"},
-            {"name": "full", "in": "query", "schema": {"type": "boolean"}},
+            {**full, "schema": {"type": "boolean"}},
         ],
-        "get": {
-            "parameters": [{"name": "full", "in": "query", "schema": {"type": "string"}}],
-        },
+        "get": {"parameters": [{**full, "schema": {"type": "string"}}]},
     }
-    shared = {"id": {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}}
-    document = spec({"/a/{id}": item}, components={"parameters": shared})
-    (api,), _ = imported(file, document)
+    (api,), _ = imported(file, spec({"/a/{id}": item}, components={"parameters": shared}))
     assert api.properties == {"id": {"type": "integer"}, "full": {"type": "string"}}
     assert api.required == ("id",)
 
 
 def test_a_name_used_in_two_places_becomes_two_names(file: Path) -> None:
     """Both arguments are kept, and a note says which is which."""
-    operation = {
-        "parameters": [
-            {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}},
-            {"name": "id", "in": "query", "schema": {"type": "integer"}},
-        ],
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {"properties": {"id": {"type": "boolean"}}, "required": ["id"]}
-                }
-            },
-        },
-    }
+    parameters = [
+        {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}},
+        {"name": "id", "in": "query", "schema": {"type": "integer"}},
+    ]
+    schema = {"properties": {"id": {"type": "boolean"}}, "required": ["id"]}
+    operation = {"parameters": parameters, **body("application/json", schema, required=True)}
     (api,), report = imported(file, spec({"/a/{id}": {"post": operation}}))
-    assert {n: s["type"] for n, s in api.properties.items()} == {
-        "id": "string",
-        "id_query": "integer",
-        "id_body": "boolean",
-    }
+    kinds = {"id": "string", "id_query": "integer", "id_body": "boolean"}
+    assert {n: s["type"] for n, s in api.properties.items()} == kinds
     assert api.required == ("id", "id_body")
     assert "`id` of the query is `id_query`" in report.notes[0]
 
@@ -310,13 +275,6 @@ def test_a_body_becomes_arguments(
     assert (api.properties, api.required) == (properties, required)
 
 
-def test_a_path_parameter_nobody_describes_is_a_text(file: Path) -> None:
-    """Without it the path could not be built; a note says that it was added."""
-    (api,), report = imported(file, spec({"/a/{b}": {"get": {}}}))
-    assert (api.properties, api.required) == ({"b": {"type": "string"}}, ("b",))
-    assert "`b` of GET /a/{b}" in report.notes[0]
-
-
 @pytest.mark.parametrize(
     "media",
     [
@@ -330,39 +288,28 @@ def test_a_path_parameter_nobody_describes_is_a_text(file: Path) -> None:
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_the_properties_of_a_body_become_arguments(file: Path, media: str, method: str) -> None:
     """Whatever its media type, and even where HTTP gives a body no meaning."""
-    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-    api = one(file, body(media, schema, required=True), method=method)
-    assert api.parameters == schema
+    schema = {"type": "object", **NAMED, "required": ["a"]}
+    assert one(file, body(media, schema, required=True), method=method).parameters == schema
 
 
 def test_swagger_2_bodies_and_forms(file: Path) -> None:
     """`in: body` has a schema, `in: formData` is one; parameters carry their own types."""
     pet = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    paths = {
-        "/a": {
-            "post": {
-                "parameters": [
-                    {"name": "pet", "in": "body", "schema": {"$ref": "#/definitions/Pet"}},
-                    {"name": "n", "in": "query", "type": "integer", "required": True},
-                ],
-                "responses": {"201": {"schema": {"$ref": "#/definitions/Pet"}}},
-            },
-            "put": {
-                "parameters": [
-                    {"name": "photo", "in": "formData", "type": "file", "required": True},
-                    {"name": "tags", "in": "formData", "type": "array", "items": {"type": "bool"}},
-                ]
-            },
-        }
-    }
-    document = {"swagger": "2.0", "info": INFO, "paths": paths, "definitions": {"Pet": pet}}
-    (post, put), report = imported(file, document)
-    assert report.version == "2.0"
+    there = {"schema": {"$ref": "#/definitions/Pet"}}
+    whole = [
+        {"name": "pet", "in": "body", **there},
+        {"name": "n", "in": "query", "type": "integer", "required": True},
+    ]
+    form = [
+        {"name": "photo", "in": "formData", "type": "file", "required": True},
+        {"name": "tags", "in": "formData", "type": "array", "items": {"type": "bool"}},
+    ]
+    item = {"post": {"parameters": whole, "responses": {"201": there}}, "put": {"parameters": form}}
+    document = {"swagger": "2.0", "info": INFO, "paths": {"/a": item}, "definitions": {"Pet": pet}}
+    (post, put), _ = imported(file, document)
     assert post.properties == {"n": {"type": "integer"}, "name": {"type": "string"}}
     assert set(post.required) == {"n", "name"}
     assert post.returns == pet
-    assert put.properties == {
-        "photo": {"type": "string"},
-        "tags": {"type": "array", "items": {"type": "boolean"}},
-    }
+    tags = {"type": "array", "items": {"type": "boolean"}}
+    assert put.properties == {"photo": {"type": "string"}, "tags": tags}
     assert put.required == ("photo",)

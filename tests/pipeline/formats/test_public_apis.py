@@ -9,24 +9,7 @@ from toolloom.pipeline.formats import public_apis
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas.api import PublicApi
 
-TABLE = """\
-# A list
-* [Birds](#birds)
-
-### Birds
-API | Description | Auth | HTTPS | CORS
-|:---|:---|:---|:---|:---|
-| [Nests](https://nests.invalid/a_(b)) | Where birds `nest` \\| breed | `apiKey` | Yes | Yes |
-| [Nests](https://nests.invalid/2) | Photos of nests | No | Yes | No | |
-| [Nests](https://nests.invalid/2) | Photos of nests | No | Yes | No |
-| | Nobody |
-
-**[Up](#a-list)**
-### Arts & Crafts
-| API | Description |
-|---|---|
-| Looms | Patterns for weaving |
-"""
+TABLE = (Path(__file__).parents[2] / "golden" / "apis" / "public_apis.md").read_text()
 
 
 def gather(path: Path, content: str) -> tuple[list[PublicApi], ImportLog]:

@@ -12,63 +12,7 @@ from toolloom.pipeline.formats import python
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Api, ImportFailed
 
-GOOGLE = '''
-"""A shop."""
-import datetime as dt
-from enum import Enum
-from typing import Annotated, overload
-from warnings import deprecated
-
-raise SystemExit("this file must never be run")
-
-
-class Size(Enum):
-    SMALL = "s"
-    LARGE = "l"
-
-    def label(self): ...
-
-
-async def order(
-    item: str,
-    size: Size = Size.SMALL,
-    when: "dt.date | None" = None,
-    gift: Annotated[bool, "Wrap it."] = False,
-    limit: float = compute(),
-    *labels: str,
-    note: str,
-    **more,
-) -> dict[str, int]:
-    """Order an item.
-
-    It is sent at once.
-
-    Args:
-        item: What to order, by
-            its name.
-        note (str): For the courier.
-
-    Returns:
-        Prices by part.
-    """
-
-
-def weigh(item, /, scale): ...
-
-
-@deprecated("use order")
-def buy(item: str): ...
-
-
-@overload
-def price(item: int) -> int: ...
-@overload
-def price(item: str) -> str: ...
-def price(item): ...
-
-
-def _secret(): ...
-'''
+SHOP = Path(__file__).parents[2] / "golden" / "apis" / "shop.py.txt"
 NUMPY = '''
 def mix(first, parts=2):
     """Mix colours.
@@ -109,7 +53,7 @@ def gather(path: Path, code: str) -> tuple[dict[str, Api], ImportLog]:
 
 def test_signatures_and_docstrings_become_apis(tmp_path: Path) -> None:
     """Names, hints, defaults and texts of a function are all kept; nothing is run."""
-    found, _ = gather(tmp_path / "book_shop.py", GOOGLE)
+    found, _ = gather(tmp_path / "book_shop.py", SHOP.read_text())
     api = found["order"]
     assert (api.id, api.function) == ("Python/book shop/book_shop.order", "order")
     assert api.description == "Order an item. It is sent at once."
@@ -123,24 +67,6 @@ def test_signatures_and_docstrings_become_apis(tmp_path: Path) -> None:
     assert api.properties["gift"]["description"] == "Wrap it."
     assert api.returns is not None and api.returns["description"] == "Prices by part."
     assert (api.source.kind, api.source.reference) == ("python", "book_shop.py")
-
-
-def test_what_cannot_be_told_is_booked(tmp_path: Path) -> None:
-    """Further arguments and computed defaults are cuts of the API."""
-    found, ledger = gather(tmp_path / "shop.py", GOOGLE)
-    places = [cut.place for cut in ledger.report(imported=0).cut if cut.api == found["order"].id]
-    assert places == ["parameters.*labels", "parameters.*more", "parameters.limit.default"]
-
-
-def test_what_cannot_be_called_is_skipped(tmp_path: Path) -> None:
-    """Methods and arguments without names are named with a reason; decorators are heeded."""
-    found, ledger = gather(tmp_path / "shop.py", GOOGLE)
-    report = ledger.report(imported=len(found))
-    assert {line.what for line in report.skipped} == {"shop.weigh", "shop.Size.label"}
-    assert report.read == len(found) + 2 and set(found) == {"order", "buy", "price"}
-    assert any("_secret" in note for note in report.notes)
-    assert any("2 overloads" in note for note in report.notes)
-    assert found["buy"].deprecated and not found["order"].deprecated
 
 
 @pytest.mark.parametrize("code", [NUMPY, SPHINX])

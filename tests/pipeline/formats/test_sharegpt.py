@@ -22,7 +22,13 @@ from support.foreign_rows import (
 )
 
 TURNS = SHAREGPT["conversations"]
+LOOK = {"from": "gpt", "value": "I look."}
 PYTHON = "calls: text that is written as Python, not as JSON"
+
+
+def turn(place: int, **fields: Any) -> Any:
+    """The row with other fields in a turn."""
+    return with_turn(SHAREGPT, place, "conversations", **fields)
 
 
 def hermes(place: int, value: str) -> Any:
@@ -46,7 +52,7 @@ def test_several_calls_and_results_are_paired_in_order(
 
 def test_one_result_for_several_calls_is_given_to_each_and_told(take: Take) -> None:
     """Turns alternate in LLaMA-Factory, so one observation answers all calls before it."""
-    found = take("sharegpt", with_turn(SHAREGPT, 2, "conversations", value="rain everywhere"))
+    found = take("sharegpt", turn(2, value="rain everywhere"))
     assert [seen for _, seen, _ in answers(found)] == ["rain everywhere"] * 2
     assert findings(found) == [] and "one turn for several" in found.unmapped[0]
 
@@ -74,78 +80,52 @@ def test_function_is_a_call_or_a_result_by_what_it_holds(
 
 
 @pytest.mark.parametrize(
-    ("row", "words"),
+    ("columns", "words"),
     [
-        (changed(SHAREGPT), [REPLY]),
+        ({"conversations": [TURNS[0], LOOK, *TURNS[1:]]}, ["I look.", REPLY]),
         (
-            changed(
-                SHAREGPT, conversations=[TURNS[0], {"from": "gpt", "value": "I look."}, *TURNS[1:]]
-            ),
-            ["I look.", REPLY],
-        ),
-        (
-            changed(SHAREGPT, conversations=TURNS[:3], chosen=TURNS[3], rejected={"value": "No."}),
+            {"conversations": TURNS[:3], "chosen": TURNS[3], "rejected": {"value": "No."}},
             [REPLY],
         ),
     ],
-    ids=["plain", "words and the call after them are one turn", "the better answer is read"],
+    ids=["words and the call after them are one turn", "the better answer is read"],
 )
-def test_what_the_assistant_says(take: Take, row: Any, words: list[str]) -> None:
+def test_what_the_assistant_says(take: Take, columns: Any, words: list[str]) -> None:
     """Words stay with the call that follows them; `rejected` is named and left out."""
-    found = take("sharegpt", row)
+    found = take("sharegpt", {**SHAREGPT, **columns})
     assert said(found, "assistant") == words and said(found, "system") == ["You know the weather."]
     assert findings(found) == []
-    assert any("rejected" in note for note in found.unmapped) == ("rejected" in row)
+    assert any("rejected" in note for note in found.unmapped) == ("rejected" in columns)
 
 
 @pytest.mark.parametrize(
-    ("format", "row", "expected", "word"),
+    ("row", "expected", "word"),
     [
+        (turn(1, value="I call get_weather"), ["false_api_call_format"], "no JSON"),
         (
-            "sharegpt",
-            with_turn(SHAREGPT, 1, "conversations", value="I call get_weather"),
-            ["false_api_call_format"],
-            "no JSON",
-        ),
-        (
-            "sharegpt",
-            changed(with_turn(SHAREGPT, 3, "conversations", **{"from": "narrator"}), tools="f(x)"),
+            changed(turn(3, **{"from": "narrator"}), tools="f(x)"),
             ["illegal_schema", "malformed_dialogue"],
             "narrator",
         ),
-        ("sharegpt", {"a": 1}, ["malformed_dialogue"], "conversations"),
-        ("sharegpt", {"conversations": "x"}, ["malformed_dialogue"], "no turns"),
-        ("sharegpt", {"conversations": [1]}, ["malformed_dialogue"], "no object"),
-        ("hermes", {"prompt": "x"}, ["malformed_dialogue"], "conversations"),
+        ({"a": 1}, ["malformed_dialogue"], "conversations"),
         (
-            "hermes",
             hermes(2, '<tool_call>\nget_weather(city="Bern")\n</tool_call>'),
             ["false_api_call_format"],
             "that is no call",
-        ),
-        (
-            "hermes",
-            hermes(2, '<tool_call>{"name": "get_weather"'),
-            ["false_api_call_format"],
-            "without an end",
         ),
     ],
     ids=[
         "a turn of calls that holds none",
         "unknown roles and unread tools",
         "no column of turns",
-        "turns that are no list",
-        "a turn that is no object",
-        "no conversation",
         "a block that is no call",
-        "a call without an end",
     ],
 )
 def test_what_cannot_be_read_is_a_fault(
-    take: Take, format: str, row: Any, expected: list[str], word: str
+    take: Take, row: Any, expected: list[str], word: str
 ) -> None:
     """Nothing vanishes: the row comes back with the reason in words."""
-    found = take(format, row)
+    found = take("hermes" if "id" in row else "sharegpt", row)
     assert [f.reason for f in found.faults] == expected and word in found.faults[-1].detail
     assert found.raw == row and (found.dialogue is None or calls(found) == [] or len(expected) > 1)
 
@@ -160,13 +140,6 @@ def test_the_list_of_tools_leaves_the_system_turn(take: Take, block: str) -> Non
     found = take("hermes", hermes(0, f"Call.\n<tools>\n{block}\n</tools>"))
     assert found.dialogue and said(found, "system") == ["Call.\n"]
     assert [a.function for a in found.dialogue.query.pool] == ["get_weather", "get_time"]
-
-
-def test_tags_that_the_instruction_only_names_mean_nothing(take: Take) -> None:
-    """Its own empty tags are no list of tools."""
-    found = take("hermes", changed(HERMES, tools=None))
-    assert found.dialogue and [a.function for a in found.dialogue.query.pool] == ["get_weather"]
-    assert "description" not in said(found, "system")[0]
 
 
 def test_the_column_stands_in_for_tools_that_cannot_be_read(take: Take) -> None:

@@ -9,40 +9,14 @@ from typing import Any
 
 import pytest
 from support import foreign_rows
-from support.foreign_rows import (
-    INSTRUCTION,
-    PATH,
-    TOOLLLAMA,
-    TREE,
-    changed,
-    with_turn,
-)
+from support.foreign_rows import INSTRUCTION, PATH, TOOLLLAMA, TREE, changed, with_turn
 
 from toolloom.pipeline.formats import toolbench
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Api
 
-ENTRY = {
-    "category_name": "Food",
-    "tool_name": "Bread & Butter",
-    "api_name": "List loaves",
-    "api_description": "Lists the loaves of a bakery.",
-    "required_parameters": [
-        {"name": "bakeryId", "type": "NUMBER", "description": "Which one.", "default": "12"},
-        {"name": "id", "type": "STRING", "description": "", "default": ""},
-    ],
-    "optional_parameters": [
-        {"name": "fresh only", "type": "BOOLEAN", "description": "", "default": "true"},
-        {"name": "lat", "type": "NUMBER", "description": "", "default": "48.2"},
-        {"name": "sort", "type": "ENUM", "description": "", "default": "price"},
-    ],
-    "method": "GET",
-    "template_response": {
-        "loaves": [{"name": "str", "grams": "int", "_list_length": 3}],
-        "tags": ["list of str with length 5"],
-        "next": "NoneType",
-    },
-}
+QUERIES = Path(__file__).parents[2] / "golden" / "apis" / "toolbench.json"
+ENTRY = json.loads(QUERIES.read_text())[0]["api_list"][0]
 
 
 def gather(path: Path, document: Any, **given: Any) -> tuple[list[Api], ImportLog]:
@@ -52,17 +26,11 @@ def gather(path: Path, document: Any, **given: Any) -> tuple[list[Api], ImportLo
     return list(toolbench.read(path, ledger, **given)), ledger
 
 
-def test_a_query_file_gives_each_api_once(tmp_path: Path) -> None:
-    """An API that stands in several queries is one API, and the repeats are told."""
-    query = {"api_list": [ENTRY], "query": "Which bread is there?", "query_id": 1}
-    (api,), ledger = gather(tmp_path / "queries.json", [query, query])
-    assert api.id == "Food/Bread & Butter/List loaves"
-    assert api.function == "list_loaves_for_bread_butter"
-    assert ledger.read == 1 and "count once: 1." in ledger.report(imported=1).notes[0]
-
-
 def test_types_and_defaults_follow_toolbench(tmp_path: Path) -> None:
-    """NUMBER is an integer, or a number where its default shows it; names are standardised."""
+    """NUMBER is an integer, or a number where its default shows it; names are standardised.
+
+    The values of `template_response` are names of types; lists keep their items.
+    """
     (api,), _ = gather(tmp_path / "q.json", [{"api_list": [ENTRY]}])
     bakery = {"type": "integer", "description": "Which one.", "examples": [12]}
     assert api.properties["bakeryid"] == bakery
@@ -70,25 +38,15 @@ def test_types_and_defaults_follow_toolbench(tmp_path: Path) -> None:
     assert api.properties["lat"] == {"type": "number", "default": 48.2}
     assert api.properties["sort"] == {"type": "string", "default": "price"}
     assert api.required == ("bakeryid", "is_id")
-
-
-def test_a_template_of_type_names_is_what_it_returns(tmp_path: Path) -> None:
-    """The values of `template_response` are names of types; lists keep their items."""
-    (api,), _ = gather(tmp_path / "q.json", [{"api_list": [ENTRY]}])
     loaf = {"name": {"type": "string"}, "grams": {"type": "integer"}}
     assert api.fields["loaves"]["items"]["properties"] == loaf
     assert api.fields["tags"] == {"type": "array", "items": {"type": "string"}}
-    assert api.fields["next"] == {"type": "null"}
 
 
 def test_a_tool_file_is_filed_by_its_folder(tmp_path: Path) -> None:
     """In `tools/<category>/<tool>.json` the folder is the category; an answer shows the result."""
-    api = {"name": "2 loaves", "description": "Two.", "required_parameters": []}
-    tool = {
-        "tool_name": "Bread",
-        "standardized_name": "bread_shop",
-        "api_list": [{**api, "test_endpoint": {"price": 2.5}}],
-    }
+    api = {"name": "2 loaves", "required_parameters": [], "test_endpoint": {"price": 2.5}}
+    tool = {"tool_name": "Bread", "standardized_name": "bread_shop", "api_list": [api]}
     (found,), _ = gather(tmp_path / "tools" / "Food" / "bread.json", tool)
     assert found.id == "Food/Bread/2 loaves"
     assert found.function == "get_2_loaves_for_bread_shop"
@@ -99,24 +57,15 @@ def test_function_names_keep_their_last_64_characters(tmp_path: Path) -> None:
     """As in ToolBench, a long name loses its beginning. A category that is given wins."""
     entry = {**ENTRY, "api_name": "x" * 80}
     (api,), _ = gather(tmp_path / "q.json", [{"api_list": [entry]}], category="Mine")
-    assert (
-        api.category == "Mine"
-        and len(api.function) == 64
-        and api.function.endswith("x_for_bread_butter")
-    )
+    assert api.category == "Mine" and len(api.function) == 64
+    assert api.function.endswith("x_for_bread_butter")
 
 
 def test_what_is_left_out_is_booked(tmp_path: Path) -> None:
     """Defaults of another type, second parameters of one name and bare names are told."""
-    entry = {
-        **ENTRY,
-        "required_parameters": [],
-        "optional_parameters": [
-            {"name": "n", "type": "NUMBER", "default": "many"},
-            {"name": "N", "type": "STRING"},
-            7,
-        ],
-    }
+    number = {"name": "n", "type": "NUMBER", "default": "many"}
+    given = [number, {"name": "N", "type": "STRING"}, 7]
+    entry = {**ENTRY, "required_parameters": [], "optional_parameters": given}
     bare = {"tool_name": "Bread", "api_name": "Only a name"}
     found, ledger = gather(tmp_path / "q.json", [{"api_list": [entry, bare, 3]}, {"query": "?"}, 4])
     report = ledger.report(imported=len(found))
@@ -217,13 +166,6 @@ def test_the_value_of_an_example_is_an_optional_parameter_s_default(tmp_path: Pa
     assert properties["unit"] == {"type": "string", "default": "metric"}
 
 
-def test_a_step_that_ends_with_its_call_misses_nothing(tmp_path: Path) -> None:
-    """ToolLLaMA trains on each prefix of a path: the last call has no result yet."""
-    row = changed(TOOLLLAMA, conversations=TOOLLLAMA["conversations"][:3])
-    found = foreign_rows.reading(tmp_path, "toolbench", row)
-    assert foreign_rows.calls(found) == [CALL] and foreign_rows.findings(found) == []
-
-
 def test_a_response_that_was_cut_off_is_read_as_text(tmp_path: Path) -> None:
     """ToolBench keeps 1,024 letters of an envelope: what is left is its response."""
     whole = json.dumps({"error": "", "response": '[{"sky": "rain"}, {"sky": "snow\u00e4"}]'})
@@ -258,27 +200,16 @@ def test_what_the_search_told_its_model_is_no_user_turn(tmp_path: Path) -> None:
 
 def test_an_unfinished_search_is_read_from_its_tree(tmp_path: Path) -> None:
     """Without a winning path the last try is read, hallucinated functions and all."""
-    nodes: Any = {"node_type": "Action Input", "description": "", "children": []}
-    last = nodes
+    refusal = '{"error": "No such function name: login_for_sky", "response": ""}'
+    node: Any = {"node_type": "Action Input", "description": "{}", "observation": refusal}
     for kind, told in (
-        ("Thought", "I log in.\nAction: login"),
         ("Action", "login_for_sky"),
-        ("Action Input", "{}"),
+        ("Thought", "I log in.\nAction: login"),
+        ("Action Input", ""),
     ):
-        last["children"] = [{"node_type": kind, "description": told, "children": []}]
-        last = last["children"][0]
-    last["observation"] = '{"error": "No such function name: login_for_sky", "response": ""}'
+        node = {"node_type": kind, "description": told, "children": [node]}
     answer = {**TREE["answer_generation"], "train_messages": [], "valid_data": False}
-    found = foreign_rows.reading(
-        tmp_path, "toolbench", {"tree": {"tree": nodes}, "answer_generation": answer}
-    )
+    row = {"tree": {"tree": node}, "answer_generation": answer}
+    found = foreign_rows.reading(tmp_path, "toolbench", row)
     assert foreign_rows.calls(found) == [("login_for_sky", {})]
     assert foreign_rows.reasons(found) == ["unhelpful_answer", "api_hallucination"]
-
-
-def test_an_instruction_has_a_request_and_apis_but_no_calls(tmp_path: Path) -> None:
-    """Its functions are named as the importer names them; its answer is in another file."""
-    found = foreign_rows.reading(tmp_path, "toolbench", INSTRUCTION)
-    assert found.dialogue and [a.function for a in found.dialogue.query.pool] == ["weather_for_sky"]
-    assert foreign_rows.calls(found) == [] and foreign_rows.findings(found) == []
-    assert found.dialogue.query.scenario == "single"

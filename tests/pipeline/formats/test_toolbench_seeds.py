@@ -73,18 +73,20 @@ def test_a_tree_without_a_category_is_rejected(tmp_path: Path) -> None:
 
 
 FAILED = [*PATH[:3], {**PATH[3], "content": json.dumps({"error": "Timeout", "response": ""})}]
-GAVE_UP = copy.deepcopy(PATH)
-GAVE_UP[-1]["function_call"]["arguments"] = '{"return_type": "give_up_and_restart"}'
-NO_ANSWER = copy.deepcopy(PATH)
-NO_ANSWER[-1]["function_call"]["arguments"] = '{"return_type": "give_answer"}'
+
+
+def ended(how: str) -> JsonObject:
+    """The tree whose path ends with Finish in another way."""
+    call = {"name": "Finish", "arguments": json.dumps({"return_type": how})}
+    return tree([*PATH[:-1], {**PATH[-1], "function_call": call}])
 
 
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
         (tree([*PATH[:2], PATH[-1]]), Reason.NO_API_CALL),
-        (tree(GAVE_UP), Reason.UNHELPFUL_ANSWER),
-        (tree(NO_ANSWER), Reason.FALSE_API_CALL_FORMAT),
+        (ended("give_up_and_restart"), Reason.UNHELPFUL_ANSWER),
+        (ended("give_answer"), Reason.FALSE_API_CALL_FORMAT),
         (tree(PATH[:4]), Reason.UNHELPFUL_ANSWER),
         (tree([*FAILED, PATH[-1]]), Reason.HAS_EXCEPTION),
         (tree(PATH, valid_data=False), Reason.UNHELPFUL_ANSWER),
@@ -124,10 +126,8 @@ def test_seeds_stay_out_of_splits_their_apis_are_kept_from(tmp_path: Path) -> No
     unseen = SEEN.model_copy(update={"unseen": ("Weather",), "test_category": 0.2})
     (seed,) = drawn(tmp_path, TREE, [INSTRUCTION], plan=unseen)
     assert seed.split is Split.TEST_CATEGORY
-    apis = [
-        *INSTRUCTION["api_list"],
-        {**INSTRUCTION["api_list"][0], "category_name": "Held", "tool_name": "Out"},
-    ]
+    (known,) = INSTRUCTION["api_list"]
+    apis = [known, {**known, "category_name": "Held", "tool_name": "Out"}]
     held = SEEN.model_copy(update={"unseen": ("Held",), "seen": ("Weather",)})
     (seed,) = drawn(tmp_path, TREE, [{**INSTRUCTION, "api_list": apis}], plan=held)
     assert seed.split is Split.TRAIN and [api.category for api in seed.pool] == ["Weather"]

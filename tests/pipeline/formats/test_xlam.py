@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +20,11 @@ def parameters(folder: Path, **types: Any) -> Any:
     return found.dialogue.query.pool[0].parameters
 
 
-def test_a_query_and_its_answers_are_a_user_turn_and_calls(tmp_path: Path) -> None:
-    """There are no results and no reply, so nothing that needs them is asked for."""
-    found = foreign_rows.reading(tmp_path, "xlam", XLAM)
-    assert foreign_rows.calls(found) == [("get_weather", {"city": "Bern", "days": 3})]
-    assert (found.has_results, found.has_reply) == (False, False)
-    assert found.dialogue and found.dialogue.id == "7" and foreign_rows.findings(found) == []
-
-
 @pytest.mark.parametrize(
     ("written", "schema"),
     [
         ("str", {"type": "string"}),
         ("List[int]", {"type": "array", "items": {"type": "integer"}}),
-        (
-            "List[List[str]]",
-            {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
-        ),
         ("Union[int, float]", {"type": "number"}),
         ("int or str", {"type": ["integer", "string"]}),
         ("set", {"type": "array", "uniqueItems": True}),
@@ -51,26 +38,17 @@ def test_types_of_python_are_schemas(tmp_path: Path, written: str, schema: Any) 
 
 def test_optional_parameters_and_those_with_a_default_may_be_left_out(tmp_path: Path) -> None:
     """`str, optional` and a default both say that a value need not be given."""
-    assert parameters(tmp_path, a="str", b="str, optional", c="List[int], optional")[
-        "required"
-    ] == ["a"]
+    found = parameters(tmp_path, a="str", b="str, optional", c="List[int], optional")
+    assert found["required"] == ["a"]
     found = foreign_rows.reading(tmp_path, "xlam", XLAM)
     assert found.dialogue and found.dialogue.query.pool[0].required == ()
 
 
-def test_a_value_of_the_wrong_type_is_found(tmp_path: Path) -> None:
-    """Digits in a text are no integer; an unknown argument and function are named."""
-    answers = [
-        {"name": "get_weather", "arguments": {"city": "Bern", "days": "3"}},
-        {"name": "get_weather", "arguments": {"town": "Bern"}},
-        {"name": "get_rain", "arguments": {}},
-    ]
-    found = foreign_rows.reading(tmp_path, "xlam", changed(XLAM, answers=json.dumps(answers)))
-    assert foreign_rows.reasons(found) == [
-        "api_hallucination",
-        "invalid_input_parameters",
-        "invalid_input_parameters",
-    ]
+def test_digits_in_a_text_are_no_integer(tmp_path: Path) -> None:
+    """A value of the wrong type is found, however near it comes."""
+    answers = [{"name": "get_weather", "arguments": {"city": "Bern", "days": "3"}}]
+    found = foreign_rows.reading(tmp_path, "xlam", changed(XLAM, answers=answers))
+    assert foreign_rows.reasons(found) == ["invalid_input_parameters"]
 
 
 def test_no_answers_are_a_row_where_no_call_is_right(tmp_path: Path) -> None:
