@@ -29,6 +29,7 @@ def test_questions_carry_functions(tmp_path: Path) -> None:
     rows = [{**question, "function": [FUNCTION]}, {**question, "function": FUNCTION}, question]
     found, ledger = gather(tmp_path / "questions.json", *rows)
     report = ledger.report(imported=len(found))
+    assert bfcl.fits(rows[0]) and not bfcl.fits(question)
     assert len(found) == 1 and report.read == 2
     assert report.skipped[0].what == "questions.json:3 q_1"
 

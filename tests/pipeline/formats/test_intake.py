@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -83,6 +83,7 @@ def test_an_endless_description_ends() -> None:
 
 
 @given(anything, anything, anything, anything, anything)
+@example("shop", "buy", None, "parameters that are no object", None)
 def test_whatever_comes_is_an_api_or_a_reason(
     tool: Any, name: Any, description: Any, parameters: Any, returns: Any
 ) -> None:

@@ -52,9 +52,10 @@ def test_digits_in_a_text_are_no_integer(tmp_path: Path) -> None:
 
 
 def test_no_answers_are_a_row_where_no_call_is_right(tmp_path: Path) -> None:
-    """An empty list is an irrelevant request, and no fault."""
+    """An empty list is an irrelevant request, and no fault; the row is called what it says."""
     found = foreign_rows.reading(tmp_path, "xlam", changed(XLAM, answers="[]"))
     assert found.dialogue and found.dialogue.query.scenario == "irrelevance"
+    assert found.dialogue.id == "7"
     assert foreign_rows.calls(found) == [] and foreign_rows.findings(found) == []
 
 
