@@ -21,9 +21,10 @@ from toolloom.pipeline.run import Made
 from toolloom.schemas import Failure, Sample
 
 FUNCTIONS = '''
-"""Sums of money."""
+"""Money and readers."""
 import random
 from pathlib import Path
+from typing import TypedDict
 
 
 def add_tax(price: int, percent: int) -> dict[str, float]:
@@ -45,9 +46,13 @@ def draw_prize(budget: int) -> dict[str, int]:
         budget: highest value in euros
     """
     return {"prize": random.randint(1, 10**9)}
-'''
-READERS = '''
-def find_reader(name: str) -> dict[str, int]:
+
+
+class Reader(TypedDict):
+    card: int
+
+
+def find_reader(name: str) -> Reader:
     """Find the card number of a reader.
 
     Args:
@@ -55,40 +60,6 @@ def find_reader(name: str) -> dict[str, int]:
     """
     return {"card": {"Ada": 4711, "Grace": 4712}[name]}
 '''
-SPEC = {
-    "openapi": "3.0.3",
-    "info": {"title": "Library", "version": "1"},
-    "paths": {
-        "/loans": {
-            "get": {
-                "operationId": "listLoans",
-                "summary": "List the loans of a reader.",
-                "parameters": [
-                    {
-                        "name": "reader",
-                        "in": "query",
-                        "required": True,
-                        "schema": {"type": "string", "enum": ["Ada", "Alan", "Grace"]},
-                    }
-                ],
-                "responses": {
-                    "200": {
-                        "description": "Loans",
-                        "content": {
-                            "application/json": {
-                                "schema": {
-                                    "type": "object",
-                                    "properties": {"count": {"type": "integer"}},
-                                    "required": ["count"],
-                                }
-                            }
-                        },
-                    }
-                },
-            }
-        }
-    },
-}
 
 
 @pytest.fixture
@@ -102,17 +73,18 @@ def recipe(tmp_path: Path, calls: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     """Simulated, executed and repeatable, executed by chance, and tools of an MCP server."""
     monkeypatch.chdir(tmp_path)
     Path("money.py").write_text(FUNCTIONS % str(calls))
-    Path("library.json").write_text(json.dumps(SPEC))
-    shelf = {"a": [2, 3], "b": [40, 50]}
     sources: list[dict[str, Any]] = [
-        {"path": "library.json"},
-        {"path": "money.py", "execute": ["add_tax", "draw_prize"]},
         {
-            "mcp": f"{COMMAND}",
+            "path": "money.py",
+            "execute": ["add_tax", "draw_prize"],
+            "values": {"name": ["Ada", "Grace"]},
+        },
+        {
+            "mcp": COMMAND,
             "name": "shelf",
             "only": ["add"],
             "execute": ["add"],
-            "values": shelf,
+            "values": {"a": [2, 3], "b": [40, 50]},
         },
     ]
     fields = {
@@ -122,9 +94,12 @@ def recipe(tmp_path: Path, calls: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         "tester": {"votes": 1},
         "shard_size": 4,
     }
-    file = tmp_path / "real.yaml"
-    file.write_text(json.dumps(fields))
-    return file
+    return written(tmp_path / "real.yaml", fields)
+
+
+def written(recipe: Path, fields: dict[str, Any]) -> Path:
+    recipe.write_text(json.dumps(fields))
+    return recipe
 
 
 async def make(recipe: Path, server: FakeServer, outputs: Path) -> Made:
@@ -132,18 +107,17 @@ async def make(recipe: Path, server: FakeServer, outputs: Path) -> Made:
     return await make_dataset(load_recipe(recipe, model=model), outputs=outputs)
 
 
-def samples(made: Made) -> list[Sample]:
-    path = Path(made.summary.path) / "tested" / "accepted.jsonl"
-    return [Sample.model_validate_json(line) for line in path.read_text().splitlines()]
-
-
-def rejected(made: Made) -> list[Any]:
-    path = Path(made.summary.path) / "tested" / "rejected.jsonl"
+def records(made: Made, kind: str) -> list[Any]:
+    path = Path(made.summary.path) / "tested" / f"{kind}.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def samples(made: Made) -> list[Sample]:
+    return [Sample.model_validate(row) for row in records(made, "accepted")]
+
+
 async def test_each_api_has_the_executor_of_its_source(recipe: Path, tmp_path: Path) -> None:
-    """OpenAPI is simulated, Python and MCP are executed; what chance decides is rejected."""
+    """What is to be executed is, the rest is simulated; what chance decides is rejected."""
     async with FakeServer() as server:
         made = await make(recipe, server, tmp_path / "out")
     ways = Counter(
@@ -157,7 +131,7 @@ async def test_each_api_has_the_executor_of_its_source(recipe: Path, tmp_path: P
         ("executed", "python:money.py"),
         ("executed", "mcp:shelf"),
     }
-    unrepeated = [r for r in rejected(made) if r["reason"] == "not_repeatable"]
+    unrepeated = [r for r in records(made, "rejected") if r["reason"] == "not_repeatable"]
     assert unrepeated
     assert all("draw_prize returned" in r["detail"] for r in unrepeated)
     called = {c.function.name for sample in samples(made) for _, c in sample.dialogue.calls()}
@@ -179,19 +153,18 @@ async def test_executions_are_not_made_twice(recipe: Path, tmp_path: Path, calls
 
 async def recovered(wrong: str, right: list[str], folder: Path) -> Made:
     """A run of error recoveries about readers; all are in one split, as all make the same calls."""
-    Path("readers.py").write_text(READERS)
+    Path("money.py").write_text(FUNCTIONS % "unused")
+    source = {"path": "money.py", "only": ["find_reader"], "execute": ["find_reader"]}
     values = {"values": {"name": right}, "wrong_values": {"name": [wrong]}}
     fields = {
         "name": "errors",
-        "apis": {"sources": [{"path": "readers.py", "execute": ["find_reader"], **values}]},
+        "apis": {"sources": [{**source, **values}]},
         "queries": {"count": 6, "abilities": {"call": 1}, "scenarios": {"error_recovery": 1}},
         "tester": {"votes": 0},
         "splits": toys.ALL_IN_TRAIN,
     }
-    file = folder / "errors.yaml"
-    file.write_text(json.dumps(fields))
     async with FakeServer() as server:
-        return await make(file, server, folder / "out")
+        return await make(written(folder / "errors.yaml", fields), server, folder / "out")
 
 
 async def test_real_errors_make_dialogues_about_recovering(
@@ -208,7 +181,7 @@ async def test_real_errors_make_dialogues_about_recovering(
         assert failures == [Failure.TOOL_ERROR, None]
         assert tools[0].observation().error == "KeyError: 'Ariadne'"
     works = await recovered("Grace", ["Ada"], tmp_path)
-    details = [r["detail"] for r in rejected(works) if r["reason"] == "intent_mismatch"]
+    details = [r["detail"] for r in records(works, "rejected") if r["reason"] == "intent_mismatch"]
     assert not samples(works)
     assert any("works with the value on which it was to fail" in detail for detail in details)
 

@@ -39,14 +39,6 @@ async def calls(
         return [await session.run(known[name], arguments) for name, arguments in wanted]
 
 
-def test_the_spec_is_imported_whole() -> None:
-    """Every operation of the example becomes an API, and nothing of it is lost."""
-    (source,) = recipe("openapi.yaml").apis.sources
-    found, report = imported(source)
-    assert len(found) == report.read == 6
-    assert not (report.cut or report.unresolved or report.skipped or report.renamed)
-
-
 async def test_every_function_of_the_python_recipe_runs() -> None:
     """Each function that is allowed answers; an argument it refuses is an error."""
     chosen = recipe("python_functions.yaml")

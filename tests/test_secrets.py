@@ -10,9 +10,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from support.processes import TOOLLOOM
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import Scripted, ScriptedFailure, ScriptedReply, improvise
@@ -21,7 +23,7 @@ from toolloom.schemas import JsonObject, digest
 KEY = "sk-toolloom-0123456789abcdefghij"
 WRONG = "sk-wrong-9876543210zyxwvutsrq"
 DEBUG = ("--log-json", "--log-level", "debug")
-RUN = [sys.executable, "-c", "from toolloom.cli import main; main()", "run", "leaky.yaml"]
+RUN = [*TOOLLOOM, "run", "leaky.yaml"]
 CRASH = """
 from toolloom.cli import main
 from toolloom.llm import connection
@@ -69,15 +71,9 @@ def leaky(tmp_path: Path) -> Iterator[Leaky]:
 def run(folder: Path, key: str, *arguments: str, command: list[str] = RUN) -> tuple[int, str]:
     """The status of a run, and all that it printed."""
     environment = {**os.environ, "OPENAI_API_KEY": key, "OPENAI_LOG": "debug"}
-    ran = subprocess.run(
-        [*command, "--engine", "local", *arguments],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    options: Any = {"cwd": folder, "env": environment, "text": True}
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    ran = subprocess.run([*command, "--engine", "local", *arguments], **options)
     return ran.returncode, ran.stdout
 
 

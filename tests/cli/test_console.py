@@ -55,27 +55,18 @@ def lines(ran: Result) -> list[dict[str, Any]]:
 
 
 def test_every_line_is_an_object(run: Run) -> None:
-    """With --log-json standard error holds nothing else; the results stay on standard output."""
+    """With --log-json standard error holds nothing else; the results stay on standard output. A
+    record names what is worked on, and the last figures are those of the run."""
     ran = run("--log-json")
-    told = lines(ran)
-    assert ran.exit_code == 0
-    assert all(list(line)[:4] == ["time", "level", "event", "message"] for line in told)
-    assert told[0]["event"] == "run"
-    assert {line["event"] for line in told} == {"run", "planned", "progress", "stage", "odd", "log"}
+    told = {line["event"]: line for line in lines(ran)}
+    assert all(list(line)[:4] == ["time", "level", "event", "message"] for line in lines(ran))
+    assert next(iter(told)) == "run"
+    assert {*told} == {"run", "planned", "progress", "stage", "odd", "log"}
     assert "17 dialogues accepted" in ran.stdout
-
-
-def test_a_record_of_the_log_names_what_is_worked_on(run: Run) -> None:
-    """Run, stage, agent and record are known without being passed; the rest are its facts."""
-    (odd,) = (line for line in lines(run("--log-json")) if line["event"] == "odd")
+    odd, last = told["odd"], told["progress"]
     assert odd["run"].startswith("toy-")
-    named = {name: odd[name] for name in ("level", "stage", "agent", "record", "request")}
-    assert list(named.values()) == ["warning", "tested", "tester", "q1", "r2"]
-
-
-def test_the_last_figures_are_those_of_the_run(run: Run) -> None:
-    """Progress tells each stage's counts and what was asked."""
-    *_, last = (line for line in lines(run("--log-json")) if line["event"] == "progress")
+    named = [odd[name] for name in ("level", "stage", "agent", "record", "request")]
+    assert named == ["warning", "tested", "tester", "q1", "r2"]
     counts = [(s["stage"], s["done"], s["accepted"], s["rejected"]) for s in last["stages"]]
     assert counts == [("domains", 6, 5, 1), ("queries", 21, 19, 2), ("tested", 19, 17, 2)]
     assert last["requests"] == 0

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from support import toys
 from support.commands import call, shop
+from support.finished_runs import published
 
-from toolloom.pipeline.growth import plan_growth
 from toolloom.pipeline.run import make_dataset
 from toolloom.schemas import Sample
 
@@ -38,19 +38,6 @@ def test_mistakes_are_told_with_what_there_is(outputs: Path) -> None:
         ran = call(*arguments)
         assert (ran.exit_code, told in ran.stderr) == (2, True), ran.output
     assert sorted(p.name for p in (outputs / "datasets" / "toy").glob("*.*.*")) == ["1.0.0"]
-
-
-def test_versions_and_differences_are_printed(outputs: Path, tmp_path: Path) -> None:
-    """As tables, and the figures as a file for programs."""
-    listed = call("versions", "toy", "-o", outputs)
-    assert listed.exit_code == 0
-    assert "1.0.0 (latest)" in listed.stdout
-    figures = tmp_path / "figures.json"
-    ran = call("diff", "toy", "1.0.0", "-o", outputs, "--json", figures)
-    assert ran.exit_code == 0, ran.output
-    rows = json.loads(figures.read_text())["rows"]
-    assert all(row["same"] == row["after"] for row in rows)
-    assert ran.stdout.startswith("From toy/1.0.0 to toy/1.0.0")
 
 
 def test_a_split_grows_from_the_command_line(outputs: Path) -> None:
@@ -86,13 +73,12 @@ def test_a_dataset_is_added_to_by_one_command_at_a_time(outputs: Path, command: 
     assert len(list((outputs / "runs").iterdir())) == 1
 
 
-def test_a_grown_split_is_told_in_the_list_of_versions(outputs: Path) -> None:
-    """With the rows that came to it."""
-    recipe = toys.recipe(queries={"count": 40}, splits={"unseen": ["c1"]})
-    planned = plan_growth(outputs, recipe)
-    asyncio.run(make_dataset(planned, outputs=outputs, stages=toys.SPLIT_STAGES))
-    listed = call("versions", "toy", "-o", outputs)
-    assert f"train grown: 19 rows more, {planned.run_id}" in " ".join(listed.stdout.split())
+def test_a_dataset_of_one_sample_has_a_report(tmp_path: Path) -> None:
+    """Where nothing can be compared, nothing is said to be alike."""
+    published(tmp_path, toys.sample())
+    ran = call("report", "toy", "-o", tmp_path, "--output", tmp_path / "toy.html")
+    assert ran.exit_code == 0, ran.output
+    assert "alike" not in (tmp_path / "toy.html").read_text()
 
 
 def calling(number: int, api: str) -> Sample:
@@ -122,16 +108,6 @@ def test_one_split_is_shown_in_full(called: Path) -> None:
                                 "weather/station/forecast"]  # fmt: skip
 
 
-def test_without_a_split_there_is_a_line_for_each(called: Path) -> None:
-    """Against `train`, itself included."""
-    done = call("complexity", "shop/1.0.0", "-o", called)
-    assert done.exit_code == 0, done.output
-    lines = {line.split()[0]: line.split() for line in done.output.splitlines() if line.strip()}
-    assert lines["train"][1:4] == ["0.6931", "0.00", "2"]
-    assert lines["test_tool"][1:4] == ["1.0397", "50.00", "2"]
-    assert "is the floor" in done.output
-
-
 def test_demonstrations_name_what_is_not_shown(called: Path) -> None:
     """One sample shows all that `train` calls; an API is called by none."""
     done = call("complexity", "shop", "--demonstrations", "--test", "test_tool", "-o", called)
@@ -139,12 +115,9 @@ def test_demonstrations_name_what_is_not_shown(called: Path) -> None:
     assert "Called by no sample of train, 1 in all:\n  weather/station/forecast" in done.output
 
 
-def test_figures_as_json(called: Path, tmp_path: Path) -> None:
-    """Printed alone, or written beside what is shown."""
-    printed = call("complexity", "shop", "--json", "-", "-o", called)
-    told = json.loads(printed.stdout)
-    assert [one["test"] for one in told["figures"]] == ["train", "test_tool"]
-    done = call("complexity", "shop", "--json", tmp_path / "a.json", "-n", 0, "-o", called)
+def test_figures_are_also_written(called: Path, tmp_path: Path) -> None:
+    """Beside what is shown, and with as many of the farthest combinations as were asked for."""
+    done = call("complexity", "shop/1.0.0", "--json", tmp_path / "a.json", "-n", 0, "-o", called)
     written = json.loads((tmp_path / "a.json").read_text())
-    assert written["figures"][1]["score"] == told["figures"][1]["score"]
+    assert [one["test"] for one in written["figures"]] == ["train", "test_tool"]
     assert written["figures"][1]["hardest"] == [] and "shop/1.0.0" in done.stdout

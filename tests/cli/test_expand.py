@@ -30,23 +30,18 @@ def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_rows_are_added_to_a_dataset(outputs: Path) -> None:
-    """As its next version, with what templates cover; the same command adds nothing more."""
+    """As its next version; the same command adds nothing more."""
     ran = call("expand", "toy", "--rows", 4, *HERE, outputs)
-    assert ran.exit_code == 0, ran.output
     assert "Adding 4 rows of templates, for toy/1.0.0: run toy-" in ran.stderr
-    assert "4 of them are rows of 4 templates." in ran.stdout
-    assert "samples looked at, 4 rows made." in ran.stdout
     assert "New version: toy/1.1.0" in ran.stdout
     again = call("expand", "--rows", 4, "toy", *HERE, outputs)
     assert "Published before, unchanged: toy/1.1.0" in again.stdout
 
 
 def test_instructions_are_added_to_a_dataset(outputs: Path) -> None:
-    """With those that were rejected, by level; once more there is nothing to rewrite."""
+    """As its next version; once more there is nothing to rewrite."""
     ran = call("rewrite", "toy", "--votes", 0, *HERE, outputs)
-    assert ran.exit_code == 0, ran.output
     assert "Rewriting requests, for toy/1.0.0: run toy-" in ran.stderr
-    assert "tag_not_named" in ran.stdout
     assert "New version: toy/1.1.0" in ran.stdout
     other = call("rewrite", "toy", "--coarse", 1, *HERE, outputs)
     assert (other.exit_code, "have instructions already" in other.stderr) == (1, True)
@@ -57,10 +52,7 @@ def test_instructions_of_one_split(outputs: Path) -> None:
     ran = call("expand", "toy", "--split", "validation", "--apart", "--no-mine", *HERE, outputs)
     assert ran.exit_code == 0, ran.output
     run = next((outputs / "runs").glob("*/expanded")).parent / "recipe.yaml"
-    text = run.read_text()
-    assert "- validation" in text
-    assert "apart: true" in text
-    assert "mine: false" in text
+    assert all(x in run.read_text() for x in ("- validation", "apart: true", "mine: false"))
 
 
 def test_mistakes_are_told_with_what_there_is(outputs: Path) -> None:
@@ -89,17 +81,7 @@ def test_a_dataset_needs_no_command() -> None:
     assert "Missing argument 'NAME'" in call("expand").stderr
 
 
-ROOT = Path(__file__).parents[2]
 preview = partial(call, "expand", "preview")
-
-
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the version toy/1.0.0."""
-    folder = tmp_path_factory.mktemp("outputs")
-    recipe = toys.recipe(queries={"count": 12}, splits={"seen": [f"c{i}" for i in range(6)]})
-    asyncio.run(make_dataset(recipe, outputs=folder, stages=toys.SPLIT_STAGES))
-    return folder
 
 
 async def play_needs(query: Query, context: Context) -> Outcome:
@@ -111,7 +93,7 @@ async def play_needs(query: Query, context: Context) -> Outcome:
 
 @pytest.fixture(scope="module")
 def minable(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, of samples whose requests say what the calls are given."""
+    """A folder with the version toy/1.0.0, whose requests say what the calls are given."""
     folder = tmp_path_factory.mktemp("minable")
     queries = {"count": 6, "abilities": {"call": 1}, "scenarios": {"single": 1}}
     recipe = toys.recipe(queries=queries, splits={"seen": [f"c{i}" for i in range(6)]})
@@ -131,17 +113,6 @@ def weather(folder: Path, rest: str = "") -> Path:
     return path
 
 
-def test_the_examples_are_shown_with_their_values_and_rows() -> None:
-    """Goal, calls, pools, the number of possible rows, and rows that pass."""
-    ran = preview(ROOT / "recipes" / "templates", "-n", 2)
-    assert ran.exit_code == 0, ran.output
-    assert "written-two-weights · written · 9 rows" in ran.stdout
-    assert 'call  convert_weight({"amount": "{flour}", "source": "gram"' in ran.stdout
-    assert "row 2: passes the certain checks" in ran.stdout
-    assert "8 templates, " in ran.stdout
-    assert "16 of 16 shown rows pass the certain checks." in ran.stdout
-
-
 def test_a_mistake_is_told_with_file_and_line(tmp_path: Path) -> None:
     """Exit code 2, nothing on standard output."""
     path = tmp_path / "t.yaml"
@@ -152,27 +123,27 @@ def test_a_mistake_is_told_with_file_and_line(tmp_path: Path) -> None:
     assert "line 3: templates[0].nmae: unknown field; did you mean `name`?" in ran.stderr
 
 
-def test_a_template_of_which_no_row_passes_ends_with_1(played: Path, tmp_path: Path) -> None:
+def test_a_template_of_which_no_row_passes_ends_with_1(outputs: Path, tmp_path: Path) -> None:
     """The findings are shown, and what fails is named at the end."""
     path = weather(tmp_path, "  answer: In {city} it rains until 7 July 2031.\n")
-    ran = preview(path, "--dataset", "toy", "-o", played)
+    ran = preview(path, "--dataset", "toy", "-o", outputs)
     assert ran.exit_code == 1, ran.output
     assert "row 1: the certain checks object" in ran.stdout
     assert "founded_replies: ungrounded_answer" in ran.stdout
     assert "No row passes of written-one." in ran.stdout
 
 
-def test_the_apis_of_a_dataset_serve_a_file(played: Path, tmp_path: Path) -> None:
+def test_the_apis_of_a_dataset_serve_a_file(outputs: Path, tmp_path: Path) -> None:
     """With --dataset a file needs no `apis`; its calls go to that version's."""
     path = weather(tmp_path)
-    ran = preview(path, "--dataset", "toy/1.0.0", "-o", played)
+    ran = preview(path, "--dataset", "toy/1.0.0", "-o", outputs)
     assert ran.exit_code == 0, ran.output
     assert "1 template, 2 possible rows; 2 of 2 shown rows pass" in ran.stdout
 
 
-def test_without_a_file_the_samples_of_a_dataset_are_mined(played: Path) -> None:
+def test_without_a_file_the_samples_of_a_dataset_are_mined(outputs: Path) -> None:
     """What cannot be mined is counted by reason; exit code 1 if nothing can."""
-    ran = preview("--dataset", "toy", "-o", played)
+    ran = preview("--dataset", "toy", "-o", outputs)
     assert ran.exit_code == 1, ran.output
     assert "samples make no template: " in ran.stdout
 

@@ -19,53 +19,10 @@ def outputs(tmp_path: Path) -> Path:
     return shop(tmp_path / "outputs", zip(splits, samples, strict=True))
 
 
-def test_an_export_says_where_it_is_and_how_to_use_it(outputs: Path) -> None:
-    """Files with rows, what is not in them, and the line for the trainer."""
-    done = call("export", "shop", "--format", "xlam", "-o", outputs)
-    assert done.exit_code == 0, done.output
-    folder = outputs / "exports" / "shop" / "1.0.0" / "xlam"
-    assert sorted(path.name for path in folder.iterdir()) == ["train.json"]
-    assert "shop/1.0.0 as xlam: 2 of 6 samples in 2 rows." in done.output
-    assert "APIs are searched for before they are called" in done.output
-    assert f'data_files="{folder.resolve()}/train.json"' in done.output
-
-
-def test_one_split_goes_to_one_file(outputs: Path, tmp_path: Path) -> None:
-    """--into takes a file, and check-export takes it from there."""
-    into = tmp_path / "mine.jsonl"
-    done = call(
-        "export", "shop/1.0.0", "--format", "openai", "--split", "train", "--into", into,
-        "-o", outputs,
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert len(into.read_text().splitlines()) == 4
-    checked = call("check-export", into)
-    assert checked.exit_code == 0, checked.output
-    lines = {line.split()[2]: line.split() for line in checked.stdout.splitlines()[1:] if line}
-    assert lines["qwen3"][:2] == ["openai", "4"] and lines["qwen3"][-2:] == ["4", "0"]
-    assert "quoted text" in checked.stdout
-
-
-def test_demonstrations_are_as_many_as_asked_for(outputs: Path, tmp_path: Path) -> None:
-    """--shots tells how many; rows that have fewer are counted. Here all make the same calls."""
-    into = tmp_path / "mine.jsonl"
-    for shots, told in ((1, True), (0, False)):
-        done = call(
-            "export", "shop", "--format", "few-shot", "--split", "train", "--shots", shots,
-            "--into", into, "-o", outputs,
-        )  # fmt: skip
-        assert done.exit_code == 0, done.output
-        assert ("as many demonstrations as asked for" in done.output) is told
-    rows = [json.loads(line) for line in into.read_text().splitlines()]
-    assert [row["demonstrations"] for row in rows] == [[], []]
-    assert call("check-export", into, "--template", "qwen3").exit_code == 0
-
-
 def test_a_template_that_was_named_must_render_all(outputs: Path, tmp_path: Path) -> None:
     """Exit code 1 if it does not, and 0 if it has no idea of tools: that is told."""
     into = tmp_path / "mine.parquet"
     call("export", "shop", "--format", "trl", "--split", "train", "--into", into, "-o", outputs)
-    assert call("check-export", into, "--template", "qwen3").exit_code == 0
     failing = call("check-export", into, "--template", "qwen3", "--template", "deepseekv3")
     assert failing.exit_code == 1
     assert "no tools" in call("check-export", into, "--template", "llama3").stdout
@@ -113,8 +70,7 @@ def test_wrong_rows_are_told_and_fail(tmp_path: Path) -> None:
 )
 def test_mistakes_are_told(arguments: tuple[str, ...], why: str, outputs: Path) -> None:
     """Exit code 2 and what to do, without a traceback; nothing is written."""
-    given = [*arguments, *(("-o", str(outputs)) if arguments[0] == "export" else ())]
-    done = call(*given)
+    done = call(*arguments, *(("-o", outputs) if arguments[0] == "export" else ()))
     assert done.exit_code == 2
     assert why in done.output and "Traceback" not in done.output
     assert not (outputs / "exports").exists()
@@ -135,11 +91,7 @@ audit = partial(call, "audit")
 PRICE = {
     "name": "price",
     "description": "What something costs.",
-    "parameters": {
-        "type": "dict",
-        "properties": {"item": {"type": "string"}},
-        "required": ["item"],
-    },
+    "parameters": {"type": "dict", "properties": {"item": {"type": "string"}}},
 }
 
 
@@ -163,32 +115,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_good_data_ends_with_0(home: Path) -> None:
-    """And the report says that nothing was found."""
-    ran = audit("good.jsonl", "--format", "bfcl")
-    assert ran.exit_code == 0, ran.output
-    assert "2 rows, 2 of them dialogues, with 2 calls. No row has a finding." in ran.stdout
-
-
-def test_findings_end_with_1_and_are_shown_and_written(home: Path) -> None:
-    """A table by reason with examples, the report as JSON, the flagged rows as lines."""
-    ran = audit(
-        "bad.jsonl", "--format", "bfcl", "--json", "report.json", "--flagged", "flagged.jsonl"
-    )
+def test_the_report_of_an_audit_is_written_beside_what_is_shown(home: Path) -> None:
+    """With as many examples as were asked for; findings are exit code 1."""
+    ran = audit("bad.jsonl", "--format", "bfcl", "--json", "report.json", "-n", "0")
     assert ran.exit_code == 1, ran.output
     assert "invalid_input_parameters" in ran.stdout
-    assert "bad.jsonl, row 2, message 2: price: `item`: 7 is not of type 'string'" in ran.stdout
     report = json.loads((home / "report.json").read_text())
-    assert report["reasons"]["invalid_input_parameters"]["rows"] == report["flagged"] == 1
-    (flagged,) = map(json.loads, (home / "flagged.jsonl").read_text().splitlines())
-    assert flagged["row"] == json.loads(row(7))
-    assert flagged["findings"][0]["reason"] == "invalid_input_parameters"
-
-
-def test_the_report_can_be_the_output(home: Path) -> None:
-    """`--json -` prints JSON and nothing else; `-n 0` leaves the examples out."""
-    ran = audit("bad.jsonl", "--format", "bfcl", "--json", "-", "-n", "0")
-    report = json.loads(ran.stdout)
     assert report["reasons"]["invalid_input_parameters"]["examples"] == []
 
 
@@ -200,8 +132,6 @@ def test_the_report_can_be_the_output(home: Path) -> None:
         (("good.jsonl", "--format", "sharegpt"), "does not look like sharegpt"),
         (("good.jsonl", "--format", "bfcl", "--flagged", "good.jsonl"), "is what is audited"),
         (("good.jsonl", "--format", "bfcl", "--json", "no/report.json"), "cannot be written"),
-        (("noise.bin", "--format", "bfcl"), "is no text"),
-        (("empty.json", "--format", "api-bank"), "is empty"),
         (("cut.json", "--format", "bfcl"), "no JSON"),
     ],
 )
@@ -209,8 +139,6 @@ def test_a_mistake_ends_with_2_and_a_sentence(
     home: Path, arguments: tuple[str, ...], told: str
 ) -> None:
     """Never with a traceback."""
-    (home / "noise.bin").write_bytes(bytes(range(256)))
-    (home / "empty.json").write_bytes(b"")
     (home / "cut.json").write_text('[{"id": "q", "question"')
     ran = audit(*arguments)
     assert ran.exit_code == 2, ran.output

@@ -1,4 +1,4 @@
-""""""
+"""`toolloom estimate`."""
 
 from __future__ import annotations
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -14,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.processes import Endpoint, committed
 from support.waiting import wait_for
 
 from toolloom.llm import FakeServer
@@ -79,20 +78,6 @@ def stopped(run: subprocess.Popen[str], number: int, times: int) -> tuple[float,
     return time.monotonic() - began, said
 
 
-def asked(folder: Path) -> list[str]:
-    """The beginning of the hash of each request that was answered."""
-    lines = (folder / "log.jsonl").read_text().splitlines()
-    return [json.loads(line)["key"][:12] for line in lines]
-
-
-def committed(folder: Path) -> set[str]:
-    """The same for the answers in the response cache."""
-    with sqlite3.connect(folder / "outputs" / "cache.sqlite") as cache:
-        raws = cache.execute("SELECT body FROM responses").fetchall()
-    cache.close()
-    return {json.loads(raw)["id"].removeprefix("chatcmpl-") for (raw,) in raws}
-
-
 @pytest.mark.parametrize(
     ("number", "times"),
     [(signal.SIGINT, 3), pytest.param(signal.SIGTERM, 1, marks=pytest.mark.slow)],
@@ -108,13 +93,15 @@ def test_a_stopped_run_ends_soon_and_goes_on_where_it_was(
     assert run.returncode == 128 + number
     assert said.endswith("Stopped. Run the same command again to go on from here.\n")
     assert "Traceback" not in said
-    known, before = committed(tmp_path), len(asked(tmp_path))
+    endpoint = Endpoint(server.base_url, tmp_path / "log.jsonl")
+    known = committed(tmp_path / "outputs" / "cache.sqlite")
+    before = len(endpoint.answered())
     assert len(known) >= 3
     slow.latency = 0.0
     again = start(tmp_path)
     _, told = again.communicate()
     assert again.returncode == 0, told
-    assert known & set(asked(tmp_path)[before:]) == set()
+    assert known & set(endpoint.answered()[before:]) == set()
 
 
 @pytest.mark.slow
