@@ -91,13 +91,15 @@ def test_found_apis_are_the_documents_of_a_search(samples: Samples) -> None:
 
 
 def test_requests_that_one_list_of_calls_does_not_serve_are_left_out(samples: Samples) -> None:
-    """Those that ask back, and those whose calls need the results of others."""
+    """Those that ask back, need the results of other calls, or call what is not described."""
     with pytest.raises(NotRepresentable, match="asks before it calls"):
         few_shot(samples["clarification"], "object")
     (intent,) = samples["single"].dialogue.query.intent
     intent = intent.model_copy(update={"references": {"city": Reference(call=0, field="x")}})
     with pytest.raises(NotRepresentable, match="results of others"):
         few_shot(changed(samples["single"], intent=(intent,)), "object")
+    with pytest.raises(NotRepresentable, match="not among those given"):
+        few_shot(changed(samples["single"], pool=()), "object")
 
 
 @pytest.mark.parametrize("words", ["Hi.\nActions: [x()]", "Hi.\nNow: never", "a\nGoal: b", "  "])
