@@ -6,7 +6,6 @@ import pytest
 
 from toolloom.agents import api
 from toolloom.agents.ask import BadAnswer
-from toolloom.pipeline.apis.catalogue import public_apis
 from toolloom.schemas import Domain, Reason
 
 DOMAIN = Domain(category="Weather", name="tide tables", description="When the sea is high.")
@@ -61,16 +60,6 @@ async def test_near_duplicates_within_a_tool_are_rejected(working: Any) -> None:
         outcome = await api.run(DOMAIN, job, count=2, examples=())
     assert len(outcome.accepted) == 1
     assert outcome.rejected[0].reason is Reason.NEAR_DUPLICATE
-
-
-def test_real_apis_stand_in_the_prompt() -> None:
-    """The prompt shows real operations with their inputs and outputs, and the taken names."""
-    known = next(a for a in public_apis() if a.operations)
-    system, user = api.question(DOMAIN, [known], 2, taken=["get_tide"]).messages
-    assert known.name in system["content"]
-    assert known.operations[0].name in system["content"]
-    assert "one tool with 2 APIs" in user["content"]
-    assert "These names are taken: get_tide." in user["content"]
 
 
 def test_a_tool_of_nothing_but_faults_is_a_misfit() -> None:

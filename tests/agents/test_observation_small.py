@@ -3,8 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import toys
 
 from toolloom.agents.observation_small import MOST, observe, sketch
@@ -37,25 +35,6 @@ def test_required_scalars_come_first() -> None:
     many = row(["z"], **{f"f{i}": TEXT for i in range(9)}, z=TEXT)
     assert ("z",) in paths(many)
     assert len(paths(many)) == MOST
-
-
-SHAPES = st.recursive(
-    st.sampled_from([TEXT, {"type": "integer"}, {"type": "boolean"}, {}]),
-    lambda inner: st.one_of(
-        st.dictionaries(st.sampled_from("abcd"), inner, min_size=1, max_size=3).map(
-            lambda p: row(list(p)[:1], **p)
-        ),
-        inner.map(lambda items: {"type": "array", "items": items}),
-        inner.map(lambda other: {"anyOf": [{"type": "null"}, other]}),
-    ),
-    max_leaves=6,
-)
-
-
-@given(SHAPES)
-def test_no_shape_asks_without_end(schema: JsonObject) -> None:
-    """Whatever the return schema, the number of questions is bounded by what it requires."""
-    assert len(sketch(schema)) <= 40
 
 
 NUMBER = {"type": "integer"}

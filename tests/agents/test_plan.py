@@ -13,12 +13,10 @@ from toolloom.agents.plan import (
     Due,
     due,
     observation,
-    outcomes,
     reference_values,
     told_by,
     transcript,
 )
-from toolloom.pipeline.checks.transcript import known_functions
 from toolloom.schemas import (
     Ability,
     FunctionCall,
@@ -107,22 +105,12 @@ def test_what_is_due(query: Query, messages: list[Message], expected: Due) -> No
     assert due(query, messages) == expected
 
 
-def test_only_what_was_found_is_known() -> None:
-    """In the retrieve abilities that is what API Search has returned."""
-    assert known_functions(SEARCHED, FOUND) == ["api_search", NOW]
-
-
-def test_calls_of_one_api_count_in_order() -> None:
-    """The first call of an API serves its first intention."""
-    assert outcomes(TWICE, [USER, *SEEN]) == {0: Observation(response={"celsius": 7})}
-
-
 def test_a_dependent_call_waits_for_its_value() -> None:
     """The second call is due when the first has told what it needs."""
     query = ask(Scenario.SEQUENTIAL, intent=two(city=Reference(call=0, field="near")))
-    assert due(query, [USER]) == Due(Act.CALL, (0,))
+    assert due(query, [USER]) == CALL
     after = [USER, *called(NOW, {"near": "Basel"})]
-    assert due(query, after) == Due(Act.CALL, (1,))
+    assert due(query, after) == SECOND
     assert reference_values(query, 1, after) == {"city": "Basel"}
 
 
@@ -143,10 +131,6 @@ def test_what_is_no_envelope_is_an_empty_observation() -> None:
     assert observation(Message(role="tool", content="oops")) == Observation()
 
 
-def facts(response: Any) -> list[tuple[str, Any]]:
-    return [(f.name, f.value) for f in told_by(toys.api(), response)]
-
-
 def test_a_nested_value_is_named_by_its_path() -> None:
     """A fact's name is the path to it, and its description that of the inner schema."""
     login = {"type": "string", "description": "name of the account"}
@@ -157,25 +141,27 @@ def test_a_nested_value_is_named_by_its_path() -> None:
     assert (fact.name, fact.about, fact.value) == ("owner_login", "name of the account", "ada")
 
 
-def test_of_a_list_of_objects_the_first_is_told() -> None:
-    """Lists of objects give the facts of their first item, lists of scalars are one fact."""
-    assert facts([{"title": "Emma"}, {"title": "Dune"}]) == [("title", "Emma")]
-    assert facts({"tags": ["a", "b"]}) == [("tags", ["a", "b"])]
+TOLD: dict[str, tuple[Any, list[tuple[str, Any]]]] = {
+    "of a list of objects the first": (
+        [{"title": "Emma"}, {"title": "Dune"}],
+        [("title", "Emma")],
+    ),
+    "a list of scalars is one fact": ({"tags": ["a", "b"]}, [("tags", ["a", "b"])]),
+    "a text line by line, without its headings": (
+        "Commit history:\nAuthor: Ada\nnothing to commit",
+        [("author", "Ada"), ("result", "nothing to commit")],
+    ),
+    "few": ({f"f{i}": i for i in range(20)}, [(f"f{i}", i) for i in range(MOST)]),
+    "none longer than a sentence holds": (
+        {"long": "x" * (LONGEST + 1), "short": "y"},
+        [("short", "y")],
+    ),
+    "nothing of nothing": ({"a": None, "b": "", "c": []}, []),
+    "nothing of null": (None, []),
+}
 
 
-def test_a_text_is_told_line_by_line() -> None:
-    """`Name: value` names its fact, a heading is passed over, another line is a result."""
-    text = "Commit history:\nAuthor: Ada\nnothing to commit"
-    assert facts(text) == [("author", "Ada"), ("result", "nothing to commit")]
-
-
-@pytest.mark.parametrize("empty", [None, "", {}, [], {"a": None}, {"a": ""}, {"a": []}])
-def test_what_is_empty_tells_nothing(empty: Any) -> None:
-    """No fact is made of nothing."""
-    assert facts(empty) == []
-
-
-def test_few_and_short_facts_are_told() -> None:
-    """At most a handful of facts, none of them longer than a sentence can hold."""
-    assert len(facts({f"f{i}": i for i in range(20)})) == MOST
-    assert facts({"long": "x" * (LONGEST + 1), "short": "y"}) == [("short", "y")]
+@pytest.mark.parametrize(("response", "expected"), TOLD.values(), ids=TOLD)
+def test_what_a_response_tells(response: Any, expected: list[tuple[str, Any]]) -> None:
+    """A handful of short facts, each with a name."""
+    assert [(f.name, f.value) for f in told_by(toys.api(), response)] == expected

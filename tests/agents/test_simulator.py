@@ -67,14 +67,6 @@ async def test_a_dialogue_is_played_to_its_answer(working: Any) -> None:
     assert dialogue.provenance[0].requests == server.answered == 3
 
 
-async def test_the_system_turn_tells_the_moment_and_the_way(working: Any) -> None:
-    """It holds the present moment, and names API Search only where that is given."""
-    calling = simulator.system_turn(ask()).content or ""
-    assert "Monday 2026-03-02 09:30" in calling and "api_search" not in calling
-    searching = simulator.system_turn(ask(ability=Ability.RETRIEVE_CALL)).content or ""
-    assert "api_search" in searching
-
-
 async def test_only_what_was_found_can_be_called(working: Any) -> None:
     """In the retrieve abilities a call without a search does not fit the schema of the act."""
     searching = {"calls": [{"name": "api_search", "arguments": {"keywords": "current weather"}}]}

@@ -159,21 +159,6 @@ def test_the_poorest_vote_says_why() -> None:
     assert poor.detail == "realness: 1, 3, 1. It is 1."
 
 
-async def test_each_vote_has_a_seed_of_its_own(working: Any) -> None:
-    """The same question, asked independently; the ratings stand in the order of the votes."""
-    coming = iter((1, 2, 3))
-
-    def script(body: Any) -> dict[str, Any]:
-        return {**MARKS, "explanation": " Fine. ", "realness": next(coming)}
-
-    async with working(script, "tester", concurrency=1) as (job, server):
-        rated = await tester.rate("Find me a hotel.", job, 3)
-    assert [r.realness for r in rated.ratings] == [1, 2, 3]
-    assert rated.ratings[0].explanation == "Fine."
-    assert len({b["seed"] for b in server.bodies}) == 3
-    assert (rated.provenance[0].requests, rated.findings) == (3, ())
-
-
 @pytest.mark.parametrize("mark", [0, 4, "3", None, True, 2.5, 2.0])
 async def test_marks_are_one_two_or_three(working: Any, mark: Any) -> None:
     """Any other mark is asked for again, and then no rating; JSON Schema takes 2.0 for 2."""

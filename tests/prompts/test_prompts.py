@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.prompts import FOLDER, environment, render, source_hash
+from toolloom.prompts import FOLDER, environment, render
 from toolloom.schemas import TemplateError
 
 TEMPLATES = sorted(path.stem for path in FOLDER.glob("*.j2"))
@@ -82,12 +82,6 @@ def test_a_template_that_is_not_there_is_an_error() -> None:
     """Its name is in the message."""
     with pytest.raises(TemplateError, match=r"nobody\.j2: there is no such template"):
         render("nobody", {})
-
-
-def test_the_hash_is_that_of_the_text(tmp_path: Path) -> None:
-    """A changed prompt has another hash, and a prompt carries its template's."""
-    variables: dict[str, Any] = {"problem": "x"}
-    assert render("mend", variables).template_hash == source_hash("mend") != source_hash("query")
 
 
 SHOT = "{% block shot1_user %}"

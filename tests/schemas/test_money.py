@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolloom.schemas import Price, Recipe, RecipeError, load_recipe, parse_recipe
+from toolloom.schemas import Price, Recipe, RecipeError, parse_recipe
 
 ROOT = Path(__file__).parents[2]
 PLACE = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
@@ -41,11 +41,13 @@ def test_more_cached_than_sent_costs_no_less_than_nothing() -> None:
 
 
 def test_prices_come_from_the_recipe_or_a_file(tmp_path: Path) -> None:
-    """`prices` is a mapping or a path, and both are the same recipe."""
+    """`prices` is a mapping or a path, and both are the same recipe; the file that ships is one."""
     (tmp_path / "prices.yaml").write_text("m: {prompt: 2, completion: 8}")
     named = recipe(prices=str(tmp_path / "prices.yaml"))
     assert named == recipe(prices=PRICES)
     assert named.prices["m"].completion == 8
+    example = recipe(prices=str(ROOT / "recipes" / "examples" / "prices.yaml"))
+    assert example.prices["example-large"].cost(0, 1_000_000, batch=True) == 4
 
 
 @pytest.mark.parametrize(
@@ -83,16 +85,3 @@ def test_a_budget_and_prices_of_others_make_no_other_run() -> None:
     assert recipe(budget={"max_requests": 9}).run_id == plain.run_id
     assert recipe(prices={"other": {"prompt": 1}}).run_id == plain.run_id
     assert priced.run_id != plain.run_id
-
-
-def test_the_example_of_prices_is_one() -> None:
-    """The file that ships can be named in a recipe."""
-    made = recipe(prices=str(ROOT / "recipes" / "examples" / "prices.yaml"))
-    assert made.prices["example-large"].cost(0, 1_000_000, batch=True) == 4
-
-
-def test_a_recipe_that_was_written_out_is_read_back(tmp_path: Path) -> None:
-    """The recipe in a run's folder holds the prices themselves, not the way to them."""
-    made = recipe(prices=PRICES, budget={"max_cost": 1})
-    (tmp_path / "recipe.yaml").write_text(made.model_dump_json())
-    assert load_recipe(tmp_path / "recipe.yaml") == made

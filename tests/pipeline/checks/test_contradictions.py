@@ -14,7 +14,6 @@ from support import toys
 
 from toolloom.pipeline.checks import kept_values, leaked_calls, turn_order
 from toolloom.pipeline.checks.contradictions import NO_DATE
-from toolloom.pipeline.checks.derived import combined, converted, figures, told
 from toolloom.schemas import Dialogue, FunctionCall, Message, Reason, ToolCall
 
 
@@ -70,6 +69,7 @@ def test_a_good_dialogue_keeps_all_values(good: Dialogue) -> None:
         ("I run Windows 10 with two screens.", {"system": "Windows 7", "screens": 2}),
         ("The patient with the number 4711002.", {"patient": "Jane Roe"}),
         ("Integrate 3x^2 from 1 to 2.", {"of": "5x**2", "from": 1, "to": 2}),
+        ("Take 5 apples.", {"grams": 5000}),
     ],
 )
 def test_what_stands_for_something_else_is_found(said: str, arguments: dict[str, Any]) -> None:
@@ -87,6 +87,7 @@ def test_what_stands_for_something_else_is_found(said: str, arguments: dict[str,
         ("A coil of 50mH at 100µF.", {"henry": 0.05, "farad": 0.0001}),
         ("Interest of 5% compounded monthly on 900.", {"rate": 0.05, "n": 12, "sum": 900}),
         ("The points (3,4) and (1,2).", {"a": [3, 4], "b": [1, 2]}),
+        ("From 1e-9 to 1,200 for 5 apples and 3 pears.", {"a": 1e-9, "b": 1200, "fruit": 8}),
         ("Where do 3x^2 + 2x - 4 and 0 meet?", {"polynomial": [3.0, 2.0, -4.0]}),
         ("A wave from 0 to 2 pi.", {"end": 6.2832}),
         ("Pies with less than 5 ingredients.", {"most": 4}),
@@ -137,19 +138,6 @@ def test_a_present_that_is_told_leaves_no_day_open() -> None:
     now = dt.datetime(2024, 5, 8, 9, 0)
     assert not wrong("Deliver tomorrow.", {"day": "2024-05-09"}, now=now)
     assert wrong("Deliver tomorrow.", {"day": "2024-05-12"}, now=now)
-
-
-def test_units_convert_only_what_has_them() -> None:
-    """5 km are 5,000 m; 5 of something are not 5,000 of it."""
-    kilometres, apples = told("5 km")[0], told("5 apples")[0]
-    assert converted(5000, kilometres)
-    assert not converted(5000, apples)
-    assert combined(8, apples, told("5 apples and 3 pears"))
-
-
-def test_figures_are_read_wherever_they_stand() -> None:
-    """In formulas, in brackets, with exponents."""
-    assert {2, 4, 5, 1e-9, 1200} <= set(figures("x^2 at (4,5), 1e-9 and 1,200"))
 
 
 def test_a_leaked_call_is_found_and_code_is_not() -> None:

@@ -87,12 +87,9 @@ def test_every_tag_has_a_name_that_says_it(tag: str, kind: Granularity) -> None:
         assert said(f"Use {name}.", tag, kind)
 
 
-@pytest.mark.parametrize(
-    "tag", ["Room\n\nSystem: hi", "a\x00b", "\u202eabc\u202c", "{{x}}", "A\u2028B"]
-)
-def test_no_markup_reaches_what_is_spoken(tag: str) -> None:
+def test_no_markup_reaches_what_is_spoken() -> None:
     """A tag of control characters, lines and braces is said without them."""
-    name = spoken(tag)
+    name = spoken("Room\n\nSystem: {{x}} a\x00b \u202eabc\u202c\u2028B")
     assert name.isprintable() and not set("{}") & set(name)
 
 

@@ -22,7 +22,6 @@ from toolloom.schemas import (
     Reason,
     Reference,
     Sample,
-    Scenario,
     ToolCall,
 )
 
@@ -54,14 +53,6 @@ def saying(content: Any) -> Sample:
     before, asked, observed, *rest = made.dialogue.messages
     observed = observed.model_copy(update={"content": content})
     return with_messages(made, (before, asked, observed, *rest))
-
-
-def test_a_dialogue_is_read_from_top_to_bottom() -> None:
-    """Words, then the call with its arguments, then its result, then the answer."""
-    text = shown(toys.sample())
-    order = ["q0", "What is the weather", "weather_current", '"Zürich"', '"celsius": 7', "7 °C"]
-    places = [text.index(part) for part in order]
-    assert places == sorted(places)
 
 
 def test_a_finding_stands_at_its_turn() -> None:
@@ -119,14 +110,6 @@ def test_an_intent_that_no_call_serves_is_told() -> None:
     assert "← date of weather_current" in missing
 
 
-def test_an_irrelevant_request_says_what_is_lacking() -> None:
-    """No call is missing there: no API on offer could serve it."""
-    asked = toys.query(scenario=Scenario.IRRELEVANCE)
-    made = toys.sample(asked)
-    talk = (m for m in made.dialogue.messages if m.role in ("user", "assistant") and m.content)
-    assert "no API on offer does it" in shown(with_messages(made, talk))
-
-
 def test_raw_responses_are_there_on_demand() -> None:
     """Only if asked for, folded; first what the model said, then the whole response."""
     raw = json.dumps({"choices": [{"message": {"content": "Its words."}}], "usage": {"tokens": 3}})
@@ -148,13 +131,6 @@ def test_an_observation_may_be_an_error_or_long() -> None:
     assert "<summary><code>{&#34;items&#34;" in html
     assert "x" * 300 in html
     assert "not JSON" in shown(saying("not JSON"))
-
-
-def test_a_search_tells_what_it_found() -> None:
-    """Of documentation the names are enough to begin with."""
-    found = [{"name": n, "description": "…", "parameters": {}} for n in ("first", "second")]
-    text = shown(saying(json.dumps({"response": found, "error": None})))
-    assert "finds first, second" in text
 
 
 def test_arguments_that_could_not_be_read_are_shown_as_they_came() -> None:

@@ -108,6 +108,7 @@ def test_a_damaged_row_is_named(
         ("splits", 3),
         ("splits", {"train": [1]}),
         ("runs", {"x": {"recipe": [1]}}),
+        ("runs", {"x": {"counts": {"stages": 3}}}),
         ("apis", 3.5),
     ],
 )
@@ -265,12 +266,6 @@ def test_prices_may_be_known_in_part() -> None:
     found = of(counts(stage("tested", 1)), counts(priced=True, unpriced=("big-model",)))
     assert (found.priced, found.unpriced) == (True, ("big-model",))
     assert not of(counts(stage("tested", 1), unpriced=("free",))).priced
-
-
-def test_counts_that_cannot_be_read_are_a_mistake_of_the_file() -> None:
-    """The message names it."""
-    with pytest.raises(StoreError, match=r"manifest\.json: is damaged"):
-        of({"counts": {"stages": 3}})
 
 
 def test_what_later_runs_replaced_is_told() -> None:

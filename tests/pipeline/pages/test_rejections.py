@@ -7,7 +7,6 @@ import pyarrow.parquet as pq
 import pytest
 from support import finished_runs, toys
 
-from toolloom.pipeline.dataset.figures import added
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages.rejections import (
     COLUMNS,
@@ -28,15 +27,6 @@ async def toy_version(outputs: Path, seed: int = 0) -> Version:
     """Two queries fall in `queries`, two in `tested`, one domain before them."""
     await make_dataset(toys.recipe(seed=seed), outputs=outputs, stages=toys.STAGES)
     return find_version(outputs, "toy")
-
-
-async def test_every_rejected_record_is_a_row(tmp_path: Path) -> None:
-    """Rows and their reasons are those of the manifest, split by split."""
-    version = await toy_version(tmp_path)
-    rows = rows_of(version)
-    assert counts(rows, "reason") == added(version.manifest["splits"].values(), "reasons")
-    told = {split: one["rejected"] for split, one in version.manifest["splits"].items()}
-    assert counts(rows, "split") == {split: count for split, count in told.items() if count}
 
 
 async def test_a_row_tells_what_it_is_of(tmp_path: Path) -> None:
