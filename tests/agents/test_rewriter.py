@@ -11,7 +11,7 @@ import pytest
 from toolloom.agents import rewriter
 from toolloom.agents.ask import BadAnswer
 from toolloom.llm import FakeServer
-from toolloom.llm.fake.script import ScriptedReply, improvise
+from toolloom.llm.fake.script import ScriptedReply
 from toolloom.pipeline.stage import use_of
 from toolloom.schemas import (
     FINISH,
@@ -310,15 +310,6 @@ async def test_requests_for_a_seed_are_bounded(working: Any) -> None:
     answers = dict.fromkeys(("category", "tool", "api", "rating"), "?")
     _, server = await rewrite(working, says(**answers), votes=3, candidates=2)
     assert server.received == 1 + 3 * 3 + 2 * 3 * 3
-
-
-@pytest.mark.parametrize("small", [False, True])
-async def test_the_scripted_endpoint_plays_the_rewriter(working: Any, small: bool) -> None:
-    """Its unscripted answers make levels that the checks let pass, ratings included."""
-    outcome, _ = await rewrite(working, improvise, votes=3, small=small)
-    assert set(levels(outcome)) | set(lost(outcome)) == set(Granularity)
-    assert len(outcome.accepted) >= 3
-    assert set(lost(outcome).values()) <= {Reason.POORLY_RATED, Reason.TAG_NOT_NAMED}
 
 
 # A small model chooses, and words little.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from toolloom.schemas import API_SEARCH, Api, Dialogue, Message, Observation, Query, ToolCall
+from toolloom.pipeline.formats.reading import Script
+from toolloom.schemas import API_SEARCH, Api, Dialogue, Query
 
 GOOD = Path(__file__).parent / "good"
 KINDS: dict[str, dict[str, Any]] = {
@@ -66,34 +66,18 @@ def _intention(entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _messages(step: dict[str, Any], count: int) -> list[Message]:
-    """The messages of one step: `user`, `say`, `search`+`finds`, or `calls`."""
+def _play(script: Script, step: dict[str, Any]) -> None:
+    """One step: `user`, `say`, `search`+`finds`, or `calls`."""
     if "user" in step:
-        return [Message(role="user", content=step["user"])]
-    if "say" in step and not {"calls", "search"} & step.keys():
-        return [Message(role="assistant", content=step["say"])]
+        script.user(step["user"])
+        return
+    rows = step.get("calls", [])
     if "search" in step:
         documents = [APIS[name].document() for name in step["finds"]]
         rows = [[API_SEARCH.function, {"keywords": step["search"]}, documents]]
-    else:
-        rows = step["calls"]
-    calls = [
-        ToolCall(id=f"call_{count}_{i}", function={"name": c[0], "arguments": c[1]})  # type: ignore[arg-type]
-        for i, c in enumerate(rows)
-    ]
-    results = [Observation(error=c[3]) if len(c) > 3 else Observation(response=c[2]) for c in rows]
-    return [
-        Message(role="assistant", content=step.get("say"), tool_calls=tuple(calls)),
-        *(
-            Message(
-                role="tool",
-                content=json.dumps(seen.model_dump(mode="json"), ensure_ascii=False),
-                tool_call_id=call.id,
-                name=call.function.name,
-            )
-            for call, seen in zip(calls, results, strict=True)
-        ),
-    ]
+    ids = script.assistant(step.get("say", ""), [(name, asked) for name, asked, *_ in rows])
+    for call_id, (name, _, *seen) in zip(ids, rows, strict=True):
+        script.result(call_id, *seen, name=name)
 
 
 def build(data: dict[str, Any]) -> Dialogue:
@@ -113,10 +97,11 @@ def build(data: dict[str, Any]) -> Dialogue:
         fault=data.get("fault"),
         text=data["steps"][0]["user"],
     )
-    messages = [Message(role="system", content=f"You can call tools. It is now {now}.")]
-    for count, step in enumerate(data["steps"]):
-        messages += _messages(step, count)
-    return Dialogue(query=query, messages=tuple(messages))
+    script = Script()
+    script.system(f"You can call tools. It is now {now}.")
+    for step in data["steps"]:
+        _play(script, step)
+    return Dialogue(query=query, messages=script.messages())
 
 
 DOCUMENTS = [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import json
 import time
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.mutations import with_answer, with_call, with_observation
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.grounding import grounded, mentions
@@ -155,16 +155,10 @@ def test_good_dialogues_with_one_hostile_value_never_raise(
 ) -> None:
     """Arguments and observations of a well-formed dialogue may be anything at all."""
     dialogue = good.draw(st.sampled_from(all_good))
-    content = json.dumps({"response": str(type(value))})
-    messages = []
-    for message in dialogue.messages:
-        calls = tuple(
-            c.model_copy(update={"function": FunctionCall(name=c.function.name, arguments={"x": value})})
-            for c in message.tool_calls
-        )  # fmt: skip
-        update = {"tool_calls": calls} | ({"content": content} if message.role == "tool" else {})
-        messages.append(message.model_copy(update=update))
-    inspect(dialogue.model_copy(update={"messages": tuple(messages)}))
+    for _, call in dialogue.calls():
+        dialogue = with_call(dialogue, call, arguments={"x": value})
+        dialogue = with_observation(dialogue, call, response=str(type(value)))
+    inspect(dialogue)
 
 
 @given(st.text(max_size=60), json_values, json_values, st.datetimes())
@@ -199,7 +193,7 @@ def test_expensive_patterns_are_passed_over(pattern: str) -> None:
 def test_long_monotonous_text_is_judged_in_time(letter: str, all_good: list[Dialogue]) -> None:
     """The longest reply that is read at all takes seconds at the very most, whatever it holds."""
     good = next(d for d in all_good if d.id == "two-cities")
-    answer = good.messages[-1].model_copy(update={"content": (letter * 8_000)[:8_000]})
+    long = with_answer(good, (letter * 8_000)[:8_000])
     start = time.perf_counter()
-    inspect(good.model_copy(update={"messages": (*good.messages[:-1], answer)}))
+    inspect(long)
     assert time.perf_counter() - start < 10

@@ -10,7 +10,7 @@ from support import toys
 
 from toolloom.llm.model import Stats
 from toolloom.pipeline import progress as watching
-from toolloom.pipeline.pages.progress import Screen, in_words, lasting
+from toolloom.pipeline.pages.progress import Screen, lasting
 from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import Made, make_dataset
 from toolloom.pipeline.stage import Stage, planned
@@ -65,13 +65,10 @@ def test_totals_follow_what_the_stage_before_accepts() -> None:
     assert totals(watch)[2] == (12, True)
 
 
-def test_a_stage_that_draws_has_no_total_unless_it_tells() -> None:
-    """What it draws cannot be known before; its successor's total is unknown as well."""
-    assert [total for total, _ in totals(following(toys.STAGES))] == [None, None, None]
-
-
 def test_the_real_stages_tell_what_to_expect() -> None:
-    """Briefs, sources with domains, and the recipe's queries."""
+    """Briefs, sources with domains, and the recipe's queries. What a stage draws that does not tell
+    cannot be known before, nor its successor's total."""
+    assert [total for total, _ in totals(following(toys.STAGES))] == [None, None, None]
     watch = following(planned(STAGES, toys.recipe()), apis={"domains": 3})
     assert [total for total, _ in totals(watch)] == [3, 3, 21, 21, 21, 21]
     watch.stage_done("domains", Mark(accepted=2, rejected=1))
@@ -147,11 +144,6 @@ def test_what_must_be_started_first_is_told_when_work_begins() -> None:
     watch.on_start = lambda: called.append(True)
     watch.planned(toys.recipe(), COUNTED)
     assert called == [True]
-
-
-def test_figures_before_the_first_connection() -> None:
-    """Only the time is known then."""
-    assert in_words({"seconds": 3.2}) == "3 s"
 
 
 @pytest.mark.parametrize(

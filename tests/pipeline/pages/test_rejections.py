@@ -30,19 +30,16 @@ async def toy_version(outputs: Path, seed: int = 0) -> Version:
 
 
 async def test_a_row_tells_what_it_is_of(tmp_path: Path) -> None:
-    """Ability, category, words, model and prompts are those of the record that fell."""
-    rows = {row.id: row for row in rows_of(await toy_version(tmp_path))}
+    """Ability, category, words, model and prompts are those of the record that fell; by its place
+    all that was kept of that is read: dialogue, findings, raw responses."""
+    version = await toy_version(tmp_path)
+    rows = {row.id: row for row in rows_of(version)}
     query = rows["q5"]
     assert (query.ability, query.categories) == ("plan_retrieve_call", ("c1",))
     assert query.text == "What is the weather in Zürich? (5)"
     assert (query.model, query.prompts, query.check) == ("toy-1", ("abc123",), "toy")
     assert [row.ability for row in rows.values() if row.stage == "domains"] == [""]
-
-
-async def test_a_row_finds_its_record_again(tmp_path: Path) -> None:
-    """All that was kept of a record is read by its place: dialogue, findings, raw responses."""
-    version = await toy_version(tmp_path)
-    for row in rows_of(version):
+    for row in rows.values():
         found = whole(version, "rejected", row.split, row.index)
         assert (found["id"], found["reason"]) == (row.id, row.reason)
         assert isinstance(found["record"], dict)
