@@ -14,7 +14,6 @@ from toolloom.llm import FakeServer
 from toolloom.llm.fake.script import ScriptedReply
 from toolloom.pipeline.stage import use_of
 from toolloom.schemas import (
-    FINISH,
     Finding,
     Granularity,
     Instruction,
@@ -132,18 +131,6 @@ async def test_a_seed_becomes_five_levels(working: Any) -> None:
     assert (server.received, outcome.rejected) == (4, ())
     asked = [body["messages"][-1]["content"] for body in server.bodies]
     assert sum("Miami" in question for question in asked) == 1  # only where the request is cut
-
-
-async def test_an_instruction_tells_its_sample_tags_and_path(working: Any) -> None:
-    """All a row needs comes with it, a provenance of its own too; the full request costs nothing."""
-    rows = levels((await rewrite(working, says()))[0])
-    row, shares = rows["tool"], {level: i.provenance[0] for level, i in rows.items()}
-    assert (row.id, row.sample, row.split) == ("train-7-000001-tool", SEED.id, Split.TRAIN)
-    assert (row.spoken, row.tags) == (("Weather", "Bar"), SEED.tags)
-    assert row.path == ("weather_days_5", "bar_drink_by_id", FINISH)
-    assert shares["tool"].parents == (SEED.id,)
-    assert len({share.seed for share in shares.values()}) == 5
-    assert (shares["hybrid"].model, shares["hybrid"].requests) == ("", 0)
 
 
 @pytest.mark.parametrize("spans", [(), SPANS])
@@ -379,11 +366,7 @@ def test_openings_on_offer_vary_by_seed() -> None:
     assert rewriter.shaped(3) == rewriter.shaped(3)
 
 
-@pytest.mark.parametrize(
-    ("names", "listed"),
-    [(("A",), "A"), (("A", "B"), "A and B"), (("A", "B", "C", "A"), "A, B and C")],
-)
-def test_names_are_listed_as_people_do(names: tuple[str, ...], listed: str) -> None:
-    """With «and» before the last; categories are of tools."""
-    assert rewriter.named(Granularity.API, names) == listed
-    assert rewriter.named(Granularity.CATEGORY, names) == f"tools for {listed}"
+def test_names_are_listed_as_people_do() -> None:
+    """With «and» before the last, each once."""
+    assert rewriter.named(Granularity.API, ["A"]) == "A"
+    assert rewriter.named(Granularity.API, ["A", "B", "C", "A"]) == "A, B and C"

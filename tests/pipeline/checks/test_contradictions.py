@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import time
 from typing import Any
 
@@ -13,33 +12,30 @@ from hypothesis import strategies as st
 from support import toys
 
 from toolloom.pipeline.checks import kept_values, leaked_calls, turn_order
-from toolloom.pipeline.checks.contradictions import NO_DATE
-from toolloom.schemas import Dialogue, FunctionCall, Message, Reason, ToolCall
+from toolloom.pipeline.formats.reading import Script, dialogue
+from toolloom.schemas import Dialogue, Reason
 
 
 def row(
     said: str,
     arguments: dict[str, Any],
     schema: dict[str, Any] | None = None,
-    now: dt.datetime = NO_DATE,
+    now: dt.datetime | None = None,
     reply: str = "",
+    response: Any = None,
 ) -> Dialogue:
-    """One request with one call of an API that takes these arguments."""
-    parameters = {
-        "type": "object",
-        "properties": {name: (schema or {}) for name in arguments},
-        "required": [*arguments],
-    }
+    """A request with a call of an API that takes these arguments, maybe after another's response."""
+    properties = {name: schema or {} for name in arguments}
+    parameters = {"type": "object", "properties": properties, "required": [*arguments]}
     api = toys.api().model_copy(update={"function": "order", "parameters": parameters})
-    query = toys.query(now=now, pool=(api,), intent=(), text=said or "-")
-    call = ToolCall(id="1", function=FunctionCall(name="order", arguments=arguments))
-    messages = (
-        Message(role="system", content=""),
-        Message(role="user", content=said),
-        Message(role="assistant", tool_calls=(call,)),
-        *((Message(role="assistant", content=reply),) if reply else ()),
-    )
-    return Dialogue(query=query, messages=messages)
+    script = Script()
+    script.user(said)
+    if response:
+        script.result(*script.assistant("", [("order", {})]), response)
+    script.assistant("", [("order", arguments)])
+    if reply:
+        script.assistant(reply)
+    return dialogue("x", script.messages(), (api,), now=now)
 
 
 def wrong(*arguments: Any, **more: Any) -> bool:
@@ -121,16 +117,9 @@ def test_the_schema_may_give_the_value() -> None:
 
 def test_a_result_that_is_not_taken_up_is_found() -> None:
     """The token of a log-in goes into the call that needs one, letter by letter."""
-    login = ToolCall(id="0", function=FunctionCall(name="order", arguments={}))
-    response = json.dumps({"response": {"token": "k7p2m9q4"}, "error": None})
-    seen = (
-        Message(role="assistant", tool_calls=(login,)),
-        Message(role="tool", tool_call_id="0", content=response),
-    )
     for token, wrongly in (("k7p2m9q4", False), ("k7p2m9q5", True)):
-        dialogue = row("Log in as ann.", {"token": token})
-        messages = (*dialogue.messages[:2], *seen, *dialogue.messages[2:])
-        assert bool([*kept_values(Dialogue(query=dialogue.query, messages=messages))]) is wrongly
+        logged_in = {"token": "k7p2m9q4"}
+        assert wrong("Log in as ann.", {"token": token}, response=logged_in) is wrongly
 
 
 def test_a_present_that_is_told_leaves_no_day_open() -> None:

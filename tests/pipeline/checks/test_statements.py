@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from toolloom.pipeline.checks.instructions import inspect_level
 from toolloom.pipeline.checks.statements import (
     MOST,
-    ends_open,
     orders,
-    situates,
     stands,
     statements,
 )
@@ -62,14 +60,6 @@ def test_orders_are_found_wherever_they_stand(sentence: str) -> None:
 def test_a_beginning_stands_if_it_is_a_sentence(part: str, rest: str, whole: bool) -> None:
     """One that needs what follows it is none; where it says something whole, more may follow."""
     assert stands(part, rest) is whole
-
-
-@pytest.mark.parametrize(
-    "sentence", ["I need to.", "We want the", "I was wondering if.", "I like you!"]
-)
-def test_sentences_that_end_open_are_found(sentence: str) -> None:
-    """Whatever marks follow the last word."""
-    assert ends_open(sentence)
 
 
 STEP = Step(category="Travel", tool="Room Desk", api="Find Rooms", function="find_rooms")
@@ -144,9 +134,3 @@ def test_statements_have_no_faults(text: str, values: list[str]) -> None:
     assert len(offered) <= MOST
     for each in offered:
         assert inspect_level(known, Granularity.STATEMENT, each, {}) == ()
-
-
-@pytest.mark.parametrize("text", ["I am?", "Please, I am at home now", "Tell me where I am now"])
-def test_requests_are_no_situations(text: str) -> None:
-    """A question mark, a please or an order is enough."""
-    assert not situates(text)

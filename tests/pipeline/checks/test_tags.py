@@ -10,14 +10,12 @@ from toolloom.pipeline.checks.tags import (
     KnownNames,
     choices,
     is_named,
-    marked,
     natural,
     places,
     said,
     says,
     spoken,
     texts_of,
-    within,
 )
 from toolloom.schemas import Granularity, Seed, Split, Step
 
@@ -141,28 +139,6 @@ def test_common_words_name_a_tag_only_if_written_so(
 ) -> None:
     """«data» is said all the time; the category Data is another thing."""
     assert KNOWN.named(text, kind) == expected
-
-
-def test_a_name_within_a_coarser_tag_is_known_already() -> None:
-    """Verbs such as get tell nothing of their own."""
-    assert within("get_sky_watch", API, ["Sky Watch"]) and within("weather", TOOL, ["Weather"])
-    assert not within("hourly_outlook", API, ["Sky Watch"])
-
-
-@pytest.mark.parametrize(
-    ("said", "before", "after", "expected"),
-    [
-        ("tasty", "Use ", " for soup", True),
-        ("tasty", "It is ", " soup", False),
-        ("Tasty", "It is ", " soup", True),
-        ("Tasty", "Well. ", " soup", False),
-        ("tips/list", "It is ", "", True),
-        ("a", "", "", False),
-    ],
-)
-def test_marks_of_names(said: str, before: str, after: str, expected: bool) -> None:
-    """A capital where none is due, an identifier's letters, or words that announce a name."""
-    assert marked(said, before, after) is expected
 
 
 SITUATIONS = ["Hamburg", "New York", "O'Neill", "type 2 diabetes", "St. Moritz", "chicken curry"]

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from html import unescape
 from typing import Any
 
 import pytest
 from support import finished_runs, toys
+from support.shop import changed
 
 from toolloom.pipeline.pages.dialogue import dialogue_html
 from toolloom.pipeline.render.html import source
@@ -42,17 +42,12 @@ def parts(html: str, of: str) -> list[str]:
     return [re.sub(r"\s*<[^>]*>\s*", " ", one) for one in found]
 
 
-def with_messages(made: Sample, messages: Iterable[Message]) -> Sample:
-    dialogue = made.dialogue.model_copy(update={"messages": tuple(messages)})
-    return made.model_copy(update={"dialogue": dialogue})
-
-
 def saying(content: Any) -> Sample:
     """A sample whose tool message has this content."""
     made = toys.sample()
     before, asked, observed, *rest = made.dialogue.messages
     observed = observed.model_copy(update={"content": content})
-    return with_messages(made, (before, asked, observed, *rest))
+    return changed(made, (before, asked, observed, *rest))
 
 
 def test_a_finding_stands_at_its_turn() -> None:
@@ -138,7 +133,7 @@ def test_arguments_that_could_not_be_read_are_shown_as_they_came() -> None:
     call = ToolCall(id="1", function=FunctionCall(name="weather_current", arguments="{city: Zür"))
     made = toys.sample()
     messages = (*made.dialogue.messages[:1], Message(role="assistant", tool_calls=(call,)))
-    assert "{city: Zür" in shown(with_messages(made, messages))
+    assert "{city: Zür" in shown(changed(made, messages))
 
 
 def test_texts_are_cut_where_that_is_wanted() -> None:

@@ -13,7 +13,6 @@ from support import toys
 
 from toolloom.pipeline.pages.judgements import (
     API_BANK,
-    Judgement,
     Judgements,
     Marks,
     Z,
@@ -132,29 +131,6 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         Judgements(tmp_path).add(row(), True, "anna")
 
 
-def marks(**agrees: bool) -> Marks:
-    """By record, one curator's mark."""
-    fields = dict.fromkeys(("id", "stage", "agent", "reason", "version"), "x")
-    made = {
-        key: {
-            "anna": Judgement(
-                key=key, agrees=told, curator="anna", time="2026-03-02T09:30:00Z", **fields
-            )
-        }
-        for key, told in agrees.items()
-    }
-    return Marks(made)
-
-
-@pytest.mark.parametrize(
-    ("hits", "of", "low", "high"),
-    [(0, 10, 0.0, 0.2775), (3, 3, 0.4385, 1.0), (78, 100, 0.6893, 0.8500), (0, 0, 0.0, 1.0)],
-)
-def test_the_interval_is_wilsons(hits: int, of: int, low: float, high: float) -> None:
-    """Known values of the score interval at 95 %."""
-    assert wilson(hits, of) == pytest.approx((low, high), abs=5e-5)
-
-
 @given(st.integers(1, 2_000), st.data())
 def test_an_end_is_where_the_score_test_turns(of: int, data: st.DataObject) -> None:
     """Each end is a share from which what was seen is Z standard errors away, and between them
@@ -168,20 +144,27 @@ def test_an_end_is_where_the_score_test_turns(of: int, data: st.DataObject) -> N
             assert abs(share - end) == pytest.approx(Z * sqrt(end * (1 - end) / of), rel=1e-6)
 
 
-def test_precision_is_told_by_reason() -> None:
+def marked(folder: Path, **agrees: bool) -> Marks:
+    """By record, one curator's mark."""
+    for key, told in agrees.items():
+        Judgements(folder).add(row(key), told, "anna")
+    return Judgements(folder).read()
+
+
+def test_precision_is_told_by_reason(tmp_path: Path) -> None:
     """Of each reason's judged records the share that is right; others are only counted."""
     rows = [row("a"), row("b"), row("c"), row("d", "s"), row("e", "s")]
-    found = precision(rows, marks(a=True, b=True, c=False), "reason")
+    found = precision(rows, marked(tmp_path, a=True, b=True, c=False), "reason")
     assert [(p.group, p.rejected, p.judged, p.agreed) for p in found] == [
         ("r", 3, 3, 2),
         ("s", 2, 0, 0),
     ]
-    assert found[1].share is None
+    assert (found[1].share, found[1].interval) == (None, (0, 1))
     assert found[0].interval[0] < API_BANK < found[0].interval[1]
 
 
-def test_equal_records_are_judged_once() -> None:
+def test_equal_records_are_judged_once(tmp_path: Path) -> None:
     """Two rows of one content are one judgement, though both are counted as rejected."""
-    (found,) = precision([row("a"), row("a")], marks(a=True))
+    (found,) = precision([row("a"), row("a")], marked(tmp_path, a=True))
     assert (found.rejected, found.judged, found.agreed) == (2, 1, 1)
     assert precision([], Marks(), "reason") == precision([], Marks()) == []  # no rows, no group

@@ -179,19 +179,17 @@ def test_a_foreign_manifest_chooses_no_place(tmp_path: Path, key: str, odd: str)
 @pytest.mark.parametrize(
     ("counts", "bins"),
     [
-        ({1: 5, 4: 2}, {"1": 5, "2": 0, "3": 0, "4": 2}),
-        (dict.fromkeys(range(100), 1), {f"{n}–{n + 9}": 10 for n in range(0, 100, 10)}),
-        (dict.fromkeys(range(120), 1), {f"{n}–{n + 19}": 20 for n in range(0, 120, 20)}),
-        (
+        pytest.param({1: 5, 4: 2}, {"1": 5, "2": 0, "3": 0, "4": 2}, id="few have one each"),
+        pytest.param(
+            dict.fromkeys(range(120), 1),
+            {f"{n}–{n + 19}": 20 for n in range(0, 120, 20)},
+            id="many share round ones, no more than ten or so",
+        ),
+        pytest.param(
             {**dict.fromkeys(range(10), 100), 90_000: 1},
             {**{str(n): 100 for n in range(10)}, "10 and more": 1},
+            id="what lies far off is in the last",
         ),
-    ],
-    ids=[
-        "few have one each, also those between",
-        "many share round ones",
-        "no more than ten or so",
-        "what lies far off is in the last",
     ],
 )
 def test_numbers_are_binned(counts: dict[int, int], bins: dict[str, int]) -> None:
