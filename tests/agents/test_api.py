@@ -22,17 +22,6 @@ def tool(*drafts: dict[str, Any]) -> dict[str, Any]:
     return {"tool": "Tide Clock", "apis": list(drafts)}
 
 
-async def test_a_design_becomes_an_api(working: Any) -> None:
-    """Category, tool and name make the id; parameters and returns are closed object schemas."""
-    async with working([tool(draft("get_high_tide"))], "api") as (job, _):
-        (design,) = (await api.run(DOMAIN, job, count=1, examples=())).accepted
-    assert design.id == "Weather/tide_clock/get_high_tide"
-    assert design.required == ("port",)
-    assert design.parameters["additionalProperties"] is False
-    assert design.fields == {"level": {"type": "number", "description": "Height in metres"}}
-    assert design.provenance[0].parents == (DOMAIN.id,)
-
-
 @pytest.mark.parametrize(
     ("bad", "detail"),
     [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolloom.agents.ask import Answer, BadAnswer, Costs, NoUsableAnswer, ask, settled
+from toolloom.agents.ask import Answer, Costs, NoUsableAnswer, ask, settled
 from toolloom.llm.fake import ScriptedFailure, ScriptedReply
 from toolloom.prompts import Prompt, source_hash
 from toolloom.schemas import EndpointDown, JsonObject, Reason, Usage
@@ -82,18 +82,6 @@ async def test_nothing_usable_keeps_everything_said(working: Any) -> None:
     assert "$.city: 3 is not of type 'string'" in unusable.detail
     assert [text_of(raw) for raw in unusable.costs.raw] == ["one", '{"two":2}', '{"city":3}']
     assert unusable.costs.usage.requests == 3
-
-
-async def test_reads_may_reject(working: Any) -> None:
-    """What `read` finds wrong is the reason, and is what the model is told."""
-
-    def read(text: str) -> str:
-        raise BadAnswer(Reason.VALUE_NOT_MENTIONED, f"{text!r} does not mention Rome")
-
-    unusable, server = await asked(working, "Oslo", "Paris", read=read)
-    assert unusable.reason is Reason.VALUE_NOT_MENTIONED
-    assert unusable.detail == "'Paris' does not mention Rome"
-    assert "'Oslo' does not mention Rome" in server.bodies[-1]["messages"][-1]["content"]
 
 
 async def test_empty_answers_are_misfits(working: Any) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.agents.ask import BadAnswer
-from toolloom.agents.drafts import LEGAL, described, object_schema, snake
+from toolloom.agents.drafts import LEGAL, object_schema, snake
 from toolloom.schemas import Reason
 
 FIELD: dict[str, Any] = {"name": "day", "type": "string", "description": "The day"}
@@ -40,8 +40,3 @@ def test_illegal_fields_are_misfits(field: dict[str, Any]) -> None:
 def test_snake_makes_legal_names_or_nothing(text: str) -> None:
     """Whatever a model writes, the name is legal or empty."""
     assert snake(text) == "" or LEGAL.fullmatch(snake(text))
-
-
-def test_descriptions_say_something() -> None:
-    """White space is tidied."""
-    assert described(" Tell  the tide. ", "get") == "Tell the tide."

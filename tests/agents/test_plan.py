@@ -15,7 +15,6 @@ from toolloom.agents.plan import (
     observation,
     reference_values,
     told_by,
-    transcript,
 )
 from toolloom.schemas import (
     Ability,
@@ -112,18 +111,6 @@ def test_a_dependent_call_waits_for_its_value() -> None:
     after = [USER, *called(NOW, {"near": "Basel"})]
     assert due(query, after) == SECOND
     assert reference_values(query, 1, after) == {"city": "Basel"}
-
-
-def test_a_transcript_leaves_the_system_turn_out() -> None:
-    """Speakers and words, calls with their arguments."""
-    system = Message(role="system", content="secret")
-    lines = transcript([system, USER, *called(NOW, {"celsius": 7}), REPLY])
-    assert lines == [
-        ("User", "Rain?"),
-        ("Call", f"{NOW}({{}})"),
-        (f"Result of {NOW}", '{"response": {"celsius": 7}, "error": null}'),
-        ("Assistant", "No."),
-    ]
 
 
 def test_what_is_no_envelope_is_an_empty_observation() -> None:

@@ -14,7 +14,6 @@ from toolloom.schemas import (
     API_SEARCH,
     Ability,
     Dialogue,
-    Failure,
     Intention,
     PlannedFault,
     Query,
@@ -167,25 +166,6 @@ async def test_an_executed_call_asks_no_model(working: Any) -> None:
     assert (executions(dialogue)[0].by, executions(dialogue)[1].by) == ("toy", "fake")
     assert station.ran == [("current", {"city": "Zürich"})]
     assert server.answered == 3
-
-
-async def test_a_real_failure_is_no_planned_one(working: Any) -> None:
-    """A real fault comes of the execution; the user corrects himself, and the call works."""
-    intent = tuple(
-        Intention(api=toys.api().id, turn=turn, arguments={"city": city})
-        for turn, city in enumerate(("Zürick", "Zürich"))
-    )
-    fault = PlannedFault(call=0, error="", transient=False, real=True)
-    query = ask(Scenario.ERROR_RECOVERY, intent=intent, fault=fault)
-    station = toys.Station(
-        current=lambda a: {"celsius": 7} if a["city"] == "Zürich" else "!no such city"
-    )
-    sorry = {"calls": [], "reply": "Sorry, there is no such city."}
-    script = [calls(NOW, city="Zürick"), sorry, "I meant Zürich.", calls(NOW), ANSWER]
-    dialogue, _ = await play(working, query, *script, environment=toys.environment(station))
-    assert [o.error for o in observations(dialogue)] == ["no such city", None]
-    assert [e.failure for e in executions(dialogue)] == [Failure.TOOL_ERROR, None]
-    assert roles(dialogue) == "system user assistant tool assistant user assistant tool assistant"
 
 
 async def test_a_long_observation_is_compressed_and_says_so(working: Any) -> None:

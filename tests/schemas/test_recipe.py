@@ -72,21 +72,6 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, text: str, message: s
     assert str(path) in str(caught.value)
 
 
-def test_agents_change_what_they_name() -> None:
-    """An agent's endpoint is the model's, with its own fields in place."""
-    recipe = parse_recipe({"name": "toy", "agents": {"tester": {"model": "judge"}}}, "toy.yaml")
-    assert recipe.endpoint("tester").model == "judge"
-    assert recipe.endpoint("tester").base_url == recipe.endpoint("api").base_url
-    assert recipe.endpoint("api") == recipe.model
-
-
-def test_the_run_id_is_that_of_the_whole_recipe() -> None:
-    """The same recipe goes on with the same run; any change makes another."""
-    one = parse_recipe({"name": "toy"}, "")
-    assert one.run_id == parse_recipe({"name": "toy", "seed": 0}, "").run_id
-    assert one.run_id != parse_recipe({"name": "toy", "seed": 1}, "").run_id
-
-
 def test_an_address_is_told_without_its_password() -> None:
     """What is wrong with an address is told without the login in it."""
     with pytest.raises(RecipeError) as error:

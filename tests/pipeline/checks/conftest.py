@@ -83,19 +83,15 @@ def _play(script: Script, step: dict[str, Any]) -> None:
 def build(data: dict[str, Any]) -> Dialogue:
     """A dialogue from its YAML form."""
     now = data.get("now", "2026-11-21T10:00:00")
-    outside = data.get("outside")
+    plain = ("ability", "scenario", "language", "withheld", "fault")
     query = Query(
         id=data["name"],
-        ability=data["ability"],
-        scenario=data["scenario"],
-        language=data.get("language", "English"),
         now=now,
         pool=tuple(APIS[name] for name in data["pool"]),
-        outside=APIS[outside] if outside else None,
+        outside=APIS.get(data.get("outside", "")),
         intent=tuple(_intention(entry) for entry in data["intent"]),  # type: ignore[misc]
-        withheld=tuple(data.get("withheld", ())),
-        fault=data.get("fault"),
         text=data["steps"][0]["user"],
+        **{name: data[name] for name in plain if name in data},
     )
     script = Script()
     script.system(f"You can call tools. It is now {now}.")

@@ -30,8 +30,6 @@ from toolloom.schemas import (
     ToolCall,
 )
 
-NOW = dt.datetime(2026, 11, 21, 10, 0)
-
 
 def nested(depth: int) -> Any:
     value: Any = 1

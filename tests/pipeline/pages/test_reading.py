@@ -216,16 +216,9 @@ def stage(name: str, accepted: int, rejected: int = 0, **changes: Any) -> StageC
 
 
 def counts(*stages: StageCount, **changes: Any) -> Any:
-    made = Counts(
-        stages=stages,
-        abilities={},
-        scenarios={},
-        categories={},
-        apis=0,
-        several_turns=0,
-        use=Usage(),
-        **changes,
-    )
+    none: dict[str, Any] = {name: {} for name in ("abilities", "scenarios", "categories")}
+    none |= {"apis": 0, "several_turns": 0, "use": Usage()}
+    made = Counts(stages=stages, **none, **changes)
     return {"counts": made.model_dump(mode="json")}
 
 
