@@ -110,12 +110,6 @@ ALL_GOOD = {document["name"]: build(document) for document in DOCUMENTS}
 assert len(ALL_GOOD) == len(DOCUMENTS), "two dialogues share a name"
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test with an argument `good` runs once for each good dialogue."""
-    if "good" in metafunc.fixturenames:
-        metafunc.parametrize("good", list(ALL_GOOD.values()), ids=list(ALL_GOOD))
-
-
 @pytest.fixture
 def all_good() -> list[Dialogue]:
     """Every good dialogue."""

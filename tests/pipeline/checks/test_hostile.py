@@ -56,7 +56,7 @@ SCHEMAS: list[Any] = [
     {"allOf": [{"$ref": "#"}, {"$ref": "#"}]},
     *(
         {"properties": {"x": {"pattern": p}}}
-        for p in ("(a+)+$", "(a|aa)+$", "(.*a){12}", "((a*)*)*b")
+        for p in ("(a+)+$", "(.*a){12}", "a*a*a*a*b", "((a*)*)*b")
     ),
     {"properties": {"x": {"pattern": "((((((("}}},
     {"properties": {"x": {"pattern": "a{99999999999}"}}},
@@ -174,7 +174,7 @@ def test_grounding_never_raises(text: str, value: Any, schema: Any, now: dt.date
 def test_a_hostile_schema_is_refused_or_checked(schema: Any) -> None:
     """An invalid, endless or remote schema ends in UncheckableSchema, no address is fetched, and a
     pattern that may backtrack without end is not tried."""
-    value = {"x": "a" * 400 + "!", "y": [1]}
+    value = {"x": "a" * 300 + "!", "y": [1]}
     start = time.perf_counter()
     with contextlib.suppress(UncheckableSchema):
         violations(schema, value)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -79,14 +80,10 @@ def test_twenty_samples_of_each_kind(tmp_path: Path) -> None:
         (one.group, one.facets.get(SORTS.get(one.group, ""), ""))
         for one in samples(made, read(made))
     ]
-    kinds = {kind: shown.count(kind) for kind in shown}
+    kinds = Counter(shown)
     assert {*kinds.values()} == {SHOWN}
-    assert sorted(group for group, *_ in kinds) == [
-        *["accepted"] * 3,
-        "instructions",
-        *["rejected"] * 2,
-        "templates",
-    ]
+    groups = {"accepted": 3, "instructions": 1, "rejected": 2, "templates": 1}
+    assert Counter(group for group, _ in kinds) == groups
 
 
 def test_figures_are_those_of_the_manifest(tmp_path: Path) -> None:
