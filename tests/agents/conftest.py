@@ -12,9 +12,8 @@ import pytest
 from toolloom.agents.ask import Job
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.fake import Script, Scripted
-from toolloom.schemas import Endpoint, Price
+from toolloom.schemas import Endpoint
 
-PRICES = {"fake": Price(prompt=1.0, completion=2.0, cached=0.25)}
 Opener: TypeAlias = Callable[..., AbstractAsyncContextManager[tuple[Job, FakeServer]]]
 
 
@@ -28,7 +27,7 @@ def working(tmp_path: Path) -> Opener:
     ) -> AsyncIterator[tuple[Job, FakeServer]]:
         async with (
             FakeServer(script if callable(script) else in_turn(script)) as server,
-            Gateway(tmp_path / "cache.sqlite", prices=PRICES) as gateway,
+            Gateway(tmp_path / "cache.sqlite") as gateway,
         ):
             chosen = Endpoint(
                 base_url=server.base_url, model="fake", retry={"tries": 1}, **endpoint

@@ -42,15 +42,6 @@ async def test_an_illegal_api_is_rejected_alone(working: Any, bad: Any, detail: 
     assert outcome.rejected[0].raw
 
 
-async def test_near_duplicates_within_a_tool_are_rejected(working: Any) -> None:
-    """Names with the same words in another order or number mean the same."""
-    drafts = tool(draft("get_tide_level"), draft("get_level_of_tides"))
-    async with working([drafts], "api") as (job, _):
-        outcome = await api.run(DOMAIN, job, count=2, examples=())
-    assert len(outcome.accepted) == 1
-    assert outcome.rejected[0].reason is Reason.NEAR_DUPLICATE
-
-
 def test_a_tool_of_nothing_but_faults_is_a_misfit() -> None:
     """The first fault is the one that is told."""
     with pytest.raises(BadAnswer, match="«No!»"):

@@ -35,9 +35,10 @@ def _object(fields: dict[str, Any], all_required: bool = False) -> dict[str, Any
     }
 
 
-def _api(function: str, path: str, description: str, parameters: Any, returns: Any) -> Api:
-    category, tool, name = path.split("/")
-    return Api(
+APIS = {}
+for function, row in yaml.safe_load((GOOD / "apis.yaml").read_text()).items():
+    (category, tool, name), (description, parameters, returns) = row[0].split("/"), row[1:]
+    APIS[function] = Api(
         category=category,
         tool=tool,
         name=name,
@@ -46,12 +47,6 @@ def _api(function: str, path: str, description: str, parameters: Any, returns: A
         parameters=_object(parameters),
         returns=_object(returns, all_required=True),
     )
-
-
-APIS = {
-    function: _api(function, *parts)
-    for function, parts in yaml.safe_load((GOOD / "apis.yaml").read_text()).items()
-}
 
 
 def _intention(entry: dict[str, Any]) -> dict[str, Any]:

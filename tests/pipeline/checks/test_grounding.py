@@ -62,10 +62,8 @@ SAID: list[tuple[str, Any, dict[str, Any]]] = [
     # dates, from Saturday 21 November 2026
     ("tomorrow morning", "2026-11-22", D),
     ("the day after tomorrow", "2026-11-23", D),
-    ("next Friday", "2026-11-27", D),
     ("next Friday", "2026-12-04", D),
     ("last Monday", "2026-11-16", D),
-    ("March 3", "2027-03-03", D),
     ("Mar. 3rd, 2028", "2028-03-03", D),
     ("the third of March", "2027-03-03", D),
     ("04/03/2026", "2026-03-04", D),
@@ -86,14 +84,11 @@ SAID: list[tuple[str, Any, dict[str, Any]]] = [
     ("Wednesday next week", "2026-11-25", D),
     # times and moments
     ("at 7 p.m.", "19:00:00", T),
-    ("half past seven", "19:30", T),
-    ("half past seven", "07:30", T),
     ("a quarter to eight in the evening", "19:45", T),
     ("at noon", "12:00", T),
     ("19h30", "19:30", T),
     ("seven in the evening", "19:00", T),
     ("at 8 o'clock", "20:00", T),
-    ("tomorrow at 7pm", "2026-11-22T19:00:00", DT),
     ("next Friday at half past seven", "2026-11-27T19:30:00Z", DT),
     ("in two hours", "2026-11-21T12:00:00", DT),
     ("tomorrow", "2026-11-22T00:00:00", DT),
@@ -106,7 +101,6 @@ SAID: list[tuple[str, Any, dict[str, Any]]] = [
     ("call 555-123-4567 now", "5551234567", S),
     ("order number AB-1234.", "AB-1234", S),
     ("see https://example.com/a?b=1", "https://example.com/a?b=1", S),
-    ("I'd like a round trip", "round_trip", one_of("round_trip", "one_way")),
     ("sort in descending order", "desc", one_of("asc", "desc")),
     ("in dollars", "USD", S),
     ("jobs in Germany", "DE", S),
@@ -242,7 +236,6 @@ OFFERED: list[tuple[str, dict[str, Any], list[Any]]] = [
     ('the subject is "Late delivery" please', S, ["Late delivery"]),
     ("a flight from New York to Rio de Janeiro", S, ["Rio de Janeiro", "New York"]),
     ("a round trip", one_of("one_way", "round_trip"), ["round_trip"]),
-    ("no idea", one_of("one_way", "round_trip"), ["one_way", "round_trip"]),
     ("for 4 days", {"type": "array", "items": I}, [4]),
 ]
 
@@ -251,14 +244,17 @@ OFFERED: list[tuple[str, dict[str, Any], list[Any]]] = [
 def test_spans_offer_the_values_of_a_text(
     text: str, schema: dict[str, Any], expected: list[Any]
 ) -> None:
-    """The right value is always among the candidates."""
+    """The right value is always among the candidates, and is said."""
     offered = spans(text, schema, NOW)
     assert [value for value in expected if value not in offered] == []
+    assert all(mentions(text, value, schema, NOW) for value in expected)
     assert len(offered) <= 40
 
 
 def test_spans_are_tight() -> None:
-    """Candidates of numbers, dates and enums are only what the text says."""
+    """Candidates of numbers and dates are only what the text says; of choices all, if it says none."""
+    choices = one_of("one_way", "round_trip")
+    assert spans("no idea", choices, NOW) == choices["enum"]
     assert spans("on March 3 at 7pm for 4", I, NOW) == [4]
     assert spans(REQUEST, D, NOW) == []
     assert not [s for s in spans(REQUEST, S, NOW) if s.startswith(("find", "a ", "for ", "please"))]

@@ -133,10 +133,8 @@ def test_all_levels_of_a_seed_are_held_against_each_other() -> None:
         Granularity.API: rows["api"]["text"],
     }
     judged = checks.inspect_levels(known, texts)
-    assert {level: {f.reason for f in faults} for level, faults in judged.items()} == {
-        Granularity.CATEGORY: {Reason.LEVELS_ALIKE},
-        Granularity.TOOL: {Reason.LEVELS_ALIKE},
-    }
+    alike = {level: [f.reason for f in faults] for level, faults in judged.items()}
+    assert alike == {level: [Reason.LEVELS_ALIKE] for level in ("category", "tool")}
     del texts[Granularity.STATEMENT]
     judged = checks.inspect_levels(known, texts)
     assert Reason.NO_STATEMENT in {f.reason for f in judged[Granularity.API]}
@@ -179,24 +177,18 @@ def test_long_texts_are_checked_in_linear_time(unit: str) -> None:
     assert min(seconds(40_000) for _ in range(3)) < max(80 * seconds(2_000), 1.0)
 
 
-FIT = (
-    "I doubt that I am fit enough. Also, my left knee hurts. I would like my coach to be told at 7."
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("I am fit enough.", ["statement_not_contained"]),  # of «I doubt that I am fit enough»
-        ("I would like my coach.", ["unnatural_query"]),
-        ("I doubt that I am fit enough.", []),
-        ("My left knee hurts.", []),
-    ],
-)
-def test_a_statement_is_no_middle_and_no_half_of_a_sentence(text: str, expected: list[str]) -> None:
+def test_a_statement_is_no_middle_and_no_half_of_a_sentence() -> None:
     """Words of the request in a row may mean something else than the request."""
-    known = toy(FIT, "Health/Fit/plan", values=("7",))
-    assert faults(known, Granularity.STATEMENT, text) == expected
+    doubt = "I doubt that I am fit enough."
+    hybrid = f"{doubt} Also, my left knee hurts. I would like my coach to be told at 7."
+    known = toy(hybrid, "Health/Fit/plan", values=("7",))
+    for text, expected in (
+        ("I am fit enough.", ["statement_not_contained"]),
+        ("I would like my coach.", ["unnatural_query"]),
+        (doubt, []),
+        ("My left knee hurts.", []),
+    ):
+        assert faults(known, Granularity.STATEMENT, text) == expected
 
 
 FINER = "finer_level_named"

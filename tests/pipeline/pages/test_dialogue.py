@@ -12,7 +12,6 @@ from support.shop import changed
 from toolloom.pipeline.pages.dialogue import dialogue_html
 from toolloom.pipeline.render.html import source
 from toolloom.schemas import (
-    API_SEARCH,
     Finding,
     FunctionCall,
     Granularity,
@@ -189,4 +188,3 @@ def test_styles_stay_within_the_dialogue() -> None:
     plain = [re.sub(r"\((?:[^()]|\([^()]*\))*\)", "", rule) for rule in rules]
     parts = [part for rule in plain for part in rule.split(",")]
     assert [part for part in parts if not re.search(r"\.toolloom|\.tl-section", part)] == []
-    assert API_SEARCH.function not in style
