@@ -139,6 +139,7 @@ def test_an_end_is_where_the_score_test_turns(of: int, data: st.DataObject) -> N
     low, high = wilson(hits, of)
     share = float(Fraction(hits, of))
     assert 0 <= low <= share <= high <= 1
+    assert (low > 0, high < 1) == (hits > 0, hits < of)
     for end in (low, high):
         if 0 < end < 1:
             assert abs(share - end) == pytest.approx(Z * sqrt(end * (1 - end) / of), rel=1e-6)
