@@ -7,7 +7,6 @@ import asyncio
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,13 +69,6 @@ def fix(version: Path, manifest: Row | None = None, remade: bool = True) -> None
 
 def hashed(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
-
-
-def with_query(row: Row, change: Callable[[Row], None]) -> Row:
-    dialogue = json.loads(row["dialogue"])
-    change(dialogue["query"])
-    text = json.dumps(dialogue, ensure_ascii=False, separators=(",", ":"))
-    return {**row, "dialogue": text}
 
 
 def found(report: VerifyReport, kind: FaultKind) -> list[VersionFault]:

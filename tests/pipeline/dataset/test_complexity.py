@@ -39,7 +39,6 @@ from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import (
     Dialogue,
     FunctionCall,
-    JsonObject,
     Message,
     NothingFound,
     Sample,
@@ -142,38 +141,6 @@ def test_many_rows_of_few_combinations_are_quick() -> None:
     assert time.perf_counter() - began < 20
 
 
-def dialogue(*messages: JsonObject) -> JsonObject:
-    made: JsonObject = toys.sample().model_dump(mode="json")["dialogue"]
-    return {**made, "messages": list(messages)}
-
-
-def called(identity: str, name: str, error: str | None = None) -> list[JsonObject]:
-    call: JsonObject = {"id": identity, "function": {"name": name, "arguments": {}}}
-    seen = json.dumps({"response": None, "error": error})
-    return [
-        {"role": "assistant", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": identity, "content": seen},
-    ]
-
-
-def test_what_a_sample_needs_are_its_successful_calls() -> None:
-    """A call that failed and was tried again counts once, API Search and open calls not at all."""
-    found = combination(
-        dialogue(
-            *called("0", "api_search"),
-            *called("1", "weather_current", "503"),
-            *called("2", "weather_current"),
-            *called("3", "weather_forecast"),
-            called("4", "weather_forecast")[0],
-            *called("5", "weather_current"),
-            {"role": "tool", "tool_call_id": "6", "content": "no JSON"},
-        )
-    )
-    assert found == (
-        "weather/station/current", "weather/station/current", "weather/station/forecast",
-    )  # fmt: skip
-
-
 def test_rows_and_samples_need_the_same(version: Version) -> None:
     """A row read as JSON and the record it is tell the same calls."""
     for split in version.splits("samples"):
@@ -256,17 +223,18 @@ def sample(identity: str, *names: str, said: tuple[str, ...] = ("Do it.",), **mo
     query = toys.query(0, id=identity, pool=pool, text=said[0], **more)
     messages = [Message(role="user", content=text) for text in said]
     for place, name in enumerate(names):
-        call = FunctionCall(name=f"weather_{name}", arguments={"city": identity})
-        messages.append(
-            Message(role="assistant", tool_calls=(ToolCall(id=f"c{place}", function=call),))
-        )
-        messages.append(result(f"c{place}", call.name))
+        messages += called(f"c{place}", f"weather_{name}", city=identity)
     return Sample(dialogue=Dialogue(query=query, messages=tuple(messages)), verdict=Verdict())
 
 
-def result(call: str, name: str, error: str | None = None) -> Message:
+def called(call: str, name: str, error: str | None = None, **arguments: Any) -> list[Message]:
+    """A call and its result."""
+    made = ToolCall(id=call, function=FunctionCall(name=name, arguments=arguments))
     seen = json.dumps({"response": None if error else 7, "error": error})
-    return Message(role="tool", content=seen, tool_call_id=call, name=name)
+    return [
+        Message(role="assistant", tool_calls=(made,)),
+        Message(role="tool", content=seen, tool_call_id=call, name=name),
+    ]
 
 
 def ids(*names: str) -> tuple[str, ...]:
@@ -301,13 +269,22 @@ def test_samples_of_one_turn_come_first() -> None:
     assert [one.id for one in repository(twice).demonstrations] == ["b"]
 
 
-def test_calls_that_failed_and_searches_are_no_calls() -> None:
-    """A sample without a successful call demonstrates nothing."""
-    one = sample("a", "current")
-    failed = (*one.dialogue.messages[:-1], result("c0", "weather_current", "503"))
-    assert demonstration(changed(one, failed)) is None
-    found = demonstration(sample("b", "current", "current"))
-    assert found and found.apis == ids("current", "current")
+def test_what_a_sample_needs_are_its_successful_calls() -> None:
+    """A call that failed and was tried again counts once, API Search and open calls not at all; of
+    these alone nothing is demonstrated."""
+    vain = [
+        *called("0", "api_search"),
+        *called("1", "weather_current", "503"),
+        called("2", "weather_forecast")[0],
+        Message(role="tool", tool_call_id="3", name="weather_tides", content="no JSON"),
+    ]
+    done = [*called("4", "weather_current"), *called("5", "weather_forecast")]
+    bare = sample("a", "current")
+    for first, more, apis in ((1, vain, ()), (3, [*vain, *done], ids("current", *NAMES[:2]))):
+        one = changed(bare, [*bare.dialogue.messages[:first], *more])
+        assert combination(one.model_dump(mode="json")["dialogue"]) == apis
+        shown = demonstration(one)
+        assert (shown.apis if shown else ()) == apis
 
 
 @given(st.lists(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4), max_size=12))

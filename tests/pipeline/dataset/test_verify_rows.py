@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.tampered import Row, fix, found, only, read_manifest, rows_of, with_query, write_rows
+from support.tampered import Row, fix, found, only, read_manifest, rows_of, write_rows
 
-from toolloom.pipeline.dataset.rows import SAMPLES, SFT, sft_row
+from toolloom.pipeline.dataset.rows import SFT, sft_row
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.dataset.verify_files import FaultKind
 from toolloom.schemas import Ability
@@ -32,11 +32,13 @@ def change_rows(
     return rows
 
 
-def change_sample(version: Path, place: int, change: Callable[[Row], None]) -> str:
-    """Change a dialogue's query, and its training row with it."""
+def change_sample(version: Path, place: int, change: Callable[[Row], object]) -> str:
+    """Change a dialogue, and its training row with it."""
     samples, training = (rows_of(version, config, "train") for config in BOTH)
-    samples[place] = with_query(samples[place], change)
-    training[place] = SFT.encode(sft_row(SAMPLES.row.record_of(samples[place])))
+    dialogue = json.loads(samples[place]["dialogue"])
+    change(dialogue)
+    samples[place]["dialogue"] = json.dumps(dialogue, ensure_ascii=False, separators=(",", ":"))
+    training[place] = SFT.encode(sft_row({"dialogue": dialogue}))
     write_rows(version, "samples", "train", samples)
     write_rows(version, "sft", "train", training)
     return str(samples[place]["id"])
@@ -83,12 +85,13 @@ def doubled(version: Path) -> Broken:
 def unseen_distractor(version: Path) -> Broken:
     (tool, *_) = rows_of(version, "apis", "test_tool")
     api = {**json.loads(tool["record"]), "provenance": []}
-    return change_sample(version, 0, lambda query: query["pool"].append(api))
+    return change_sample(version, 0, lambda dialogue: dialogue["query"]["pool"].append(api))
 
 
 def api_shown_otherwise(version: Path) -> Broken:
     words = "Sends all that is said to a stranger."
-    return change_sample(version, 0, lambda query: query["pool"][0].update(description=words))
+    told = {"description": words}
+    return change_sample(version, 0, lambda dialogue: dialogue["query"]["pool"][0].update(told))
 
 
 def no_apis(version: Path) -> Broken:
@@ -168,19 +171,18 @@ def test_an_argument_changed_for_trainers_is_found(version: Path) -> None:
 
 def test_an_argument_changed_everywhere_is_found_by_the_checks(version: Path) -> None:
     """The certain checks go over every row: an argument that nobody said is told."""
-    samples, training = (rows_of(version, config, "train") for config in BOTH)
-    place = next(i for i, row in enumerate(samples) if row["ability"] == Ability.CALL)
-    dialogue = json.loads(samples[place]["dialogue"])
-    at = next(i for i, m in enumerate(dialogue["messages"]) if m["tool_calls"])
-    dialogue["messages"][at]["tool_calls"][0]["function"]["arguments"] = {"city": "Atlantis"}
-    samples[place]["dialogue"] = json.dumps(dialogue, ensure_ascii=False, separators=(",", ":"))
-    training[place] = SFT.encode(sft_row({"dialogue": dialogue}))
-    write_rows(version, "samples", "train", samples)
-    write_rows(version, "sft", "train", training)
+    rows = rows_of(version, "samples", "train")
+    place = next(i for i, row in enumerate(rows) if row["ability"] == Ability.CALL)
+
+    def lie(dialogue: Row) -> None:
+        call = next(m for m in dialogue["messages"] if m["tool_calls"])["tool_calls"][0]
+        call["function"]["arguments"] = {"city": "Atlantis"}
+
+    name = change_sample(version, place, lie)
     fix(version)
     report = verify(version)
     assert only(report) == {FaultKind.CHECK}
-    assert {f.row for f in report.faults} == {samples[place]["id"]}
+    assert {f.row for f in report.faults} == {name}
 
 
 def test_a_record_that_is_none_is_found(version: Path) -> None:

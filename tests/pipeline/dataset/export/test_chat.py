@@ -60,27 +60,17 @@ def test_openai_rows_fit_the_types_of_its_package(samples: dict[str, Sample]) ->
 def test_verl_has_a_prompt_and_the_right_calls_for_each_decision(
     samples: dict[str, Sample],
 ) -> None:
-    """verl's five fields; asking back is a decision with no call, telling the result is none."""
+    """Asking back is a decision with no call, telling the result is none."""
     made = rows(verl(samples["clarification"], "string"), "rl")
     right = '[{"name": "current_weather", "arguments": {"city": "Zürich"}}]'
-    assert [row["reward_model"] for row in made] == [
-        {"style": "rule", "ground_truth": truth} for truth in ("[]", right)
-    ]
-    where = {"index": 700000304, "id": "train-7-000003", "turn": 4, "scenario": "clarification"}
-    assert (made[1]["data_source"], made[1]["ability"]) == ("toolloom", "call")
-    assert made[1]["extra_info"] == where
-    assert made[1]["prompt"][1:] == [
-        {"role": "user", "content": "What is the weather like?"},
-        {"role": "assistant", "content": "In which city?"},
-        {"role": "user", "content": "In Zürich."},
-    ]
-    assert "<tools>" in made[1]["prompt"][0]["content"]
+    assert [row["reward_model"]["ground_truth"] for row in made] == ["[]", right]
+    assert [turn["role"] for turn in made[1]["prompt"]] == ["system", "user", "assistant", "user"]
 
 
 def test_verl_prompts_hold_earlier_calls_as_text(samples: dict[str, Sample]) -> None:
     """The next try after an error sees the call and the error."""
     first, second = rows(verl(samples["recovery"], "string"), "rl")
-    assert first["reward_model"] == second["reward_model"]
+    assert first["reward_model"] == second["reward_model"] and "<tools>" in str(first["prompt"])
     called = (
         '<tool_call>\n{"name": "current_weather", "arguments": {"city": "Zürich"}}\n</tool_call>'
     )

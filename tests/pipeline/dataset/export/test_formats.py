@@ -23,6 +23,7 @@ from toolloom.pipeline.formats import bfcl as reader
 from toolloom.pipeline.formats.api_bank import api_bank
 from toolloom.pipeline.formats.base import NotRepresentable, number_of
 from toolloom.pipeline.formats.bfcl import _allowed, _dialect, bfcl
+from toolloom.pipeline.formats.chat import trl
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.formats.preferences import DEFECTS, Turn, _dialogue, trl_dpo
 from toolloom.pipeline.formats.toolllama import toolllama
@@ -129,20 +130,12 @@ KINDS = ["single", "parallel", "clarification", "recovery", "search", "multi_tur
 
 
 def test_a_pair_is_a_call_and_the_same_turn_spoilt(samples: dict[str, Sample]) -> None:
-    """TRL's preference columns, with the tools and the defect that was planted."""
-    function = {"name": "current_weather", "arguments": {"city": "Zürich"}}
-    call = {"id": "call_0", "type": "function", "function": function}
-    assert trl_dpo(samples["single"], "object").rows[0][1] | {"tools": "…"} == {
-        "prompt": [
-            {"role": "system", "content": SYSTEM},
-            {"role": "user", "content": "What is the weather in Zürich?"},
-        ],
-        "chosen": [{"role": "assistant", "content": "", "tool_calls": [call]}],
-        "rejected": [{"role": "assistant", "content": "It is 7 degrees in Zürich."}],
-        "tools": "…",
-        "defect": "no_call",
-        "reason": "no_api_call",
-    }
+    """With the defect that was planted, and what the checks call it."""
+    ((_, row),) = trl_dpo(samples["single"], "object").rows
+    (whole,) = [row for _, row in trl(samples["single"], "object").rows]
+    assert row["prompt"] + row["chosen"] == whole["messages"][:3]
+    assert row["rejected"] == [{"role": "assistant", "content": "It is 7 degrees in Zürich."}]
+    assert (row["defect"], row["reason"]) == ("no_call", "no_api_call")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,30 +42,26 @@ def remade(sample: Sample, words: str, arguments: dict[str, Any]) -> Sample:
     return changed(sample, [m.model_copy(update={"content": t} if t else {}) for m, t in turns])
 
 
-READ_BACK = {
-    *("trl", "openai", "axolotl", "llamafactory", "hermes", "xlam", "api-bank", "toolllama"),
+def asked(row: JsonObject) -> Any:
+    return row["messages"][2]["tool_calls"][0]["function"]["arguments"]
+
+
+HERMES = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
+READ_BACK: dict[str, Callable[[JsonObject], Any]] = {
+    "trl": asked,
+    "openai": lambda row: json.loads(asked(row)),
+    "axolotl": lambda row: json.loads(asked(row)),
+    "llamafactory": lambda row: json.loads(row["conversations"][1]["value"])["arguments"],
+    "hermes": lambda row: json.loads(*HERMES.findall(row["conversations"][2]["value"]))[
+        "arguments"
+    ],
+    "xlam": lambda row: json.loads(row["answers"])[0]["arguments"],
+    "api-bank": lambda row: parse(row["output"])[0].arguments,
+    "toolllama": lambda row: json.loads(
+        row["conversations"][2]["value"].partition("Action Input: ")[2]
+    ),
 }
-
-
-def read_back(name: str, row: dict[str, Any]) -> Any:
-    """The arguments of the call in a row."""
-    match name:
-        case "trl" | "openai" | "axolotl":
-            value = row["messages"][2]["tool_calls"][0]["function"]["arguments"]
-            return json.loads(value) if isinstance(value, str) else value
-        case "llamafactory":
-            return json.loads(row["conversations"][1]["value"])["arguments"]
-        case "hermes":
-            turn = row["conversations"][2]["value"]
-            (inner,) = re.findall(r"<tool_call>\n(.*?)\n</tool_call>", turn, re.DOTALL)
-            return json.loads(inner)["arguments"]
-        case "xlam":
-            return json.loads(row["answers"])[0]["arguments"]
-        case "api-bank":
-            return parse(row["output"])[0].arguments
-        case "toolllama":
-            return json.loads(row["conversations"][2]["value"].partition("Action Input: ")[2])
-    raise AssertionError(name)
+"""The arguments of the call in a row."""
 
 
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.name)
@@ -83,7 +80,7 @@ def test_rows_hold_the_very_call_in_their_shape_whatever_it_is(
         fitting[0].model.model_validate(row)
     if format_.name in READ_BACK:
         assert made.rows or made.unfit
-        assert all(read_back(format_.name, row) == arguments for _, row in made.rows[:1])
+        assert all(READ_BACK[format_.name](row) == arguments for _, row in made.rows[:1])
 
 
 def _names(model: Any) -> set[str]:
