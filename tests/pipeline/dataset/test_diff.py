@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 from support import finished_runs, toys
 from support.finished_runs import more
+from support.screen import shown
 
 from toolloom.pipeline.dataset.diff import SplitDiff, compare
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, samples_row
 from toolloom.pipeline.growth import plan_regeneration
+from toolloom.pipeline.pages.dialogue import examples_view
+from toolloom.pipeline.pages.sections import diff_sections
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.store.version import Version, versions
@@ -61,6 +64,8 @@ def test_examples_show_both_sides(tmp_path: Path) -> None:
     ]
     assert len(compare(one, two, keep=9).examples) == 2 + 3 + 2
     assert compare(one, two, keep=0).examples == ()
+    told = shown(diff_sections(made), *examples_view(made.examples))
+    assert "changed in train: q0" in told and "It is 7 °C." in told and "Cold." in told
 
 
 async def test_untouched_splits_are_not_read(tmp_path: Path) -> None:

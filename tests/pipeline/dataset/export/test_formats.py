@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas
 import pytest
-from support.shop import Shop, changed
+from support.shop import Shop, changed, with_arguments
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.text.call_text import parse
@@ -167,15 +167,16 @@ def test_each_defect_is_found_under_its_own_reason(defect: Any, samples: dict[st
         assert defect.reason in found
 
 
-def test_defects_take_a_schema_that_is_just_true_for_one_that_says_nothing(
-    samples: dict[str, Sample],
-) -> None:
-    """JSON Schema has `true` for a schema."""
+def test_defects_take_any_schema_and_value(samples: dict[str, Sample]) -> None:
+    """JSON Schema has `true` for one that says nothing; a list of the wrong type is its value."""
     weather, *others = samples["single"].dialogue.query.pool
     loose = weather.model_copy(update={"parameters": {"properties": {"city": True}}})
-    sample = changed(samples["single"], pool=(loose, *others))
-    for defect in DEFECTS:
-        defect.spoil(Turn(sample, 2), Random(1))
+    sample = with_arguments(samples["single"], {"city": ["Bern"]})
+    for pool in ((weather, *others), (loose, *others)):
+        turn = Turn(changed(sample, pool=pool), 2)
+        spoilt = {one.name: one.spoil(turn, Random(1)) for one in DEFECTS}
+        assert (turned := spoilt["wrong_type"])
+        assert turned.tool_calls[0].function.arguments == {"city": "Bern"}
 
 
 PAGE = (Path(__file__).parents[4] / "docs" / "exports.md").read_text(encoding="utf-8")
