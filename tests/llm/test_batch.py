@@ -140,7 +140,7 @@ async def test_a_key_in_results_is_struck_out(cache, batched, plain, monkeypatch
 
     def tells(body):
         if body["messages"][-1]["content"] == "question 0":
-            return ScriptedFailure(400, body=json.dumps({"error": {"message": f"bad key {key}"}}))
+            return ScriptedFailure(400, body=f"bad key {key}")
         return f"your key is {key}"
 
     async with FakeServer(tells, key=key) as server, opened(cache, batched(server)) as model:

@@ -13,12 +13,7 @@ from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.fake import ScriptedFailure
-from toolloom.schemas import (
-    EndpointDenied,
-    EndpointDown,
-    ModelMissing,
-    RequestRefused,
-)
+from toolloom.schemas import EndpointDenied, EndpointDown, ModelMissing, RequestRefused
 
 SIX = ("429", "500", "reset", "truncated", "hang", "html")
 HINTS = (("context_length_exceeded", "longer one"), ("content_filter", "endpoint's content filter"))
@@ -121,10 +116,11 @@ async def test_a_rate_limit_holds_the_others_back(gateway, at, plain):
             task.cancel()
 
 
-async def test_garbage_is_no_answer(gateway, at, plain):
+@pytest.mark.parametrize("garbage", ["<html>", '{"error": "overloaded"}'])
+async def test_garbage_is_no_answer(gateway, at, plain, garbage):
     """A 200 that is no completion is tried again, never cached, and where nothing else comes the
     run stops: no record is lost to an address that is none."""
-    async with FakeServer(lambda body: ScriptedFailure(200, body="<html>")) as server:
+    async with FakeServer(lambda body: ScriptedFailure(200, body=garbage)) as server:
         model = gateway.model(at(server))
         for _ in range(2):
             before = server.received

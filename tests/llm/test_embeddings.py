@@ -16,14 +16,7 @@ from toolloom.llm.embeddings import BATCH, decode
 from toolloom.llm.fake import ScriptedFailure, embed
 from toolloom.llm.faults import Garbled
 from toolloom.llm.log import WORK, Work
-from toolloom.schemas import (
-    Budget,
-    BudgetReached,
-    Endpoint,
-    EndpointError,
-    Price,
-    RequestRefused,
-)
+from toolloom.schemas import Budget, BudgetReached, Endpoint, EndpointError, Price, RequestRefused
 
 TEXTS = ["rent a boat", "sell a car", "a boat to rent"]  # two of them are alike
 PRICES = {"fake": Price(prompt=1.0, completion=2.0)}
@@ -104,8 +97,7 @@ async def test_who_gives_up_loses_no_answer_under_way(cache, at, ends):
         assert server.received == 1
 
 
-@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": 0}, {"prompt_tokens": 2**31}])
-async def test_what_is_not_counted_is_booked_at_its_most(cache, at, usage, caplog):
+async def test_what_is_not_counted_is_booked_at_its_most(cache, at, caplog):
     """Without `usage` a budget still holds: a token for each byte is booked, and told once."""
     WORK.set(Work(run="r"))
     budget = Budget(max_tokens=250)
@@ -113,7 +105,7 @@ async def test_what_is_not_counted_is_booked_at_its_most(cache, at, usage, caplo
 
     def script(body):
         bodies.append(json.dumps(body))
-        return {**embed(body), "usage": usage}
+        return {**embed(body), "usage": {}}
 
     opening = Gateway(cache, prices=PRICES, budget=budget, run="r")
     async with FakeServer(embeddings=script) as server, opening as gateway:

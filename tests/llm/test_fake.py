@@ -199,20 +199,6 @@ def test_prefixes_sent_before_are_cached():
     assert all(u["prompt_tokens"] == 108 for u in usages)
 
 
-@pytest.mark.parametrize("modes", [("json_schema",), ("json_object",), ()])
-async def test_without_a_script_any_schema_is_answered(gateway, at, plain, modes):
-    """The server without a script answers every structured request, in any mode, with a fit."""
-    schema = {
-        "type": "object",
-        "properties": {"day": {"type": "string", "format": "date"}, "n": {"enum": [1, 2]}},
-        "required": ["day", "n"],
-        "additionalProperties": False,
-    }
-    async with FakeServer(modes=modes) as server:
-        reply = await gateway.model(at(server)).complete(plain(schema=schema))
-    jsonschema.validate(json.loads(reply.text), schema)
-
-
 def test_the_command_serves():
     """`python -m toolloom.llm.fake` says where it serves, and serves there."""
     options = ["--port=0", "--failures=500=0,reset=0", "--answer=Rome", "--spread=0.1"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import jsonschema
 import pytest
 
 from toolloom.llm import FakeServer, Gateway
@@ -54,12 +55,15 @@ async def test_one_address_has_one_limit(gateway, at, plain):
     ("modes", "probes"), [(("json_schema",), 1), (("json_object",), 2), ((), 3)]
 )
 async def test_modes_are_found_once(cache, at, plain, city, modes, probes):
-    """The best mode an endpoint takes is found by its first request and never probed again."""
+    """The best mode an endpoint takes is found by its first request and never probed again. In each
+    the server without a script answers with what fits the schema."""
     async with FakeServer(modes=modes) as server:
         for seeds, received in ((range(5), probes + 4), ((4, 5, 6), probes + 6)):
             async with Gateway(cache) as gateway:
                 asked = [plain(schema=city, seed=n) for n in seeds]
-                await asyncio.gather(*(gateway.model(at(server)).complete(one) for one in asked))
+                asking = (gateway.model(at(server)).complete(request) for request in asked)
+                for reply in await asyncio.gather(*asking):
+                    jsonschema.validate(json.loads(reply.text), city)
             assert server.received == received
     sent = server.bodies[-1].get("response_format", {"type": None})["type"]
     assert sent == (modes or (None,))[0]

@@ -144,32 +144,24 @@ def test_what_says_little_counts_as_a_whole(
     assert kept(found) == left
 
 
-def test_rows_can_be_flagged(tmp_path: Path) -> None:
-    """They stay, with all that was found; the others keep their bytes."""
-    plan = {**benchmark(tmp_path / "b", QUESTION), "contaminated": "flag"}
-    rows = [row("a", TEXT), row("b", "Is it cold in Rome?")]
-    found = sift(decontaminate, rows, tmp_path, curation=plan)
-    assert kept(found) == ["a", "b"]
-    lines = (tmp_path / "rows.jsonl").read_bytes().splitlines(keepends=True)
-    assert found[1] == lines[1]
-    assert isinstance(found[0], bytes)
-    flagged = Sample.model_validate_json(found[0])
-    assert [flag.check for flag in flagged.flags] == ["overlap_words"]
-    assert flagged.model_copy(update={"flags": ()}) == rows[0]
-
-
-def test_pairs_are_told_for_dropped_and_flagged_rows(tmp_path: Path) -> None:
-    """Row, split, benchmark, place and both texts, to be published."""
+def test_rows_are_dropped_or_flagged(tmp_path: Path) -> None:
+    """Those that are flagged stay, with all that was found; the others keep their bytes. Of both
+    are told row, split, benchmark, place and both texts, to be published."""
     plan, splits = benchmark(tmp_path / "b", QUESTION), toys.recipe().splits
+    rows = [row("a", TEXT), row("b", "Is it cold in Rome?")]
     for contaminated in ("drop", "flag"):
         chosen = {**plan, "contaminated": contaminated}
-        (found,) = sift(decontaminate, [row("a", TEXT)], tmp_path, curation=chosen)
+        found, other = sift(decontaminate, rows, tmp_path, curation=chosen)
+        assert other == (tmp_path / "rows.jsonl").read_bytes().splitlines(keepends=True)[1]
         made = json.loads(found) if isinstance(found, bytes) else found.model_dump(mode="json")
         (pair,) = pairs([made], splits)
         assert (pair["id"], pair["split"], pair["check"]) == ("a", "train", "words")
         assert pair["dropped"] == (contaminated == "drop")
         assert (pair["benchmark"], pair["place"]) == ("bench.jsonl", "bench.jsonl:1 room_1")
         assert (pair["row"], pair["theirs"]) == (TEXT, TEXT)
+    flagged = Sample.model_validate(made)
+    assert [flag.check for flag in flagged.flags] == ["overlap_words"]
+    assert flagged.model_copy(update={"flags": ()}) == rows[0]
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -195,14 +187,8 @@ def test_a_finding_is_read_back(texts: list[str]) -> None:
 
 def test_a_value_says_something_or_nothing() -> None:
     """True, false, empty and single digits say nothing; four words say enough."""
-    assert [says(v) for v in (True, None, "", "no?", 7, "-3", 12, "Rome", 0.5)] == [0] * 3 + [
-        1,
-        0,
-        0,
-        1,
-        1,
-        1,
-    ]
+    assert [says(v) for v in (True, None, "", 7, "-3")] == [0] * 5
+    assert [says(v) for v in ("no?", 12, "Rome", 0.5)] == [1] * 4
     assert says("to be or not") == 2
     assert says({"a": ["Rome", "Bern"], "b": {"c": 3}}) == 2
 

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import random
@@ -13,7 +11,7 @@ from support.curation_rows import fallen, in_split, kept, row, sift
 
 from toolloom.pipeline.curation.duplicates import BANDS, Buckets, bands, deduplicate, slots_in_band
 from toolloom.pipeline.curation.parts import call_parts, digests, folded, jaccard, text_parts
-from toolloom.schemas import Ability, Intention, JsonObject, Reason, Rejected, Sample, Split
+from toolloom.schemas import Ability, Intention, JsonObject, Reason, Sample, Split
 
 LONG = "Could you look up the weather in the old harbour town where my brother lives, please"
 
@@ -22,21 +20,18 @@ def similarity(one: str, other: str) -> float:
     return jaccard(*(text_parts(folded(text)) for text in (one, other)))
 
 
-def test_equal_words_are_one_row(tmp_path: Path) -> None:
-    """Case, accents, punctuation and spaces do not make another instruction."""
-    rows = [row("a", "Is it cold in Zürich?"), row("b", "is it COLD in  Zurich"), row("c", "Why?")]
+def test_rows_that_say_the_same_are_one(tmp_path: Path) -> None:
+    """Case, accents, punctuation and spaces do not make another instruction, and a word more makes
+    a near duplicate, unless the threshold is one. The row and the likeness are told."""
+    texts = [f"{LONG} in Zürich?", f"{LONG.upper()}  in ZURICH", f"{LONG} in Zürich today?", "Why?"]
+    rows = [row(name, text) for name, text in zip("abcd", texts, strict=True)]
     found = sift(deduplicate, rows, tmp_path)
-    assert kept(found) == ["a", "c"]
-    assert fallen(found)["b"].reason is Reason.EXACT_DUPLICATE
-    assert fallen(found)["b"].detail == "The user says the same as in a."
-
-
-def test_nearly_equal_words_are_one_row(tmp_path: Path) -> None:
-    """A word more is a near duplicate, and the row and the likeness are told."""
-    found = sift(deduplicate, [row("a", LONG), row("b", f"{LONG} today")], tmp_path)
-    assert kept(found) == ["a"]
-    assert fallen(found)["b"].reason is Reason.NEAR_DUPLICATE
-    assert "nearly the same as in a (similarity 0.9" in fallen(found)["b"].detail
+    assert kept(found) == ["a", "d"]
+    exact, near = fallen(found)["b"], fallen(found)["c"]
+    assert (exact.reason, near.reason) == (Reason.EXACT_DUPLICATE, Reason.NEAR_DUPLICATE)
+    assert exact.detail == "The user says the same as in a."
+    assert "nearly the same as in a (similarity 0.9" in near.detail
+    assert kept(sift(deduplicate, rows, tmp_path, curation={"near": 1})) == ["a", "c", "d"]
 
 
 def continued(name: str, text: str, more: str) -> Sample:
@@ -106,12 +101,7 @@ def test_calls_are_nearly_the_same_if_few_of_many_values_differ(tmp_path: Path) 
         intent = (Intention(api="weather/station/current", arguments={**arguments, **asked}),)
         return row(name, f"Another wish, number {name * 9}", intent=intent)
 
-    rows = [
-        calling("a", 12, "x"),
-        calling("b", 12, "y"),
-        calling("c", 2, "x"),
-        calling("d", 2, "y"),
-    ]
+    rows = [calling(*each) for each in zip("abcd", (12, 12, 2, 2), "xyxy", strict=True)]
     found = sift(deduplicate, rows, tmp_path, curation={"same_calls": 1})
     assert kept(found) == ["a", "c", "d"]
     assert fallen(found)["b"].reason is Reason.NEAR_DUPLICATE
@@ -136,22 +126,6 @@ def test_rows_of_published_splits_are_known(tmp_path: Path) -> None:
     assert kept(found) == []
     assert "as in old in toy/1.0.0 (" in fallen(found)["a"].detail
     assert fallen(found)["b"].detail.endswith("already, such as old in toy/1.0.0.")
-
-
-def test_a_threshold_of_one_finds_equal_rows_only(tmp_path: Path) -> None:
-    """Then nothing is near."""
-    rows = [row("a", LONG), row("b", f"{LONG} today"), row("c", LONG.upper())]
-    assert kept(sift(deduplicate, rows, tmp_path, curation={"near": 1})) == ["a", "b"]
-
-
-def test_kept_lines_are_the_same_bytes(tmp_path: Path) -> None:
-    """What stays is copied; what goes is there whole."""
-    rows = [row("a", LONG), row("b", LONG)]
-    found = sift(deduplicate, rows, tmp_path)
-    assert found[0] == (tmp_path / "rows.jsonl").read_bytes().splitlines(keepends=True)[0]
-    assert isinstance(found[1], Rejected)
-    assert Sample.model_validate(found[1].record) == rows[1]
-    assert (found[1].agent, found[1].stage) == ("", "curated")
 
 
 WORDS = [f"{a}{b}" for a in ("ta", "ro", "mi", "ku", "le") for b in ("n", "so", "rit", "va")]

@@ -16,6 +16,7 @@ from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import preview, run, segments, shards_in_flight
 from toolloom.pipeline.stage import Sifted, Stage, StageInput, planned_stage
 from toolloom.pipeline.stages import STAGES
+from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import RunFolder, StageMark
 from toolloom.schemas import Recipe, RecipeError, Rejected, Sample
 
@@ -44,8 +45,8 @@ def test_the_stages_after_tested() -> None:
 
 
 async def test_a_run_curates_its_rows(tmp_path: Path) -> None:
-    """What is tested ends in one of two files of a stage, whose marker holds counts and hashes;
-    stages that the recipe does not want are not planned."""
+    """What is tested ends whole in one of two files of a stage, what stays with its bytes; the
+    marker holds counts and hashes. Stages that the recipe does not want are not planned."""
     recipe, told = toys.recipe(curation=PLAN), list[tuple[str, int]]()
 
     async def note(stage: str, shard: int, work: Any) -> Any:
@@ -62,9 +63,11 @@ async def test_a_run_curates_its_rows(tmp_path: Path) -> None:
     assert stage.mark and stage.mark.shards == ()
     assert not (stage.path / "shards").exists()
     tested = folder_of(tmp_path, recipe).stage("tested").path / "accepted.jsonl"
-    kept = set((stage.path / "accepted.jsonl").read_bytes().splitlines())
-    assert kept < set(tested.read_bytes().splitlines())
-    assert all(Rejected.model_validate(row).agent == "" for row in stage.objects("rejected"))
+    kept = set((stage.path / "accepted.jsonl").read_bytes().splitlines(keepends=True))
+    gone = [Rejected.model_validate(row) for row in stage.objects("rejected")]
+    assert {(row.agent, row.stage) for row in gone} == {("", "deduplicated")}
+    lost = {record_line(Sample.model_validate(row.record)) for row in gone}
+    assert kept | lost == set(tested.read_bytes().splitlines(keepends=True))
 
 
 async def test_a_missing_benchmark_is_told_at_the_start(tmp_path: Path) -> None:
