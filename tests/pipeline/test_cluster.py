@@ -37,7 +37,6 @@ from toolloom.schemas import (
     BudgetReached,
     Busy,
     ClusterError,
-    Endpoint,
     EndpointDenied,
     EndpointDown,
     Outcome,
@@ -350,37 +349,26 @@ async def test_a_driver_that_was_replaced_says_so(on_cluster: OnCluster, postgre
         OTHERS.pop().close()
 
 
-def limited(**limits: int) -> Recipe:
-    return toys.recipe(model={"base_url": "http://127.0.0.1:9/v1", "model": "m", **limits})
+def limited(**changes: Any) -> Recipe:
+    return toys.recipe(model={"base_url": "http://127.0.0.1:9/v1", "model": "m", **changes})
 
 
 @pytest.mark.parametrize("name", ["concurrency", "requests_per_minute", "tokens_per_minute"])
 def test_shares_add_up(name: str) -> None:
-    """All shares of a limit are the limit, whatever the number of workers."""
-    recipe = limited(**{name: 40_003})
+    """All shares of a limit are the limit, whatever the number of workers: the model's, an agent's
+    own and that of search."""
+    model = {"base_url": "http://127.0.0.1:9/v1", "model": "m"}
+    recipe = toys.recipe(
+        model={**model, name: 40_003},
+        agents={"tester": {name: 16, "model": "judge"}},
+        search={"embeddings": {**model, name: 9}},
+    )
+    limits = [(endpoint.model, getattr(endpoint, name)) for endpoint in recipe.endpoints]
     for shares in (1, 2, 7):
         parts = [share_of(recipe, share, shares) for share in range(shares)]
-        assert sum(getattr(part.endpoint("query"), name) for part in parts) == 40_003
+        each = zip(*(part.endpoints for part in parts), strict=True)
+        assert [(some[0].model, sum(getattr(e, name) for e in some)) for some in each] == limits
         assert {part.run_id for part in parts} == {recipe.run_id}
-
-
-def test_an_agents_own_limit_is_shared_too() -> None:
-    """Agents and search keep what the recipe says of them, each in parts."""
-    embeddings = {"base_url": "http://127.0.0.1:9/v1", "model": "e", "requests_per_minute": 9}
-    recipe = toys.recipe(
-        model={"base_url": "http://127.0.0.1:9/v1", "model": "m"},
-        agents={"tester": {"concurrency": 6, "model": "judge"}},
-        search={"embeddings": embeddings},
-    )
-    part = share_of(recipe, 0, 2)
-    tester, searched = part.endpoint("tester"), part.search.embeddings
-    assert (tester.concurrency, tester.model, part.endpoint("query").concurrency) == (
-        3,
-        "judge",
-        16,
-    )
-    assert searched
-    assert (searched.requests_per_minute, searched.concurrency) == (5, 16)
 
 
 @pytest.mark.parametrize(
@@ -390,19 +378,16 @@ def test_an_agents_own_limit_is_shared_too() -> None:
         ({"requests_per_minute": 3}, 3),
         ({"tokens_per_minute": 80_000}, 2),
         ({"tokens_per_minute": 100}, 1),
+        ({"base_url": "local", "concurrency": 5}, None),
     ],
 )
-def test_no_share_is_too_small_for_a_request(limits: dict[str, int], most: int) -> None:
-    """There are no more workers than each limit has parts."""
-    assert most_shares(limited(**limits)) == most
-
-
-def test_the_embedded_model_is_not_shared() -> None:
-    """Each worker starts one of its own."""
-    recipe = toys.recipe(model={"base_url": "local"})
-    assert most_shares(recipe) is None
-    local: Endpoint = share_of(recipe, 1, 4).endpoint("query")
-    assert local.concurrency == recipe.endpoint("query").concurrency
+def test_no_share_is_too_small_for_a_request(limits: dict[str, Any], most: int | None) -> None:
+    """There are no more workers than each limit has parts; an embedded model is not shared, as each
+    worker starts one of its own."""
+    recipe = limited(**limits)
+    assert most_shares(recipe) == most
+    if most is None:
+        assert share_of(recipe, 1, 4).endpoint("query") == recipe.endpoint("query")
 
 
 def test_a_slot_remembers_what_left_within_the_minute() -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
-from support import toys
+from support.screen import shown
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.report import Counts, Summary
@@ -19,10 +18,8 @@ from toolloom.pipeline.estimate import (
     estimate,
     flows,
     forecast,
-    kind_of,
 )
 from toolloom.pipeline.pages.plans import forecast_sections
-from toolloom.pipeline.render.terminal import text, view
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.stages import STAGES
@@ -178,7 +175,7 @@ def test_a_forecast_says_whether_the_budget_suffices(limit: int, words: str) -> 
     """By the range, not by the expected number alone."""
     chosen = recipe(queries=SINGLES, budget={"max_requests": limit})
     made = foretold(chosen, [QUERIES], {"queries": took(SINGLE, 1) + took(SINGLE, 3)})
-    assert words in shown(view(forecast_sections(made)))
+    assert words in shown(forecast_sections(made))
 
 
 def test_a_stage_that_the_sample_did_not_reach_is_told() -> None:
@@ -186,23 +183,7 @@ def test_a_stage_that_the_sample_did_not_reach_is_told() -> None:
     sample = {"queries": took(SINGLE, 1, accepted=0), "dialogues": []}
     made = foretold(recipe(queries=SINGLES), [QUERIES, DIALOGUES], sample)
     assert made.unseen == ("dialogues",)
-    assert "No record of the sample reached dialogues" in shown(view(forecast_sections(made)))
-
-
-def test_a_record_is_of_the_kind_of_its_need() -> None:
-    """Whatever it is wrapped in; what has none goes by its class."""
-    query = toys.query()
-    need = NeedShape("", query.ability, query.scenario)
-    sample = toys.sample(query)
-    assert [kind_of(r) for r in (query, sample.dialogue, sample)] == [need] * 3
-    assert kind_of(Domain(category="c", name="n")) == NeedShape("Domain")
-
-
-def shown(view: Any) -> str:
-    console = Console(width=200)
-    with console.capture() as captured:
-        console.print(view, text(""))
-    return captured.get()
+    assert "No record of the sample reached dialogues" in shown(forecast_sections(made))
 
 
 def test_what_is_gathered_grows_with_what_it_comes_of() -> None:

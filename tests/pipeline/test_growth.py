@@ -35,17 +35,16 @@ TABLES = ("samples", "sft", "instructions", "planning", "rejected")
 BOTH: dict[str, Any] = {"expand": {"rows": 5}, "rewrite": {"votes": 0}}
 
 
-@pytest.mark.parametrize("also", [{}, BOTH])
-async def test_a_dataset_grows_by_versions(tmp_path: Path, also: dict[str, Any]) -> None:
+async def test_a_dataset_grows_by_versions(tmp_path: Path) -> None:
     """Each has the rows of the one before in their places and new ones after them, tests keep
     their bytes, and each holds by itself and against its parent."""
-    made = [await grow(tmp_path, **also) for _ in range(3)]
+    made = [await grow(tmp_path, **BOTH) for _ in range(3)]
     assert [version.number for version in made] == ["1.0.0", "1.1.0", "1.2.0"]
     for before, after in pairwise(made):
         for config in TABLES:
             old, new = rows(before, config), rows(after, config)
             assert new[: len(old)] == old
-            assert len(new) > len(old) or not old
+            assert len(new) > len(old)
         assert files(after, "train") == files(before, "train")
         assert after.manifest["parent"]["version"] == before.number
         assert after.manifest["extended"]["rows"]["samples"].keys() == {"train"}
@@ -59,11 +58,10 @@ async def test_a_dataset_grows_by_versions(tmp_path: Path, also: dict[str, Any])
     assert len(last.manifest["splits"]["train"]["runs"]) == 3
     card = (last.path / "README.md").read_text()
     assert "the split `train` was grown by new queries" in card
-    if also:
-        added = {*ids} - {row["id"] for row in rows(made[0], "samples")}
-        assert sum("-x" in name for name in added) == 10
-        samples = {name for name in ids if "-x" not in name}
-        assert {row["sample"] for row in rows(last, "instructions")} == samples
+    added = {*ids} - {row["id"] for row in rows(made[0], "samples")}
+    assert sum("-x" in name for name in added) == 10
+    samples = {name for name in ids if "-x" not in name}
+    assert {row["sample"] for row in rows(last, "instructions")} == samples
 
 
 async def test_what_is_published_is_not_repeated(tmp_path: Path) -> None:
@@ -182,16 +180,6 @@ async def test_a_seed_is_used_once_for_a_split(tmp_path: Path) -> None:
         Regeneration(version="a", content="b", split=Split.TRAIN, keep=True, only_rejected=True)
 
 
-async def test_a_test_that_grows_is_a_new_major_version(tmp_path: Path) -> None:
-    """Figures of it can no longer be compared; then the first way is open again."""
-    await grow(tmp_path)
-    planned = plan_growth(tmp_path, recipe(), "test_tool")
-    made = (await make(tmp_path, planned)).published
-    assert made and made.version.number == "2.0.0"
-    assert faults(made.version) == []
-    assert (await grow(tmp_path)).number == "2.1.0"
-
-
 async def test_a_grown_split_can_be_made_anew_and_tried_again(tmp_path: Path) -> None:
     """What was rejected of all its runs is tried again; made anew, none of its rows is left."""
     for _ in range(2):
@@ -244,9 +232,6 @@ async def test_what_cannot_be_grown_is_named(tmp_path: Path) -> None:
     assert plan_regeneration(tmp_path, "toy", "train", keep=True, seed=9).seed == 9
     path.write_text(json.dumps({**sound, "layout": 1}))
     with pytest.raises(StoreError, match="an older toolloom"):
-        plan_growth(tmp_path, recipe())
-    path.unlink()
-    with pytest.raises(StoreError, match="cannot be read"):
         plan_growth(tmp_path, recipe())
     first.path.rename(first.path.with_name("v1"))
     (first.path.with_name("v1") / "manifest.json").write_text("{}")

@@ -14,7 +14,7 @@ from toolloom.pipeline.run import preview, run, segments
 from toolloom.pipeline.stage import Stage, StageInput, check, main_before, planned
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.schemas import Query, RecipeError, Record, Sample
+from toolloom.schemas import Query, Reason, RecipeError, Record, Sample
 
 BOTH = {"expand": {"rows": 5}, "rewrite": {"votes": 0}}
 WITH_BESIDE = (*toys.STAGES, *growing_dataset.BESIDE)
@@ -22,15 +22,10 @@ WITH_BESIDE = (*toys.STAGES, *growing_dataset.BESIDE)
 
 def test_a_recipe_asks_for_what_stands_beside() -> None:
     """Templates before curation's last stages, instructions after; none of them unless asked."""
-    names = [stage.name for stage in STAGES]
-    assert names[5:] == [
-        "deduplicated",
-        "templates",
-        "expanded",
-        "decontaminated",
-        "balanced",
-        "rewritten",
-    ]
+    assert " ".join(stage.name for stage in STAGES) == (
+        "domains apis queries dialogues tested deduplicated templates expanded decontaminated "
+        "balanced rewritten"
+    )
     added = {s.name for s in planned(STAGES, toys.recipe(**BOTH))}
     added -= {s.name for s in planned(STAGES, toys.recipe())}
     assert added == {"templates", "expanded", "rewritten"}
@@ -106,11 +101,12 @@ async def test_a_run_under_way_shows_what_there_is(tmp_path: Path) -> None:
     assert count(folder).instructions == 0
 
 
-async def test_previews_show_some_of_each(tmp_path: Path) -> None:
-    """A few samples, rows of templates and instructions."""
+async def test_previews_show_some_of_each() -> None:
+    """A few samples, rows of templates and instructions, and all that was rejected on the way."""
     seen = await preview(toys.recipe(**BOTH), 2, stages=WITH_BESIDE)
     assert [("-x" in sample.id) for sample in seen.samples] == [False, False, True, True]
     assert 0 < len(seen.instructions) <= 10
+    assert {r.reason for r in seen.rejected} >= {Reason.NEAR_DUPLICATE, Reason.VALUE_NOT_MENTIONED}
 
 
 async def test_a_forecast_counts_what_stands_beside(tmp_path: Path) -> None:
@@ -130,13 +126,9 @@ async def test_a_forecast_counts_what_stands_beside(tmp_path: Path) -> None:
     assert told.unseen == ()
 
 
-class Quiet(Watch):
-    def tell(self) -> None: ...
-
-
 def test_totals_go_by_the_rows() -> None:
     """Not by what stands beside them; how much is gathered is known when it has been."""
-    watch = Quiet()
+    watch = Watch()
     stages = planned(STAGES, toys.recipe(**BOTH))
     watch.planned(toys.recipe(**BOTH), stages)
     totals = {stage.name: (stage.total, stage.sure) for stage in watch.figures()}

@@ -56,7 +56,6 @@ class Maker:
         dies_after: int = 10**6,
         accepts: Literal["all", "none", ""] = "",
         says: Callable[[Need], str] = lambda need: need.id,
-        sifts: bool = True,
     ) -> None:
         self.asked: list[str] = []
         self._says, self._left, self._accepts = says, dies_after, accepts
@@ -67,7 +66,7 @@ class Maker:
             dataclasses.replace(apis, work=self._apis),
             dataclasses.replace(queries, work=self._word),
             dataclasses.replace(tested, work=self._test),
-            *([sifted] if sifts else []),
+            sifted,
             *BESIDE,
         )
 

@@ -43,14 +43,6 @@ def pool(tmp_path: Path) -> PoolFolder:
     return open_pool(tmp_path, "mine")
 
 
-def test_an_import_is_kept_with_its_report(pool: PoolFolder) -> None:
-    """APIs come back as they were, in their order, and the report says how many."""
-    report = bring(pool, api("buy"), api("sell"))
-    assert list(pool.apis()) == [api("buy"), api("sell")]
-    assert (report.read, report.imported, report.replaced) == (2, 2, 0)
-    assert list(pool.reports()) == [report]
-
-
 def test_importing_again_changes_no_byte(pool: PoolFolder) -> None:
     """The same source gives the same pool, whatever it holds besides."""
     first, second = (api("buy"), api("sell")), (api("buy", "other.yaml"), api("lend", "other.yaml"))
@@ -260,10 +252,3 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
     """A pool's name is a plain folder name."""
     with pytest.raises(StoreError, match="cannot be the name of a pool"):
         open_pool(tmp_path, name)
-
-
-def test_a_file_in_place_of_a_pool_is_a_store_error(tmp_path: Path) -> None:
-    """What cannot be a folder is an error with advice."""
-    (tmp_path / "pools").write_text("a file")
-    with pytest.raises(StoreError, match="cannot be written"):
-        bring(open_pool(tmp_path, "mine"), api("buy"))

@@ -2,37 +2,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.api_pools import api
 
 from toolloom.pipeline.apis.pool import PoolFolder, open_pool
 from toolloom.pipeline.apis.pool_quality import (
-    ALL,
     NAMES,
     USUAL,
-    Dropped,
     count_broken,
     filter_pool,
     judge,
 )
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Api, Source, StoreError
-
-
-def api(name: str = "find_parcel", **changes: Any) -> Api:
-    """An API that no rule minds."""
-    fields: dict[str, Any] = {
-        "category": "Post",
-        "tool": "Parcels",
-        "name": name,
-        "function": name,
-        "description": f"Find a parcel by its number ({name}).",
-        "parameters": {
-            "type": "object",
-            "properties": {"number": {"type": "string", "description": "number on the label"}},
-            "required": ["number"],
-        },
-        "returns": {"type": "object", "properties": {"place": {"type": "string"}}},
-    }
-    return Api(**{**fields, **changes})
 
 
 def properties(count: int, description: str = "what it is") -> dict[str, Any]:
@@ -80,7 +61,7 @@ def broken(*apis: Api) -> list[tuple[str, ...]]:
 )
 def test_each_rule_finds_what_it_is_for(rule: str, changes: dict[str, Any]) -> None:
     """A planted fault is found under its name, and under no other."""
-    assert broken(api(**changes)) == [(rule,) if rule else ()]
+    assert broken(api(**{"name": "tides", **changes})) == [(rule,) if rule else ()]
 
 
 def test_a_duplicate_repeats_one_that_is_kept() -> None:
@@ -108,21 +89,7 @@ def test_a_duplicate_repeats_one_that_is_kept() -> None:
 )
 def test_odd_schemas_are_judged_too(parameters: dict[str, Any]) -> None:
     """No rule raises on a schema that no importer would make."""
-    assert "undocumented_parameters" in broken(api(parameters=parameters))[0]
-
-
-def test_only_the_rules_that_are_named_apply() -> None:
-    """Each rule stands alone."""
-    faulty = api("x", description="", deprecated=True)
-    assert [rules for _, rules in judge([faulty], ["deprecated"])] == [("deprecated",)]
-    assert [rules for _, rules in judge([faulty], [])] == [()]
-
-
-def test_every_rule_has_a_name_and_a_sentence() -> None:
-    """Names are unique, and the usual ones are among them."""
-    assert len(set(NAMES)) == len(ALL)
-    assert set(USUAL) < set(NAMES)
-    assert all(rule.description.endswith(".") for rule in ALL)
+    assert "undocumented_parameters" in broken(api("tides", parameters=parameters))[0]
 
 
 @pytest.fixture
@@ -133,26 +100,10 @@ def pool(tmp_path: Path) -> PoolFolder:
     return pool
 
 
-def test_a_filter_parts_a_pool_in_two(pool: PoolFolder, tmp_path: Path) -> None:
-    """What is kept and what is dropped, with its rules, are together what there was."""
+def test_a_filtered_pool_is_made_anew(pool: PoolFolder, tmp_path: Path) -> None:
+    """By another filter, of the pool that it reads."""
     into = open_pool(tmp_path, "good")
-    counts = filter_pool(pool, USUAL, into)
-    assert [one.name for one in into.apis()] == ["one", "three"]
-    (line,) = (into.path / "dropped.jsonl").read_text().splitlines()
-    dropped = Dropped.model_validate_json(line)
-    assert (dropped.api.name, dropped.rules) == ("two", ("no_description", "deprecated"))
-    assert (counts.kept, counts.dropped, counts.broken["deprecated"]) == (2, 1, 1)
-    assert counts == count_broken(pool)
-
-
-def test_a_filtered_pool_tells_where_it_comes_from(pool: PoolFolder, tmp_path: Path) -> None:
-    """The reports of the pool before, and one of each filter; other rules make the pool anew."""
-    into = open_pool(tmp_path, "good")
-    filter_pool(pool, USUAL, into)
-    first, last = into.reports()
-    assert first == next(pool.reports())
-    assert (last.source, last.read, last.imported) == ("raw", 3, 2)
-    assert [line.what for line in last.skipped] == ["Post/Parcels/two"]
+    assert filter_pool(pool, USUAL, into) == count_broken(pool)
     assert filter_pool(pool, ["no_returns"], into).kept == 3
     assert into.digest == pool.digest
 

@@ -375,15 +375,11 @@ class Pair:
     left: Any
 
 
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text()
+SCALARS = st.one_of(
+    *(st.none(), st.booleans(), st.integers(), st.text(), st.uuids(), st.decimals(allow_nan=False)),
+    *(st.dates(), st.datetimes(), st.times(), st.timedeltas(), st.just(Size.SMALL)),
+    *(st.builds(Name, st.text()), st.floats(allow_nan=False, allow_infinity=False)),
 )
-SCALARS |= st.dates() | st.datetimes() | st.times() | st.decimals(allow_nan=False) | st.uuids()
-SCALARS |= st.just(Size.SMALL) | st.builds(Name, st.text()) | st.timedeltas()
 RESULTS = st.recursive(
     SCALARS,
     lambda inner: (

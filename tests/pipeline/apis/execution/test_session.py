@@ -19,11 +19,9 @@ from toolloom.schemas import (
     Api,
     ApiSource,
     Dialogue,
-    Execution,
     Failure,
     FunctionCall,
     Message,
-    Reason,
     Source,
     ToolCall,
     ToolloomError,
@@ -144,26 +142,6 @@ async def test_a_file_that_cannot_be_read_is_told(sums: MakeSource, tmp_path: Pa
         await run(workshop, put(1))
 
 
-async def test_every_sample_has_a_state_of_its_own() -> None:
-    """State grows within a sample, and begins afresh in the next."""
-    workshop, count = Executions([shelf.source()], None, 0), (tool("count"), {})
-    for sample in ("s1", "s2"):
-        counts = responses(await run(workshop, count, count, sample=sample))
-        assert counts == [{"memory": 1, "file": 1}, {"memory": 2, "file": 2}]
-
-
-async def test_an_execution_says_how_it_came_about() -> None:
-    """Who executed it, how it failed, and the hash of all that was observed."""
-    add = tool("add")
-    calls = (add, {"a": 1, "b": 2}), (add, {"a": 2, "b": 1}), (tool("fail"), {})
-    good, again, bad = (
-        e.execution for e in await run(Executions([shelf.source()], None, 0), *calls)
-    )
-    assert (good.kind, good.by, good.failure) == ("executed", "mcp:shelf", None)
-    assert len(good.digest) == 64 and good.digest == again.digest != bad.digest
-    assert bad.failure is Failure.TOOL_ERROR
-
-
 async def test_a_run_that_was_stopped_goes_on_from_the_same_state(
     sums: MakeSource, cache: Cache, starts: Starts
 ) -> None:
@@ -213,24 +191,18 @@ async def test_what_decides_a_result_is_in_its_key(
     """Sample, attempt, seed, settings, file, earlier calls and arguments: a change asks anew."""
     source = sums(environment=("STARTS",))
 
-    async def play(
-        of: ApiSource = source,
-        seed: int = 0,
-        sample: str = "s1",
-        attempt: str = "play",
-        first: int = 1,
-    ) -> int:
-        async with Executions([of], cache, seed).session(sample, attempt) as session:
+    async def play(*at: str, of: ApiSource = source, seed: int = 0, first: int = 1) -> int:
+        async with Executions([of], cache, seed).session(*at or ("s1",)) as session:
             for number in (first, 2):
                 await session.run(*put(number))
         return starts()
 
     assert await play() == 1
     assert await play(seed=1) == 2
-    assert await play(sample="s2") == 3
-    assert await play(attempt="replay") == 4
+    assert await play("s2") == 3
+    assert await play("s1", "replay") == 4
     assert await play(first=2) == 5
-    assert await play(sums(environment=("STARTS",), time_limit=6)) == 6
+    assert await play(of=sums(environment=("STARTS",), time_limit=6)) == 6
     assert await play() == 6
     Path(source.path).write_text(CODE + "# changed\n")
     assert await play() == 7
@@ -257,7 +229,8 @@ async def test_one_sample_may_use_several_sources(
     sums: MakeSource,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However few processes may live, samples with two each do not wait for one another."""
+    """Its state grows in each, and begins afresh in the next sample. However few processes may
+    live, samples with two each do not wait for one another."""
     monkeypatch.setattr(sessions, "AT_ONCE", 1)
     workshop = Executions([shelf.source(), sums()], None, 0)
     calls = put(1), (tool("count"), {}), put(1)
@@ -343,26 +316,3 @@ async def test_calls_that_can_be_repeated_give_no_finding(
     workshop = Executions([shelf.source()], None, 0)
     calls = [(tool(name, **(changes if name == "roll" else {})), {}) for name in names]
     assert await replay(await played(workshop, *calls), workshop) == ()
-
-
-async def test_a_result_of_chance_is_found() -> None:
-    """The finding names the message, and both results."""
-    workshop = Executions([shelf.source()], None, 0)
-    dialogue = await played(workshop, (tool("count"), {}), (tool("roll"), {}))
-    (finding,) = await replay(dialogue, workshop)
-    assert (finding.check, finding.reason) == ("repeated_execution", Reason.NOT_REPEATABLE)
-    assert finding.turn == 4
-    response = dialogue.messages[4].observation().response
-    assert f'roll returned "{response}", then' in finding.detail
-
-
-async def test_what_was_played_is_not_executed(starts: Starts) -> None:
-    """A dialogue without executed calls starts nothing."""
-    workshop = Executions([shelf.source(environment=("STARTS",))], None, 0)
-    dialogue = await played(workshop, (tool("count"), {}))
-    simulated = tuple(
-        m.model_copy(update={"execution": m.execution and Execution(kind="simulated")})
-        for m in dialogue.messages
-    )
-    assert await replay(dialogue.model_copy(update={"messages": simulated}), workshop) == ()
-    assert starts() == 1
