@@ -233,6 +233,9 @@ async def test_what_cannot_be_grown_is_named(tmp_path: Path) -> None:
     path.write_text(json.dumps({**sound, "layout": 1}))
     with pytest.raises(StoreError, match="an older toolloom"):
         plan_growth(tmp_path, recipe())
+    path.unlink()
+    with pytest.raises(StoreError, match="cannot be read"):
+        plan_growth(tmp_path, recipe())
     first.path.rename(first.path.with_name("v1"))
     (first.path.with_name("v1") / "manifest.json").write_text("{}")
     with pytest.raises(StoreError, match="older toolloom, which had other numbers"):

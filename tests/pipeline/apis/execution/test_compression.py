@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolloom.pipeline.apis.execution.compression import CUT, compress, tokens
+from toolloom.pipeline.apis.execution.compression import CUT, beginning, compress, tokens
 from toolloom.pipeline.checks.schema import fits
 from toolloom.schemas import JsonObject
 
@@ -136,6 +136,7 @@ def test_at_the_very_end_the_beginning_is_kept() -> None:
     assert isinstance(kept, str)
     assert kept.startswith("[1000000,1000001")
     assert compress("no\n" * 900, None, 10)[0].startswith("no\nno")
+    assert beginning("short", 30) == "short"
 
 
 def test_endless_depth_is_no_trouble() -> None:
