@@ -38,16 +38,7 @@ DIALOGUE = [
     turn("ToolSearcher", {"keywords": "find shelf"}, {"name": "FindShelf", "input_parameters": {}}),
     {"role": "AI", "text": "It is yours."},
 ]
-SCENE = """\
-Scene: Library
-
-First Utterance: Fetch my books.
-
-GT API Call:
-BorrowBook(token=t1, shelves=[3], days=2)
-ListBooks(reader="ann", tags={"new": True}): all of them
-This is no call
-"""
+SCENE = (Path(__file__).parents[2] / "golden" / "apis" / "api_bank_scene.txt").read_text()
 
 
 def write(path: Path, rows: list[Any]) -> Path:

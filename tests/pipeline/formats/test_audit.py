@@ -29,7 +29,6 @@ from toolloom.schemas import NothingFound, StoreError
 
 FUNCTION = {
     "name": "shop.price",
-    "description": "What something costs.",
     "parameters": {
         "type": "dict",
         "properties": {"item": {"type": "string"}, "count": {"type": "integer"}},

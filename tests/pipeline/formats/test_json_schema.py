@@ -84,6 +84,12 @@ def case(rule: str, schema: Any, expected: Any, *cuts: tuple[str, str]) -> Any:
 NAMES = ["$ref", "type", "enum", "required", "allOf", "properties", "description"]
 NAMED = {"type": "object", "properties": {name: {"type": "string"} for name in NAMES}}
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
+
+
+def object_of(**properties: Any) -> Any:
+    return {"type": "object", "properties": properties, "required": [*properties]}
+
+
 CYCLE = {"properties": {"name": TEXT, "mother": {"$ref": "#/$defs/Animal"}}}
 TITLES = {"start_date": "Start Date", "a": "AnimalModel", "b": "Born after this day"}
 DEEP: Any = reduce(lambda s, name: {"type": "object", "properties": {name: s}}, "fedcba", TEXT)
@@ -136,18 +142,8 @@ CUT: Any = reduce(
         ),
         case(
             "the parts of allOf are one object",
-            {
-                "allOf": [
-                    {"properties": {"a": TEXT}, "required": ["a"]},
-                    {"properties": {"b": {"type": "number"}}, "required": ["b"]},
-                ],
-                "properties": {"a": {"maxLength": 3}},
-            },
-            {
-                "type": "object",
-                "properties": {"a": {"type": "string", "maxLength": 3}, "b": {"type": "number"}},
-                "required": ["a", "b"],
-            },
+            {"allOf": [object_of(a=TEXT), object_of(b=WHOLE)], "properties": {"a": {"maxLength": 3}}},
+            object_of(a={**TEXT, "maxLength": 3}, b=WHOLE),
         ),
         case(
             "oneOf is anyOf, as what is cut may make two of them fit",
@@ -284,9 +280,8 @@ def test_references_without_a_source_are_booked() -> None:
 
 def test_alternatives_at_the_top_of_arguments_become_one_object() -> None:
     """OpenAI allows no `anyOf` there: all properties, and what all alternatives require."""
-    either = {"properties": {"id": TEXT, "x": {}}, "required": ["id", "x"]}
     other = {"properties": {"id": TEXT, "y": {}}, "required": ["id"]}
-    found = arguments({"oneOf": [either, other]}, ledger=ledger(), api=API)
+    found = arguments({"oneOf": [object_of(id=TEXT, x={}), other]}, ledger=ledger(), api=API)
     assert found == {**other, "type": "object", "properties": {"id": TEXT, "x": {}, "y": {}}}
 
 

@@ -194,13 +194,9 @@ def test_parameters_of_the_path_are_shared_and_overridden(file: Path) -> None:
     """An operation's parameter replaces its path's with the same name and place."""
     shared = {"id": {"name": "id", "in": "path", "required": True, "schema": {"type": "integer"}}}
     full = {"name": "full", "in": "query"}
-    item = {
-        "parameters": [
-            {"$ref": "#/components/parameters/id"},
-            {**full, "schema": {"type": "boolean"}},
-        ],
-        "get": {"parameters": [{**full, "schema": {"type": "string"}}]},
-    }
+    of_path = [{"$ref": "#/components/parameters/id"}, {**full, "schema": {"type": "boolean"}}]
+    own = [{**full, "schema": {"type": "string"}}]
+    item = {"parameters": of_path, "get": {"parameters": own}}
     (api,), _ = imported(file, spec({"/a/{id}": item}, components={"parameters": shared}))
     assert api.properties == {"id": {"type": "integer"}, "full": {"type": "string"}}
     assert api.required == ("id",)
