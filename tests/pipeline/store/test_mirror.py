@@ -25,27 +25,13 @@ from toolloom.pipeline.store import outputs as mirrors
 from toolloom.pipeline.store.version import find_version
 from toolloom.schemas import Outcome, Query, StoreError
 
-Machine = Callable[[], Path]
+Machine = Callable[[str, str], Path]
 
 
 @pytest.fixture
 def bucket(store: s3_server.Store, reachable: None) -> str:
     """A new bucket, which this process can reach."""
     return store.bucket()
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Makes this process another machine: it has no mirror yet."""
-    numbers = iter(range(99))
-
-    def another() -> Path:
-        home = tmp_path / f"machine{next(numbers)}"
-        monkeypatch.setenv("TOOLLOOM_MIRROR", str(home))
-        return home
-
-    another()
-    return another
 
 
 def run(outputs: str | Path, **changes: Any) -> Made:
@@ -63,12 +49,12 @@ def files(outputs: Path) -> dict[str, bytes]:
     return {n: (outputs / n).read_bytes() for n in names if "/latest/" not in n}
 
 
-def stored(store: s3_server.Store, bucket: str, prefix: str = "my/data/") -> dict[str, bytes]:
-    return {name.removeprefix(prefix): body for name, body in store.keys(bucket).items()}
+def stored(store: s3_server.Store, bucket: str) -> dict[str, bytes]:
+    return {name.removeprefix("my/data/"): body for name, body in store.keys(bucket).items()}
 
 
 def test_a_run_in_a_store_is_the_bytes_of_a_local_one(
-    store: s3_server.Store, bucket: str, machine: Machine, tmp_path: Path
+    store: s3_server.Store, bucket: str, tmp_path: Path
 ) -> None:
     """The store holds the files of runs and datasets, no more: no cache, no lock, no shard."""
     made, local = run(f"s3://{bucket}/my/data/"), run(tmp_path / "local")
@@ -119,7 +105,7 @@ def test_a_killed_run_goes_on_on_another_machine(
     assert halfway
     assert start(tmp_path / "local", "none").wait() == 0
     assert stored(store, bucket) == files(tmp_path / "local")
-    machine()
+    machine("reader", url)
     assert "whole/1.0.0" in call("verify", "whole", "-o", url)  # which fails if it finds any fault
 
 
@@ -147,12 +133,11 @@ def test_readers_find_what_the_store_has(
     has; what an export writes is in the store."""
     url = f"s3://{bucket}/my/data"
     run(url)
-    for command, told in READERS:
-        machine()
+    for number, (command, told) in enumerate(READERS):
+        machine(f"reader{number}", url)
         assert told in call(*command, "-o", url)
-    machine()
     made = sum(len(body) for n, body in stored(store, bucket).items() if n.startswith("datasets/"))
-    assert verify(place_of(mirrors.opened(url), "toy")).size == made
+    assert verify(place_of(machine("last", url), "toy")).size == made
     new = [name for name in stored(store, bucket) if not name.startswith(("runs/", "datasets/"))]
     assert new
     assert all(name.startswith("exports/toy/1.0.0/openai/") for name in new)
@@ -164,11 +149,11 @@ def test_a_pool_is_shared(
     """APIs imported on one machine are in the store, and found and added to on another."""
     url, tools = f"s3://{bucket}/my/data", tmp_path / "tools.json"
     for name in ("tide_times", "ferry_times"):
-        machine()
+        machine(name, url)
         about = {"name": name, "description": "Tell when.", "parameters": {"type": "object"}}
         tools.write_text(json.dumps([{"type": "function", "function": about}]))
         call("apis", "import", tools, "--into", "sea", "-o", url)
-    machine()
+    machine("reader", url)
     told = call("apis", "list", "sea", "-o", url)
     assert "tide_times" in told
     assert "ferry_times" in told
@@ -185,8 +170,7 @@ def test_a_version_loads_from_the_store_and_from_the_mirror(
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)  # it counts stores as the Hub
     url = f"s3://{bucket}/my/data"
     run(url)
-    machine()
-    version = find_version(mirrors.opened(url), "toy")
+    version = find_version(machine("reader", url), "toy")
     here = datasets.load_dataset(str(version.path), "sft", split="train")
     there = datasets.load_dataset(
         "parquet",
@@ -199,11 +183,7 @@ def test_a_version_loads_from_the_store_and_from_the_mirror(
 
 @pytest.mark.slow
 def test_a_store_that_fails_stops_the_run(
-    store: s3_server.Store,
-    bucket: str,
-    machine: Machine,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    store: s3_server.Store, bucket: str, tmp_path: Path
 ) -> None:
     """The error says where and what to do; the next start brings what is missing."""
     url, recipe = f"s3://{bucket}/my/data", toys.recipe()

@@ -21,10 +21,6 @@ MISTAKES: dict[str, tuple[str, *tuple[str, ...]]] = {
         "mean `day`?",
         "line 5: templates[0].pools.day: no text has the slot `{day}`; did you mean `{dya}`?",
     ),
-    "a pool for no slot": (
-        weather(rest="  pools: {guests: [1, 2]}\n"),
-        "line 5: templates[0].pools.guests: no text has the slot `{guests}`.",
-    ),
     "a pool of the file for no template": (
         "pools: {guests: [1]}\n" + weather(),
         "line 1: pools.guests: no template has the slot `{guests}`.",

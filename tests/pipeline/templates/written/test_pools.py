@@ -41,7 +41,6 @@ def form(**fields: Any) -> DerivedPool:
     ("numbers", "values"),
     [
         ([1, 4], (1, 2, 3, 4)),
-        ([10, 30, 10], (10, 20, 30)),
         ([0.1, 0.3, 0.1], (0.1, 0.2, 0.3)),
         ([0.5, 2, 0.5], (0.5, 1, 1.5, 2)),
         ([-2, 0], (-2, -1, 0)),
@@ -102,7 +101,6 @@ def test_a_truth_is_true() -> None:
     [
         ({"as": "plus"}, "Palo Alto", "palo+alto"),
         ({"as": "slug"}, "Zürich, Old Town", "zurich-old-town"),
-        ({"as": "snake"}, "Zürich, Old Town", "zurich_old_town"),
         ({"as": "lower"}, "ÄRGER", "ärger"),
         ({"as": "upper"}, "ab", "AB"),
         ({"as": "title"}, "the old town", "The Old Town"),
@@ -113,7 +111,6 @@ def test_a_truth_is_true() -> None:
         ({"as": "length"}, "four", 4),
         ({"map": {"English": "en"}}, "English", "en"),
         ({"map": {"7": "seven"}}, 7, "seven"),
-        ({"map": {"true": "yes"}}, True, "yes"),
         ({"format": "%A, %-d %B %Y"}, "2026-03-02", "Monday, 2 March 2026"),
         ({"format": "%d.%m.%y (%a, %b) 100%%"}, "2026-03-02", "02.03.26 (Mon, Mar) 100%"),
         ({"later": 30}, "2026-03-02", "2026-04-01"),

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support.template_files import api
 
-from toolloom.pipeline.apis.sources import imported
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.sampling.values import NoValue, draw_object
+from toolloom.pipeline.sampling.values import NoValue
 from toolloom.pipeline.templates.written.sample import (
     build,
     level_of,
@@ -24,7 +22,6 @@ from toolloom.pipeline.templates.written.sample import (
 from toolloom.schemas import (
     Ability,
     Api,
-    ApiSource,
     Intention,
     JsonObject,
     Level,
@@ -34,7 +31,6 @@ from toolloom.schemas import (
 )
 
 NOW = dt.datetime(2026, 3, 2, 9, 30)
-BOOKSHOP = Path(__file__).parents[4] / "recipes" / "examples" / "bookshop.yaml"
 
 
 def fields(**types: Any) -> JsonObject:
@@ -111,23 +107,6 @@ def test_free_text_is_not_invented() -> None:
     assert "haiku" not in made
     with pytest.raises(NoValue, match="haiku"):
         respond(api("a", {**free, "required": ["haiku"]}), {}, random.Random(1), NOW)
-
-
-def test_a_bookshop_is_served_by_the_certain_checks() -> None:
-    """Real operations with drawn values: every sample that can be played is accepted."""
-    found, _ = imported(ApiSource(path=str(BOOKSHOP)))
-    served = 0
-    for one in [a for a in found if isinstance(a, Api)]:
-        for seed in range(6):
-            given = draw_object(one.parameters, random.Random(seed), NOW)
-            said = " ".join(f"The {n.replace('_', ' ')} is {v}." for n, v in given.items())
-            try:
-                play(need((one, given)), "x", seed)
-            except NoValue:
-                continue
-            played(need((one, given)), f"Please help me. {said}", seed)
-            served += 1
-    assert served >= 30
 
 
 def test_only_calls_of_one_turn_are_built() -> None:
