@@ -66,9 +66,11 @@ TURNS = skeleton(
 )
 
 
-def room(reply: str, offer: str = "<offer>") -> JsonObject:
-    """A room that is asked for as in `SINGLE`, with another reply."""
-    said = "Please find me a room in <city> on <day> for <guests> guests."
+SAID = "Please find me a room in <city> on <day> for <guests> guests."
+
+
+def room(reply: str, offer: str = "<offer>", said: str = SAID) -> JsonObject:
+    """One call for a room, and a reply unlike that of `SINGLE`."""
     return skeleton((said, [(FIND, ASKED, {**FOUND, "offer": offer})], reply))
 
 
@@ -78,7 +80,10 @@ BORROWED = room(
 """Its reply tells a number that only another value may bear out."""
 CONSTANT = room("I found one at <host> for <price> euros. Breakfast costs 6 euros.", "AB77")
 """And this one such a number of its own."""
-SHORT = room("The room at <host> costs <price>. The offer code is <offer>.")
+SHORT = room(
+    "The room at <host> costs <price>. The offer code is <offer>.",
+    said="A room for <guests> guests, city <city>, day <day>.",
+)
 """Its reply tells something new as long as one of its values is new, and no mere code."""
 BORDERING = room("No cheaper room than <price> at <host>, 2 guests fit; the offer is <offer>.")
 """Its reply has a number that days may bear out, and one that a name may make a time of."""
