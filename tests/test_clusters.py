@@ -9,22 +9,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
-from support import postgres_server, processes
+from support import prefect_loopback, processes
 from support.processes import TOOLLOOM, Endpoint, hashes, whole_recipe
-from support.waiting import wait_for
-
-PATIENCE = 300.0  # seconds
+from support.waiting import PATIENCE, wait_for
 
 
 @dataclass(frozen=True)
@@ -39,16 +36,10 @@ class Place:
 
     def start(self, engine: str, outputs: str, *more: str) -> subprocess.Popen[str]:
         command = [*TOOLLOOM, "run", "recipe.yaml", "--engine", engine, "-o", outputs, *more]
-        cache = ["--cache", self.cache] if self.cache else []
+        command += ["--cache", self.cache] if self.cache else []
         with (self.folder / f"{outputs}.log").open("w") as told:
-            return subprocess.Popen(
-                [*command, *cache],
-                cwd=self.folder,
-                env=self.environment,
-                stdout=told,
-                stderr=told,
-                text=True,
-            )
+            options: Any = {"cwd": self.folder, "env": self.environment, "text": True}
+            return subprocess.Popen(command, stdout=told, stderr=told, **options)
 
     def told(self, outputs: str) -> str:
         return (self.folder / f"{outputs}.log").read_text()
@@ -76,44 +67,20 @@ class Place:
             assert run.poll() is None, self.told(outputs)
             return len(self.answered()) >= answers
 
-        wait_for(reached, "the run is at work", PATIENCE)
+        wait_for(reached, "the run is at work")
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A Prefect server and an endpoint for all runs here, and what one machine makes."""
-    folder, port = tmp_path_factory.mktemp("clusters"), postgres_server.free_port()
-    environment = {
-        **os.environ,
-        "PREFECT_HOME": str(folder / "prefect"),
-        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_LOGGING_LEVEL": "CRITICAL",
-        "RAY_TMPDIR": "/tmp",  # its sockets' paths must be short
-    }
-    serving = [sys.executable, "-m", "prefect", "server", "start", "--port", str(port)]
-    with (
-        (folder / "server.log").open("w") as log,
-        subprocess.Popen(serving, env=environment, stdout=log, stderr=log) as server,
-        processes.endpoint(folder) as endpoint,
-    ):
-        try:
-            (folder / "recipe.yaml").write_text(whole_recipe(endpoint.base_url, shard_size=6))
-            place = Place(folder, endpoint, environment)
-            alone = place.start("local", "alone")
-            assert alone.wait(PATIENCE) == 0, place.told("alone")
-            wait_for(lambda: _answers(port), "Prefect's server starts")
-            yield place
-        finally:
-            server.terminate()
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-    except OSError:
-        return False
-    return True
+    folder = tmp_path_factory.mktemp("clusters")
+    short = {"PREFECT_LOGGING_LEVEL": "CRITICAL", "RAY_TMPDIR": "/tmp"}  # for its sockets' paths
+    with prefect_loopback.server(folder) as server, processes.endpoint(folder) as endpoint:
+        (folder / "recipe.yaml").write_text(whole_recipe(endpoint.base_url, shard_size=6))
+        place = Place(folder, endpoint, {**server.environment, **short})
+        alone = place.start("local", "alone")
+        assert alone.wait(PATIENCE) == 0, place.told("alone")
+        yield place
 
 
 @pytest.fixture
@@ -124,15 +91,11 @@ def place(home: Place, postgres_url: str) -> Place:
 
 def workers(driver: int, title: str) -> list[int]:
     """The processes below a driver whose command line holds a title."""
-    found, parents = [], [driver]
-    while parents:
-        for path in Path(f"/proc/{parents.pop()}/task").glob("*/children"):
-            with suppress(OSError):  # it has just ended
-                for child in map(int, path.read_text().split()):
-                    parents.append(child)
-                    line = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ")
-                    if title.encode() in line:
-                        found.append(child)
+    found = []
+    for pid in prefect_loopback.family(driver):
+        with suppress(OSError):  # it has just ended
+            if title.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" "):
+                found.append(pid)
     return found
 
 

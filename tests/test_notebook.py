@@ -24,13 +24,16 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from support import toys
+from support.finished_runs import published
 from support.waiting import wait_for
+from typer.testing import CliRunner
 
+from toolloom.cli import app
 from toolloom.pipeline.dataset.figures import added
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.version import Version, find_version
-from toolloom.schemas import Domain, Outcome, Query, Reason, Rejected, Sample
+from toolloom.schemas import Outcome, Query, Reason, Rejected, Sample
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "pipeline" / "pages" / "notebooks" / "rejected_samples.py"
@@ -64,21 +67,13 @@ async def judge(query: Query, context: Context) -> Outcome:
     return Outcome((toys.sample(query, answer=answer),))
 
 
-async def accept(query: Query, context: Context) -> Outcome:
-    return Outcome((toys.sample(query),))
-
-
 def fallen(record: Any, stage: str, agent: str, reason: Reason) -> Rejected:
     changed = {"agent": agent, "raw": (HOSTILE,)}
     return toys.rejected(record, stage, reason, f"Not so: {HOSTILE}").model_copy(update=changed)
 
 
-DOMAINS = Stage(
-    "domains", "domain", toys.DOMAINS.reads, Domain, toys.name_domains, feed=toys.feed_domains
-)
 QUERIES = Stage("queries", "query", Query, Query, ask, feed=toys.feed_queries)
 TESTED = Stage("tested", "tester", Query, Sample, judge)
-ALL_ACCEPTED = (DOMAINS, toys.QUERIES, Stage("tested", "tester", Query, Sample, accept))
 
 
 async def two_versions(outputs: Path) -> Version:
@@ -165,9 +160,8 @@ async def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     assert len(charts(run)) == 12
     (first,) = [one for one in outputs_of(run, "text/plain") if one.startswith("toy/")]
     assert first.startswith(f"{version.label}: {sum(one['rows'] for one in told)} dialogues")
-    marks = [
-        *map(json.loads, (tmp_path / "datasets/toy/judgements.jsonl").read_text().splitlines())
-    ]
+    lines = (tmp_path / "datasets/toy/judgements.jsonl").read_text().splitlines()
+    marks = [json.loads(line) for line in lines]
     assert [(m["curator"], m["agrees"], m["note"]) for m in marks] == [
         ("anna", True, "nobody said it"),
         ("anna", False, ""),
@@ -191,9 +185,9 @@ def assert_harmless(run: Any) -> None:
 
 
 @pytest.mark.slow
-async def test_it_runs_where_nothing_was_rejected(tmp_path: Path) -> None:
+def test_it_runs_where_nothing_was_rejected(tmp_path: Path) -> None:
     """An empty rejected set is told as such, by every plot and by the viewer."""
-    await make_dataset(toys.recipe(queries={"count": 3}), outputs=tmp_path, stages=ALL_ACCEPTED)
+    published(tmp_path, toys.sample())
     run = executed(tmp_path)
     assert any("0 records rejected" in one for one in outputs_of(run, "text/plain"))
     assert any("Nothing was rejected." in one for one in outputs_of(run, "text/html"))
@@ -201,10 +195,10 @@ async def test_it_runs_where_nothing_was_rejected(tmp_path: Path) -> None:
 
 
 @contextmanager
-def command(*arguments: str, before: str = "") -> Iterator[subprocess.Popen[str]]:
+def command(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     """`toolloom notebook` in a process of its own, whose end is waited for."""
     started = subprocess.Popen(
-        [sys.executable, "-c", before + COMMAND, "notebook", "--no-browser", *arguments],
+        [sys.executable, "-c", COMMAND, "notebook", "--no-browser", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -266,32 +260,21 @@ async def test_a_version_may_be_named(named: str, tmp_path: Path) -> None:
     assert Path(given[1].decode()).is_absolute()
 
 
-@pytest.mark.parametrize(
-    ("before", "told"),
-    [
-        ("", "There is no dataset in"),
-        ("import sys; sys.modules['jupyterlab'] = None; ", "pip install 'toolloom[notebook]'"),
-    ],
-)
-def test_what_is_missing_is_told(before: str, told: str, tmp_path: Path) -> None:
-    """Without a dataset or without Jupyter there is a message and no traceback."""
-    with command("--outputs", str(tmp_path), before=before) as process:
-        _, complaint = process.communicate(timeout=120)
-        assert process.returncode == 2
-        assert told in complaint
-        assert "Traceback" not in complaint
+def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dataset, the port that was asked for, and Jupyter; each is one message, exit code 2."""
 
+    def told(*more: str) -> str:
+        ended = CliRunner().invoke(app, ["notebook", "--outputs", str(tmp_path), *more])
+        assert ended.exit_code == 2
+        return ended.stderr
 
-@pytest.mark.slow
-async def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
-    """The port that was asked for is used or not at all."""
-    await make_dataset(toys.recipe(queries={"count": 3}), outputs=tmp_path, stages=ALL_ACCEPTED)
+    assert "There is no dataset in" in told()
+    published(tmp_path, toys.sample())
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        with command("--outputs", str(tmp_path), "--port", port) as process:
-            _, complaint = process.communicate(timeout=120)
-            assert process.returncode == 2
-            assert f"Port {port} is taken" in complaint
+        assert f"Port {port} is taken" in told("--port", port)
+    monkeypatch.setitem(sys.modules, "jupyterlab", None)
+    assert "pip install 'toolloom[notebook]'" in told()
 
 
 if __name__ == "__main__":

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import signal
-import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +13,7 @@ from typing import Any
 import pytest
 from support import prefect_loopback
 from support.prefect_loopback import PrefectServer, write_recipe
-from support.processes import TOOLLOOM
+from support.processes import TOOLLOOM, committed, hashes
 from support.waiting import PATIENCE, come_to_rest, wait_for
 
 from toolloom.llm import FakeServer
@@ -33,21 +31,10 @@ def fake() -> Iterator[FakeServer]:
         yield server
 
 
-def committed(outputs: Path) -> int:
-    """Answers that are in the response cache."""
-    with sqlite3.connect(outputs / "cache.sqlite") as cache:
-        (count,) = cache.execute("SELECT count(*) FROM responses").fetchone()
-    return int(count)
-
-
-def hashes(outputs: Path) -> dict[str, str]:
-    """SHA-256 of every file of runs and versions."""
-    found = [*outputs.glob("runs/**/*"), *outputs.glob("datasets/*/1.0.0/**/*")]
-    return {
-        str(path.relative_to(outputs)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in found
-        if path.is_file()
-    }
+def made(outputs: Path) -> dict[str, str]:
+    """SHA-256 of every file of runs and versions; of what else lies beside versions none."""
+    found = hashes(outputs).items()
+    return {path: h for path, h in found if path.startswith("runs/") or "/1.0.0/" in path}
 
 
 def in_the_middle(fake: FakeServer, before: int, end: Callable[[], Any]) -> None:
@@ -59,14 +46,14 @@ def in_the_middle(fake: FakeServer, before: int, end: Callable[[], Any]) -> None
 def lost(outputs: Path, fake: FakeServer) -> int:
     """How many answers were on their way when all that asks was ended."""
     come_to_rest(fake.base_url)
-    return fake.answered - committed(outputs)
+    return fake.answered - len(committed(outputs / "cache.sqlite"))
 
 
 def check_end(
     server: PrefectServer, run: str, fake: FakeServer, recipe: Path, outputs: Path, most: int
 ) -> None:
-    """The same flow run ends well, repeats no answer that was kept, which are all but `most`, and its bytes are those of a
-    run that was never killed."""
+    """The same flow run ends well, repeats no answer that was kept, which are all but `most`, and
+    its bytes are those of a run that was never killed."""
     ended = server.ended(run)
     assert ended["state_type"] == "COMPLETED", ended["state"]["message"]
     assert ended["state"]["message"].startswith("killed/1.0.0: its first ")
@@ -75,8 +62,9 @@ def check_end(
     whole, asked = recipe.parent / "whole", fake.answered
     command = [*TOOLLOOM, "run", recipe, "--engine", "local", "-o", whole]
     subprocess.run(command, check=True, capture_output=True)
-    assert hashes(outputs) == hashes(whole)
-    assert committed(outputs) == committed(whole) == fake.answered - asked
+    assert made(outputs) == made(whole)
+    known = committed(outputs / "cache.sqlite")
+    assert known == committed(whole / "cache.sqlite") and len(known) == fake.answered - asked
 
 
 @contextmanager
