@@ -2,11 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from support import toys
 
 from toolloom.agents import query
-from toolloom.agents.ask import BadAnswer
 from toolloom.schemas import Intention, Need, Reason, Reference, Scenario
 
 
@@ -48,13 +46,6 @@ def test_values_of_later_turns_and_calls_are_not_told_yet() -> None:
     text = asked.messages[-1]["content"]
     assert "Zürich" in text and "Basel" not in text
     assert "an earlier step finds it out: city" in text
-
-
-def test_a_user_does_not_speak_as_the_assistant() -> None:
-    """Words no user would say are a misfit."""
-    with pytest.raises(BadAnswer) as caught:
-        query.read("Sure, how can I help you with Zürich?", need())
-    assert caught.value.reason is Reason.UNNATURAL_QUERY
 
 
 async def test_sentences_must_do_together(working: Any) -> None:
