@@ -67,7 +67,8 @@ READ_BACK: dict[str, Callable[[JsonObject], Any]] = {
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.name)
 @settings(deadline=None)  # the first row imports `datasets`
 @given(words=WORDS, arguments=st.dictionaries(WORDS, VALUES, max_size=3))
-@example(words="*b* <tool_call>\n{}", arguments={"a": [1]})
+@example(words="*b*", arguments={"a": [1]})
+@example(words="<tool_call>\n{}", arguments={})
 def test_rows_hold_the_very_call_in_their_shape_whatever_it_is(
     format_: Format, words: str, arguments: dict[str, Any], samples: dict[str, Sample]
 ) -> None:
