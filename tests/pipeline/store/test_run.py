@@ -101,29 +101,6 @@ def test_a_file_in_place_of_a_folder_is_a_store_error(tmp_path: Path) -> None:
         pass
 
 
-FULL = """
-import resource, sys
-from pathlib import Path
-from toolloom.pipeline.store.files import write_lines
-from toolloom.schemas import StoreError
-resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-try:
-    write_lines(Path(sys.argv[1]), [b"x" * 50 + b"\\n"] * 9)
-except StoreError as error:
-    print(error)
-"""
-
-
-def test_a_file_that_cannot_grow_leaves_nothing(tmp_path: Path) -> None:
-    """When the system refuses more bytes, the error is plain and no half file is left."""
-    path = tmp_path / "a.jsonl"
-    ran = subprocess.run(
-        [sys.executable, "-c", FULL, path], capture_output=True, text=True, check=True
-    )
-    assert "cannot be written (File too large). Make room" in ran.stdout
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_shard_without_its_marker_is_not_there(tmp_path: Path) -> None:
     """The marker is what makes a shard finished."""
     stage = StageFolder(tmp_path / "stage")

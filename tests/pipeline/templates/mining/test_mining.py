@@ -78,10 +78,14 @@ def test_a_template_gives_back_its_sample_and_rows_that_pass(row: JsonObject) ->
 
 
 def test_value_is_one_slot_in_all_places() -> None:
-    """What the user tells is the same in the intent, the call and the reply."""
+    """What the user tells is the same in the intent, the call and the reply; a price that is told
+    with cents is told so for every other price."""
     made = mined_dataset.template(LISBON)
     assert "Lisbon" not in str(made.sample)
     assert made.goal == "Find me a hotel in {city} for {nights_words} nights."
+    prices, told = values(made, "price"), values(made, "price_decimals_2")
+    assert all(isinstance(p, float) for p in prices)
+    assert told == [f"{p:.2f}" for p in prices]
 
 
 def test_forms_are_columns_of_one_choice() -> None:
@@ -99,14 +103,6 @@ def test_response_that_a_later_call_takes_is_a_slot() -> None:
     assert messages[4]["tool_calls"][0]["function"]["arguments"]["hotel"] == f"{OPEN}hotel{CLOSE}"
     assert f'"hotel":"{OPEN}hotel{CLOSE}"' in messages[3]["content"]
     assert "price" not in mined_dataset.slots(made)
-
-
-def test_numbers_keep_their_type_and_form() -> None:
-    """A price that is told with cents is told so for every other price."""
-    made = mined_dataset.template(LISBON)
-    prices, told = values(made, "price"), values(made, "price_decimals_2")
-    assert all(isinstance(p, float) for p in prices)
-    assert told == [f"{p:.2f}" for p in prices]
 
 
 def test_system_turn_and_documentation_stay() -> None:
