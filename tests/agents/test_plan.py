@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from support import toys
+from support import conversations, toys
 
 from toolloom.agents.plan import (
     LONGEST,
@@ -18,7 +17,6 @@ from toolloom.agents.plan import (
 )
 from toolloom.schemas import (
     Ability,
-    FunctionCall,
     Intention,
     Message,
     Observation,
@@ -26,7 +24,6 @@ from toolloom.schemas import (
     Query,
     Reference,
     Scenario,
-    ToolCall,
 )
 
 NOW, NEXT = toys.api().function, toys.api(name="forecast").function
@@ -34,14 +31,9 @@ USER = Message(role="user", content="Rain?")
 REPLY = Message(role="assistant", content="No.")
 
 
-def called(name: str, response: Any = None, error: str | None = None) -> list[Message]:
-    """A call with its observation."""
-    call = ToolCall(id=f"{name}-{error}", function=FunctionCall(name=name, arguments={}))
-    seen = json.dumps({"response": response, "error": error})
-    return [
-        Message(role="assistant", tool_calls=(call,)),
-        Message(role="tool", name=name, tool_call_id=call.id, content=seen),
-    ]
+def called(name: str, response: Any = None) -> list[Message]:
+    """A call with its observation; an error begins with `!`."""
+    return conversations.called((name, {}, response))
 
 
 def ask(scenario: Scenario = Scenario.SINGLE, **changes: Any) -> Query:
@@ -59,7 +51,7 @@ FOUND = [USER, *called("api_search", [toys.api().document()])]
 LATER = (*toys.query().intent, Intention(api=toys.api().id, turn=1, arguments={"city": "Zürich"}))
 AGAIN = (*toys.query().intent, Intention(api=toys.api().id, arguments={"city": "Basel"}))
 SEEN = called(NOW, {"celsius": 7})
-FAILED = [USER, *called(NOW, error="503")]
+FAILED = [USER, *called(NOW, "!503")]
 PASSING, LASTING, REAL = (
     PlannedFault(call=0, error="" if real else "503", transient=transient, real=real)
     for transient, real in ((True, False), (False, False), (False, True))

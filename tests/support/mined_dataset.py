@@ -1,56 +1,37 @@
-"""Small samples to mine, written as what the user says, what is called and what comes of it."""
+"""Small samples to mine, and what mining makes of them."""
 
 from __future__ import annotations
 
-import datetime as dt
 import importlib.util
 import json
 import random
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from support import conversations
+from support.conversations import fields
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.pipeline.templates.mining.survey import SeenValues
 from toolloom.schemas import (
-    Ability,
     Api,
-    Dialogue,
-    Execution,
     Finding,
-    FunctionCall,
-    Intention,
     JsonObject,
-    Message,
     PlannedFault,
-    Query,
-    Reference,
     Rejected,
     Sample,
-    Scenario,
     Template,
-    ToolCall,
     Verdict,
 )
 
 GOOD = Path(__file__).parents[1] / "pipeline" / "checks" / "conftest.py"
-NOW = dt.datetime(2026, 3, 2, 9, 30)
-SYSTEM = "You are an assistant that can call APIs. The present moment is Monday 2026-03-02 09:30."
 
 
 def api(name: str, parameters: JsonObject, returns: JsonObject, about: str = "") -> Api:
     """An API of the tool `travel/desk`; fields are schemas by name."""
-    return Api(
-        category="travel",
-        tool="desk",
-        name=name,
-        function=name,
-        description=about or f"Serves {name.replace('_', ' ')}.",
-        parameters={"type": "object", "properties": parameters, "required": [*parameters]},
-        returns={"type": "object", "properties": returns, "required": [*returns]},
-    )
+    about = about or f"Serves {name.replace('_', ' ')}."
+    return conversations.api(f"travel/desk/{name}", fields(**parameters), fields(**returns), about)
 
 
 TEXT, WHOLE, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
@@ -60,65 +41,10 @@ ROOM = api("book_room", {"hotel": TEXT, "guest": TEXT}, {"reference": TEXT})
 TABLE = api("book_table", {"place": TEXT, "seats": WHOLE, "day": DAY}, {"code": TEXT})
 
 
-def sample(*steps: Any, scenario: Scenario = Scenario.SINGLE, **changes: Any) -> JsonObject:
-    """A sample of steps: a text of the user, (API, arguments, response) or a list of them for
-    calls, and after them a text of the assistant.
-
-    An error is a response that begins with `!`; `references` are given by number of the call.
-    """
-    references = changes.pop("references", {})
-    messages, intent = [Message(role="system", content=SYSTEM)], list[Intention]()
-    turn, asked, pool = -1, "", dict[str, Api]()
-    for step in steps:
-        if isinstance(step, str):
-            user = len(messages) == 1 or messages[-1].role == "assistant"
-            turn += user
-            asked = asked or step
-            messages.append(Message(role="user" if user else "assistant", content=step))
-            continue
-        made = step if isinstance(step, list) else [step]
-        for which, arguments, response in made:
-            pool[which.id] = which
-            if not str(response).startswith("!"):
-                own = references.get(len(intent), {})
-                told = {k: v for k, v in arguments.items() if k not in own}
-                links = {k: Reference(call=c, field=f) for k, (c, f) in own.items()}
-                intent.append(Intention(api=which.id, turn=turn, arguments=told, references=links))
-        messages += _called(made, len(messages), changes.get("kind", "simulated"))
-    changes.pop("kind", None)
-    query = Query(
-        **{
-            "id": "train-0-000001",
-            "ability": Ability.CALL,
-            "scenario": scenario,
-            "now": NOW,
-            "pool": tuple(pool.values()) or (HOTELS,),
-            "intent": tuple(intent),
-            "text": asked,
-            **changes,
-        }
-    )
-    dialogue = Dialogue(query=query, messages=tuple(messages))
-    found: JsonObject = Sample(dialogue=dialogue, verdict=Verdict()).model_dump(mode="json")
+def sample(*steps: Any, kind: Any = "simulated", **changes: Any) -> JsonObject:
+    """A sample of steps, as `conversations` has them, in JSON."""
+    found: JsonObject = conversations.sample(*steps, kind=kind, **changes).model_dump(mode="json")
     return found
-
-
-def _called(made: Sequence[Any], number: int, kind: Any) -> Iterator[Message]:
-    calls = [
-        ToolCall(id=f"call_{number}_{i}", function=FunctionCall(name=a.function, arguments=given))
-        for i, (a, given, _) in enumerate(made)
-    ]
-    yield Message(role="assistant", tool_calls=tuple(calls))
-    for call, (_, _, response) in zip(calls, made, strict=True):
-        failed = isinstance(response, str) and response.startswith("!")
-        seen = {"response": None if failed else response, "error": response[1:] if failed else None}
-        yield Message(
-            role="tool",
-            content=json.dumps(seen, ensure_ascii=False, separators=(",", ":")),
-            tool_call_id=call.id,
-            name=call.function.name,
-            execution=Execution(kind="planned" if failed else kind),
-        )
 
 
 FAULT = PlannedFault(call=0, error="503 Service Unavailable: try again", transient=True)

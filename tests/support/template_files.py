@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from support import conversations
+from support.conversations import fields
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates.written.files import Given, load_templates
@@ -19,41 +21,23 @@ EXAMPLES = ROOT / "recipes" / "templates"
 
 def api(name: str, returns: Any = None, **properties: Any) -> Api:
     """An API of the tool `Travel/hotels`; a parameter is a schema or the name of a type."""
-    properties = {n: {"type": s} if isinstance(s, str) else s for n, s in properties.items()}
-    required = [n for n, schema in properties.items() if "default" not in schema]
-    return Api(
-        category="Travel",
-        tool="hotels",
-        name=name,
-        function=name,
-        description=f"{name.replace('_', ' ').capitalize()}.",
-        parameters={"type": "object", "properties": properties, "required": required},
-        returns=returns,
-    )
+    return conversations.api(f"Travel/hotels/{name}", fields(**properties), returns)
 
 
 CITY = {"type": "string", "description": "name of a city", "examples": ["Paris", "Rome", "Oslo"]}
-WEATHER = {
-    "type": "object",
-    "properties": {
-        "city": {"type": "string"},
-        "celsius": {"type": "integer", "minimum": -20, "maximum": 40},
-        "sky": {"enum": ["clear", "cloudy"]},
-    },
-    "required": ["city", "celsius", "sky"],
-}
-BOOKING = {
-    "type": "object",
-    "properties": {"booking_id": {"type": "string"}, "price": {"type": "integer"}},
-    "required": ["booking_id", "price"],
-}
+WEATHER = fields(
+    city="string",
+    celsius={"type": "integer", "minimum": -20, "maximum": 40},
+    sky={"enum": ["clear", "cloudy"]},
+)
+BOOKING = fields(booking_id="string", price="integer")
 APIS = (
     api("get_weather", WEATHER, city=CITY),
     api("book_room", BOOKING, city=CITY, guests={"type": "integer", "minimum": 1, "maximum": 9}),
-    api("cancel_room", None, booking_id={"type": "string"}),
+    api("cancel_room", None, booking_id="string"),
     api("set_language", None, language={"enum": ["en", "de"]}),
-    api("add_note", None, text={"type": "string"}, urgent={"type": "boolean", "default": False}),
-    api("read_note", {"type": "string"}, note={"type": "integer"}),
+    api("add_note", None, text="string", urgent={"type": "boolean", "default": False}),
+    api("read_note", {"type": "string"}, note="integer"),
 )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime as dt
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from support.conversations import called
 from toolloom.agents.simulator import Environment
 from toolloom.pipeline.apis.execution.compression import compress
 from toolloom.pipeline.apis.execution.results import Executed, Executor
@@ -25,7 +25,6 @@ from toolloom.schemas import (
     Execution,
     Failure,
     Finding,
-    FunctionCall,
     Intention,
     JsonObject,
     Message,
@@ -41,7 +40,6 @@ from toolloom.schemas import (
     Sample,
     Scenario,
     SearchPlan,
-    ToolCall,
     Verdict,
     parse_recipe,
 )
@@ -116,12 +114,10 @@ def share(stage: str, parent: str) -> Provenance:
 def sample(of: Query | None = None, arguments: Any = None, answer: str = "It is 7 °C.") -> Sample:
     """A sample of a user turn, a call, its observation and an answer."""
     asked = of or query()
-    call = FunctionCall(name="weather_current", arguments=arguments or {"city": "Zürich"})
-    observed = json.dumps({"response": {"celsius": 7}, "error": None})
+    call = ("weather_current", arguments or {"city": "Zürich"}, {"celsius": 7})
     messages = (
         Message(role="user", content=asked.text),
-        Message(role="assistant", tool_calls=(ToolCall(id="call_1", function=call),)),
-        Message(role="tool", content=observed, tool_call_id="call_1", name="weather_current"),
+        *called(call, first=1),
         Message(role="assistant", content=answer),
     )
     dialogue = Dialogue(query=asked, messages=messages, provenance=(share("tested", asked.id),))

@@ -7,46 +7,18 @@ from typing import Any
 
 import pytest
 import yaml
+from support.conversations import api, fields
 
 from toolloom.pipeline.formats.reading import Script
-from toolloom.schemas import API_SEARCH, Api, Dialogue, Query
+from toolloom.schemas import API_SEARCH, Dialogue, Query
 
 GOOD = Path(__file__).parent / "good"
-KINDS: dict[str, dict[str, Any]] = {
-    "str": {"type": "string"},
-    "int": {"type": "integer"},
-    "number": {"type": "number"},
-    "bool": {"type": "boolean"},
-    "date": {"type": "string", "format": "date"},
-    "time": {"type": "string", "format": "time"},
-    "datetime": {"type": "string", "format": "date-time"},
-    "email": {"type": "string", "format": "email"},
+APIS = {
+    function: api(path, fields(**takes), fields(**gives), about, function=function)
+    for function, (path, about, takes, gives) in yaml.safe_load(
+        (GOOD / "apis.yaml").read_text()
+    ).items()
 }
-
-
-def _object(fields: dict[str, Any], all_required: bool = False) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {
-            name.rstrip("?"): KINDS[kind] if isinstance(kind, str) else kind
-            for name, kind in fields.items()
-        },
-        "required": [n for n in fields if all_required or not n.endswith("?")],
-    }
-
-
-APIS = {}
-for function, row in yaml.safe_load((GOOD / "apis.yaml").read_text()).items():
-    (category, tool, name), (description, parameters, returns) = row[0].split("/"), row[1:]
-    APIS[function] = Api(
-        category=category,
-        tool=tool,
-        name=name,
-        function=function,
-        description=description,
-        parameters=_object(parameters),
-        returns=_object(returns, all_required=True),
-    )
 
 
 def _intention(entry: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from toolloom.schemas import Dialogue, FunctionCall, Message, Observation, ToolCall
+from support.conversations import called
+from toolloom.schemas import Dialogue, Message, ToolCall
 
 Mutation = Callable[[Dialogue], Iterator[Dialogue]]
 
@@ -75,12 +76,7 @@ def without(dialogue: Dialogue, places: set[int]) -> Dialogue:
 
 
 def made_call(name: str, arguments: dict[str, Any], response: Any) -> list[Message]:
-    call = ToolCall(id="call_extra", function=FunctionCall(name=name, arguments=arguments))
-    content = Observation(response=response).model_dump_json()
-    return [
-        Message(role="assistant", tool_calls=(call,)),
-        Message(role="tool", content=content, tool_call_id=call.id, name=name),
-    ]
+    return called((name, arguments, response), first=99)
 
 
 def given(dialogue: Dialogue, kind: type) -> Iterator[tuple[ToolCall, str, Any]]:

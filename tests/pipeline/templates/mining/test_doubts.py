@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import mined_dataset
+from support import conversations, mined_dataset
 from support.mined_dataset import DAY, HOTELS, NUMBER, TABLE, TEXT, WHOLE, api, sample
 
 from toolloom.pipeline.templates.mining.doubts import TextPlaces, in_longer_name, left_over, parted
@@ -20,7 +20,7 @@ def variable(value: Any, name: str = "thing") -> Variable:
 
 
 def places(text: str, *values: Variable, role: Role = "reply") -> TextPlaces:
-    return parted(SampleText(role, (), text, 4), values, mined_dataset.NOW)
+    return parted(SampleText(role, (), text, 4), values, conversations.NOW)
 
 
 def found(text: str, value: Any, role: Role = "reply") -> list[str]:
@@ -85,7 +85,7 @@ def test_what_is_left_over(text: str, value: Any, rest: str) -> None:
     """Inflected words, parts of names, aliases, other units, ends that follow from a start; words
     of the APIs are not: «meeting» is what one schedules, not the title of a meeting."""
     one = variable(value)
-    left = left_over(places(text, one), one, mined_dataset.NOW, frozenset({"meet", "schedul"}))
+    left = left_over(places(text, one), one, conversations.NOW, frozenset({"meet", "schedul"}))
     assert rest in left
     assert bool(left) is bool(rest)
 

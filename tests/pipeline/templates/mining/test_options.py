@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from support import mined_dataset
+from support import conversations, mined_dataset
 from support.mined_dataset import DAY, NUMBER, TEXT, WHOLE, api, sample
 
 from toolloom.pipeline.templates.mining.options import draws
@@ -128,7 +128,7 @@ def test_drawn_values_are_like_the_original(value: Any) -> None:
     """Of its type, sign and precision."""
     schema = {int: WHOLE, float: NUMBER, str: TEXT}[type(value)]
     one = Variable(SampleValue("response", (), "a/b/c", ("figure",), value, schema, 3))
-    (draw, _), *_ = draws(one, mined_dataset.NOW, "English", random.Random(1))
+    (draw, _), *_ = draws(one, conversations.NOW, "English", random.Random(1))
     made = [draw() for _ in range(50)]
     assert len(set(made)) > 5
     for each in made:

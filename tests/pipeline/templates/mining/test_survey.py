@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support import mined_dataset
+from support import conversations
 from support.mined_dataset import TEXT, WHOLE, api, sample
 
 from toolloom.pipeline.templates.mining.survey import SampleValues, survey
@@ -36,7 +36,7 @@ def test_scalars_are_found_with_their_schemas() -> None:
     assert [(leaf.name, leaf.value) for leaf in found.observed] == [("name", "Azul"), ("seats", 4)]
     assert found.observed[1].schema == WHOLE
     assert [t.role for t in found.texts] == ["goal", "user", "reply"]
-    assert found.fixed == [mined_dataset.SYSTEM]
+    assert found.fixed == [conversations.SYSTEM]
 
 
 @pytest.mark.parametrize(
