@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -66,21 +67,10 @@ expand: {rows: 12}
 rewrite: {}
 shard_size: 8
 """
-FORMATS = {
-    "trl": (),
-    "trl-dpo": (),
-    "llamafactory": (),
-    "axolotl": (),
-    "verl": (),
-    "openai": (),
-    "hermes": (),
-    "xlam": (),
-    "bfcl": (),
-    "api-bank": (),
-    "toolllama": (),
-    "few-shot": ("--shots", "2"),
-    "all-shot": (),
-}
+FORMATS = (
+    *("trl", "trl-dpo", "llamafactory", "axolotl", "verl", "openai", "hermes", "xlam", "bfcl"),
+    *("api-bank", "toolllama", "few-shot --shots 2", "all-shot"),
+)
 READ_BACK = {
     "trl": "trl/train.parquet",
     "openai": "openai/train.jsonl",
@@ -94,16 +84,16 @@ READ_BACK = {
 """Forms that `audit` reads, and the export that is in each."""
 
 MISTAKES = [
-    ("validate", "none.yaml"),
-    ("validate", "wrong.yaml"),
-    ("show", "nothing"),
-    ("rejected", "--reason", "ungrounded"),
-    ("export", "played", "--format", "trk"),
-    ("export", "played/9.9.9", "--format", "trl"),
-    ("regenerate", "tests", "--dataset", "played"),
-    ("apis", "list", "none"),
-    ("audit", "benchmark.jsonl", "--format", "none"),
-    ("verify", "none"),
+    "validate none.yaml",
+    "validate wrong.yaml",
+    "show nothing",
+    "rejected --reason ungrounded",
+    "export played --format trk",
+    "export played/9.9.9 --format trl",
+    "regenerate tests --dataset played",
+    "apis list none",
+    "audit benchmark.jsonl --format none",
+    "verify none",
 ]
 
 
@@ -134,9 +124,10 @@ class House:
         row = {"question": "Please convert 3 kilograms to pounds for my parcel."}
         Path("benchmark.jsonl").write_text(json.dumps(row) + "\n")
 
-    def tell(self, name: str, *arguments: str, errors: bool = True) -> None:
+    def tell(self, name: str, command: str, errors: bool = True) -> None:
         """Pin what a command says. `errors`: also on standard error, where commands that make
         something tell their progress, at times that differ."""
+        arguments = shlex.split(command)
         ran = invoke(arguments)
         said = f"$ toolloom {' '.join(arguments)}\n{ran.stdout}"
         # What takes seconds tells its progress: whether it does depends on the machine.
@@ -148,10 +139,10 @@ class House:
         told = untimed(self.steady(f"{said}--- exit code {ran.exit_code}\n"))
         self.pins[name] = settled(name, told).encode()
 
-    def make(self, name: str, *arguments: str) -> None:
+    def make(self, name: str, command: str) -> None:
         """Pin what a command that makes something says, and what it asks the endpoint."""
         self._asked.clear()
-        self.tell(f"told/{name}", *arguments, "--engine", "local", errors=False)
+        self.tell(f"told/{name}", f"{command} --engine local", errors=False)
         # They come in any order.
         self.pins[f"asked/{name}"] = "\n".join([*sorted(self._asked), ""]).encode()
 
@@ -198,6 +189,10 @@ class House:
         text = re.sub(r'("toolloom": ")[0-9.]+"', r'\1version"', text)
         text = re.sub(r"By toolloom [0-9.]+ \(code [0-9a-f]{12}\)", "By toolloom version", text)
         return re.sub(r"(\n  version: 0\.0\.)\d+", r"\g<1>0", text)
+
+    def keep_text(self, name: str, path: str) -> None:
+        """Pin a text that a command wrote."""
+        self.pins[name] = self.steady(Path(path).read_text()).encode()
 
     def _content(self, path: Path) -> bytes:
         raw = path.read_bytes()
@@ -282,8 +277,8 @@ def everything(home: Path) -> Pins:
         read_all(house)
         house.keep_all()
         audit_all(house)
-        for number, arguments in enumerate(MISTAKES):
-            house.tell(f"mistakes/{number}-{arguments[0]}.txt", *arguments)
+        for number, command in enumerate(MISTAKES):
+            house.tell(f"mistakes/{number}-{command.split()[0]}.txt", command)
         house.pins |= {f"help/{name}.txt": page for name, page in help_pages()}
         house.pins["ids/runs.txt"] = run_ids()
     house.pins["ids/requests.txt"] = request_keys()
@@ -296,89 +291,70 @@ def import_apis(house: House) -> None:
     for path in sorted(Path("apis").iterdir()):
         pool = path.name.replace(".", "_")
         report = f"{pool}.report.json"
-        house.tell(
-            f"imports/{pool}.txt", "apis", "import", str(path), "--into", pool, "--report", report
-        )
+        house.tell(f"imports/{pool}.txt", f"apis import {path} --into {pool} --report {report}")
         house.pins[f"imports/{pool}.json"] = untimed(
             house.steady(Path(report).read_text())
         ).encode()
-    house.tell(
-        "pools/import.txt",
-        "apis",
-        "import",
-        "apis",
-        "recipes/examples/bookshop.yaml",
-        "--into",
-        "all",
-        "--collection",
-        "mixed",
-    )
-    house.tell("pools/list.txt", "apis", "list", "all")
-    house.tell("pools/stats.txt", "apis", "stats", "all")
-    house.tell("pools/show.txt", "apis", "show", "all", "weather")
-    house.tell("pools/search.txt", "apis", "search", "all", "find a pet")
-    house.tell("pools/filter.txt", "apis", "filter", "all", "--into", "good")
+    every = "apis import apis recipes/examples/bookshop.yaml --into all --collection mixed"
+    house.tell("pools/import.txt", every)
+    house.tell("pools/list.txt", "apis list all")
+    house.tell("pools/stats.txt", "apis stats all")
+    house.tell("pools/show.txt", "apis show all weather")
+    house.tell("pools/search.txt", "apis search all 'find a pet'")
+    house.tell("pools/filter.txt", "apis filter all --into good")
     for pool in Path("outputs/pools").iterdir():
         house.keep(f"pools/{pool.name}", pool)
 
 
 def make_datasets(house: House) -> None:
     """A dataset that grows in all ways, and one of all that a recipe can ask."""
-    house.make("run.txt", "run", "played.yaml")
-    house.make("keep.txt", "regenerate", "train", "--dataset", "played", "--keep")
-    house.make("regenerate.txt", "regenerate", "validation", "--dataset", "played")
-    house.make("expand.txt", "expand", "played", "--rows", "40")
-    house.make("rewrite.txt", "rewrite", "played")
-    house.make("run-executed.txt", "run", "executed.yaml")
-    house.tell("told/validate.txt", "validate", "played.yaml")
-    house.tell("told/validate-executed.txt", "validate", "executed.yaml")
-    written = ("--templates", "templates", "--no-mine", "--no-ask")
-    house.make("expand-written.txt", "expand", "executed", "--rows", "30", *written)
+    house.make("run.txt", "run played.yaml")
+    house.make("keep.txt", "regenerate train --dataset played --keep")
+    house.make("regenerate.txt", "regenerate validation --dataset played")
+    house.make("expand.txt", "expand played --rows 40")
+    house.make("rewrite.txt", "rewrite played")
+    house.make("run-executed.txt", "run executed.yaml")
+    house.tell("told/validate.txt", "validate played.yaml")
+    house.tell("told/validate-executed.txt", "validate executed.yaml")
+    written = "expand executed --rows 30 --templates templates --no-mine --no-ask"
+    house.make("expand-written.txt", written)
 
 
 def export_all(house: House) -> None:
-    for form, more in FORMATS.items():
-        house.tell(f"exports/{form}.txt", "export", "played", "--format", form, *more)
+    for options in FORMATS:
+        form = options.split()[0]
+        house.tell(f"exports/{form}.txt", f"export played --format {options}")
         folder = Path("outputs/exports/played/2.2.0") / form
         house.keep(f"exports/{form}", folder)
         for path in sorted(folder.glob("test_tool.*")):
-            house.tell(f"exports/{form}-checked.txt", "check-export", str(path), "--format", form)
-    house.tell(
-        "exports/trl-text.txt", "export", "executed", "--format", "trl", "--arguments", "string"
-    )
+            house.tell(f"exports/{form}-checked.txt", f"check-export {path} --format {form}")
+    house.tell("exports/trl-text.txt", "export executed --format trl --arguments string")
     house.keep("exports/trl-text", Path("outputs/exports/executed/1.1.0/trl"))
     train = "outputs/exports/played/2.2.0/openai/train.jsonl"
-    house.tell("exports/rendered.txt", "check-export", train, "--template", "qwen3")
+    house.tell("exports/rendered.txt", f"check-export {train} --template qwen3")
 
 
 def read_all(house: House) -> None:
     """What the commands that only read have to say."""
     for name in ("played", "executed"):
-        house.tell(f"told/verify-{name}.txt", "verify", name)
-        house.tell(f"told/verify-{name}.json", "verify", name, "--json", "-")
-        house.tell(f"told/versions-{name}.txt", "versions", name)
-        house.tell(f"told/show-{name}.txt", "show", name, "-n", "2")
-        house.tell(f"told/complexity-{name}.txt", "complexity", name)
-        house.tell(f"told/report-{name}.txt", "report", name, "--output", f"{name}.html")
-        house.pins[f"reports/{name}.html"] = house.steady(Path(f"{name}.html").read_text()).encode()
-    house.tell("told/complexity.json", "complexity", "played", "--demonstrations", "--json", "-")
-    house.tell("told/diff.txt", "diff", "played", "1.0.0", "--json", "diff.json")
-    house.pins["told/diff.json"] = house.steady(Path("diff.json").read_text()).encode()
-    house.tell("told/show-1.0.0.txt", "show", "played/1.0.0")
+        house.tell(f"told/verify-{name}.txt", f"verify {name}")
+        house.tell(f"told/verify-{name}.json", f"verify {name} --json -")
+        house.tell(f"told/versions-{name}.txt", f"versions {name}")
+        house.tell(f"told/show-{name}.txt", f"show {name} -n 2")
+        house.tell(f"told/complexity-{name}.txt", f"complexity {name}")
+        house.tell(f"told/report-{name}.txt", f"report {name} --output {name}.html")
+        house.keep_text(f"reports/{name}.html", f"{name}.html")
+    house.tell("told/complexity.json", "complexity played --demonstrations --json -")
+    house.tell("told/diff.txt", "diff played 1.0.0 --json diff.json")
+    house.keep_text("told/diff.json", "diff.json")
+    house.tell("told/show-1.0.0.txt", "show played/1.0.0")
     for run in sorted(Path("outputs/runs").iterdir()):
         name = house.steady(run.name)
-        house.tell(f"told/rejected-{name}.txt", "rejected", run.name, "-n", "3")
-        house.tell(f"told/show-{name}.txt", "show", run.name, "-n", "0")
-    house.tell("told/cache.txt", "cache", "stats")
-    house.tell(
-        "told/templates.txt",
-        "expand",
-        "preview",
-        "recipes/templates/bookshop.yaml",
-        "recipes/templates/household.yaml",
-        "-n",
-        "2",
-    )
+        house.tell(f"told/rejected-{name}.txt", f"rejected {run.name} -n 3")
+        house.tell(f"told/show-{name}.txt", f"show {run.name} -n 0")
+    house.tell("told/cache.txt", "cache stats")
+    written = "recipes/templates/bookshop.yaml recipes/templates/household.yaml"
+    house.tell("told/templates.txt", f"expand preview {written} -n 2")
 
 
 def audit_all(house: House) -> None:
@@ -386,13 +362,13 @@ def audit_all(house: House) -> None:
     for path in sorted(Path("foreign").iterdir()):
         form = path.name.partition(".")[0]
         flagged = f"{form}.flagged"
-        house.tell(f"audits/{form}.txt", "audit", str(path), "--format", form, "--flagged", flagged)
-        house.tell(f"audits/{form}.json", "audit", str(path), "--format", form, "--json", "-")
+        house.tell(f"audits/{form}.txt", f"audit {path} --format {form} --flagged {flagged}")
+        house.tell(f"audits/{form}.json", f"audit {path} --format {form} --json -")
         if Path(flagged).exists():
             house.pins[f"audits/{form}-flagged.jsonl"] = Path(flagged).read_bytes()
     for form, exported in READ_BACK.items():
         path = f"outputs/exports/played/2.2.0/{exported}"
-        house.tell(f"audits/own-{form}.txt", "audit", path, "--format", form)
+        house.tell(f"audits/own-{form}.txt", f"audit {path} --format {form}")
 
 
 def help_pages() -> Iterator[tuple[str, bytes]]:
