@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import toys
+from support.json_values import SCALARS, json_values
 
 from toolloom.pipeline.checks import kept_values, leaked_calls, turn_order
 from toolloom.pipeline.formats.reading import Script, dialogue
@@ -143,12 +144,8 @@ def test_an_empty_message_is_out_of_turn() -> None:
     assert [reason for reason, _, _ in turn_order(row(" ", {}))] == [Reason.MALFORMED_DIALOGUE]
 
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30)
-    | st.from_regex(r"\d{1,4}[-/:. ]\d{1,3}([-/: ]\d{1,4})?", fullmatch=True),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=8,
-)  # fmt: skip
+DATES = st.from_regex(r"\d{1,4}[-/:. ]\d{1,3}([-/: ]\d{1,4})?", fullmatch=True)
+VALUES = json_values(SCALARS | st.floats() | DATES)
 
 
 @given(st.text(max_size=80), VALUES)

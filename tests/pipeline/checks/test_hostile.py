@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.json_values import SCALARS, json_values
 from support.mutations import with_answer, with_call, with_observation
 
 from toolloom.pipeline.checks import inspect
@@ -70,15 +71,10 @@ SCHEMAS: list[Any] = [
     {"x": float("nan")},
     {"$id": "::::", "$schema": "nonsense", "$dynamicRef": "#x"},
 ]
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
-    | st.integers(0, len(ODD) - 1).map(lambda i: ODD[i]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["x", "name", "status", "a"]) | st.text(max_size=4), inner, max_size=3),
-    max_leaves=6,
-)  # fmt: skip
+KEYS = st.sampled_from(["x", "name", "status", "a"]) | st.text(max_size=4)
+values = json_values(SCALARS | st.floats() | st.sampled_from(ODD), KEYS)
 objects = st.dictionaries(
-    st.sampled_from(["x", "y", "city"]) | st.text(max_size=4), json_values, max_size=3
+    st.sampled_from(["x", "y", "city"]) | st.text(max_size=4), values, max_size=3
 )
 contents = st.one_of(
     st.none(),
@@ -150,7 +146,7 @@ def test_inspect_never_raises(dialogue: Dialogue) -> None:
 
 
 @settings(suppress_health_check=list(HealthCheck))
-@given(good=st.data(), value=json_values)
+@given(good=st.data(), value=values)
 def test_good_dialogues_with_one_hostile_value_never_raise(
     good: st.DataObject, value: Any, all_good: list[Dialogue]
 ) -> None:
@@ -162,7 +158,7 @@ def test_good_dialogues_with_one_hostile_value_never_raise(
     inspect(dialogue)
 
 
-@given(st.text(max_size=60), json_values, json_values, st.datetimes())
+@given(st.text(max_size=60), values, values, st.datetimes())
 def test_grounding_never_raises(text: str, value: Any, schema: Any, now: dt.datetime) -> None:
     """Any text, any value and any schema get an answer."""
     mentions(text, value, schema, now)

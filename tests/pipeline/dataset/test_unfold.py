@@ -12,6 +12,7 @@ from support import toys
 from support.expanded_dataset import FIND, FOUND
 from support.expanded_dataset import skeleton as drawn
 from support.expanded_dataset import template as drawn_template
+from support.json_values import json_values
 
 from toolloom.pipeline.curation.parts import instruction
 from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, SFT, samples_row, sft_row
@@ -52,13 +53,7 @@ PLAIN = st.one_of(
     st.booleans(),
     st.none(),
 )
-VALUES = st.recursive(
-    PLAIN,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(LETTERS, inner, max_size=3)
-    ),
-    max_leaves=4,
-)
+VALUES = json_values(PLAIN, LETTERS, most=4)
 SLOTS = ("city", "day", "odd name")
 CITY = marker("city")
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import foreign_rows
+from support.json_values import SCALARS, json_values
 
 from toolloom.pipeline.checks import CHECKS
 from toolloom.pipeline.formats.audit import (
@@ -186,20 +187,8 @@ WORDS = [
         "Action:",
     ),
 ]
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.sampled_from(WORDS)
-    | st.text(max_size=8)
-)
 NAMES = st.sampled_from(KEYS.split()) | st.text(max_size=5)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=6),
-    max_leaves=30,
-)
+VALUES = json_values(SCALARS | st.floats() | st.sampled_from(WORDS), NAMES, size=5, most=30)
 ROWS = st.dictionaries(NAMES, VALUES, max_size=8)
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import foreign_rows
+from support.json_values import json_values
 
 from toolloom.pipeline.formats.conversation import (
     MOST_TOOLS,
@@ -106,13 +107,7 @@ def test_notes_and_tools_are_bounded(tmp_path: Path) -> None:
     assert len(found.unmapped) < 60
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=6),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
-    ),
-    max_leaves=10,
-)
+JSON = json_values()
 
 
 @given(st.dictionaries(st.text(max_size=6), JSON, max_size=4))

@@ -7,18 +7,13 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from support.json_values import SCALARS, json_values
 
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.formats.intake import LONGEST_TEXT, ApiBuilder, line
 from toolloom.schemas import Api
 
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
+anything = json_values(SCALARS | st.floats())
 
 
 def take(intake: ApiBuilder, **given_values: Any) -> list[Api]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from support.json_values import SCALARS, json_values
 
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.formats.json_schema import (
@@ -30,20 +31,8 @@ WORDS = """
     nullable readOnly description title not patternProperties prefixItems definitions
 """
 VALUES = ["string", "int", "dict", "object", "array", "any", "#", "#/definitions/a", "#/", "(", ""]
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.sampled_from(VALUES)
-    | st.text(max_size=8)
-)
 KEYS = st.sampled_from(WORDS.split()) | st.text(max_size=5)
-SCHEMAS = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=6),
-    max_leaves=40,
-)
+SCHEMAS = json_values(SCALARS | st.floats() | st.sampled_from(VALUES), KEYS, size=5, most=40)
 
 
 def ledger() -> ImportLog:
@@ -295,13 +284,7 @@ def test_choices_that_multiply_are_not_compared() -> None:
     assert soon(schema) == {"type": "string", "enum": ["a"]}
 
 
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=10,
-)
+values = json_values()
 
 
 @given(st.lists(values, max_size=4))

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.json_values import SCALARS, json_values
 
 from toolloom.pipeline.checks.schema import fits
 from toolloom.pipeline.sampling.values import NoValue, draw_object, draw_value
@@ -182,12 +183,8 @@ KEYS = (
     "type", "properties", "required", "items", "anyOf", "allOf", "enum", "const", "examples",
     "default", "format", "minimum", "multipleOf", "minItems", "pattern", "minLength", "city", "x",
 )  # fmt: skip
-jsons = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["string", "a", "("]),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6)
-    ),
-    max_leaves=25,
+jsons = json_values(
+    SCALARS | st.floats() | st.sampled_from(["string", "a", "("]), st.sampled_from(KEYS), 5, 25
 )
 
 

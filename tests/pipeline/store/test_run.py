@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import toys
+from support.json_values import SCALARS, json_values
 
 from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.store.files import (
@@ -21,11 +22,7 @@ from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.run import Mark, RunFolder, StageFolder, find_run
 from toolloom.schemas import Domain, NothingFound, Outcome, Reason, StoreError, Usage
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
+JSON = json_values(SCALARS | st.floats(allow_nan=False) | st.text(), st.text())
 
 
 def domain(name: str) -> Domain:

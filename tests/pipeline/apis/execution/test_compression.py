@@ -4,6 +4,7 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.json_values import json_values
 
 from toolloom.pipeline.apis.execution.compression import CUT, beginning, compress, tokens
 from toolloom.pipeline.checks.schema import fits
@@ -18,13 +19,7 @@ def of(required: tuple[str, ...] = (), **fields: JsonObject) -> JsonObject:
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
-values = st.recursive(
-    scalars,
-    lambda inner: (
-        st.lists(inner, max_size=12) | st.dictionaries(st.text(max_size=8), inner, max_size=8)
-    ),
-    max_leaves=60,
-)
+values = json_values(scalars, size=10, most=60)
 
 
 @st.composite

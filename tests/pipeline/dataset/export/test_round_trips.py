@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support import foreign_rows
+from support.json_values import json_values
 from support.shop import changed, with_arguments
 
 from toolloom.pipeline.checks.text.call_text import parse
@@ -27,11 +28,8 @@ from toolloom.schemas import JsonObject, Sample
 WORDS = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
     ["</tool_call>", "<tool_call>\n{}", "a\nUser: b", "\nAction: x", "'", "</tools>", '"}', "\\"]
 )
-VALUES = st.recursive(
-    WORDS | st.integers(-(2**53), 2**53) | st.booleans() | st.none(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
-    max_leaves=5,
-)
+NUMBERS = st.integers(-(2**53), 2**53)
+VALUES = json_values(WORDS | NUMBERS | st.booleans() | st.none(), WORDS)
 
 
 def remade(sample: Sample, words: str, arguments: dict[str, Any]) -> Sample:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.json_values import SCALARS, json_values
 from support.template_files import APIS, choice, load, messages, template, told, weather
 
 from toolloom.pipeline.templates.written.files import Given, check_files, load_templates
@@ -138,11 +139,7 @@ def test_the_same_seed_draws_the_same_templates(tmp_path: Path) -> None:
 
 
 WORDS = st.sampled_from(["{city}", "{", "{{", "city", "get_weather", "of", "range", "faker", "é"])
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=True) | WORDS | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
-    max_leaves=6,
-)
+ANYTHING = json_values(SCALARS | st.floats() | WORDS, WORDS)
 FIELDS = ["name", "goal", "goals", "calls", "answer", "pools", "together", "now", "language"]
 
 
