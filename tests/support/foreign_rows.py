@@ -8,18 +8,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from support import conversations
 from toolloom.pipeline.formats.audit import judged, reader
 from toolloom.pipeline.formats.reading import Reading
 from toolloom.schemas import Finding, JsonObject
 
-SCHEMA: JsonObject = {
-    "type": "object",
-    "properties": {
-        "city": {"type": "string", "description": "City."},
-        "days": {"type": "integer", "description": "Days ahead."},
-    },
-    "required": ["city"],
-}
+SCHEMA = conversations.fields(
+    city={"type": "string", "description": "City."},
+    **{"days?": {"type": "integer", "description": "Days ahead."}},
+)
 FUNCTION: JsonObject = {"name": "get_weather", "description": "Weather.", "parameters": SCHEMA}
 TOOL: JsonObject = {"type": "function", "function": FUNCTION}
 ASKED = "Will it rain in Bern, and in Oslo?"
@@ -27,8 +24,12 @@ REPLY = "Rain in Bern, snow in Oslo."
 
 
 def _call(city: str, arguments: Any = None, **extra: Any) -> JsonObject:
-    given = {"city": city} if arguments is None else arguments
-    return {"type": "function", "function": {"name": "get_weather", "arguments": given}, **extra}
+    function = {"name": "get_weather", "arguments": arguments or {"city": city}}
+    return {"type": "function", "function": function, **extra}
+
+
+def _turns(*pairs: tuple[str, str]) -> list[JsonObject]:
+    return [{"from": speaker, "value": value} for speaker, value in pairs]
 
 
 TRL: JsonObject = {
@@ -72,64 +73,55 @@ OLDER: JsonObject = {
     ],
     "functions": [FUNCTION],
 }
+CALLS = [{"name": "get_weather", "arguments": {"city": city}} for city in ("Bern", "Oslo")]
 SHAREGPT: JsonObject = {
-    "conversations": [
-        {"from": "human", "value": ASKED},
-        {
-            "from": "function_call",
-            "value": json.dumps(
-                [{"name": "get_weather", "arguments": {"city": c}} for c in ("Bern", "Oslo")]
-            ),
-        },
-        {"from": "observation", "value": '[{"sky": "rain"}, {"sky": "snow"}]'},
-        {"from": "gpt", "value": REPLY},
-    ],
+    "conversations": _turns(
+        ("human", ASKED),
+        ("function_call", json.dumps(CALLS)),
+        ("observation", '[{"sky": "rain"}, {"sky": "snow"}]'),
+        ("gpt", REPLY),
+    ),
     "system": "You know the weather.",
     "tools": json.dumps([FUNCTION]),
 }
+FORM = "Call with\n<tool_call>\n{'arguments': <args>, 'name': <name>}\n</tool_call>"
 HERMES: JsonObject = {
     "id": "h1",
-    "conversations": [
-        {
-            "from": "system",
-            "value": "Functions stand within <tools></tools>.\n<tools>\n"
-            + json.dumps([TOOL])
-            + "\n</tools>\nCall with\n<tool_call>\n{'arguments': <args>, 'name': <name>}\n</tool_call>",
-        },
-        {"from": "human", "value": ASKED},
-        {
-            "from": "gpt",
-            "value": "<tool_call>\n{'arguments': {'city': 'Bern'}, 'name': 'get_weather'}\n</tool_call>\n"
-            '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>',
-        },
-        {
-            "from": "tool",
-            "value": '<tool_response>\n{"name": "get_weather", "content": {"sky": "rain"}}\n'
-            '</tool_response>\n<tool_response>\n{"name": "get_weather", "content": '
-            '{"sky": "snow"}}\n</tool_response>',
-        },
-        {"from": "gpt", "value": REPLY},
-    ],
+    "conversations": _turns(
+        (
+            "system",
+            "Functions stand within <tools></tools>.\n"
+            f"<tools>\n{json.dumps([TOOL])}\n</tools>\n{FORM}",
+        ),
+        ("human", ASKED),
+        (
+            "gpt",
+            "<tool_call>\n{'arguments': {'city': 'Bern'}, 'name': 'get_weather'}\n</tool_call>\n"
+            f"<tool_call>\n{json.dumps(CALLS[1])}\n</tool_call>",
+        ),
+        (
+            "tool",
+            "\n".join(
+                f'<tool_response>\n{{"name": "get_weather", "content": {{"sky": "{sky}"}}}}\n'
+                "</tool_response>"
+                for sky in ("rain", "snow")
+            ),
+        ),
+        ("gpt", REPLY),
+    ),
     "tools": json.dumps([TOOL]),
+}
+_PARAMETERS = {
+    "city": {"description": "City.", "type": "str", "default": "Paris"},
+    "country": {"description": "Code.", "type": "str", "default": ""},
+    "days": {"description": "Days ahead.", "type": "int, optional"},
+    "hours": {"description": "Hours.", "type": "List[int], optional"},
 }
 XLAM: JsonObject = {
     "id": 7,
     "query": "Will it rain in Bern within 3 days?",
     "answers": json.dumps([{"name": "get_weather", "arguments": {"city": "Bern", "days": 3}}]),
-    "tools": json.dumps(
-        [
-            {
-                "name": "get_weather",
-                "description": "Weather.",
-                "parameters": {
-                    "city": {"description": "City.", "type": "str", "default": "Paris"},
-                    "country": {"description": "Code.", "type": "str", "default": ""},
-                    "days": {"description": "Days ahead.", "type": "int, optional"},
-                    "hours": {"description": "Hours.", "type": "List[int], optional"},
-                },
-            }
-        ]
-    ),
+    "tools": json.dumps([{**FUNCTION, "parameters": _PARAMETERS}]),
 }
 FINISH: JsonObject = {
     "name": "Finish",
@@ -181,26 +173,22 @@ TREE: JsonObject = {
         "finish_type": "give_answer",
     },
 }
+OFFERED = "Specifically, you have access to the following APIs: "
 TOOLLLAMA: JsonObject = {
     "id": "Step 4: Will it rain in Bern?",
-    "conversations": [
-        {
-            "from": "system",
-            "value": "Specifically, you have access to the following APIs: "
-            + str([BENCH_FUNCTION, FINISH]),
-        },
-        {"from": "user", "value": PATH[1]["content"]},
-        {
-            "from": "assistant",
-            "value": '\nThought: I look.\nAction: weather_for_sky\nAction Input: {\n  "city": "Bern"\n}',
-        },
-        {"from": "function", "value": PATH[3]["content"]},
-        {
-            "from": "assistant",
-            "value": "\nThought: \nAction: Finish\nAction Input: "
-            + PATH[4]["function_call"]["arguments"],
-        },
-    ],
+    "conversations": _turns(
+        ("system", OFFERED + str([BENCH_FUNCTION, FINISH])),
+        ("user", PATH[1]["content"]),
+        (
+            "assistant",
+            '\nThought: I look.\nAction: weather_for_sky\nAction Input: {\n  "city": "Bern"\n}',
+        ),
+        ("function", PATH[3]["content"]),
+        (
+            "assistant",
+            "\nThought: \nAction: Finish\nAction Input: " + PATH[4]["function_call"]["arguments"],
+        ),
+    ),
 }
 INSTRUCTION: JsonObject = {
     "query_id": 3,
