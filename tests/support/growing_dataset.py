@@ -72,8 +72,7 @@ class Maker:
 
     async def _apis(self, domain: Domain, context: Context) -> Outcome:
         self.asked.append(domain.category)
-        outcome: Outcome = await toys.make_apis(domain, context)
-        return outcome
+        return await toys.make_apis(domain, context)
 
     async def _word(self, need: Need, context: Context) -> Outcome:
         if not self._left:
@@ -89,15 +88,13 @@ class Maker:
             return Outcome((), (toys.rejected(query, "tested", Reason.UNHELPFUL_ANSWER),))
         if self._accepts == "all":
             return Outcome((toys.sample(query),))
-        outcome: Outcome = await toys.test_needs(query, context)
-        return outcome
+        return await toys.test_needs(query, context)
 
 
 def recipe(**changes: Any) -> Recipe:
     queries = {"count": 60, "distractors": 1}
     fields = {"apis": {"domains": 6}, "queries": queries, "splits": PLAN, "shard_size": 4}
-    made: Recipe = toys.recipe(**{**fields, **changes})
-    return made
+    return toys.recipe(**{**fields, **changes})
 
 
 async def make(outputs: Path, planned: Recipe, maker: Maker | None = None) -> Made:

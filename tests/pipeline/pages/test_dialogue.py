@@ -31,8 +31,7 @@ def shown(record: Any, **options: Any) -> str:
 
 
 def as_json(record: Any) -> JsonObject:
-    made: JsonObject = record if isinstance(record, dict) else record.model_dump(mode="json")
-    return made
+    return record if isinstance(record, dict) else record.model_dump(mode="json")
 
 
 def parts(html: str, of: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 from support import shelf, toys
+from support.conversations import called
 from support.shelf import tool
 
 from toolloom.llm.cache import Cache
@@ -20,10 +21,8 @@ from toolloom.schemas import (
     ApiSource,
     Dialogue,
     Failure,
-    FunctionCall,
     Message,
     Source,
-    ToolCall,
     ToolloomError,
 )
 
@@ -289,16 +288,9 @@ async def played(workshop: Executions, *calls: Call) -> Dialogue:
     messages = [Message(role="user", content=query.text)]
     for number, executed in enumerate(await run(workshop, *calls, sample=query.id)):
         api, arguments = calls[number]
-        name = f"call_{number}"
-        asked = ToolCall(id=name, function=FunctionCall(name=api.function, arguments=arguments))
-        result = Message(
-            role="tool",
-            content=executed.observation.model_dump_json(),
-            tool_call_id=name,
-            name=api.function,
-            execution=executed.execution,
-        )
-        messages += [Message(role="assistant", tool_calls=(asked,)), result]
+        asked, result = called((api.function, arguments, None), first=number)
+        seen = {"content": executed.observation.model_dump_json(), "execution": executed.execution}
+        messages += [asked, result.model_copy(update=seen)]
     return Dialogue(query=query, messages=tuple(messages))
 
 
