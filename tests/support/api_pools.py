@@ -7,8 +7,6 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from support import conversations
-from support.conversations import fields
 from toolloom.cli import app
 from toolloom.pipeline.apis.pool import PoolFolder
 from toolloom.schemas import Api, Source
@@ -17,17 +15,26 @@ HOSTILE = "\x1b[2J\x07\u202egnp.exe"
 
 
 def api(name: str, **changes: Any) -> Api:
-    kinds = {"type": "array", "items": {"type": "string"}}
-    place = {"type": "string", "description": "name of a town"}
-    takes = {"place": place, "kinds?": kinds, "day?": {"enum": ["today", "tomorrow"]}}
-    known: dict[str, Any] = {
+    fields: dict[str, Any] = {
+        "category": "Sea",
+        "tool": "Harbour",
+        "name": name,
+        "function": name,
+        "description": f"Tell the {name} of a harbour.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "place": {"type": "string", "description": "name of a town"},
+                "kinds": {"type": "array", "items": {"type": "string"}},
+                "day": {"enum": ["today", "tomorrow"]},
+            },
+            "required": ["place"],
+        },
+        "returns": {"type": "object", "properties": {"answer": {"type": "string"}}},
         "source": Source(kind="openai", reference="sea.json", licence="CC0-1.0"),
         "collections": ("coast",),
     }
-    about = f"Tell the {name} of a harbour."
-    returns = {"type": "object", "properties": {"answer": {"type": "string"}}}
-    made = conversations.api(f"Sea/Harbour/{name}", fields(**takes), returns, about)
-    return made.model_copy(update={**known, **changes})
+    return Api(**{**fields, **changes})
 
 
 def call(*arguments: str) -> Result:

@@ -47,7 +47,7 @@ def api(
     path: str, parameters: JsonObject, returns: JsonObject | None, about: str = "", **changes: Any
 ) -> Api:
     """An API of a path `category/tool/name`."""
-    category, tool, name = path.split("/")
+    category, tool, name = path.split("/", 2)
     known = {"category": category, "tool": tool, "name": name, "function": name}
     known["description"] = about or f"{name.replace('_', ' ').capitalize()}."
     return Api(**{**known, "parameters": parameters, "returns": returns, **changes})
