@@ -62,8 +62,11 @@ def on_cluster(tmp_path: Path, postgres_url: str) -> OnCluster:
     return made
 
 
-async def test_the_bytes_are_those_of_one_process(on_cluster: OnCluster, tmp_path: Path) -> None:
-    """Every file of the run is the same, and as many requests were sent and booked."""
+async def test_the_bytes_are_those_of_one_process(
+    on_cluster: OnCluster, tmp_path: Path, postgres_url: str
+) -> None:
+    """Every file of the run is the same, and as many requests were sent and booked; orders, which
+    engines write into logs and pages, show no secrets."""
     async with FakeServer() as server:
         wanted, there = recipe(server), Here()
         one = await run(wanted, outputs=tmp_path / "one")
@@ -73,6 +76,9 @@ async def test_the_bytes_are_those_of_one_process(on_cluster: OnCluster, tmp_pat
     assert (one.asked, one.tokens, one.counts) == (two.asked, two.tokens, two.counts)
     worked = {order.stage.name for order in there.orders}
     assert worked == {"domains", "apis", "queries", "dialogues", "tested"}
+    password, shown = postgres_url.split("@")[0].rpartition(":")[2], repr(there.orders)
+    assert password.encode() in there.sent[0]
+    assert password not in shown and "http" not in shown
 
 
 async def test_a_lost_worker_costs_nothing_that_was_answered(
@@ -104,10 +110,9 @@ async def test_a_shard_that_kills_its_workers_ends_the_run(on_cluster: OnCluster
     async def fail(order: ShardJob) -> None:
         raise WorkerLost("killed")
 
-    there = Here(before=fail)
     async with FakeServer() as server:
         with pytest.raises(ClusterError, match="domains, shard 0: its worker died 5 times"):
-            await on_cluster(recipe(server), there)
+            await on_cluster(recipe(server), Here(before=fail))
 
 
 @pytest.mark.parametrize("limit", [{"max_requests": 40}, {"max_tokens": 20_000}])
@@ -143,8 +148,7 @@ async def test_what_a_lost_worker_held_is_counted_when_the_budget_ends(
     async with FakeServer() as server:
         one = await run(recipe(server), outputs=tmp_path / "one")
         exact = recipe(server, budget={"max_requests": one.asked})
-        there = Here(before=fail)
-        await on_cluster(exact, there)
+        await on_cluster(exact, Here(before=fail))
         assert server.received == 2 * one.asked
     assert lost
 
@@ -152,9 +156,7 @@ async def test_what_a_lost_worker_held_is_counted_when_the_budget_ends(
 async def test_limits_hold_for_all_workers_together(on_cluster: OnCluster) -> None:
     """No more requests are under way than one process may have, whatever the slots."""
     async with FakeServer(latency=0.1) as server:
-        wanted = recipe(server, model={"concurrency": 3})
-        there = Here(slots=8)
-        await on_cluster(wanted, there)
+        await on_cluster(recipe(server, model={"concurrency": 3}), Here(slots=8))
         assert server.peak == 3
 
 
@@ -203,21 +205,8 @@ async def test_workers_end_when_the_run_has_another_driver(
 
     async with FakeServer(latency=600) as server:
         with pytest.raises(EndpointDown, match="overtaken"):
-            there = Here(before=overtake)
-            await on_cluster(recipe(server), there)
+            await on_cluster(recipe(server), Here(before=overtake))
     assert [words.endswith("the run was ended, or goes on elsewhere.") for words in ended] == [True]
-
-
-async def test_orders_show_no_secrets(on_cluster: OnCluster, postgres_url: str) -> None:
-    """Engines write what they were given into logs and pages."""
-    async with FakeServer() as server:
-        there = Here()
-        await on_cluster(recipe(server), there)
-    password = postgres_url.split("@")[0].rpartition(":")[2]
-    shown = " ".join(map(repr, there.orders))
-    assert password.encode() in there.sent[0]
-    assert password not in shown
-    assert "http" not in shown
 
 
 async def test_what_cannot_be_on_a_cluster_is_refused_at_once(
@@ -263,14 +252,12 @@ async def test_a_run_has_one_driver(
         if not refused:
             refused.append("")
             with pytest.raises(Busy) as busy:
-                there = Here()
-                await on_cluster(wanted, there, stages=toys.STAGES)
+                await on_cluster(wanted, stages=toys.STAGES)
             refused[0] = str(busy.value)
 
     wanted = toys.recipe()
     await run(wanted, outputs=tmp_path / "alone", stages=toys.STAGES)
-    there = Here(before=begin_again)
-    await on_cluster(wanted, there, name="one", stages=toys.STAGES)
+    await on_cluster(wanted, Here(before=begin_again), name="one", stages=toys.STAGES)
     assert refused[0].startswith(f"{wanted.run_id} is being made on a cluster already")
     assert files(tmp_path / "one") == files(tmp_path / "alone")
     with psycopg.connect(postgres_url) as connection:

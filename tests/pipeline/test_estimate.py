@@ -23,15 +23,7 @@ from toolloom.pipeline.pages.plans import forecast_sections
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.stages import STAGES
-from toolloom.schemas import (
-    ApiSource,
-    Brief,
-    BudgetReached,
-    Domain,
-    Recipe,
-    Usage,
-    parse_recipe,
-)
+from toolloom.schemas import ApiSource, Brief, BudgetReached, Domain, Recipe, Usage, parse_recipe
 
 PRICES = {"fake": {"prompt": 1.0, "completion": 4.0}}
 QUERIES, DIALOGUES = STAGES[2:4]

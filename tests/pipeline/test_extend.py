@@ -42,10 +42,7 @@ async def make(outputs: Path, of: Recipe, stages: tuple[Stage, ...] = STAGES) ->
 
 
 # What an extension may do: no stage before `templates` asks anything.
-ADDING = (
-    *(dataclasses.replace(s, work=None) for s in toys.SPLIT_STAGES),
-    *growing_dataset.BESIDE,
-)
+ADDING = (*(dataclasses.replace(s, work=None) for s in toys.SPLIT_STAGES), *growing_dataset.BESIDE)
 
 
 def rows(version: Version, config: str = "samples") -> dict[str, dict[str, Any]]:
@@ -130,8 +127,6 @@ async def test_a_dataset_may_begin_with_nothing(tmp_path: Path) -> None:
     assert again.extend and again.extend.version == ""
     with pytest.raises(NothingFound, match="trees/1.0.0"):
         plan_extension(tmp_path, "nope", rewrite=LEVELS)
-    with pytest.raises(NothingFound):
-        plan_extension(tmp_path, "nope", expand=ROWS)
     with pytest.raises(RecipeError, match="name"):
         plan_extension(tmp_path, "No Name", rewrite=plan)
 

@@ -5,13 +5,7 @@ import pytest
 from support.api_pools import api
 
 from toolloom.pipeline.apis.pool import PoolFolder, open_pool
-from toolloom.pipeline.apis.pool_quality import (
-    NAMES,
-    USUAL,
-    count_broken,
-    filter_pool,
-    judge,
-)
+from toolloom.pipeline.apis.pool_quality import NAMES, USUAL, count_broken, filter_pool, judge
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Api, Source, StoreError
 

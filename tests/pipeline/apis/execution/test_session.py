@@ -116,10 +116,7 @@ def of(operation: str) -> Source:
     ],
 )
 async def test_only_what_the_recipe_names_is_executed(
-    execute: tuple[str, ...],
-    name: str,
-    changes: dict[str, Any],
-    runs: bool,
+    execute: tuple[str, ...], name: str, changes: dict[str, Any], runs: bool
 ) -> None:
     """Opt-in by source and by name: an operation's own, as it is, legal, unique or of its module."""
     workshop, api = Executions([shelf.source(execute=execute)], None, 0), tool(name, **changes)
@@ -211,10 +208,7 @@ async def test_what_decides_a_result_is_in_its_key(
     ("end", "failure"), [("wait", Failure.TIME_LIMIT), ("leave", Failure.CRASH)]
 )
 async def test_after_an_end_the_state_is_brought_about_again(
-    sums: MakeSource,
-    cache: Cache,
-    end: str,
-    failure: Failure,
+    sums: MakeSource, cache: Cache, end: str, failure: Failure
 ) -> None:
     """A call that took its process with it does not take what the others did."""
     calls = put(5), (tool(end, reference="sums.py"), {}), put(7)
@@ -225,8 +219,7 @@ async def test_after_an_end_the_state_is_brought_about_again(
 
 
 async def test_one_sample_may_use_several_sources(
-    sums: MakeSource,
-    monkeypatch: pytest.MonkeyPatch,
+    sums: MakeSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its state grows in each, and begins afresh in the next sample. However few processes may
     live, samples with two each do not wait for one another."""
