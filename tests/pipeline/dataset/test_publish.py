@@ -26,7 +26,6 @@ from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store import tables
 from toolloom.pipeline.store.version import change
 from toolloom.schemas import (
-    Ability,
     Extension,
     Granularity,
     JsonObject,
@@ -86,16 +85,6 @@ def test_keys_without_a_value_are_left_out(tmp_path: Path) -> None:
 
 def training_row(sample: Sample) -> JsonObject:
     return sft_row(sample.model_dump(mode="json"))
-
-
-def test_tools_are_what_the_assistant_was_given() -> None:
-    """The whole pool in `call`, API Search alone where APIs must be found."""
-    for ability, names in (
-        (Ability.CALL, ["weather_current", "weather_forecast"]),
-        (Ability.RETRIEVE_CALL, ["api_search"]),
-    ):
-        tools = training_row(toys.sample(toys.query(ability=ability)))["tools"]
-        assert [tool["function"]["name"] for tool in tools] == names
 
 
 @pytest.mark.parametrize("value", [2**70, 1 / 3, -(2**64)])
