@@ -78,6 +78,7 @@ _MOST = 8  # violations reported for one value
 _STEPS = 2_000  # references followed in one validation
 _PATTERN, _SUBJECT, _REPEATS = 200, 400, 3
 _OPEN = re.compile(r"[*+]|\{\d*,\d*\}|\{\d{3,}\}")
+_AMBIGUOUS = re.compile(rf"{_OPEN.pattern}|\||(?<!\()\?")  # in a group that is repeated
 _FORMATS = FormatChecker(("date", "email", "uri", "ipv4", "ipv6", "uuid", "hostname", "duration"))
 _CHEAP_FORMATS = frozenset(["date", "time", "date-time", "email"])
 
@@ -201,7 +202,7 @@ def _pattern(validator: Any, pattern: Any, value: Any, schema: Any) -> Iterator[
 def _is_cheap(pattern: str, value: str) -> bool:
     """Few open repeats and none on a group, so that backtracking stays polynomial and small."""
     nested = re.search(r"\)(?:[*+]|\{\d*,?\d*\})", pattern)
-    inner = nested and _OPEN.search(pattern[: nested.start()])
+    inner = nested and _AMBIGUOUS.search(pattern[: nested.start()])
     few = len(_OPEN.findall(pattern)) <= _REPEATS
     return few and not inner and len(pattern) <= _PATTERN and len(value) <= _SUBJECT
 

@@ -57,7 +57,7 @@ SCHEMAS: list[Any] = [
     {"allOf": [{"$ref": "#"}, {"$ref": "#"}]},
     *(
         {"properties": {"x": {"pattern": p}}}
-        for p in ("(a+)+$", "(.*a){12}", "a*a*a*a*b", "((a*)*)*b")
+        for p in ("(a+)+$", "(a|aa)+$", "(aa?)+$", "(.*a){12}", "a*a*a*a*b", "((a*)*)*b")
     ),
     {"properties": {"x": {"pattern": "((((((("}}},
     {"properties": {"x": {"pattern": "a{99999999999}"}}},
