@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
     ExpansionPlan,
     NothingFound,
+    PublishError,
     Recipe,
     RecipeError,
     Record,
@@ -147,12 +149,18 @@ async def test_a_split_of_an_extended_dataset_is_made_anew(tmp_path: Path) -> No
     assert part.rewrite == RewritePlan()
 
 
-async def test_a_recipe_that_adds_nothing_is_refused(tmp_path: Path) -> None:
-    """It would make no other version."""
-    await make(tmp_path, recipe())
-    planned = plan_extension(tmp_path, "toy", expand=ROWS).model_copy(update={"expand": None})
+async def test_what_an_extension_begins_with_is_there_and_unchanged(tmp_path: Path) -> None:
+    """A version that is not there, one that was replaced, and a recipe that adds nothing."""
+    version = of(await make(tmp_path, recipe()))
+    planned = plan_extension(tmp_path, "toy", expand=ROWS)
+    with pytest.raises(NothingFound, match="1.0.0"):
+        plan_extension(tmp_path, "toy", expand=ROWS, version="7.0.0")
     with pytest.raises(RecipeError, match="nothing to add"):
-        await run(planned, outputs=tmp_path, stages=STAGES[:-1])
+        await run(planned.model_copy(update={"expand": None}), outputs=tmp_path, stages=STAGES[:-1])
+    manifest = json.loads((version.path / "manifest.json").read_text())
+    (version.path / "manifest.json").write_text(json.dumps({**manifest, "content": "another"}))
+    with pytest.raises(PublishError, match="its content is another"):
+        await run(planned, outputs=tmp_path, stages=STAGES)
 
 
 def test_a_plan_is_read_from_its_fields() -> None:
