@@ -109,3 +109,15 @@ async def test_a_missing_key_stops_before_any_request(gateway, at, plain, monkey
     model = gateway.model(at("https://llm.invalid/v1", key_env="SOME_KEY"))
     with pytest.raises(EndpointDenied, match="SOME_KEY"):
         await model.complete(plain())
+
+
+async def test_a_wrong_key_is_told_by_its_variable(gateway, at, plain, monkeypatch):
+    """Whatever is asked; the key itself is not told, though the server repeats it."""
+    key = "sk-very-secret-0123456789"
+    monkeypatch.setenv("SOME_KEY", key)
+    async with FakeServer(key="another") as server:
+        endpoint = at(server, key_env="SOME_KEY")
+        asked = gateway.model(endpoint).complete(plain()), gateway.embedder(endpoint).embed(["a"])
+        for told in await asyncio.gather(*asked, return_exceptions=True):
+            assert isinstance(told, EndpointDenied) and "SOME_KEY" in str(told)
+            assert key not in str(told)

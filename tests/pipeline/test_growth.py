@@ -180,6 +180,15 @@ async def test_a_seed_is_used_once_for_a_split(tmp_path: Path) -> None:
         Regeneration(version="a", content="b", split=Split.TRAIN, keep=True, only_rejected=True)
 
 
+async def test_a_test_that_grows_is_a_new_major_version(tmp_path: Path) -> None:
+    """Figures of it can no longer be compared; then the first way is open again."""
+    await grow(tmp_path)
+    made = (await make(tmp_path, plan_growth(tmp_path, recipe(), "test_tool"))).published
+    assert made and made.version.number == "2.0.0"
+    assert faults(made.version) == []
+    assert (await grow(tmp_path)).number == "2.1.0"
+
+
 async def test_a_grown_split_can_be_made_anew_and_tried_again(tmp_path: Path) -> None:
     """What was rejected of all its runs is tried again; made anew, none of its rows is left."""
     for _ in range(2):

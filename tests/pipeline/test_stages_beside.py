@@ -101,12 +101,14 @@ async def test_a_run_under_way_shows_what_there_is(tmp_path: Path) -> None:
     assert count(folder).instructions == 0
 
 
-async def test_previews_show_some_of_each() -> None:
-    """A few samples, rows of templates and instructions, and all that was rejected on the way."""
+async def test_previews_show_some_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few samples, rows of templates and instructions, all that was rejected; no file is left."""
+    monkeypatch.chdir(tmp_path)
     seen = await preview(toys.recipe(**BOTH), 2, stages=WITH_BESIDE)
     assert [("-x" in sample.id) for sample in seen.samples] == [False, False, True, True]
     assert 0 < len(seen.instructions) <= 10
     assert {r.reason for r in seen.rejected} >= {Reason.NEAR_DUPLICATE, Reason.VALUE_NOT_MENTIONED}
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_forecast_counts_what_stands_beside(tmp_path: Path) -> None:

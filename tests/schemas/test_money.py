@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolloom.schemas import Price, Recipe, RecipeError, parse_recipe
+from toolloom.schemas import Price, Recipe, RecipeError, load_recipe, parse_recipe
 
 ROOT = Path(__file__).parents[2]
 PLACE = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
@@ -86,3 +86,10 @@ def test_a_budget_and_prices_of_others_make_no_other_run() -> None:
     assert recipe(budget={"max_requests": 9}).run_id == plain.run_id
     assert recipe(prices={"other": {"prompt": 1}}).run_id == plain.run_id
     assert priced.run_id != plain.run_id
+
+
+def test_a_recipe_that_was_written_out_is_read_back(tmp_path: Path) -> None:
+    """The recipe in a run's folder holds the prices themselves, not the way to them."""
+    made = recipe(prices=PRICES, budget={"max_cost": 1})
+    (tmp_path / "recipe.yaml").write_text(made.model_dump_json())
+    assert load_recipe(tmp_path / "recipe.yaml") == made

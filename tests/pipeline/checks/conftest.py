@@ -55,7 +55,7 @@ def build(data: dict[str, Any]) -> Dialogue:
         id=data["name"],
         now=now,
         pool=tuple(APIS[name] for name in data["pool"]),
-        outside=APIS.get(data.get("outside", "")),
+        outside=APIS[data["outside"]] if "outside" in data else None,
         intent=tuple(_intention(entry) for entry in data["intent"]),  # type: ignore[misc]
         text=data["steps"][0]["user"],
         **{name: data[name] for name in plain if name in data},

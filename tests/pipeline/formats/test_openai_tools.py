@@ -49,6 +49,15 @@ def test_each_form_gives_the_same_function(tmp_path: Path, document: Any) -> Non
     assert ledger.read == 1
 
 
+def test_other_tools_are_skipped_with_their_type(tmp_path: Path) -> None:
+    """What is no function tool is named by its place and type."""
+    found, ledger = gather(tmp_path / "t.json", [CHAT, {"type": "web_search"}, 5])
+    skipped = ledger.report(imported=1).skipped
+    assert (len(found), ledger.read) == (1, 3)
+    assert [line.what for line in skipped] == ["t.json, tool 2", "t.json, tool 3"]
+    assert "web_search" in skipped[0].why
+
+
 def test_a_returned_schema_is_kept(tmp_path: Path) -> None:
     """An `outputSchema` is what the API returns."""
     (api,), _ = gather(tmp_path / "t.json", {"tools": [LISTED]})

@@ -21,6 +21,7 @@ from toolloom.pipeline.store import mirror, mirror_unit
 from toolloom.pipeline.store import outputs as mirrors
 from toolloom.pipeline.store.files import write_lines
 from toolloom.pipeline.store.locks import hold_folder
+from toolloom.pipeline.store.remote import RemoteFile
 from toolloom.pipeline.store.run import RunFolder, StageFolder, find_run
 from toolloom.pipeline.store.version import find_version, numbers
 from toolloom.schemas import StoreError, Usage
@@ -55,6 +56,16 @@ def drop(url: str, name: str) -> None:
     MEMORY.rm(f"{url.removeprefix('memory://')}/{name}", recursive=True)
 
 
+def test_what_lacks_its_marker_is_not_there() -> None:
+    """A shard, a stage and a version count from their marker on."""
+    half = ("s/shards/00000.accepted.jsonl", "s/accepted.jsonl", "1.0.0/sft/a.parquet")
+    marks = ("s/shards/00000.done", "s/done.json", "1.0.0/manifest.json")
+    one = RemoteFile(1)
+    assert mirror_unit.whole(dict.fromkeys(half, one)) == {}
+    assert mirror_unit.whole(dict.fromkeys(half + marks, one)).keys() == {*half, *marks}
+    assert mirror_unit.whole({"recipe.yaml": one}).keys() == {"recipe.yaml"}
+
+
 def test_shards_are_pushed_while_the_run_is_held(url: str, machine: Any) -> None:
     """The store has each finished shard soon, and none of a stage that is finished."""
     folder = RunFolder(machine("a", url) / "runs" / "toy-1")
@@ -79,6 +90,18 @@ def test_a_half_pushed_version_is_ignored_and_pushed_again(url: str, machine: An
     name = f"{url.removeprefix('memory://')}/datasets/toy/1.0.0/sft/{path.name}"
     assert MEMORY.cat_file(name) == path.read_bytes() != b"half"
     assert not any(name.endswith("00001-of-00002.parquet") for name in there(url))
+
+
+def test_what_was_not_pushed_is_at_the_next_start(url: str, machine: Any) -> None:
+    """A machine that died before its version was in the store brings it when it goes on."""
+    run(outputs := machine("a", url))
+    before = there(url)
+    for name in ("datasets/toy", "runs"):  # as if nothing of them had come there
+        drop(url, name)
+    for journal in outputs.glob("*/*/.store.jsonl"):
+        journal.unlink()
+    run(machine("a", url))
+    assert there(url) == before
 
 
 def test_a_number_that_another_machine_took_is_not_taken_again(url: str, machine: Any) -> None:

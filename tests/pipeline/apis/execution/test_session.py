@@ -20,8 +20,10 @@ from toolloom.schemas import (
     Api,
     ApiSource,
     Dialogue,
+    Execution,
     Failure,
     Message,
+    Reason,
     Source,
     ToolloomError,
 )
@@ -301,3 +303,18 @@ async def test_calls_that_can_be_repeated_give_no_finding(
     workshop = Executions([shelf.source()], None, 0)
     calls = [(tool(name, **(changes if name == "roll" else {})), {}) for name in names]
     assert await replay(await played(workshop, *calls), workshop) == ()
+
+
+async def test_only_what_was_executed_is_made_again(starts: Starts) -> None:
+    """A result of chance is found at its message; what was simulated starts nothing."""
+    workshop = Executions([shelf.source(environment=("STARTS",))], None, 0)
+    dialogue = await played(workshop, (tool("count"), {}), (tool("roll"), {}))
+    simulated = tuple(
+        m.model_copy(update={"execution": m.execution and Execution(kind="simulated")})
+        for m in dialogue.messages
+    )
+    assert await replay(dialogue.model_copy(update={"messages": simulated}), workshop) == ()
+    assert starts() == 1
+    (found,) = await replay(dialogue, workshop)
+    assert (found.check, found.reason) == ("repeated_execution", Reason.NOT_REPEATABLE)
+    assert found.turn == 4
