@@ -1,0 +1,860 @@
+"""The short language in which a world says terms and clauses, and the types that hold them.
+
+    loan.renewals < 2 and count(holds where book_id = loan.book_id and status = 'waiting') = 0
+
+A text is read by recursive descent into a tree that `interpreter.py` runs; nothing is evaluated.
+Every name is looked up and every comparison is checked while it is read, so that a mistake is told
+with what can stand there instead. docs/worlds.md explains the language to those who write it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from toolloom.pipeline.checks.world.interpreter import PATTERNS, WEEKDAYS
+
+Kind: TypeAlias = dict[str, Any]
+"""A type: {"type": text | integer | number | boolean | date | time | datetime | choice | ref | row |
+list | object | null, …}, with `entity`, `choices`, `of` or `fields` where the type has them."""
+Tree: TypeAlias = list[Any]
+
+TEXT: Kind = {"type": "text"}
+NUMBER: Kind = {"type": "number"}
+INTEGER: Kind = {"type": "integer"}
+BOOLEAN: Kind = {"type": "boolean"}
+DATE: Kind = {"type": "date"}
+TIME: Kind = {"type": "time"}
+DATETIME: Kind = {"type": "datetime"}
+NOTHING: Kind = {"type": "null"}
+ANY: Kind = {"type": "any"}
+
+NUMBERS = ("integer", "number")
+MOMENTS = ("date", "time", "datetime")
+UNITS = {
+    f"{name}{plural}": f"{name}s"
+    for name in ("minute", "hour", "day", "week", "month")
+    for plural in ("", "s")
+}
+WORDS = {"and", "or", "not", "in", "has", "same", "is", "given", "where", "by", "desc", "limit"} | {
+    *("for", "as", "true", "false", "nothing", "now", "today", "me", "this"),
+}
+DEEPEST = 24  # nested brackets
+LONGEST = 2_000  # characters of one text
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<text>'(?:[^'\\]|\\.)*')|(?P<number>\d+(?:\.\d+)?)|(?P<arg>\$[a-z_][a-z0-9_]*)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign><=|>=|!=|[-=<>+*/().,:\[\]]))"
+)
+
+
+class Mistake(Exception):
+    """A text that cannot be read: what is wrong, and what can stand there."""
+
+
+@dataclass(frozen=True)
+class Token:
+    form: str
+    text: str
+    at: int
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What names mean where a text stands."""
+
+    entities: Mapping[str, Mapping[str, Kind]]  # fields, the key among them
+    keys: Mapping[str, str]  # field that holds an entity's key
+    args: Mapping[str, Kind] = field(default_factory=dict)
+    names: Mapping[str, Kind] = field(default_factory=dict)  # rows and values bound before
+    here: tuple[tuple[str, str], ...] = ()  # aliases of the rows looked at, innermost last
+    views: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by entity
+    skips: bool = True  # whether a clause with an absent argument is passed over
+    results: bool = False  # in words: names may hold results of calls, whose fields any tool has
+
+    def bound(self, name: str, kind: Kind) -> Scope:
+        return replace(self, names={**self.names, name: kind})
+
+    def at(self, alias: str, entity: str) -> Scope:
+        return replace(
+            self,
+            here=(*self.here, (alias, entity)),
+            names={**self.names, alias: row_of(entity)},
+        )
+
+
+def row_of(entity: str) -> Kind:
+    return {"type": "row", "entity": entity}
+
+
+def list_of(kind: Kind) -> Kind:
+    return {"type": "list", "of": kind}
+
+
+def said(kind: Kind) -> str:
+    """A type as a finding says it."""
+    form = kind["type"]
+    if form == "choice":
+        return f"one of {', '.join(kind['choices'])}"
+    if form == "ref":
+        return f"a key of {kind['entity']}"
+    if form == "row":
+        return f"a row of {kind['entity']}"
+    if form == "list":
+        return f"a list of {said(kind['of'])}"
+    return {"null": "nothing", "integer": "a number", "any": "any value"}.get(form, f"a {form}")
+
+
+def term(text: str, scope: Scope) -> tuple[Tree, Kind]:
+    """A text as a tree, and the type of its value. Raises Mistake."""
+    reader = _Reader(text, scope)
+    tree, kind = reader.source_or_term(scope)
+    reader.end()
+    return tree, kind
+
+
+def clause(text: str, scope: Scope) -> Tree:
+    """A condition as a tree. Raises Mistake."""
+    reader = _Reader(text, scope)
+    tree = reader.clause(scope)
+    reader.end()
+    return tree
+
+
+def template(text: str, scope: Scope) -> Tree:
+    """A text with {terms} in it as a tree. Raises Mistake."""
+    parts: Tree = ["text"]
+    for number, part in enumerate(re.split(r"\{([^{}]*)\}", text)):
+        if number % 2:
+            inner, _, form = part.partition("|")
+            tree, kind = term(inner, scope)
+            if form.strip() == "money" and kind["type"] in NUMBERS:
+                tree = ["money", tree]
+            elif form:
+                raise Mistake(f"`|{form.strip()}` cannot stand in {{{part}}}; only `|money` can.")
+            parts.append(tree)
+        elif part:
+            if "{" in part or "}" in part:
+                raise Mistake(f"A brace is not closed in {text!r}.")
+            parts.append(["value", part])
+    return parts
+
+
+def absent_in(tree: Any, scope: Scope) -> list[str]:
+    """The optional arguments without which a tree says nothing: those whose values or rows it
+    uses, but for those of which it asks whether they are given."""
+    used: set[str] = set()
+    asked: set[str] = set()
+
+    def walk(part: Any) -> None:
+        if not isinstance(part, list) or part[:1] == ["value"]:
+            return
+        if part[:1] == ["arg"]:
+            used.add(part[1])
+        elif part[:1] == ["var"]:
+            used.add(scope.names.get(part[1], {}).get("arg", ""))
+        elif part[:1] == ["given"]:
+            asked.add(part[1])
+        else:
+            for inner in part:
+                walk(inner)
+
+    walk(tree)
+    return sorted(n for n in used - asked if scope.args.get(n, {}).get("optional"))
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """The names that can stand for one that is not known: the likest, or all if they are few."""
+    every = sorted(set(names))
+    like = difflib.get_close_matches(name, every, 3, 0.6)
+    chosen = like or every[:12]
+    return f"; {', '.join(chosen)} can stand here" if chosen else ""
+
+
+def fits(kind: Kind, other: Kind) -> bool:
+    """Whether values of two types can be compared or set."""
+    one, two = kind["type"], other["type"]
+    if "null" in (one, two) or "any" in (one, two):
+        return True
+    if one in NUMBERS and two in NUMBERS:
+        return True
+    if one == "ref" and two == "ref":
+        return bool(kind["entity"] == other["entity"])
+    if {one, two} <= {"text", "choice", "ref"}:
+        return "ref" not in (one, two)
+    if one == "list" and two == "list":
+        return fits(kind["of"], other["of"])
+    return bool(one == two)
+
+
+class _Reader:
+    def __init__(self, text: str, scope: Scope) -> None:
+        if len(text) > LONGEST:
+            raise Mistake(f"A term may have {LONGEST:,} characters; this has {len(text):,}.")
+        self.text = text
+        self.tokens = list(_tokens(text))
+        self.next = 0
+        self.depth = 0
+        self.fresh = len(scope.here)
+
+    # --- tokens
+
+    def peek(self, ahead: int = 0) -> Token:
+        where = self.next + ahead
+        return self.tokens[where] if where < len(self.tokens) else Token("end", "", len(self.text))
+
+    def take(self) -> Token:
+        token = self.peek()
+        self.next += 1
+        return token
+
+    def found(self, *texts: str) -> bool:
+        token = self.peek()
+        if token.text in texts and token.form in ("sign", "name"):
+            self.next += 1
+            return True
+        return False
+
+    def need(self, text: str) -> None:
+        if not self.found(text):
+            self.fail(f"`{text}` is missing")
+
+    def fail(self, why: str) -> None:
+        where = self.peek()
+        before = f"before {self.text[where.at :][:24]!r}" if where.text else "at the end"
+        raise Mistake(f"{why} {before} of {self.text!r}.")
+
+    def end(self) -> None:
+        if self.peek().form != "end":
+            self.fail("An operator is missing")
+
+    def deeper(self) -> None:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise Mistake(f"Brackets are nested more than {DEEPEST} deep.")
+
+    # --- clauses
+
+    def clause(self, scope: Scope) -> Tree:
+        """Conditions joined by `and`, each passed over if an argument it names is absent."""
+        tree, kind = self.disjunction(scope)
+        if kind["type"] not in ("boolean", "any"):
+            raise Mistake(f"A condition is missing: {self.text!r} is {said(kind)}.")
+        parts = tree[1:] if tree[0] == "and" else [tree]
+        if scope.skips:
+            parts = [_skipping(part, scope) for part in parts]
+        return parts[0] if len(parts) == 1 else ["and", *parts]
+
+    def disjunction(self, scope: Scope) -> tuple[Tree, Kind]:
+        return self.joined("or", self.conjunction, scope)
+
+    def conjunction(self, scope: Scope) -> tuple[Tree, Kind]:
+        return self.joined("and", self.negation, scope)
+
+    def joined(
+        self, word: str, inner: Callable[[Scope], tuple[Tree, Kind]], scope: Scope
+    ) -> tuple[Tree, Kind]:
+        tree, kind = inner(scope)
+        parts = [tree]
+        while self.found(word):
+            if kind["type"] not in ("boolean", "any"):
+                self.fail(f"`{word}` joins conditions, and {said(kind)} is none")
+            tree, kind = inner(scope)
+            parts.append(tree)
+        return (parts[0], kind) if len(parts) == 1 else ([word, *parts], BOOLEAN)
+
+    def negation(self, scope: Scope) -> tuple[Tree, Kind]:
+        if self.found("not"):
+            self.deeper()
+            tree, _ = self.negation(scope)
+            return ["not", tree], BOOLEAN
+        return self.comparison(scope)
+
+    def comparison(self, scope: Scope) -> tuple[Tree, Kind]:
+        token = self.peek()
+        if token.form == "arg" and self.peek(1).text == "is":
+            self.next += 2
+            self.need("given")
+            name = token.text[1:]
+            self.argument(name, scope)
+            return ["given", name], BOOLEAN
+        left, kind = self.sum(scope)
+        token = self.peek()
+        if token.text in ("=", "!=", "<", "<=", ">", ">=", "in", "has", "same"):
+            self.next += 1
+            right, other = self.sum(scope)
+            return self.compared(token.text, (left, kind), (right, other), scope)
+        return left, kind
+
+    def compared(
+        self, sign: str, one: tuple[Tree, Kind], two: tuple[Tree, Kind], scope: Scope
+    ) -> tuple[Tree, Kind]:
+        (left, kind), (right, other) = one, two
+        left, kind = _as_key(left, kind, other, scope)
+        right, other = _as_key(right, other, kind, scope)
+        if sign == "in":
+            if other["type"] not in ("list", "any"):
+                raise Mistake(f"`in` needs a list; {self.text!r} has {said(other)}.")
+            inner = other.get("of", ANY)
+        elif sign == "has":
+            if other["type"] == "any" or kind["type"] == "any":
+                inner = ANY
+            elif kind["type"] == "list":
+                inner, kind, other = kind["of"], other, kind
+            elif kind["type"] in ("text", "choice"):
+                inner = TEXT
+            else:
+                raise Mistake(f"`has` needs a text or a list; {self.text!r} has {said(kind)}.")
+            if inner["type"] == "text":
+                kind = two[1]
+        else:
+            inner = other
+        if not fits(kind, inner):
+            raise Mistake(f"{self.text!r} compares {said(kind)} with {said(inner)}.")
+        if sign in ("<", "<=", ">", ">="):
+            wrong = next((k for k in (kind, inner) if k["type"] in ("boolean", "row", "ref")), None)
+            if wrong:
+                raise Mistake(
+                    f"`{sign}` needs numbers, dates or times; {said(wrong)} has no order."
+                )
+        if sign == "same" and "text" not in (kind["type"], inner["type"]):
+            raise Mistake("`same` compares texts but for upper case; write `=`.")
+        for tree, against in ((left, inner), (right, kind)):
+            _check_choice(tree, against)
+        return [sign, left, right], BOOLEAN
+
+    # --- terms
+
+    def sum(self, scope: Scope) -> tuple[Tree, Kind]:
+        tree, kind = self.product(scope)
+        while (sign := self.peek().text) in ("+", "-") and self.peek().form == "sign":
+            self.next += 1
+            right, other = self.product(scope)
+            if self.peek().text in UNITS and self.peek().form == "name":
+                unit = UNITS[self.take().text]
+                if kind["type"] not in (*MOMENTS, "any") or other["type"] not in NUMBERS:
+                    self.fail(f"{said(kind)} {sign} {said(other)} {unit} makes no moment")
+                if kind["type"] == "date" and unit in ("hours", "minutes"):
+                    self.fail("A date has no hours; write `at(date, time)`")
+                amount = ["-", ["value", 0], right] if sign == "-" else right
+                tree = ["shift", tree, amount, unit]
+                continue
+            wrong = next((k for k in (kind, other) if k["type"] not in (*NUMBERS, "any")), None)
+            if wrong:
+                hint = "; a span needs a unit, as in `+ 3 days`" if kind["type"] in MOMENTS else ""
+                self.fail(f"`{sign}` needs numbers, and here is {said(wrong)}{hint}")
+            tree, kind = [sign, tree, right], _either(kind, other)
+        return tree, kind
+
+    def product(self, scope: Scope) -> tuple[Tree, Kind]:
+        tree, kind = self.factor(scope)
+        while (sign := self.peek().text) in ("*", "/") and self.peek().form == "sign":
+            self.next += 1
+            right, other = self.factor(scope)
+            wrong = next((k for k in (kind, other) if k["type"] not in (*NUMBERS, "any")), None)
+            if wrong:
+                self.fail(f"`{sign}` needs numbers, and here is {said(wrong)}")
+            tree, kind = [sign, tree, right], NUMBER if sign == "/" else _either(kind, other)
+        return tree, kind
+
+    def factor(self, scope: Scope) -> tuple[Tree, Kind]:
+        token = self.take()
+        if token.form == "number":
+            number = float(token.text) if "." in token.text else int(token.text)
+            return ["value", number], INTEGER if isinstance(number, int) else NUMBER
+        if token.form == "text":
+            return _constant(re.sub(r"\\(.)", r"\1", token.text[1:-1]))
+        if token.text == "-" and token.form == "sign":
+            tree, kind = self.factor(scope)
+            if kind["type"] not in NUMBERS:
+                self.fail(f"`-` needs a number, and here is {said(kind)}")
+            value = [tree[0], -tree[1]] if tree[0] == "value" else ["-", ["value", 0], tree]
+            return value, kind
+        if token.text == "(":
+            self.deeper()
+            tree, kind = self.disjunction(scope)
+            self.need(")")
+            return self.path(tree, kind, scope)
+        if token.text == "[":
+            return self.constants(scope)
+        if token.form == "arg":
+            name = token.text[1:]
+            return self.path(["arg", name], self.argument(name, scope), scope)
+        if token.form != "name":
+            self.next -= 1
+            self.fail("A value is missing")
+        return self.named(token.text, scope)
+
+    def constants(self, scope: Scope) -> tuple[Tree, Kind]:
+        """A list of constants: ['pending', 'shipped']."""
+        values, kind = [], NOTHING
+        while not self.found("]"):
+            tree, item = self.factor(scope)
+            if tree[0] != "value":
+                self.fail("A list in brackets holds constants only")
+            if not fits(kind, item):
+                self.fail(f"A list of {said(kind)} cannot hold {said(item)}")
+            values.append(tree[1])
+            kind = item
+            if not self.found(","):
+                self.need("]")
+                break
+        return ["value", values], {**list_of(kind), "constants": values}
+
+    def argument(self, name: str, scope: Scope) -> Kind:
+        if name not in scope.args:
+            hints = near(name, scope.args)
+            raise Mistake(f"There is no argument `${name}` in {self.text!r}{hints}.")
+        return scope.args[name]
+
+    def named(self, name: str, scope: Scope) -> tuple[Tree, Kind]:
+        if self.peek().text == "(" and name in _FUNCTIONS:
+            self.next += 1
+            self.deeper()
+            tree, kind = _FUNCTIONS[name](self, scope)
+            self.depth -= 1
+            return self.path(tree, kind, scope)
+        if name in ("true", "false"):
+            return ["value", name == "true"], BOOLEAN
+        if name == "nothing":
+            return ["value", None], NOTHING
+        if name == "now":
+            return ["now"], DATETIME
+        if name == "today":
+            return ["today"], DATE
+        if name == "this" and scope.here:
+            alias, entity = scope.here[-1]
+            return self.path(["var", alias], row_of(entity), scope)
+        owners = [
+            (alias, entity)
+            for alias, entity in reversed(scope.here)
+            if _step_into(row_of(entity), name, scope)
+        ][:1]
+        if owners and name in scope.names:
+            alias, entity = owners[0]
+            raise Mistake(
+                f"`{name}` in {self.text!r} is a field of {entity} and a name of its own: write "
+                f"`this.{name}` for the field, or give the other another name with `as`."
+            )
+        if owners:
+            alias, entity = owners[0]
+            self.next -= 1
+            return self.path(["var", alias], row_of(entity), scope, dotted=False)
+        if name in scope.names:
+            return self.path(["var", name], scope.names[name], scope)
+        known = [*scope.names, *scope.entities, *(f"${arg}" for arg in scope.args)]
+        known += [f for _, entity in scope.here for f in scope.entities[entity]]
+        if f"${name}" in known:
+            raise Mistake(f"Write `${name}` for the argument in {self.text!r}.")
+        raise Mistake(f"Nothing is called `{name}` in {self.text!r}{near(name, known)}.")
+
+    def path(self, tree: Tree, kind: Kind, scope: Scope, dotted: bool = True) -> tuple[Tree, Kind]:
+        """Fields after a value: `.product.price`, through references."""
+        while not dotted or self.found("."):
+            dotted = True
+            token = self.take()
+            if token.form != "name":
+                self.fail("A field is missing after `.`")
+            if kind["type"] == "ref":  # a key stands for its row
+                tree, kind = ["hop", tree, kind["entity"]], row_of(kind["entity"])
+            step = _step_into(kind, token.text, scope)
+            if step is None:
+                fields = _fields_of(kind, scope)
+                raise Mistake(
+                    f"{said(kind)} has no field `{token.text}` in {self.text!r}"
+                    f"{near(token.text, fields)}."
+                )
+            form, name, kind = step
+            tree = ["field", tree, name]
+            if form == "hop":
+                tree = ["hop", tree, kind["entity"]]
+        return tree, kind
+
+    # --- searches
+
+    def source_or_term(self, scope: Scope) -> tuple[Tree, Kind]:
+        """A search (`orders where … by … limit …`), a view of a row (`order[…]`), or a term."""
+        if self.starts_search(scope):
+            return self.search(scope)
+        tree, kind = self.disjunction(scope)
+        if self.peek().text == "[":
+            if kind["type"] == "ref":
+                tree, kind = ["hop", tree, kind["entity"]], row_of(kind["entity"])
+            if kind["type"] != "row":
+                self.fail(f"Only rows can be shown as `[…]`, and here is {said(kind)}")
+            alias = self.alias(scope)
+            view, shape = self.view(scope.at(alias, kind["entity"]), kind["entity"])
+            return _viewed(tree, alias, view), shape
+        return tree, kind
+
+    def starts_search(self, scope: Scope) -> bool:
+        token = self.peek()
+        if token.form == "arg":
+            return self.peek(1).text in ("where", "[", "by", "limit", "as")
+        return (
+            token.form == "name"
+            and token.text in scope.entities
+            and token.text not in scope.names
+            and self.peek(1).text not in (".", "(")
+        )
+
+    def alias(self, scope: Scope) -> str:
+        self.fresh += 1
+        return f"_{self.fresh}"
+
+    def source(self, scope: Scope) -> tuple[Tree, Kind, str]:
+        """What is searched: a table or a list; the type of its items; and their alias."""
+        token = self.peek()
+        if token.form == "name" and token.text in scope.entities and token.text not in scope.names:
+            self.next += 1
+            tree, item = ["table", token.text], row_of(token.text)
+        else:
+            tree, kind = self.factor(scope)
+            if kind["type"] != "list":
+                self.fail(f"A search needs an entity or a list, and here is {said(kind)}")
+            item = kind["of"]
+        alias = self.alias(scope)
+        if self.found("as"):
+            alias = self.take().text
+        return tree, item, alias
+
+    def inside(self, item: Kind, alias: str, scope: Scope) -> Scope:
+        if item["type"] == "row":
+            return scope.at(alias, item["entity"])
+        if item["type"] == "object":
+            anonymous = f"\0{alias}"
+            return replace(
+                scope,
+                entities={**scope.entities, anonymous: item["fields"]},
+                here=(*scope.here, (alias, anonymous)),
+                names={**scope.names, alias: {**item, "entity": anonymous}},
+            )
+        return scope.bound(alias, item)
+
+    def search(self, scope: Scope) -> tuple[Tree, Kind]:
+        source, item, alias = self.source(scope)
+        within = self.inside(item, alias, scope)
+        test = self.clause(replace(within, skips=scope.skips)) if self.found("where") else None
+        order = self.order(within)
+        limit = self.sum(scope)[0] if self.found("limit") else None
+        view, shape = None, item
+        if self.peek().text == "[":
+            if item["type"] != "row":
+                self.fail("Only rows can be shown as `[…]`")
+            view, shape = self.view(within, item["entity"])
+        return ["list", source, alias, test, order, limit, view], list_of(shape)
+
+    def order(self, scope: Scope) -> list[list[Any]]:
+        keys: list[list[Any]] = []
+        if self.found("by"):
+            while True:
+                tree, kind = self.sum(scope)
+                if kind["type"] in ("row", "list", "boolean"):
+                    self.fail(f"{said(kind)} has no order")
+                keys.append([tree, self.found("desc")])
+                if not self.found(","):
+                    break
+        return keys
+
+    def view(self, scope: Scope, entity: str) -> tuple[Tree, Kind]:
+        """What of a row is shown: `[order_id, customer.name as customer, lines where … […] as items]`."""
+        self.deeper()
+        self.need("[")
+        token = self.peek()
+        named = scope.views.get(entity, {})
+        if token.text in named and self.peek(1).text == "]":
+            self.next += 2
+            self.depth -= 1
+            inner = _Reader(f"[{named[token.text]}]", scope)
+            inner.fresh, inner.depth = self.fresh, self.depth
+            tree, kind = inner.view(scope, entity)
+            inner.end()
+            self.fresh = inner.fresh
+            return tree, kind
+        fields: list[list[Any]] = []
+        kinds: dict[str, Kind] = {}
+        while not self.found("]"):
+            start = self.next
+            tree, kind = self.source_or_term(scope)
+            name = "_".join(t.text for t in self.tokens[start : self.next] if t.form == "name")
+            if self.found("as"):
+                name = self.take().text
+            elif self.next - start > 5 or not name:
+                self.fail("What is no plain field needs a name: `count(…) as waiting`")
+            if kind["type"] == "row":
+                self.fail("A row needs the fields that are shown, as in `customer[name, city]`")
+            if name in kinds:
+                self.fail(f"`{name}` is shown twice")
+            fields.append([name, tree])
+            kinds[name] = kind
+            if not self.found(","):
+                self.need("]")
+                break
+        self.depth -= 1
+        return ["view", fields], {"type": "object", "fields": kinds}
+
+    # --- functions
+
+    def listed(self, scope: Scope) -> list[tuple[Tree, Kind]]:
+        parts: list[tuple[Tree, Kind]] = []
+        while not self.found(")"):
+            parts.append(self.disjunction(scope))
+            if not self.found(","):
+                self.need(")")
+                break
+        return parts
+
+    def ahead(self, word: str) -> int | None:
+        """Where a word stands in the brackets that are open, if it does."""
+        open_brackets = 0
+        for at in range(self.next, len(self.tokens)):
+            text = self.tokens[at].text
+            if text in ("(", "["):
+                open_brackets += 1
+            elif text in (")", "]"):
+                open_brackets -= 1
+                if open_brackets < 0:
+                    return None
+            elif text == word and not open_brackets and self.tokens[at].form == "name":
+                return at
+        return None
+
+
+def _tokens(text: str) -> Iterable[Token]:
+    at = 0
+    while at < len(text.rstrip()):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise Mistake(f"{text[at:].strip()[:12]!r} cannot be read in {text!r}.")
+        form = str(match.lastgroup)
+        yield Token(form, match[form], match.start(form))
+        at = match.end()
+
+
+def _constant(text: str) -> tuple[Tree, Kind]:
+    for form, pattern in PATTERNS.items():
+        if pattern.fullmatch(text):
+            return ["value", text], {"type": form}
+    return ["value", text], {**TEXT, "constant": text}
+
+
+def _check_choice(tree: Tree, against: Kind) -> None:
+    """A constant that is compared with a choice must be one of it."""
+    if tree[0] != "value" or against["type"] != "choice":
+        return
+    values = tree[1] if isinstance(tree[1], list) else [tree[1]]
+    for value in values:
+        if value is not None and value not in against["choices"]:
+            choices = ", ".join(against["choices"])
+            raise Mistake(f"{value!r} is none of the values that can stand there: {choices}.")
+
+
+def _as_key(tree: Tree, kind: Kind, other: Kind, scope: Scope) -> tuple[Tree, Kind]:
+    """A row that is compared with a key stands for its own."""
+    if kind["type"] == "row" and other["type"] in ("ref", "row"):
+        entity = kind["entity"]
+        return ["field", tree, scope.keys[entity]], {"type": "ref", "entity": entity}
+    return tree, kind
+
+
+def _either(kind: Kind, other: Kind) -> Kind:
+    return INTEGER if kind["type"] == other["type"] == "integer" else NUMBER
+
+
+def _fields_of(kind: Kind, scope: Scope) -> Mapping[str, Kind]:
+    if kind["type"] == "row":
+        return scope.entities[kind["entity"]]
+    fields: Mapping[str, Kind] = kind.get("fields", {})
+    return fields
+
+
+def _step_into(kind: Kind, name: str, scope: Scope) -> tuple[str, str, Kind] | None:
+    """What a name after a value is: its field, or the row that its field `name_id` refers to."""
+    if kind["type"] == "any":
+        return "field", name, ANY
+    fields = _fields_of(kind, scope)
+    if name in fields:
+        return "field", name, fields[name]
+    key = fields.get(f"{name}_id")
+    if key and key["type"] == "ref":
+        return "hop", f"{name}_id", row_of(key["entity"])
+    return None
+
+
+def _skipping(part: Tree, scope: Scope) -> Tree:
+    names = absent_in(part, scope)
+    return ["skip", names, part] if names else part
+
+
+def _viewed(tree: Tree, alias: str, view: Tree) -> Tree:
+    """A view of one row: the first of a list of one."""
+    if tree[0] == "var":
+        return _renamed(view, alias, tree[1])
+    return ["shown", alias, tree, view]
+
+
+def _renamed(tree: Any, alias: str, name: str) -> Any:
+    if not isinstance(tree, list):
+        return tree
+    return ["var", name] if tree == ["var", alias] else [_renamed(t, alias, name) for t in tree]
+
+
+# --- functions: each reads what stands between its brackets ----------------------------------
+
+_Function: TypeAlias = Callable[[_Reader, Scope], tuple[Tree, Kind]]
+
+
+def _plain(name: str, takes: Sequence[Sequence[str]], gives: Kind) -> _Function:
+    """A function of values: `takes` are the types that each may have."""
+
+    def read(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+        parts = reader.listed(scope)
+        if len(parts) != len(takes):
+            reader.fail(f"`{name}` takes {len(takes)} value(s), and here are {len(parts)}")
+        for (_, kind), forms in zip(parts, takes, strict=True):
+            if kind["type"] not in (*forms, "any"):
+                reader.fail(f"`{name}` takes {' or '.join(forms)}, and here is {said(kind)}")
+        return [name, *(tree for tree, _ in parts)], gives
+
+    return read
+
+
+def _same_kinds(name: str) -> _Function:
+    def read(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+        parts = reader.listed(scope)
+        if len(parts) < 2:
+            reader.fail(f"`{name}` takes two values or more")
+        kind = parts[0][1]
+        for _, other in parts[1:]:
+            if not fits(kind, other) or kind["type"] in ("row", "list"):
+                reader.fail(f"`{name}` cannot compare {said(kind)} with {said(other)}")
+        return [name, *(tree for tree, _ in parts)], kind
+
+    return read
+
+
+def _read_if(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+    test = reader.clause(replace(scope, skips=False))
+    reader.need(",")
+    then, kind = reader.disjunction(scope)
+    reader.need(",")
+    otherwise, other = reader.disjunction(scope)
+    reader.need(")")
+    if not fits(kind, other):
+        reader.fail(f"`if` gives {said(kind)} or {said(other)}")
+    return ["if", test, then, otherwise], other if kind["type"] == "null" else kind
+
+
+def _read_round(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+    parts = reader.listed(scope)
+    if not 1 <= len(parts) <= 2 or any(k["type"] not in (*NUMBERS, "any") for _, k in parts):
+        reader.fail("`round` takes a number, and how many digits after the point")
+    places = parts[1][0] if len(parts) > 1 else ["value", 0]
+    if places[0] != "value" or not isinstance(places[1], int) or not 0 <= places[1] <= 6:
+        reader.fail("`round` takes 0 to 6 digits")
+    return ["round", parts[0][0], places[1]], NUMBER if places[1] else INTEGER
+
+
+def _read_count(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+    source, item, alias = reader.source(scope)
+    test = reader.clause(reader.inside(item, alias, scope)) if reader.found("where") else None
+    reader.need(")")
+    return ["count", source, alias, test], INTEGER
+
+
+def _read_first(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+    source, item, alias = reader.source(scope)
+    within = reader.inside(item, alias, scope)
+    test = reader.clause(within) if reader.found("where") else None
+    order = reader.order(within)
+    reader.need(")")
+    return ["first", source, alias, test, order], item
+
+
+def _over_rows(name: str) -> _Function:
+    """`sum(quantity * price for lines where …)`, or shorter `sum($payments.amount)`."""
+
+    def read(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+        start, middle = reader.next, reader.ahead("for")
+        if middle is not None:
+            reader.next = middle + 1
+            source, item, alias = reader.source(scope)
+        else:
+            source, item, alias = _dotted_source(reader, scope)
+        within = reader.inside(item, alias, scope)
+        test = reader.clause(within) if reader.found("where") else None
+        reader.need(")")
+        after = reader.next
+        if middle is not None:
+            reader.next = start
+            tree, kind = reader.sum(within)
+            if reader.next != middle:
+                reader.fail("An operator is missing")
+        elif reader.tokens[start + 1].text == ".":
+            reader.next = start + 2
+            tree, kind = reader.path(["var", alias], within.names[alias], within, dotted=False)
+        else:
+            tree, kind = ["var", alias], item
+        reader.next = after
+        if name == "sum" and kind["type"] not in (*NUMBERS, "any"):
+            reader.fail(f"`sum` adds numbers, and here is {said(kind)}")
+        if kind["type"] in ("row", "list", "object", "boolean"):
+            reader.fail(f"`{name}` needs values with an order, and here is {said(kind)}")
+        return [name, source, alias, test, tree], kind
+
+    return read
+
+
+def _dotted_source(reader: _Reader, scope: Scope) -> tuple[Tree, Kind, str]:
+    """The source of `lines.quantity` or `$payments.amount`: what stands before the first point."""
+    token = reader.take()
+    item: Kind
+    if token.form == "arg":
+        kind, tree = reader.argument(token.text[1:], scope), ["arg", token.text[1:]]
+    elif token.text in scope.names:
+        kind, tree = scope.names[token.text], ["var", token.text]
+    elif token.text in scope.entities:
+        kind, tree = list_of(row_of(token.text)), ["table", token.text]
+    else:
+        raise Mistake(
+            f"`{token.text}` is no entity or list in {reader.text!r}"
+            f"{near(token.text, scope.entities)}."
+        )
+    if kind["type"] != "list":
+        reader.fail(f"A list is needed, and `{token.text}` is {said(kind)}")
+    item = kind["of"]
+    while reader.found("."):
+        reader.take()
+    return tree, item, reader.alias(scope)
+
+
+_MOMENT = ("date", "datetime", "time")
+_FUNCTIONS: dict[str, _Function] = {
+    "count": _read_count,
+    "first": _read_first,
+    "sum": _over_rows("sum"),
+    "min": _over_rows("min"),
+    "max": _over_rows("max"),
+    "if": _read_if,
+    "round": _read_round,
+    "least": _same_kinds("least"),
+    "most": _same_kinds("most"),
+    "days": _plain("days", [("date", "datetime"), ("date", "datetime")], INTEGER),
+    "hours": _plain("hours", [_MOMENT, _MOMENT], NUMBER),
+    "minutes": _plain("minutes", [_MOMENT, _MOMENT], NUMBER),
+    "date": _plain("date", [("datetime",)], DATE),
+    "time": _plain("time", [("datetime",)], TIME),
+    "at": _plain("at", [("date",), ("time",)], DATETIME),
+    "hour": _plain("hour", [("datetime", "time")], INTEGER),
+    "weekday": _plain(
+        "weekday", [("date", "datetime")], {"type": "choice", "choices": list(WEEKDAYS)}
+    ),
+    "size": _plain("size", [("list", "text")], INTEGER),
+    "occurrences": _plain(
+        "occurrences", [("list",), ("text", "integer", "ref", "choice")], INTEGER
+    ),
+    "sorted": _plain("sorted", [("list",)], list_of(ANY)),
+}

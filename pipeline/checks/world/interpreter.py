@@ -1,0 +1,1067 @@
+"""A world that can be run: its operations, applied to a state.
+
+One file, the standard library only, so that a trainer can replay a row with this file and two JSON
+values (a world and a state) and nothing else of toolloom:
+
+    machine = Machine(world)
+    state, response, error = machine.apply(state, "renew", {"loan_id": "LOA-1004"}, now)
+
+A world is JSON: its terms and clauses are trees, lists that begin with the name of a form below
+(`FORMS`, `STEPS`); nothing in it or in a call is ever evaluated as code. `apply` is pure. It never
+raises whatever the arguments are, has no clock and no chance, and ends: loops run over tables,
+lists and arguments of bounded size only, and `VISITS` bounds the rows that a call may look at. A
+call that fails leaves the very state it was given.
+
+A state is {"me": key or null, "next": {entity: number}, "tables": {entity: {key: row}}}; a row is a
+flat object that holds its own key. Moments are text: "2026-03-14", "09:30", "2026-03-14T09:30".
+Numbers are exact: fractions go through decimals, and only `round` rounds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date, datetime, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from itertools import islice
+from typing import Any
+
+Json = Any
+Row = dict[str, Any]
+Tree = Sequence[Any]
+State = dict[str, Any]
+Term = Callable[["Frame"], Any]
+Step = Callable[["Frame"], None]
+
+VISITS = 200_000  # rows that one call may look at, nested searches included
+TEXT = 4_000  # characters of a text argument
+ITEMS = 100  # of a list argument
+LARGEST = 10**12  # of numbers, so that no product of a few grows beyond bounds
+DIGITS = 34
+
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+PATTERNS = {
+    "date": re.compile(r"\d{4}-\d\d-\d\d"),
+    "time": re.compile(r"([01]\d|2[0-3]):[0-5]\d"),
+    "datetime": re.compile(r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d"),
+}
+EXACT = Context(prec=DIGITS, traps=[])
+
+INVALID, BROKEN, TOO_LARGE = "invalid_arguments", "rule_broken", "too_large"
+"""Errors that no operation declares: arguments that do not fit, an operation that would leave rows
+against the world's own rules (it lacks a `require`), a search that looks at too much."""
+
+
+class Refused(Exception):
+    """Why a call changes nothing: a code, and a text for whoever called."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(code, text)
+        self.code, self.text = code, text
+
+
+class Table(dict[str, Row]):
+    """The rows of an entity by key, never changed once a call ended, and so with an index."""
+
+    __slots__ = ("_by",)
+
+    def by(self, field: str) -> dict[Any, list[Row]]:
+        """The rows by what a field holds."""
+        try:
+            indexes = self._by
+        except AttributeError:
+            indexes: dict[str, dict[Any, list[Row]]] = {}
+            self._by = indexes
+        if field not in indexes:
+            index: dict[Any, list[Row]] = {}
+            for row in self.values():
+                index.setdefault(_hashable(row.get(field)), []).append(row)
+            indexes[field] = index
+        return indexes[field]
+
+
+class Frame:
+    """What one call sees: tables, of which it changes copies, and the values it has named."""
+
+    __slots__ = ("args", "copied", "left", "me", "next", "now", "tables", "touched", "vars")
+
+    def __init__(self, state: State, args: Row, now: str) -> None:
+        self.tables: dict[str, Table] = dict(state["tables"])
+        self.next: dict[str, int] = dict(state["next"])
+        self.me: Row | None = None
+        self.now = now
+        self.args = args
+        self.vars: dict[str, Any] = {}
+        self.copied: set[str] = set()
+        self.touched: dict[tuple[str, str], Row | None] = {}  # rows as they were before the call
+        self.left = VISITS
+
+    def writable(self, entity: str) -> Table:
+        if entity not in self.copied:
+            self.tables[entity] = Table(self.tables[entity])
+            self.copied.add(entity)
+        table = self.tables[entity]
+        if hasattr(table, "_by"):
+            del table._by
+        return table
+
+    def put(self, entity: str, key: str, row: Row | None) -> None:
+        """Set or delete a row; names that stand for it stand for its new values."""
+        table = self.writable(entity)
+        old = table.get(key)
+        self.touched.setdefault((entity, key), old)
+        if row is None:
+            del table[key]
+            return
+        table[key] = row
+        if old is None:
+            return
+        if self.me is old:
+            self.me = row
+        for name, value in self.vars.items():
+            if value is old:
+                self.vars[name] = row
+
+    def visit(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Refused(TOO_LARGE, "The request looks at too many rows. Narrow it down.")
+
+
+def state_of(tables: dict[str, dict[str, Row]], me: str | None, counters: dict[str, int]) -> State:
+    """A state that `Machine.apply` takes, of plain JSON tables."""
+    return {
+        "me": me,
+        "next": dict(counters),
+        "tables": {name: Table(rows) for name, rows in tables.items()},
+    }
+
+
+class Machine:
+    """A world, ready to run. The world is trusted to have passed `world check`; calls are not."""
+
+    def __init__(self, world: Json) -> None:
+        self.world = world
+        self.entities = {name: _Entity(name, spec) for name, spec in world["entities"].items()}
+        self.operations = {
+            name: _Operation(name, spec, self) for name, spec in world["operations"].items()
+        }
+        self.actor: str | None = world.get("actor")
+        for entity in self.entities.values():
+            entity.owner = self._owner(entity.name, (entity.name,)) if self.actor else None
+            entity.pointed_at = [
+                (other.name, field)
+                for other in self.entities.values()
+                for field, target in other.references.items()
+                if target == entity.name
+            ]
+
+    def apply(
+        self, state: State, name: str, arguments: Json, now: str
+    ) -> tuple[State, Json, str | None]:
+        """The state after a call, its response, and the code of its error, if it is one.
+
+        The response of a failure is the text of its error; the state is then the one given.
+        """
+        operation = self.operations.get(name)
+        if operation is None:
+            return state, f"There is no operation {str(name)[:80]!r}.", INVALID
+        try:
+            frame = self.frame(state, operation.arguments(arguments), now)
+            response = operation.run(frame)
+            self._settle(frame)
+        except Refused as refusal:
+            return state, refusal.text, refusal.code
+        if not frame.touched:
+            return state, response, None
+        return (
+            {"me": state["me"], "next": frame.next, "tables": frame.tables},
+            response,
+            None,
+        )
+
+    def frame(self, state: State, args: Row, now: str) -> Frame:
+        frame = Frame(state, args, now)
+        if self.actor and state["me"] is not None:
+            frame.me = frame.tables[self.actor].get(state["me"])
+            frame.vars["me"] = frame.me
+        return frame
+
+    def owned(self, frame: Frame, entity: str, row: Row) -> bool:
+        """Whether a row is of the one who speaks, or of nobody."""
+        path = self.entities[entity].owner
+        if path is None or frame.me is None:
+            return True
+        current: Row | None = row
+        for field, target in path:
+            current = frame.tables[target].get(current[field]) if current else None
+        return current is None or current is frame.me
+
+    def broken(self, frame: Frame, entity: str, row: Row) -> str | None:
+        """The first rule of its entity that a row does not keep."""
+        for text, clause in self.entities[entity].rules:
+            frame.vars["this"] = row
+            try:
+                if not clause(frame):
+                    return text
+            finally:
+                del frame.vars["this"]
+        return None
+
+    def _owner(self, entity: str, path: tuple[str, ...]) -> list[tuple[str, str]] | None:
+        """The references from a row to the actor who owns it: the shortest way."""
+        if entity == self.actor:
+            return []
+        ways = []
+        for field, target in self.entities[entity].references.items():
+            if target not in path:
+                way = self._owner(target, (*path, target))
+                if way is not None and not self.entities[entity].fields[field].get("other"):
+                    ways.append([(field, target), *way])
+        return min(ways, key=len, default=None)
+
+    def _settle(self, frame: Frame) -> None:
+        """Refuse a call that would leave rows against the types, references and rules."""
+        for (name, key), before in list(frame.touched.items()):
+            entity = self.entities[name]
+            row = frame.tables[name].get(key)
+            if row is before:
+                del frame.touched[name, key]
+                continue
+            if row is None:
+                for other, field in entity.pointed_at:
+                    if frame.tables[other].by(field).get(key):
+                        raise Refused(BROKEN, f"{name} {key} is still used by {other}.")
+                continue
+            fault = entity.fault(row, before) or self.broken(frame, name, row)
+            for field, target in entity.references.items():
+                if row.get(field) is not None and row[field] not in frame.tables[target]:
+                    fault = fault or f"{field} refers to nothing"
+            for field in entity.unique:
+                if row[field] is not None and len(frame.tables[name].by(field)[row[field]]) > 1:
+                    fault = fault or f"{field} is taken"
+            if fault:
+                raise Refused(BROKEN, f"This would break a rule of {name}: {fault}.")
+
+
+class _Entity:
+    """The fields of a table, and what must hold of each row."""
+
+    def __init__(self, name: str, spec: Json) -> None:
+        self.name = name
+        self.key: str = spec["key"]
+        self.prefix: str = spec["prefix"]
+        self.fields: dict[str, Json] = spec["fields"]
+        self.rules = [(text, _term(tree)) for text, tree in spec.get("rules", ())]
+        self.derived = {
+            field: _term(kind["derived"])
+            for field, kind in self.fields.items()
+            if "derived" in kind
+        }
+        self.references = {
+            field: kind["entity"] for field, kind in self.fields.items() if kind["type"] == "ref"
+        }
+        self.unique = [field for field, kind in self.fields.items() if kind.get("unique")]
+        self.moves = {
+            field: kind["moves"] for field, kind in self.fields.items() if kind.get("moves")
+        }
+        self.owner: list[tuple[str, str]] | None = None
+        self.pointed_at: list[tuple[str, str]] = []
+
+    def fault(self, row: Row, before: Row | None) -> str | None:
+        """What is wrong with the values of a row that was created or changed."""
+        for field, kind in self.fields.items():
+            value = row.get(field)
+            if value is None:
+                if not kind.get("optional"):
+                    return f"{field} is missing"
+            elif misfit(kind, value) is not None:
+                return f"{field} {misfit(kind, value)}"
+        for field, moves in self.moves.items():
+            if before and row[field] != before[field]:
+                if row[field] not in moves.get(before[field], ()):
+                    return f"{field} cannot go from {before[field]} to {row[field]}"
+        return None
+
+
+class _Operation:
+    """One operation: its arguments, its steps, and what it returns."""
+
+    def __init__(self, name: str, spec: Json, machine: Machine) -> None:
+        self.name = name
+        self.args: dict[str, Json] = spec["args"]
+        self._machine = machine
+        self._steps = [_step(step, machine) for step in spec["steps"]]
+        self._returns = _term(spec["returns"]) if spec.get("returns") is not None else None
+
+    def arguments(self, given: Json) -> Row:
+        """The arguments, moments in one form. Raises Refused, naming the first that does not fit."""
+        if not isinstance(given, dict):
+            raise Refused(INVALID, "Arguments must be an object.")
+        for name in given:
+            if name not in self.args:
+                raise Refused(INVALID, f"There is no argument {str(name)[:80]!r}.")
+        arguments: Row = {}
+        for name, kind in self.args.items():
+            value = given.get(name)
+            if value is None:
+                if not kind.get("optional"):
+                    raise Refused(INVALID, f"The argument {name!r} is missing.")
+                continue
+            value = _tidy(kind, value)
+            wrong = misfit(kind, value)
+            if wrong is not None:
+                raise Refused(INVALID, f"The argument {name!r} {wrong}.")
+            arguments[name] = value
+        return arguments
+
+    def run(self, frame: Frame) -> Json:
+        self.bind(frame)
+        for step in self._steps:
+            step(frame)
+        if self._returns is None:
+            return None
+        return plain(self._returns(frame))
+
+    def bind(self, frame: Frame) -> None:
+        """Find the rows that arguments name. Raises Refused for one that is not there."""
+        for name, kind in self.args.items():
+            if name in frame.args:
+                self._bind(frame, kind, frame.args[name], kind.get("as"))
+
+    def _bind(self, frame: Frame, kind: Json, value: Json, alias: str | None) -> None:
+        if kind["type"] == "ref":
+            entity = kind["entity"]
+            row = frame.tables[entity].get(value)
+            if row is None or not (kind.get("other") or self._machine.owned(frame, entity, row)):
+                noun = kind["noun"]
+                raise Refused(f"unknown_{noun}", f"There is no {noun.replace('_', ' ')} {value}.")
+            if alias:
+                frame.vars[alias] = row
+        elif kind["type"] == "list":
+            for item in value:
+                self._bind(frame, kind["of"], item, None)
+        elif kind["type"] == "object":
+            for name, field in kind["fields"].items():
+                if value.get(name) is not None:
+                    self._bind(frame, field, value[name], None)
+
+
+def misfit(kind: Json, value: Json) -> str | None:
+    """Why a value is not of a type, as the rest of a sentence; None if it is."""
+    form = kind["type"]
+    if form in ("text", "ref"):
+        if not isinstance(value, str) or len(value) > TEXT:
+            return "must be a text"
+        return None if value.strip() else "must not be empty"
+    if form == "boolean":
+        return None if isinstance(value, bool) else "must be true or false"
+    if form in ("integer", "number"):
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return f"must be {'an integer' if form == 'integer' else 'a number'}"
+        if not abs(value) <= LARGEST or (form == "integer" and not whole):
+            return "must be an integer" if form == "integer" else "is out of bounds"
+        low, high = kind.get("low"), kind.get("high")
+        if (low is not None and value < low) or (high is not None and value > high):
+            return f"must be {_range(low, high)}"
+        return None
+    if form == "choice":
+        if isinstance(value, str) and value in kind["choices"]:
+            return None
+        return f"must be one of {', '.join(kind['choices'])}"
+    if form in PATTERNS:
+        if isinstance(value, str) and PATTERNS[form].fullmatch(value) and _moment(value):
+            return None
+        shape = {"date": "YYYY-MM-DD", "time": "HH:MM", "datetime": "YYYY-MM-DDTHH:MM"}[form]
+        return f"must be a {form} like {shape}"
+    if form == "list":
+        if not isinstance(value, (list, tuple)) or len(value) > ITEMS:
+            return f"must be a list of at most {ITEMS}"
+        if not value and not kind.get("empty"):
+            return "must not be empty"
+        wrongs = (misfit(kind["of"], item) for item in value)
+        wrong = next((wrong for wrong in wrongs if wrong is not None), None)
+        return wrong and f"holds an item that {wrong}"
+    fields = kind["fields"]
+    if not isinstance(value, dict):
+        return "must be an object"
+    for name in value:
+        if name not in fields:
+            return f"has no field {str(name)[:80]!r}"
+    for name, field in fields.items():
+        if value.get(name) is None:
+            if not field.get("optional"):
+                return f"lacks {name!r}"
+        else:
+            wrong = misfit(field, value[name])
+            if wrong is not None:
+                return f"holds {name!r}, which {wrong}"
+    return None
+
+
+def _range(low: Json, high: Json) -> str:
+    if high is None:
+        return f"{low} or more"
+    return f"{high} or less" if low is None else f"from {low} to {high}"
+
+
+def _tidy(kind: Json, value: Json) -> Json:
+    """An argument as rows hold it: whole floats as integers, moments without seconds."""
+    form = kind["type"]
+    if form in ("integer", "number") and isinstance(value, float) and value.is_integer():
+        return int(value) if abs(value) <= LARGEST else value
+    if form == "datetime" and isinstance(value, str):
+        return re.sub(r"^(.{10})[T ](.{5}):00$", r"\1T\2", value)
+    if form == "list" and isinstance(value, list) and len(value) <= ITEMS:
+        return [_tidy(kind["of"], item) for item in value]
+    if form == "object" and isinstance(value, dict):
+        fields = kind["fields"]
+        return {n: _tidy(fields[n], v) if n in fields else v for n, v in value.items()}
+    return value
+
+
+def plain(value: Json) -> Json:
+    """A response as JSON: no row of a state in it that a caller could change."""
+    if isinstance(value, dict):
+        return {name: plain(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(inner) for inner in value]
+    return value
+
+
+def _hashable(value: Json) -> Any:
+    return str(value) if isinstance(value, (list, dict)) else value
+
+
+# --- numbers and moments ---------------------------------------------------------------------
+
+
+def _exact(value: Json) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return Decimal(value) if isinstance(value, int) else Decimal(repr(value))
+
+
+def _number(value: Decimal) -> int | float | None:
+    """A number as JSON holds it: an integer where it is whole, nothing beyond bounds."""
+    if not value.is_finite() or abs(value) > LARGEST:
+        return None
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def _calculate(act: Callable[[Context, Decimal, Decimal], Decimal]) -> Callable[[Any, Any], Any]:
+    def result(left: Json, right: Json) -> Json:
+        one, two = _exact(left), _exact(right)
+        if one is None or two is None:
+            return None
+        try:
+            return _number(act(EXACT, one, two))
+        except InvalidOperation:
+            return None
+
+    return result
+
+
+_PLUS = _calculate(Context.add)
+_MINUS = _calculate(Context.subtract)
+_TIMES = _calculate(Context.multiply)
+_OVER = _calculate(Context.divide)
+
+
+def rounded(value: Json, places: int) -> Json:
+    """Half up, as people round money."""
+    number = _exact(value)
+    if number is None:
+        return None
+    return _number(number.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, EXACT))
+
+
+def _moment(value: Json) -> datetime | None:
+    try:
+        if len(value) == 5:
+            return datetime.fromisoformat(f"2000-01-01T{value}")
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def shifted(value: Json, amount: Json, unit: str) -> Json:
+    """A moment so much later (earlier, if negative), in its own form; None beyond the calendar.
+
+    A month later is the same day of the month, or its last if it has fewer.
+    """
+    moment = _moment(value)
+    if moment is None or isinstance(amount, bool) or not isinstance(amount, (int, float)):
+        return None
+    try:
+        if unit == "months":
+            months = moment.year * 12 + moment.month - 1 + int(amount)
+            year, month = months // 12, months % 12 + 1
+            days = (date(year + month // 12, month % 12 + 1, 1) - date(year, month, 1)).days
+            moment = moment.replace(year=year, month=month, day=min(moment.day, days))
+        else:
+            moment += timedelta(**{unit: amount})
+    except (OverflowError, ValueError):
+        return None
+    text = moment.isoformat(timespec="minutes")
+    if len(value) == 5:
+        return text[11:]
+    return text[:10] if len(value) == 10 else text
+
+
+def _span(seconds: int) -> Callable[[Any, Any], Any]:
+    """From the first moment to the second, in whole or broken units."""
+
+    def between(first: Json, second: Json) -> Json:
+        one, two = _moment(first), _moment(second)
+        if one is None or two is None:
+            return None
+        if seconds == 86_400:
+            return (two.date() - one.date()).days
+        gap = int((two - one).total_seconds())
+        return _number(EXACT.divide(Decimal(gap), Decimal(seconds)))
+
+    return between
+
+
+def shown(value: Json) -> str:
+    """A value inside a text, as an error or a derived field says it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(shown, value))
+    return "" if value is None else str(value)
+
+
+def money(value: Json) -> str:
+    number = _exact(value)
+    return "" if number is None else f"{number:.2f}"
+
+
+# --- terms and clauses -----------------------------------------------------------------------
+
+
+def _term(tree: Json) -> Term:
+    """A tree as a function of the frame. What cannot be computed is null, which equals only null
+    and is less than nothing."""
+    form, *parts = tree
+    return FORMS[form](*parts)
+
+
+def _value(constant: Json) -> Term:
+    return lambda frame: constant
+
+
+def _arg(name: str) -> Term:
+    return lambda frame: frame.args.get(name)
+
+
+def _var(name: str) -> Term:
+    return lambda frame: frame.vars.get(name)
+
+
+def _field(of: Tree, name: str) -> Term:
+    if of[0] == "var":  # nearly all
+        alias = of[1]
+
+        def quick(frame: Frame) -> Any:
+            row = frame.vars.get(alias)
+            return row.get(name) if isinstance(row, dict) else None
+
+        return quick
+    inner = _term(of)
+
+    def look(frame: Frame) -> Any:
+        row = inner(frame)
+        return row.get(name) if isinstance(row, dict) else None
+
+    return look
+
+
+def _hop(of: Tree, entity: str) -> Term:
+    """The row that a key names."""
+    key = _term(of)
+    return lambda frame: frame.tables[entity].get(_hashable(key(frame)))
+
+
+def _of_two(act: Callable[[Any, Any], Any]) -> Callable[[Tree, Tree], Term]:
+    def form(left: Tree, right: Tree) -> Term:
+        one, two = _term(left), _term(right)
+        return lambda frame: act(one(frame), two(frame))
+
+    return form
+
+
+def _of_one(act: Callable[[Any], Any]) -> Callable[[Tree], Term]:
+    def form(of: Tree) -> Term:
+        inner = _term(of)
+        return lambda frame: act(inner(frame))
+
+    return form
+
+
+def _ordered(act: Callable[[Any, Any], bool]) -> Callable[[Tree, Tree], Term]:
+    def compare(left: Json, right: Json) -> bool:
+        if left is None or right is None or isinstance(left, str) != isinstance(right, str):
+            return False
+        return act(left, right)
+
+    return _of_two(compare)
+
+
+def _least(act: Callable[..., Any]) -> Callable[..., Term]:
+    def form(*trees: Tree) -> Term:
+        terms = [_term(tree) for tree in trees]
+
+        def result(frame: Frame) -> Any:
+            values = [term(frame) for term in terms]
+            return None if None in values else act(values)
+
+        return result
+
+    return form
+
+
+def _if(clause: Tree, then: Tree, otherwise: Tree) -> Term:
+    test, yes, no = _term(clause), _term(then), _term(otherwise)
+    return lambda frame: yes(frame) if test(frame) else no(frame)
+
+
+def _and(*clauses: Tree) -> Term:
+    tests = [_term(clause) for clause in clauses]
+    return lambda frame: all(test(frame) for test in tests)
+
+
+def _or(*clauses: Tree) -> Term:
+    tests = [_term(clause) for clause in clauses]
+    return lambda frame: any(test(frame) for test in tests)
+
+
+def _skip(names: Sequence[str], clause: Tree) -> Term:
+    """A condition that says nothing where one of the arguments that it names is absent."""
+    test = _term(clause)
+    return lambda frame: any(name not in frame.args for name in names) or bool(test(frame))
+
+
+def _given(name: str) -> Term:
+    return lambda frame: name in frame.args
+
+
+def _text(*parts: Tree) -> Term:
+    terms = [_term(part) for part in parts]
+    return lambda frame: "".join(shown(term(frame)) for term in terms)
+
+
+def _has(whole: Json, part: Json) -> bool:
+    if isinstance(whole, str):
+        return isinstance(part, str) and part.casefold() in whole.casefold()
+    return isinstance(whole, (list, tuple)) and part in whole
+
+
+def _same(left: Json, right: Json) -> bool:
+    if isinstance(left, str) and isinstance(right, str):
+        return " ".join(left.casefold().split()) == " ".join(right.casefold().split())
+    return bool(left == right)
+
+
+def _occurrences(items: Json, value: Json) -> int:
+    return sum(item == value for item in items) if isinstance(items, (list, tuple)) else 0
+
+
+def _sorted(items: Json) -> Any:
+    if not isinstance(items, (list, tuple)):
+        return None
+    return sorted((item for item in items if item is not None), key=_rank)
+
+
+def _rank(value: Json) -> tuple[Any, ...]:
+    """An order of any values: null last, then by what they are."""
+    if value is None:
+        return (3,)
+    return (1, value) if isinstance(value, (int, float)) else (2, shown(value))
+
+
+# A search goes over a source, which is ["table", entity] or a term that gives a list, and names
+# each row in turn for the clause.
+
+
+def _rows(source: Tree, alias: str, clause: Tree | None) -> Callable[[Frame], Iterator[Row]]:
+    """The rows of a source that a clause holds for, each under its name while it is looked at."""
+    test = _term(clause) if clause is not None else None
+    if source[0] == "table":
+        near = _nearest(source[1], alias, clause)
+    else:
+        items = _term(source)
+
+        def near(frame: Frame) -> Iterable[Any]:
+            value = items(frame)
+            return value if isinstance(value, (list, tuple)) else ()
+
+    def rows(frame: Frame) -> Iterator[Row]:
+        names, shadowed = frame.vars, frame.vars.get(alias)
+        try:
+            for row in near(frame):
+                frame.visit()
+                names[alias] = row
+                if test is None or test(frame):
+                    yield row
+        finally:
+            names.pop(alias, None)
+            if shadowed is not None:
+                names[alias] = shadowed
+
+    return rows
+
+
+def _nearest(entity: str, alias: str, clause: Tree | None) -> Callable[[Frame], Iterable[Row]]:
+    """The rows of a table that can meet a clause: those that an index gives, or all."""
+    conjuncts = clause[1:] if clause and clause[0] == "and" else [clause] if clause else []
+    for conjunct in conjuncts:
+        names: Sequence[str] = ()
+        if conjunct[0] == "skip":
+            names, conjunct = conjunct[1:]
+        if conjunct[0] != "=":
+            continue
+        for own, other in (conjunct[1:], conjunct[:0:-1]):
+            if own[0] == "field" and own[1] == ["var", alias] and not _names(other, alias):
+                return _indexed(entity, own[2], _term(other), names)
+    return lambda frame: frame.tables[entity].values()
+
+
+def _indexed(
+    entity: str, field: str, value: Term, names: Sequence[str]
+) -> Callable[[Frame], Iterable[Row]]:
+    def rows(frame: Frame) -> Iterable[Row]:
+        table = frame.tables[entity]
+        if any(name not in frame.args for name in names):
+            return table.values()
+        return table.by(field).get(_hashable(value(frame)), ())
+
+    return rows
+
+
+def _names(tree: Json, alias: str) -> bool:
+    if not isinstance(tree, (list, tuple)):
+        return False
+    return list(tree) == ["var", alias] or any(_names(part, alias) for part in tree)
+
+
+def _count(source: Tree, alias: str, clause: Tree | None) -> Term:
+    rows = _rows(source, alias, clause)
+    return lambda frame: sum(1 for _ in rows(frame))
+
+
+def _each_value(
+    source: Tree, alias: str, clause: Tree | None, of: Tree
+) -> Callable[[Frame], list[Any]]:
+    rows, value = _rows(source, alias, clause), _term(of)
+    return lambda frame: [v for v in (value(frame) for _ in rows(frame)) if v is not None]
+
+
+def _sum(source: Tree, alias: str, clause: Tree | None, of: Tree) -> Term:
+    values = _each_value(source, alias, clause, of)
+
+    def result(frame: Frame) -> Any:
+        total: Any = 0
+        for value in values(frame):
+            total = _PLUS(total, value)
+        return total
+
+    return result
+
+
+def _extreme(act: Callable[..., Any]) -> Callable[..., Term]:
+    def form(source: Tree, alias: str, clause: Tree | None, of: Tree) -> Term:
+        values = _each_value(source, alias, clause, of)
+        return lambda frame: act(values(frame), key=_rank, default=None)
+
+    return form
+
+
+def _list(
+    source: Tree,
+    alias: str,
+    clause: Tree | None,
+    order: Sequence[tuple[Tree, bool]],
+    limit: Tree | None,
+    view: Tree | None,
+) -> Term:
+    """Rows in an order, at most so many, each as a view or as it is."""
+    rows = _rows(source, alias, clause)
+    keys = [(_term(tree), falling) for tree, falling in order]
+    most = _term(limit) if limit is not None else None
+    shape = _term(view) if view is not None else None
+
+    def ranked(frame: Frame) -> list[Row]:
+        if not keys:
+            return list(rows(frame))
+        ranks = [([_rank(key(frame)) for key, _ in keys], row) for row in rows(frame)]
+        for place in range(len(keys) - 1, -1, -1):
+            ranks.sort(key=lambda pair: pair[0][place], reverse=keys[place][1])  # noqa: B023
+        return [row for _, row in ranks]
+
+    def result(frame: Frame) -> Any:
+        chosen = ranked(frame)
+        cut = most(frame) if most else None
+        if isinstance(cut, int):
+            chosen = list(islice(chosen, max(0, cut)))
+        if shape is None:
+            return chosen
+        shadowed = frame.vars.get(alias)
+        shapes = []
+        for row in chosen:
+            frame.vars[alias] = row
+            shapes.append(shape(frame))
+        frame.vars.pop(alias, None)
+        if shadowed is not None:
+            frame.vars[alias] = shadowed
+        return shapes
+
+    return result
+
+
+def _first(
+    source: Tree,
+    alias: str,
+    clause: Tree | None,
+    order: Sequence[tuple[Tree, bool]],
+) -> Term:
+    rows = _list(source, alias, clause, order, None, None)
+    return lambda frame: next(iter(rows(frame)), None)
+
+
+def _view(fields: Sequence[tuple[str, Tree]]) -> Term:
+    """An object; a field that has no value is left out."""
+    terms = [(name, _term(tree)) for name, tree in fields]
+
+    def result(frame: Frame) -> Row:
+        values = ((name, term(frame)) for name, term in terms)
+        return {name: value for name, value in values if value is not None}
+
+    return result
+
+
+def _shown(alias: str, of: Tree, view: Tree) -> Term:
+    """A view of one row; nothing if there is none."""
+    row, shape = _term(of), _term(view)
+
+    def result(frame: Frame) -> Any:
+        value = row(frame)
+        if not isinstance(value, dict):
+            return None
+        frame.vars[alias] = value
+        shape_of = shape(frame)
+        del frame.vars[alias]
+        return shape_of
+
+    return result
+
+
+FORMS: dict[str, Callable[..., Term]] = {
+    "value": _value,
+    "arg": _arg,
+    "var": _var,
+    "field": _field,
+    "hop": _hop,
+    "now": lambda: lambda frame: frame.now,
+    "today": lambda: lambda frame: frame.now[:10],
+    "+": _of_two(_PLUS),
+    "-": _of_two(_MINUS),
+    "*": _of_two(_TIMES),
+    "/": _of_two(_OVER),
+    "shift": lambda of, amount, unit: _of_two(lambda a, b: shifted(a, b, unit))(of, amount),
+    "days": _of_two(_span(86_400)),
+    "hours": _of_two(_span(3_600)),
+    "minutes": _of_two(_span(60)),
+    "date": _of_one(lambda moment: moment[:10] if isinstance(moment, str) else None),
+    "time": _of_one(lambda moment: moment[11:16] if isinstance(moment, str) else None),
+    "at": _of_two(lambda day, hour: f"{day}T{hour}" if day and hour else None),
+    "weekday": _of_one(lambda value: (m := _moment(value)) and WEEKDAYS[m.weekday()]),
+    "hour": _of_one(lambda value: (m := _moment(value)) and m.hour),
+    "round": lambda of, places: _of_one(lambda value: rounded(value, places))(of),
+    "money": _of_one(money),
+    "size": _of_one(lambda value: len(value) if isinstance(value, (str, list, tuple)) else 0),
+    "occurrences": _of_two(_occurrences),
+    "sorted": _of_one(_sorted),
+    "least": _least(min),
+    "most": _least(max),
+    "if": _if,
+    "text": _text,
+    "view": _view,
+    "shown": _shown,
+    "list": _list,
+    "first": _first,
+    "count": _count,
+    "sum": _sum,
+    "min": _extreme(min),
+    "max": _extreme(max),
+    "=": _of_two(lambda left, right: left == right),
+    "!=": _of_two(lambda left, right: left != right),
+    "<": _ordered(lambda left, right: left < right),
+    "<=": _ordered(lambda left, right: left <= right),
+    ">": _ordered(lambda left, right: left > right),
+    ">=": _ordered(lambda left, right: left >= right),
+    "in": _of_two(lambda part, whole: isinstance(whole, (list, tuple)) and part in whole),
+    "has": _of_two(_has),
+    "same": _of_two(_same),
+    "and": _and,
+    "or": _or,
+    "not": _of_one(lambda value: not value),
+    "given": _given,
+    "skip": _skip,
+}
+
+
+# --- steps -----------------------------------------------------------------------------------
+
+
+def _step(tree: Json, machine: Machine) -> Step:
+    form, *parts = tree
+    return STEPS[form](machine, *parts)
+
+
+def _when(machine: Machine, clause: Tree, step: Tree) -> Step:
+    test, act = _term(clause), _step(step, machine)
+
+    def run(frame: Frame) -> None:
+        if test(frame):
+            act(frame)
+
+    return run
+
+
+def _require(machine: Machine, clause: Tree, code: str, text: Tree) -> Step:
+    test, message = _term(clause), _term(text)
+
+    def run(frame: Frame) -> None:
+        if not test(frame):
+            raise Refused(code, message(frame))
+
+    return run
+
+
+def _find(machine: Machine, name: str, row: Tree, code: str, text: Tree) -> Step:
+    """The first row of a search under a name, or an error."""
+    found, message = _term(row), _term(text)
+
+    def run(frame: Frame) -> None:
+        value = found(frame)
+        if value is None:
+            raise Refused(code, message(frame))
+        frame.vars[name] = value
+
+    return run
+
+
+def _let(machine: Machine, name: str, term: Tree) -> Step:
+    value = _term(term)
+
+    def run(frame: Frame) -> None:
+        frame.vars[name] = value(frame)
+
+    return run
+
+
+def _sets(fields: dict[str, Tree], names: dict[str, Sequence[str]]) -> Callable[[Frame], Row]:
+    """New values of fields, but for those whose arguments are absent."""
+    terms = [(field, _term(tree), names.get(field, ())) for field, tree in fields.items()]
+
+    def values(frame: Frame) -> Row:
+        return {
+            field: term(frame)
+            for field, term, args in terms
+            if all(name in frame.args for name in args)
+        }
+
+    return values
+
+
+def _create(
+    machine: Machine,
+    entity: str,
+    name: str | None,
+    fields: dict[str, Tree],
+    names: dict[str, Sequence[str]],
+) -> Step:
+    values = _sets(fields, names)
+
+    def run(frame: Frame) -> None:
+        kind = machine.entities[entity]
+        number = frame.next[entity]
+        frame.next[entity] = number + 1
+        key = f"{kind.prefix}{number}"
+        row: Row = {kind.key: key, **dict.fromkeys(kind.fields), **values(frame)}
+        frame.put(entity, key, row)
+        frame.vars["this"] = row
+        for field, term in kind.derived.items():
+            if row[field] is None:
+                row[field] = term(frame)
+        del frame.vars["this"]
+        if name:
+            frame.vars[name] = row
+
+    return run
+
+
+def _update(
+    machine: Machine,
+    entity: str,
+    of: Tree,
+    fields: dict[str, Tree],
+    names: dict[str, Sequence[str]],
+) -> Step:
+    target, values = _term(of), _sets(fields, names)
+
+    def run(frame: Frame) -> None:
+        row = target(frame)
+        if not isinstance(row, dict):
+            raise Refused(BROKEN, f"There is no row of {entity} to change.")
+        frame.put(entity, row[machine.entities[entity].key], {**row, **values(frame)})
+
+    return run
+
+
+def _delete(machine: Machine, entity: str, of: Tree) -> Step:
+    target = _term(of)
+
+    def run(frame: Frame) -> None:
+        row = target(frame)
+        key = row[machine.entities[entity].key] if isinstance(row, dict) else None
+        if key not in frame.tables[entity]:
+            raise Refused(BROKEN, f"There is no row of {entity} to delete.")
+        frame.put(entity, key, None)
+
+    return run
+
+
+def _each(machine: Machine, name: str, of: Tree, entity: str | None, steps: Sequence[Tree]) -> Step:
+    """Steps for each item of a list, or for each row of an entity that a search gave."""
+    items, acts = _term(of), [_step(step, machine) for step in steps]
+
+    def run(frame: Frame) -> None:
+        values = items(frame)
+        for item in list(values) if isinstance(values, (list, tuple)) else ():
+            frame.visit()
+            if entity:  # an earlier turn of the loop may have changed or deleted it
+                item = frame.tables[entity].get(item[machine.entities[entity].key])
+                if item is None:
+                    continue
+            frame.vars[name] = item
+            for act in acts:
+                act(frame)
+        frame.vars.pop(name, None)
+
+    return run
+
+
+STEPS: dict[str, Callable[..., Step]] = {
+    "when": _when,
+    "require": _require,
+    "find": _find,
+    "let": _let,
+    "create": _create,
+    "update": _update,
+    "delete": _delete,
+    "each": _each,
+}

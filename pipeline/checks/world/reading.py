@@ -1,0 +1,735 @@
+"""A world as people write it, read into the record that the interpreter runs.
+
+What stands in a world's YAML is short: `due: date(1..20) = since + 21 days`, `status:
+choice(pending > shipped)`. Here each such text is read, every mistake is told with its place, and
+all of them at once. docs/worlds.md is the page for those who write worlds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from toolloom.pipeline.checks.world import grammar
+from toolloom.pipeline.checks.world.grammar import Kind, Mistake, Scope, Tree
+
+Place: TypeAlias = tuple[str | int, ...]
+FaultTold: TypeAlias = Callable[[Place, str], None]
+
+MOST = {"entities": 12, "operations": 40, "steps": 16, "fields": 24, "rows": 200}
+"""What a world may hold: enough for a good API, and bounded for a hostile file."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_FIELD = re.compile(
+    r"(?P<type>->\s*[a-z_]+|list of .+?|like [a-z_.]+|[a-z]+)"
+    r"(?:\((?P<inside>[^()]*)\))?"
+    r"(?P<flags>(?:\s+(?:label|secret|free|known|unique|optional|other|empty))*)"
+    r"(?:\s+=\s+(?P<derived>.+?))?(?:\s+--\s+(?P<about>.+))?"
+)
+_RANGE = re.compile(r"(?P<low>-?[\d.:]+?)\s*\.\.\s*(?P<high>-?[\d.:]+)(?:\s+by\s+(?P<by>[\d.]+))?")
+_TYPES = {
+    "text": "text",
+    "person": "text",
+    "code": "text",
+    "integer": "integer",
+    "number": "number",
+    "money": "number",
+    "boolean": "boolean",
+    "date": "date",
+    "time": "time",
+    "datetime": "datetime",
+    "choice": "choice",
+}
+_KEYS = {
+    "world": {"world", "category", "tool", "about", "currency", "actor", "entities", "operations"}
+    | {"policies", "promises"},
+    "entity": {"key", "noun", "called", "rows", "fields", "data", "rules", "views"},
+    "operation": {"about", "args", "steps", "returns"},
+    "policy": {"says", "calls", "must", "first", "same", "once", "one", "consent", "words"},
+    "promise": {"effects", "only_if", "after", "shows"},
+}
+_STEPS = ("require", "find", "let", "create", "update", "delete", "each")
+_STEP_KEYS = {"when", "else", "fix", "as", "set", "do", *_STEPS}
+
+
+@dataclass
+class _World:
+    """What is known of a world while it is read."""
+
+    raw: Mapping[str, Any]
+    fault: FaultTold
+    entities: dict[str, dict[str, Kind]] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    nouns: dict[str, str] = field(default_factory=dict)
+    views: dict[str, dict[str, str]] = field(default_factory=dict)
+    actor: str | None = None
+
+    def scope(self) -> Scope:
+        names = {"me": grammar.row_of(self.actor)} if self.actor else {}
+        return Scope(self.entities, self.keys, names=names, views=self.views)
+
+    def told(self, place: Place, act: Callable[[], Any]) -> Any:
+        """What an act gives; its mistake is told, and gives nothing."""
+        try:
+            return act()
+        except Mistake as mistake:
+            self.fault(place, str(mistake))
+            return None
+
+    def mapping(self, value: Any, place: Place, kind: str = "") -> dict[str, Any]:
+        """A mapping with known keys; anything else is a fault."""
+        if not isinstance(value, dict):
+            self.fault(place, "A mapping (`name: …`) is needed here.")
+            return {}
+        for key in value:
+            if kind and key not in _KEYS[kind]:
+                hints = grammar.near(str(key), _KEYS[kind])
+                self.fault((*place, key), f"`{str(key)[:60]}` is unknown here{hints}.")
+        return value
+
+    def listing(self, value: Any, place: Place) -> list[Any]:
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self.fault(place, "A list (`- …`) is needed here.")
+            return []
+        return value
+
+    def text(self, value: Any, place: Place) -> str:
+        if not isinstance(value, str) or not value.strip():
+            self.fault(place, "A text is needed here.")
+            return ""
+        return value.strip()
+
+    def named(self, value: Any, place: Place, most: str = "") -> Iterator[tuple[str, Any]]:
+        """The entries of a mapping whose keys are names that tools can have."""
+        entries = self.mapping(value, place)
+        if most and len(entries) > MOST[most]:
+            self.fault(place, f"A world has at most {MOST[most]} {most}; here are {len(entries)}.")
+            entries = {}
+        for name, inner in entries.items():
+            if isinstance(name, str) and _NAME.fullmatch(name) and name not in grammar.WORDS:
+                yield name, inner
+            else:
+                self.fault(
+                    (*place, name),
+                    f"{str(name)[:60]!r} cannot be a name: lower-case letters, digits and `_`, and "
+                    "no word of the language.",
+                )
+
+
+def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
+    """A world of a YAML value whose scalars are texts, as JSON for the interpreter.
+
+    `fault` is told every mistake with its place; if it was, the result is of no use.
+    """
+    reader = _World({}, fault)
+    reader.raw = reader.mapping(raw, (), "world")
+    names = list(reader.named(reader.raw.get("entities"), ("entities",), "entities"))
+    for name, spec in names:
+        _declare(reader, name, spec)
+    for name, spec in names:
+        _fields(reader, name, spec)
+    actor = reader.raw.get("actor")
+    if actor is not None and actor not in reader.entities:
+        hints = grammar.near(str(actor), reader.entities)
+        fault(("actor",), f"`{str(actor)[:60]}` is no entity{hints}.")
+    elif actor is not None:
+        reader.actor = actor
+    entities = {name: _entity(reader, name, spec) for name, spec in names}
+    operations, scopes = {}, {}
+    for name, spec in reader.named(reader.raw.get("operations"), ("operations",), "operations"):
+        operations[name], scopes[name] = _operation(reader, name, spec)
+    _fixes(reader, operations)
+    return {
+        "name": reader.text(reader.raw.get("world"), ("world",)),
+        "category": str(reader.raw.get("category", "")),
+        "tool": str(reader.raw.get("tool", "")),
+        "about": str(reader.raw.get("about", "")),
+        "currency": str(reader.raw.get("currency", "$")),
+        "actor": reader.actor,
+        "entities": entities,
+        "operations": operations,
+        "policies": _policies(reader, scopes),
+        "promises": _promises(reader, scopes),
+    }
+
+
+# --- entities --------------------------------------------------------------------------------
+
+
+def _declare(reader: _World, name: str, raw: Any) -> None:
+    """The name and key of an entity: others refer to it before it is read."""
+    spec = reader.mapping(raw, ("entities", name), "entity")
+    key = str(spec.get("key", ""))
+    match = re.fullmatch(r"([a-z][a-z0-9_]*) ([A-Za-z]+[-_]?|#)(\d*)", key)
+    if not match:
+        where = ("entities", name, "key")
+        reader.fault(where, f"{key!r} is no key: a field and a prefix are, as in `order_id ORD-`.")
+    reader.keys[name] = match[1] if match else f"{name}_id"
+    reader.nouns[name] = str(spec.get("noun") or _singular(name))
+    reader.entities[name] = {reader.keys[name]: {"type": "ref", "entity": name}}
+    views = reader.mapping(spec.get("views", {}), ("entities", name, "views"))
+    reader.views[name] = {view: str(fields) for view, fields in views.items()}
+
+
+def _singular(name: str) -> str:
+    for ending, other in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("s", "")):
+        if name.endswith(ending):
+            return name.removesuffix(ending) + other
+    return name
+
+
+def _fields(reader: _World, name: str, raw: Any) -> None:
+    place: Place = ("entities", name, "fields")
+    spec = raw.get("fields") if isinstance(raw, dict) else None
+    for field_name, text in reader.named(spec, place, "fields"):
+        kind = kind_of(reader, text, (*place, field_name), ranges="draw")
+        if field_name in reader.entities[name]:
+            reader.fault((*place, field_name), f"`{field_name}` is the key already.")
+        reader.entities[name][field_name] = kind
+    for field_name, kind in reader.entities[name].items():
+        hop = field_name.removesuffix("_id")
+        if kind["type"] == "ref" and hop != field_name and hop in reader.entities[name]:
+            reader.fault((*place, hop), f"`{hop}` is the row of `{field_name}` already.")
+
+
+def kind_of(reader: _World, raw: Any, place: Place, ranges: str = "") -> Kind:
+    """The type that a field or an argument is said to have.
+
+    `ranges`: under which name bounds are kept: those of a field say what is drawn, those of an
+    argument what is allowed.
+    """
+    if isinstance(raw, dict) and set(raw) <= {"list", "object", "about", "optional"} and raw:
+        return _nested(reader, raw, place, ranges)
+    text = reader.text(raw, place)
+    match = _FIELD.fullmatch(text)
+    if match is None:
+        reader.fault(
+            place, f"{text!r} is no type; for instance `text label`, `integer(1..9)`, `-> orders`."
+        )
+        return {"type": "any"}
+    kind = _simple(reader, match["type"], match["inside"], place, ranges)
+    for flag in match["flags"].split():
+        kind[flag] = True
+    if match["derived"]:
+        kind["= "] = match["derived"]
+    if match["about"]:
+        kind["about"] = match["about"]
+    return kind
+
+
+def _nested(reader: _World, raw: dict[str, Any], place: Place, ranges: str) -> Kind:
+    inner = raw.get("list", raw.get("object"))
+    where = (*place, "list" if "list" in raw else "object")
+    if isinstance(inner, dict):
+        fields = {n: kind_of(reader, t, (*where, n), ranges) for n, t in reader.named(inner, where)}
+        kind: Kind = {"type": "object", "fields": fields}
+    else:
+        kind = kind_of(reader, inner, where, ranges)
+    if "list" in raw:
+        kind = grammar.list_of(kind)
+    if raw.get("optional") == "true":
+        kind["optional"] = True
+    if raw.get("about"):
+        kind["about"] = str(raw["about"])
+    return kind
+
+
+def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges: str) -> Kind:
+    if form.startswith("->"):
+        entity = form[2:].strip()
+        if entity not in reader.entities:
+            hints = grammar.near(entity, reader.entities)
+            reader.fault(place, f"`{entity}` is no entity{hints}.")
+            return {"type": "any"}
+        return {"type": "ref", "entity": entity, "noun": reader.nouns[entity]}
+    if form.startswith("list of "):
+        return grammar.list_of(kind_of(reader, form[8:], place, ranges))
+    if form.startswith("like "):
+        entity, _, other = form[5:].partition(".")
+        known = reader.entities.get(entity, {})
+        if other not in known:
+            reader.fault(place, f"`{form[5:]}` is no field{grammar.near(other, known)}.")
+            return {"type": "any"}
+        taken = ("unique", "optional", "= ", "label", "known")
+        return {n: v for n, v in known[other].items() if n not in taken} | {"like": form[5:]}
+    if form not in _TYPES:
+        reader.fault(place, f"`{form}` is no type{grammar.near(form, [*_TYPES, '->', 'list of'])}.")
+        return {"type": "any"}
+    kind: Kind = {"type": _TYPES[form]}
+    if form in ("person", "money"):
+        kind["role"] = form
+    if form == "choice":
+        _choices(reader, kind, inside or "", place)
+    elif form == "code":
+        kind |= {"role": "code", "pattern": inside or "9999"}
+    elif inside is not None:
+        _bounds(reader, kind, inside, place, ranges)
+    return kind
+
+
+def _choices(reader: _World, kind: Kind, inside: str, place: Place) -> None:
+    """`a, b, c`, or with the ways that a value may go: `a > b > c; a > d`."""
+    moves: dict[str, list[str]] = {}
+    choices: list[str] = []
+    for chain in inside.split(";"):
+        steps = [step.strip() for step in re.split(r"[>,]", chain) if step.strip()]
+        choices += [step for step in steps if step not in choices]
+        if ">" in chain:
+            for one, two in zip(steps, steps[1:], strict=False):
+                moves.setdefault(one, []).append(two)
+    if not choices:
+        reader.fault(place, "A choice needs values: `choice(open, closed)`.")
+    kind["choices"] = choices
+    if moves:
+        kind["moves"] = moves
+
+
+def _bounds(reader: _World, kind: Kind, inside: str, place: Place, ranges: str) -> None:
+    match = _RANGE.fullmatch(inside.strip())
+    if not match:
+        reader.fault(place, f"{inside!r} is no range; `1..9`, `0..12 by 0.5` or `09:00..17:00` is.")
+        return
+    bounds: dict[str, Any] = {}
+    for name in ("low", "high", "by"):
+        text = match[name]
+        if text is None:
+            continue
+        if kind["type"] == "time" and name != "by":
+            bounds[name] = text
+        else:
+            bounds[name] = float(text) if "." in text else int(text)
+    if kind["type"] not in (*grammar.NUMBERS, *grammar.MOMENTS):
+        reader.fault(place, f"A {kind['type']} has no range.")
+    elif bounds["low"] > bounds["high"]:
+        reader.fault(place, f"{inside!r} begins after its end.")
+    elif ranges or kind["type"] not in grammar.NUMBERS:
+        kind["draw"] = bounds
+    else:
+        kind |= bounds
+
+
+def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
+    spec = raw if isinstance(raw, dict) else {}
+    place: Place = ("entities", name)
+    key = str(spec.get("key", "")).partition(" ")[2]
+    match = re.fullmatch(r"(.*?)(\d*)", key)
+    fields = {f: k for f, k in reader.entities[name].items() if f != reader.keys[name]}
+    own = reader.scope().at("this", name)
+    for field_name, kind in fields.items():
+        if "= " in kind:
+            where = (*place, "fields", field_name)
+            derived = reader.told(where, lambda text=kind.pop("= "): _fitting(text, own, kind))  # type: ignore[misc]  # bound here, used at once
+            if derived is not None:
+                kind["derived"] = derived
+    rules = []
+    for number, text in enumerate(reader.listing(spec.get("rules"), (*place, "rules"))):
+        where = (*place, "rules", number)
+        tree = reader.told(where, lambda text=text: grammar.clause(str(text), own))  # type: ignore[misc]
+        rules.append([str(text), tree])
+    called = reader.told(
+        (*place, "called"), lambda: grammar.template(str(spec.get("called", "")), own)
+    )
+    return {
+        "key": reader.keys[name],
+        "prefix": match[1].lstrip("#") if match else "",
+        "first": int(match[2] or 1001) if match else 1,
+        "noun": reader.nouns[name],
+        "called": called,
+        "rows": _row_range(reader, spec.get("rows"), (*place, "rows")),
+        "fields": fields,
+        "rules": rules,
+        "data": _data(reader, name, spec.get("data"), (*place, "data")),
+    }
+
+
+def _fitting(text: str, scope: Scope, kind: Kind) -> Tree:
+    tree, found = (
+        (grammar.template(text[1:-1], scope), grammar.TEXT)
+        if text.startswith('"')
+        else grammar.term(text, scope)
+    )
+    if not grammar.fits(kind, found):
+        raise Mistake(f"{text!r} is {grammar.said(found)}, and {grammar.said(kind)} is needed.")
+    grammar._check_choice(tree, kind)
+    return tree
+
+
+def _row_range(reader: _World, raw: Any, place: Place) -> list[int] | None:
+    if raw is None:
+        return None
+    match = re.fullmatch(r"(\d{1,4})(?:\s*\.\.\s*(\d{1,4}))?", str(raw))
+    if not match or int(match[2] or match[1]) > MOST["rows"]:
+        reader.fault(place, f"{str(raw)[:40]!r} is no number of rows up to {MOST['rows']}.")
+        return None
+    return [int(match[1]), int(match[2] or match[1])]
+
+
+def _data(reader: _World, name: str, raw: Any, place: Place) -> list[dict[str, Any]]:
+    """Rows that are written out; fields that they leave out are drawn."""
+    rows = reader.listing(raw, place)
+    if len(rows) > MOST["rows"]:
+        reader.fault(place, f"An entity has at most {MOST['rows']} rows; here are {len(rows):,}.")
+        return []
+    data = []
+    for number, row in enumerate(rows):
+        values = {}
+        for field_name, text in reader.mapping(row, (*place, number)).items():
+            kind = reader.entities[name].get(field_name)
+            where = (*place, number, field_name)
+            if kind is None:
+                hints = grammar.near(str(field_name), reader.entities[name])
+                reader.fault(where, f"{name} has no field `{str(field_name)[:60]}`{hints}.")
+            else:
+                values[field_name] = reader.told(where, lambda k=kind, t=text: constant(k, t))  # type: ignore[misc]
+        data.append(values)
+    return data
+
+
+def constant(kind: Kind, raw: Any) -> Any:
+    """A value as a file says it. Dates may be days from today: `+3`. Raises Mistake."""
+    form = kind["type"]
+    if form == "list":
+        items = raw if isinstance(raw, list) else [part.strip() for part in str(raw).split(",")]
+        return [constant(kind["of"], item) for item in items]
+    text = str(raw).strip()
+    if form in grammar.NUMBERS and re.fullmatch(r"-?\d{1,12}(\.\d{1,6})?", text):
+        number = float(text)
+        return int(number) if number.is_integer() else number
+    if form == "boolean" and text in ("true", "false", "yes", "no"):
+        return text in ("true", "yes")
+    if form == "choice" and text in kind["choices"]:
+        return text
+    if form in ("text", "ref", "any"):
+        return text
+    if form in grammar.MOMENTS and (
+        grammar.PATTERNS[form].fullmatch(text) or re.fullmatch(r"[+-]\d{1,4}(T\d\d:\d\d)?", text)
+    ):
+        return text
+    raise Mistake(f"{text[:60]!r} is not {grammar.said(kind)}.")
+
+
+# --- operations ------------------------------------------------------------------------------
+
+
+def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Scope]:
+    place: Place = ("operations", name)
+    spec = reader.mapping(raw, place, "operation")
+    scope = reader.scope()
+    args: dict[str, Kind] = {}
+    for arg, text in reader.named(spec.get("args", {}), (*place, "args")):
+        kind = kind_of(reader, text, (*place, "args", arg))
+        args[arg] = kind
+        if kind["type"] == "ref":
+            kind["as"] = arg.removesuffix("_id")
+            if kind["as"] in scope.names:
+                where = (*place, "args", arg)
+                reader.fault(where, f"`{kind['as']}` is the name of two rows: rename `{arg}`.")
+            scope = scope.bound(kind["as"], {**grammar.row_of(kind["entity"]), "arg": arg})
+    scope = replace(scope, args=args)
+    errors: dict[str, dict[str, Any]] = {}
+    raw_steps = reader.listing(spec.get("steps"), (*place, "steps"))
+    if len(raw_steps) > MOST["steps"]:
+        reader.fault((*place, "steps"), f"An operation has at most {MOST['steps']} steps.")
+        raw_steps = []
+    steps, scope = _steps(reader, raw_steps, scope, (*place, "steps"), errors, nested=False)
+    returns, shape = None, grammar.NOTHING
+    if spec.get("returns") is not None:
+        where = (*place, "returns")
+        read = reader.told(where, lambda: grammar.term(str(spec["returns"]), scope))
+        if read:
+            returns, shape = read
+            if shape["type"] == "row":
+                reader.fault(where, "A row needs the fields that are shown: `order[order_id, …]`.")
+    operation = {
+        "about": reader.text(spec.get("about"), (*place, "about")),
+        "args": args,
+        "steps": steps,
+        "returns": returns,
+        "shape": shape,
+        "errors": errors,
+    }
+    return operation, scope
+
+
+def _steps(
+    reader: _World,
+    raw: list[Any],
+    scope: Scope,
+    place: Place,
+    errors: dict[str, dict[str, Any]],
+    nested: bool,
+) -> tuple[list[Tree], Scope]:
+    steps: list[Tree] = []
+    for number, step in enumerate(raw):
+        where = (*place, number)
+        spec = reader.mapping(step, where)
+        acts = [act for act in _STEPS if act in spec]
+        for key in spec:
+            if key not in _STEP_KEYS:
+                hints = grammar.near(str(key), _STEP_KEYS)
+                reader.fault((*where, key), f"`{str(key)[:60]}` is unknown in a step{hints}.")
+        if len(acts) != 1:
+            reader.fault(where, f"A step does one of {', '.join(_STEPS)}; here are {len(acts)}.")
+            continue
+        if acts[0] == "each" and nested:
+            reader.fault(where, "`each` cannot stand in another `each`.")
+            continue
+        read = reader.told(
+            where,
+            lambda s=spec, a=acts[0], w=where: _STEP[a](reader, s, scope, w, errors),  # type: ignore[misc]
+        )
+        if read is None:
+            continue
+        tree, after = read
+        if "when" in spec:
+            asking = replace(scope, skips=False)
+            test = reader.told(
+                (*where, "when"),
+                lambda s=spec, a=asking: grammar.clause(str(s["when"]), a),  # type: ignore[misc]
+            )
+            tree = ["when", test, tree]
+        steps.append(tree)
+        scope = after
+    return steps, scope
+
+
+def _refusal(
+    spec: Mapping[str, Any], scope: Scope, errors: dict[str, dict[str, Any]]
+) -> tuple[str, Tree]:
+    """The code and text after `else`: `twice: It was renewed twice.`"""
+    code, _, text = str(spec.get("else", "")).partition(":")
+    code, text = code.strip(), text.strip()
+    if not _NAME.fullmatch(code) or not text:
+        raise Mistake('`else` needs a code and a text: `else: "too_late: It was sent on {sent}."`')
+    tree = grammar.template(text, scope)
+    errors.setdefault(code, {"text": text} | ({"fix": spec["fix"]} if spec.get("fix") else {}))
+    return code, tree
+
+
+_Read: TypeAlias = tuple[Tree, Scope]
+
+
+def _read_require(
+    _: _World, spec: Mapping[str, Any], scope: Scope, _w: Place, errors: dict[str, dict[str, Any]]
+) -> _Read:
+    test = grammar.clause(str(spec["require"]), scope)
+    return ["require", test, *_refusal(spec, scope, errors)], scope
+
+
+def _read_find(
+    _: _World, spec: Mapping[str, Any], scope: Scope, _w: Place, errors: dict[str, dict[str, Any]]
+) -> _Read:
+    text = str(spec["find"])
+    tree, kind = grammar.term(text, scope)
+    if kind["type"] == "list" and kind["of"]["type"] == "row":
+        tree, kind = ["first", *tree[1:5]], kind["of"]
+    if kind["type"] != "row":
+        raise Mistake(f"`find` needs a search for rows, and {text!r} is {grammar.said(kind)}.")
+    name = str(spec.get("as", "row"))
+    return ["find", name, tree, *_refusal(spec, scope, errors)], scope.bound(name, kind)
+
+
+def _read_let(
+    reader: _World, spec: Mapping[str, Any], scope: Scope, place: Place, _e: dict[str, Any]
+) -> _Read:
+    trees: list[Tree] = []
+    for name, text in reader.named(spec["let"], (*place, "let")):
+        tree, kind = grammar.term(str(text), scope)
+        if name in scope.names and not grammar.fits(scope.names[name], kind):
+            raise Mistake(f"`{name}` is {grammar.said(scope.names[name])} already.")
+        scope = scope.bound(name, kind)
+        trees.append(["let", name, tree])
+    if len(trees) != 1:
+        raise Mistake("`let` names one value: `let: {total: …}`.")
+    return trees[0], scope
+
+
+def _sets(reader: _World, spec: Any, entity: str, scope: Scope, place: Place) -> list[Any]:
+    fields: dict[str, Tree] = {}
+    names: dict[str, list[str]] = {}
+    for name, text in reader.mapping(spec, place).items():
+        kinds = reader.entities[entity]
+        if name not in kinds or name == reader.keys[entity]:
+            raise Mistake(f"{entity} has no field `{name}` to set{grammar.near(str(name), kinds)}.")
+        tree = _fitting(str(text), scope, kinds[name])
+        if tree[0] == "var" and scope.names.get(tree[1], {}).get("type") == "row":
+            tree = ["field", tree, reader.keys[entity]]
+        fields[name] = tree
+        if absent := grammar.absent_in(tree, scope):
+            names[name] = absent
+    return [fields, names]
+
+
+def _read_create(
+    reader: _World, spec: Mapping[str, Any], scope: Scope, place: Place, _e: dict[str, Any]
+) -> _Read:
+    entity = str(spec["create"])
+    if entity not in reader.entities:
+        raise Mistake(f"`{entity[:60]}` is no entity{grammar.near(entity, reader.entities)}.")
+    parts = _sets(reader, spec.get("set", {}), entity, scope, (*place, "set"))
+    for name, kind in reader.entities[entity].items():
+        needed = not kind.get("optional") and "derived" not in kind and name not in parts[0]
+        if needed and name != reader.keys[entity]:
+            raise Mistake(f"A new row of {entity} needs `{name}`: set it, or make it optional.")
+    name = str(spec["as"]) if spec.get("as") else None
+    after = scope.bound(name, grammar.row_of(entity)) if name else scope
+    return ["create", entity, name, *parts], after
+
+
+def _target(spec: Mapping[str, Any], act: str, scope: Scope) -> tuple[Tree, str]:
+    tree, kind = grammar.term(str(spec[act]), scope)
+    if kind["type"] == "ref":
+        tree, kind = ["hop", tree, kind["entity"]], grammar.row_of(kind["entity"])
+    if kind["type"] != "row":
+        raise Mistake(f"`{act}` needs a row, and {spec[act]!r} is {grammar.said(kind)}.")
+    return tree, kind["entity"]
+
+
+def _read_update(
+    reader: _World, spec: Mapping[str, Any], scope: Scope, place: Place, _e: dict[str, Any]
+) -> _Read:
+    tree, entity = _target(spec, "update", scope)
+    own = scope.at("this", entity) if tree[0] != "var" else scope.at(tree[1], entity)
+    names = {**own.names, **scope.names}
+    for shadowed in reader.entities[entity]:  # a bare field is the row's; arguments have a $
+        names.pop(shadowed, None)
+    own = replace(own, names=names)
+    parts = _sets(reader, spec.get("set", {}), entity, own, (*place, "set"))
+    return ["update", entity, tree, *parts], scope
+
+
+def _read_delete(
+    _: _World, spec: Mapping[str, Any], scope: Scope, _w: Place, _e: dict[str, Any]
+) -> _Read:
+    tree, entity = _target(spec, "delete", scope)
+    return ["delete", entity, tree], scope
+
+
+def _read_each(
+    reader: _World,
+    spec: Mapping[str, Any],
+    scope: Scope,
+    place: Place,
+    errors: dict[str, dict[str, Any]],
+) -> _Read:
+    tree, kind = grammar.term(str(spec["each"]), scope)
+    if kind["type"] != "list":
+        raise Mistake(f"`each` needs a list, and {spec['each']!r} is {grammar.said(kind)}.")
+    name = str(spec.get("as", "item"))
+    inner = scope.bound(name, kind["of"])
+    raw = reader.listing(spec.get("do"), (*place, "do"))[: MOST["steps"]]
+    steps, after = _steps(reader, raw, inner, (*place, "do"), errors, nested=True)
+    lets = {n: k for n, k in after.names.items() if n in scope.names}
+    entity = kind["of"].get("entity") if kind["of"]["type"] == "row" else None
+    return ["each", name, tree, entity, steps], replace(scope, names={**scope.names, **lets})
+
+
+_STEP: dict[str, Callable[..., _Read]] = {
+    "require": _read_require,
+    "find": _read_find,
+    "let": _read_let,
+    "create": _read_create,
+    "update": _read_update,
+    "delete": _read_delete,
+    "each": _read_each,
+}
+
+
+def _fixes(reader: _World, operations: Mapping[str, Any]) -> None:
+    for name, operation in operations.items():
+        for code, error in operation["errors"].items():
+            if "fix" in error and error["fix"] not in operations:
+                hints = grammar.near(str(error["fix"]), operations)
+                place = ("operations", name, "steps")
+                reader.fault(place, f"The fix of `{code}` is no operation{hints}.")
+
+
+# --- policies and promises -------------------------------------------------------------------
+
+
+def _clauses(reader: _World, raw: Any, scope: Scope, place: Place) -> list[list[Any]]:
+    texts = raw if isinstance(raw, list) else [raw] if raw is not None else []
+    trees = []
+    for number, text in enumerate(texts):
+        tree = reader.told((*place, number), lambda t=text: grammar.clause(str(t), scope))  # type: ignore[misc]
+        trees.append([str(text), tree])
+    return trees
+
+
+def _policies(reader: _World, scopes: Mapping[str, Scope]) -> list[dict[str, Any]]:
+    policies = []
+    for number, raw in enumerate(reader.listing(reader.raw.get("policies"), ("policies",))):
+        place: Place = ("policies", number)
+        spec = reader.mapping(raw, place, "policy")
+        policy: dict[str, Any] = {"says": reader.text(spec.get("says"), (*place, "says"))}
+        calls = reader.listing(spec.get("calls"), (*place, "calls"))
+        firsts = reader.listing(spec.get("first"), (*place, "first"))
+        for name in (*calls, *firsts):
+            if name not in scopes:
+                hints = grammar.near(str(name), scopes)
+                reader.fault(place, f"`{str(name)[:60]}` is no operation{hints}.")
+        policy["calls"] = calls
+        if "must" in spec:
+            policy["must"] = {
+                name: _clauses(reader, spec["must"], scopes[name], (*place, "must"))
+                for name in calls
+                if name in scopes
+            }
+        if firsts:
+            policy |= {"first": firsts, "same": reader.listing(spec.get("same"), place)}
+        for key in ("once", "one"):
+            if key in spec:
+                policy[key] = str(spec[key])
+        for key in ("consent", "words"):
+            if spec.get(key) == "true":
+                policy[key] = True
+        if set(policy) <= {"says", "calls"}:
+            ways = "must, first, once, one, consent or words"
+            reader.fault(place, f"A policy needs what holds it: {ways}.")
+        policies.append(policy)
+    return policies
+
+
+def _promises(reader: _World, scopes: Mapping[str, Scope]) -> dict[str, Any]:
+    promises = {}
+    raw = reader.raw.get("promises") or {}
+    for name, spec in reader.named(raw, ("promises",)):
+        place: Place = ("promises", name)
+        if name not in scopes:
+            reader.fault(place, f"`{name}` is no operation{grammar.near(name, scopes)}.")
+            continue
+        promise = reader.mapping(spec, place, "promise")
+        effects = []
+        listed = reader.listing(promise.get("effects"), (*place, "effects"))
+        for number, text in enumerate(listed):
+            effect = reader.told(
+                (*place, "effects", number), lambda t=text: _effect(reader, str(t))
+            )  # type: ignore[misc]
+            effects.append(effect)
+        promises[name] = {
+            "effects": effects,
+            "only_if": _clauses(reader, promise.get("only_if"), scopes[name], (*place, "only_if")),
+            "after": _clauses(reader, promise.get("after"), scopes[name], (*place, "after")),
+            "shows": [str(text) for text in reader.listing(promise.get("shows"), place)],
+        }
+    return promises
+
+
+def _effect(reader: _World, text: str) -> list[str]:
+    """`loans due set`, `holds created`: an entity, its field but for rows, and what comes of it."""
+    words = text.split()
+    entity = words[0] if words else ""
+    if entity not in reader.entities:
+        raise Mistake(f"`{entity}` is no entity{grammar.near(entity, reader.entities)}.")
+    if len(words) == 2 and words[1] in ("created", "deleted"):
+        return [entity, "", words[1]]
+    if len(words) == 3 and words[2] in ("set", "up", "down"):
+        if words[1] not in reader.entities[entity]:
+            hints = grammar.near(words[1], reader.entities[entity])
+            raise Mistake(f"{entity} has no field `{words[1]}`{hints}.")
+        return words
+    raise Mistake(f"{text!r} is no effect; `orders created` or `orders status set` is.")
