@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 from toolloom.pipeline.checks.world.interpreter import PATTERNS, WEEKDAYS
 
 Kind: TypeAlias = dict[str, Any]
-"""A type: {"type": text | integer | number | boolean | date | time | datetime | choice | ref | row |
-list | object | null, …}, with `entity`, `choices`, `of` or `fields` where the type has them."""
+"""A type: {"type": text, integer, number, boolean, date, time, datetime, choice, ref, row,
+list, object, null or any, …}, with `entity`, `choices`, `of` or `fields` where it has them."""
 Tree: TypeAlias = list[Any]
 
 TEXT: Kind = {"type": "text"}
@@ -487,7 +487,7 @@ class _Reader:
                 self.fail(f"Only rows can be shown as `[…]`, and here is {said(kind)}")
             alias = self.alias(scope)
             view, shape = self.view(scope.at(alias, kind["entity"]), kind["entity"])
-            return _viewed(tree, alias, view), shape
+            return ["shown", alias, tree, view], shape
         return tree, kind
 
     def starts_search(self, scope: Scope) -> bool:
@@ -560,7 +560,7 @@ class _Reader:
         return keys
 
     def view(self, scope: Scope, entity: str) -> tuple[Tree, Kind]:
-        """What of a row is shown: `[order_id, customer.name as customer, lines where … […] as items]`."""
+        """What of a row is shown: `[order_id, customer.name as who, lines where … […] as items]`."""
         self.deeper()
         self.need("[")
         token = self.peek()
@@ -687,19 +687,6 @@ def _step_into(kind: Kind, name: str, scope: Scope) -> tuple[str, str, Kind] | N
 def _skipping(part: Tree, scope: Scope) -> Tree:
     names = absent_in(part, scope)
     return ["skip", names, part] if names else part
-
-
-def _viewed(tree: Tree, alias: str, view: Tree) -> Tree:
-    """A view of one row: the first of a list of one."""
-    if tree[0] == "var":
-        return _renamed(view, alias, tree[1])
-    return ["shown", alias, tree, view]
-
-
-def _renamed(tree: Any, alias: str, name: str) -> Any:
-    if not isinstance(tree, list):
-        return tree
-    return ["var", name] if tree == ["var", alias] else [_renamed(t, alias, name) for t in tree]
 
 
 # --- functions: each reads what stands between its brackets ----------------------------------

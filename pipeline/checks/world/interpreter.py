@@ -63,21 +63,20 @@ class Refused(Exception):
 class Table(dict[str, Row]):
     """The rows of an entity by key, never changed once a call ended, and so with an index."""
 
-    __slots__ = ("_by",)
+    __slots__ = ("index",)
+
+    def __init__(self, rows: dict[str, Row]) -> None:
+        super().__init__(rows)
+        self.index: dict[str, dict[Any, list[Row]]] = {}
 
     def by(self, field: str) -> dict[Any, list[Row]]:
         """The rows by what a field holds."""
-        try:
-            indexes = self._by
-        except AttributeError:
-            indexes: dict[str, dict[Any, list[Row]]] = {}
-            self._by = indexes
-        if field not in indexes:
-            index: dict[Any, list[Row]] = {}
+        if field not in self.index:
+            rows: dict[Any, list[Row]] = {}
             for row in self.values():
-                index.setdefault(_hashable(row.get(field)), []).append(row)
-            indexes[field] = index
-        return indexes[field]
+                rows.setdefault(_hashable(row.get(field)), []).append(row)
+            self.index[field] = rows
+        return self.index[field]
 
 
 class Frame:
@@ -100,10 +99,8 @@ class Frame:
         if entity not in self.copied:
             self.tables[entity] = Table(self.tables[entity])
             self.copied.add(entity)
-        table = self.tables[entity]
-        if hasattr(table, "_by"):
-            del table._by
-        return table
+        self.tables[entity].index = {}
+        return self.tables[entity]
 
     def put(self, entity: str, key: str, row: Row | None) -> None:
         """Set or delete a row; names that stand for it stand for its new values."""
@@ -199,14 +196,9 @@ class Machine:
 
     def broken(self, frame: Frame, entity: str, row: Row) -> str | None:
         """The first rule of its entity that a row does not keep."""
-        for text, clause in self.entities[entity].rules:
-            frame.vars["this"] = row
-            try:
-                if not clause(frame):
-                    return text
-            finally:
-                del frame.vars["this"]
-        return None
+        frame.vars["this"] = row
+        rules = self.entities[entity].rules
+        return next((text for text, clause in rules if not clause(frame)), None)
 
     def _owner(self, entity: str, path: tuple[str, ...]) -> list[tuple[str, str]] | None:
         """The references from a row to the actor who owns it: the shortest way."""
@@ -252,9 +244,11 @@ class _Entity:
         self.key: str = spec["key"]
         self.prefix: str = spec["prefix"]
         self.fields: dict[str, Json] = spec["fields"]
-        self.rules = [(text, _term(tree)) for text, tree in spec.get("rules", ())]
+        self.rules: list[tuple[str, Term]] = [
+            (text, as_term(tree)) for text, tree in spec.get("rules", ())
+        ]
         self.derived = {
-            field: _term(kind["derived"])
+            field: as_term(kind["derived"])
             for field, kind in self.fields.items()
             if "derived" in kind
         }
@@ -278,9 +272,9 @@ class _Entity:
             elif misfit(kind, value) is not None:
                 return f"{field} {misfit(kind, value)}"
         for field, moves in self.moves.items():
-            if before and row[field] != before[field]:
-                if row[field] not in moves.get(before[field], ()):
-                    return f"{field} cannot go from {before[field]} to {row[field]}"
+            moved = before is not None and row[field] != before[field]
+            if before and moved and row[field] not in moves.get(before[field], ()):
+                return f"{field} cannot go from {before[field]} to {row[field]}"
         return None
 
 
@@ -292,10 +286,10 @@ class _Operation:
         self.args: dict[str, Json] = spec["args"]
         self._machine = machine
         self._steps = [_step(step, machine) for step in spec["steps"]]
-        self._returns = _term(spec["returns"]) if spec.get("returns") is not None else None
+        self._returns = as_term(spec["returns"]) if spec.get("returns") is not None else None
 
     def arguments(self, given: Json) -> Row:
-        """The arguments, moments in one form. Raises Refused, naming the first that does not fit."""
+        """The arguments, moments in one form. Raises Refused for the first misfit."""
         if not isinstance(given, dict):
             raise Refused(INVALID, "Arguments must be an object.")
         for name in given:
@@ -542,7 +536,7 @@ def money(value: Json) -> str:
 # --- terms and clauses -----------------------------------------------------------------------
 
 
-def _term(tree: Json) -> Term:
+def as_term(tree: Json) -> Term:
     """A tree as a function of the frame. What cannot be computed is null, which equals only null
     and is less than nothing."""
     form, *parts = tree
@@ -570,7 +564,7 @@ def _field(of: Tree, name: str) -> Term:
             return row.get(name) if isinstance(row, dict) else None
 
         return quick
-    inner = _term(of)
+    inner = as_term(of)
 
     def look(frame: Frame) -> Any:
         row = inner(frame)
@@ -581,13 +575,13 @@ def _field(of: Tree, name: str) -> Term:
 
 def _hop(of: Tree, entity: str) -> Term:
     """The row that a key names."""
-    key = _term(of)
+    key = as_term(of)
     return lambda frame: frame.tables[entity].get(_hashable(key(frame)))
 
 
 def _of_two(act: Callable[[Any, Any], Any]) -> Callable[[Tree, Tree], Term]:
     def form(left: Tree, right: Tree) -> Term:
-        one, two = _term(left), _term(right)
+        one, two = as_term(left), as_term(right)
         return lambda frame: act(one(frame), two(frame))
 
     return form
@@ -595,7 +589,7 @@ def _of_two(act: Callable[[Any, Any], Any]) -> Callable[[Tree, Tree], Term]:
 
 def _of_one(act: Callable[[Any], Any]) -> Callable[[Tree], Term]:
     def form(of: Tree) -> Term:
-        inner = _term(of)
+        inner = as_term(of)
         return lambda frame: act(inner(frame))
 
     return form
@@ -612,7 +606,7 @@ def _ordered(act: Callable[[Any, Any], bool]) -> Callable[[Tree, Tree], Term]:
 
 def _least(act: Callable[..., Any]) -> Callable[..., Term]:
     def form(*trees: Tree) -> Term:
-        terms = [_term(tree) for tree in trees]
+        terms = [as_term(tree) for tree in trees]
 
         def result(frame: Frame) -> Any:
             values = [term(frame) for term in terms]
@@ -624,23 +618,23 @@ def _least(act: Callable[..., Any]) -> Callable[..., Term]:
 
 
 def _if(clause: Tree, then: Tree, otherwise: Tree) -> Term:
-    test, yes, no = _term(clause), _term(then), _term(otherwise)
+    test, yes, no = as_term(clause), as_term(then), as_term(otherwise)
     return lambda frame: yes(frame) if test(frame) else no(frame)
 
 
 def _and(*clauses: Tree) -> Term:
-    tests = [_term(clause) for clause in clauses]
+    tests = [as_term(clause) for clause in clauses]
     return lambda frame: all(test(frame) for test in tests)
 
 
 def _or(*clauses: Tree) -> Term:
-    tests = [_term(clause) for clause in clauses]
+    tests = [as_term(clause) for clause in clauses]
     return lambda frame: any(test(frame) for test in tests)
 
 
 def _skip(names: Sequence[str], clause: Tree) -> Term:
     """A condition that says nothing where one of the arguments that it names is absent."""
-    test = _term(clause)
+    test = as_term(clause)
     return lambda frame: any(name not in frame.args for name in names) or bool(test(frame))
 
 
@@ -649,7 +643,7 @@ def _given(name: str) -> Term:
 
 
 def _text(*parts: Tree) -> Term:
-    terms = [_term(part) for part in parts]
+    terms = [as_term(part) for part in parts]
     return lambda frame: "".join(shown(term(frame)) for term in terms)
 
 
@@ -688,11 +682,11 @@ def _rank(value: Json) -> tuple[Any, ...]:
 
 def _rows(source: Tree, alias: str, clause: Tree | None) -> Callable[[Frame], Iterator[Row]]:
     """The rows of a source that a clause holds for, each under its name while it is looked at."""
-    test = _term(clause) if clause is not None else None
+    test = as_term(clause) if clause is not None else None
     if source[0] == "table":
         near = _nearest(source[1], alias, clause)
     else:
-        items = _term(source)
+        items = as_term(source)
 
         def near(frame: Frame) -> Iterable[Any]:
             value = items(frame)
@@ -725,7 +719,7 @@ def _nearest(entity: str, alias: str, clause: Tree | None) -> Callable[[Frame], 
             continue
         for own, other in (conjunct[1:], conjunct[:0:-1]):
             if own[0] == "field" and own[1] == ["var", alias] and not _names(other, alias):
-                return _indexed(entity, own[2], _term(other), names)
+                return _indexed(entity, own[2], as_term(other), names)
     return lambda frame: frame.tables[entity].values()
 
 
@@ -755,7 +749,7 @@ def _count(source: Tree, alias: str, clause: Tree | None) -> Term:
 def _each_value(
     source: Tree, alias: str, clause: Tree | None, of: Tree
 ) -> Callable[[Frame], list[Any]]:
-    rows, value = _rows(source, alias, clause), _term(of)
+    rows, value = _rows(source, alias, clause), as_term(of)
     return lambda frame: [v for v in (value(frame) for _ in rows(frame)) if v is not None]
 
 
@@ -789,16 +783,16 @@ def _list(
 ) -> Term:
     """Rows in an order, at most so many, each as a view or as it is."""
     rows = _rows(source, alias, clause)
-    keys = [(_term(tree), falling) for tree, falling in order]
-    most = _term(limit) if limit is not None else None
-    shape = _term(view) if view is not None else None
+    keys = [(as_term(tree), falling) for tree, falling in order]
+    most = as_term(limit) if limit is not None else None
+    shape = as_term(view) if view is not None else None
 
     def ranked(frame: Frame) -> list[Row]:
         if not keys:
             return list(rows(frame))
         ranks = [([_rank(key(frame)) for key, _ in keys], row) for row in rows(frame)]
         for place in range(len(keys) - 1, -1, -1):
-            ranks.sort(key=lambda pair: pair[0][place], reverse=keys[place][1])  # noqa: B023
+            ranks.sort(key=lambda pair: pair[0][place], reverse=keys[place][1])
         return [row for _, row in ranks]
 
     def result(frame: Frame) -> Any:
@@ -833,7 +827,7 @@ def _first(
 
 def _view(fields: Sequence[tuple[str, Tree]]) -> Term:
     """An object; a field that has no value is left out."""
-    terms = [(name, _term(tree)) for name, tree in fields]
+    terms = [(name, as_term(tree)) for name, tree in fields]
 
     def result(frame: Frame) -> Row:
         values = ((name, term(frame)) for name, term in terms)
@@ -844,7 +838,7 @@ def _view(fields: Sequence[tuple[str, Tree]]) -> Term:
 
 def _shown(alias: str, of: Tree, view: Tree) -> Term:
     """A view of one row; nothing if there is none."""
-    row, shape = _term(of), _term(view)
+    row, shape = as_term(of), as_term(view)
 
     def result(frame: Frame) -> Any:
         value = row(frame)
@@ -922,7 +916,7 @@ def _step(tree: Json, machine: Machine) -> Step:
 
 
 def _when(machine: Machine, clause: Tree, step: Tree) -> Step:
-    test, act = _term(clause), _step(step, machine)
+    test, act = as_term(clause), _step(step, machine)
 
     def run(frame: Frame) -> None:
         if test(frame):
@@ -932,7 +926,7 @@ def _when(machine: Machine, clause: Tree, step: Tree) -> Step:
 
 
 def _require(machine: Machine, clause: Tree, code: str, text: Tree) -> Step:
-    test, message = _term(clause), _term(text)
+    test, message = as_term(clause), as_term(text)
 
     def run(frame: Frame) -> None:
         if not test(frame):
@@ -943,7 +937,7 @@ def _require(machine: Machine, clause: Tree, code: str, text: Tree) -> Step:
 
 def _find(machine: Machine, name: str, row: Tree, code: str, text: Tree) -> Step:
     """The first row of a search under a name, or an error."""
-    found, message = _term(row), _term(text)
+    found, message = as_term(row), as_term(text)
 
     def run(frame: Frame) -> None:
         value = found(frame)
@@ -955,7 +949,7 @@ def _find(machine: Machine, name: str, row: Tree, code: str, text: Tree) -> Step
 
 
 def _let(machine: Machine, name: str, term: Tree) -> Step:
-    value = _term(term)
+    value = as_term(term)
 
     def run(frame: Frame) -> None:
         frame.vars[name] = value(frame)
@@ -965,7 +959,7 @@ def _let(machine: Machine, name: str, term: Tree) -> Step:
 
 def _sets(fields: dict[str, Tree], names: dict[str, Sequence[str]]) -> Callable[[Frame], Row]:
     """New values of fields, but for those whose arguments are absent."""
-    terms = [(field, _term(tree), names.get(field, ())) for field, tree in fields.items()]
+    terms = [(field, as_term(tree), names.get(field, ())) for field, tree in fields.items()]
 
     def values(frame: Frame) -> Row:
         return {
@@ -1011,7 +1005,7 @@ def _update(
     fields: dict[str, Tree],
     names: dict[str, Sequence[str]],
 ) -> Step:
-    target, values = _term(of), _sets(fields, names)
+    target, values = as_term(of), _sets(fields, names)
 
     def run(frame: Frame) -> None:
         row = target(frame)
@@ -1023,11 +1017,11 @@ def _update(
 
 
 def _delete(machine: Machine, entity: str, of: Tree) -> Step:
-    target = _term(of)
+    target = as_term(of)
 
     def run(frame: Frame) -> None:
         row = target(frame)
-        key = row[machine.entities[entity].key] if isinstance(row, dict) else None
+        key = row[machine.entities[entity].key] if isinstance(row, dict) else ""
         if key not in frame.tables[entity]:
             raise Refused(BROKEN, f"There is no row of {entity} to delete.")
         frame.put(entity, key, None)
@@ -1037,7 +1031,7 @@ def _delete(machine: Machine, entity: str, of: Tree) -> Step:
 
 def _each(machine: Machine, name: str, of: Tree, entity: str | None, steps: Sequence[Tree]) -> Step:
     """Steps for each item of a list, or for each row of an entity that a search gave."""
-    items, acts = _term(of), [_step(step, machine) for step in steps]
+    items, acts = as_term(of), [_step(step, machine) for step in steps]
 
     def run(frame: Frame) -> None:
         values = items(frame)

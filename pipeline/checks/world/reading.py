@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.world import grammar
 from toolloom.pipeline.checks.world.grammar import Kind, Mistake, Scope, Tree
+from toolloom.pipeline.checks.world.interpreter import PATTERNS
 
 Place: TypeAlias = tuple[str | int, ...]
 FaultTold: TypeAlias = Callable[[Place, str], None]
@@ -70,10 +72,10 @@ class _World:
         names = {"me": grammar.row_of(self.actor)} if self.actor else {}
         return Scope(self.entities, self.keys, names=names, views=self.views)
 
-    def told(self, place: Place, act: Callable[[], Any]) -> Any:
-        """What an act gives; its mistake is told, and gives nothing."""
+    def told(self, place: Place, act: Callable[..., Any], *values: Any) -> Any:
+        """What an act gives for its values; its mistake is told, and gives nothing."""
         try:
-            return act()
+            return act(*values)
         except Mistake as mistake:
             self.fault(place, str(mistake))
             return None
@@ -279,7 +281,7 @@ def _choices(reader: _World, kind: Kind, inside: str, place: Place) -> None:
         steps = [step.strip() for step in re.split(r"[>,]", chain) if step.strip()]
         choices += [step for step in steps if step not in choices]
         if ">" in chain:
-            for one, two in zip(steps, steps[1:], strict=False):
+            for one, two in pairwise(steps):
                 moves.setdefault(one, []).append(two)
     if not choices:
         reader.fault(place, "A choice needs values: `choice(open, closed)`.")
@@ -322,17 +324,15 @@ def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
     for field_name, kind in fields.items():
         if "= " in kind:
             where = (*place, "fields", field_name)
-            derived = reader.told(where, lambda text=kind.pop("= "): _fitting(text, own, kind))  # type: ignore[misc]  # bound here, used at once
+            derived = reader.told(where, _fitting, kind.pop("= "), own, kind)
             if derived is not None:
                 kind["derived"] = derived
     rules = []
     for number, text in enumerate(reader.listing(spec.get("rules"), (*place, "rules"))):
         where = (*place, "rules", number)
-        tree = reader.told(where, lambda text=text: grammar.clause(str(text), own))  # type: ignore[misc]
+        tree = reader.told(where, grammar.clause, str(text), own)
         rules.append([str(text), tree])
-    called = reader.told(
-        (*place, "called"), lambda: grammar.template(str(spec.get("called", "")), own)
-    )
+    called = reader.told((*place, "called"), grammar.template, str(spec.get("called", "")), own)
     return {
         "key": reader.keys[name],
         "prefix": match[1].lstrip("#") if match else "",
@@ -384,7 +384,7 @@ def _data(reader: _World, name: str, raw: Any, place: Place) -> list[dict[str, A
                 hints = grammar.near(str(field_name), reader.entities[name])
                 reader.fault(where, f"{name} has no field `{str(field_name)[:60]}`{hints}.")
             else:
-                values[field_name] = reader.told(where, lambda k=kind, t=text: constant(k, t))  # type: ignore[misc]
+                values[field_name] = reader.told(where, constant, kind, text)
         data.append(values)
     return data
 
@@ -406,7 +406,7 @@ def constant(kind: Kind, raw: Any) -> Any:
     if form in ("text", "ref", "any"):
         return text
     if form in grammar.MOMENTS and (
-        grammar.PATTERNS[form].fullmatch(text) or re.fullmatch(r"[+-]\d{1,4}(T\d\d:\d\d)?", text)
+        PATTERNS[form].fullmatch(text) or re.fullmatch(r"[+-]\d{1,4}(T\d\d:\d\d)?", text)
     ):
         return text
     raise Mistake(f"{text[:60]!r} is not {grammar.said(kind)}.")
@@ -439,7 +439,7 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Sco
     returns, shape = None, grammar.NOTHING
     if spec.get("returns") is not None:
         where = (*place, "returns")
-        read = reader.told(where, lambda: grammar.term(str(spec["returns"]), scope))
+        read = reader.told(where, grammar.term, str(spec["returns"]), scope)
         if read:
             returns, shape = read
             if shape["type"] == "row":
@@ -478,19 +478,13 @@ def _steps(
         if acts[0] == "each" and nested:
             reader.fault(where, "`each` cannot stand in another `each`.")
             continue
-        read = reader.told(
-            where,
-            lambda s=spec, a=acts[0], w=where: _STEP[a](reader, s, scope, w, errors),  # type: ignore[misc]
-        )
+        read = reader.told(where, _STEP[acts[0]], reader, spec, scope, where, errors)
         if read is None:
             continue
         tree, after = read
         if "when" in spec:
             asking = replace(scope, skips=False)
-            test = reader.told(
-                (*where, "when"),
-                lambda s=spec, a=asking: grammar.clause(str(s["when"]), a),  # type: ignore[misc]
-            )
+            test = reader.told((*where, "when"), grammar.clause, str(spec["when"]), asking)
             tree = ["when", test, tree]
         steps.append(tree)
         scope = after
@@ -575,9 +569,9 @@ def _read_create(
         needed = not kind.get("optional") and "derived" not in kind and name not in parts[0]
         if needed and name != reader.keys[entity]:
             raise Mistake(f"A new row of {entity} needs `{name}`: set it, or make it optional.")
-    name = str(spec["as"]) if spec.get("as") else None
-    after = scope.bound(name, grammar.row_of(entity)) if name else scope
-    return ["create", entity, name, *parts], after
+    alias = str(spec["as"]) if spec.get("as") else None
+    after = scope.bound(alias, grammar.row_of(entity)) if alias else scope
+    return ["create", entity, alias, *parts], after
 
 
 def _target(spec: Mapping[str, Any], act: str, scope: Scope) -> tuple[Tree, str]:
@@ -655,7 +649,7 @@ def _clauses(reader: _World, raw: Any, scope: Scope, place: Place) -> list[list[
     texts = raw if isinstance(raw, list) else [raw] if raw is not None else []
     trees = []
     for number, text in enumerate(texts):
-        tree = reader.told((*place, number), lambda t=text: grammar.clause(str(t), scope))  # type: ignore[misc]
+        tree = reader.told((*place, number), grammar.clause, str(text), scope)
         trees.append([str(text), tree])
     return trees
 
@@ -706,17 +700,39 @@ def _promises(reader: _World, scopes: Mapping[str, Scope]) -> dict[str, Any]:
         effects = []
         listed = reader.listing(promise.get("effects"), (*place, "effects"))
         for number, text in enumerate(listed):
-            effect = reader.told(
-                (*place, "effects", number), lambda t=text: _effect(reader, str(t))
-            )  # type: ignore[misc]
+            effect = reader.told((*place, "effects", number), _effect, reader, str(text))
             effects.append(effect)
+        scope = scopes[name]
+        rows = {n: k for n, k in scope.names.items() if k["type"] == "row"}
+        after = replace(scope, names={**scope.names, **{f"old_{n}": k for n, k in rows.items()}})
         promises[name] = {
             "effects": effects,
-            "only_if": _clauses(reader, promise.get("only_if"), scopes[name], (*place, "only_if")),
-            "after": _clauses(reader, promise.get("after"), scopes[name], (*place, "after")),
-            "shows": [str(text) for text in reader.listing(promise.get("shows"), place)],
+            "only_if": _conditions(reader, promise.get("only_if"), scope, (*place, "only_if")),
+            "after": _clauses(reader, promise.get("after"), after, (*place, "after")),
+            "shows": _shows(reader, promise.get("shows"), after, (*place, "shows")),
         }
     return promises
+
+
+def _conditions(reader: _World, raw: Any, scope: Scope, place: Place) -> list[list[Any]]:
+    """What must hold for a call to succeed, by the error that it ends in otherwise."""
+    conditions = []
+    for code, text in reader.named(raw or {}, place):
+        tree = reader.told((*place, code), grammar.clause, str(text), scope)
+        conditions.append([code, str(text), tree])
+    return conditions
+
+
+def _shows(reader: _World, raw: Any, scope: Scope, place: Place) -> list[Any] | None:
+    """What a response shows: a view, or a search without one for the rows whose keys it has."""
+    if raw is None:
+        return None
+    read = reader.told(place, grammar.term, str(raw), scope)
+    if read is None:
+        return None
+    tree, kind = read
+    rows = kind["type"] == "list" and kind["of"]["type"] == "row"
+    return [kind["of"]["entity"] if rows else None, tree]
 
 
 def _effect(reader: _World, text: str) -> list[str]:

@@ -1,0 +1,204 @@
+"""Start states of a world: rows drawn by seed under their fields' ranges, derivations and rules.
+
+Rows that a world writes out come first, whole or with fields left to chance; the other rows are
+drawn. References point at rows that exist, derived fields are computed when everything else is
+there, and a row against a rule of its entity is drawn again.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from datetime import date, timedelta
+from functools import cache
+from typing import Any
+
+from toolloom.pipeline.checks.world.grammar import Kind
+from toolloom.pipeline.checks.world.interpreter import Machine, Row, State, shifted, state_of
+
+TRIES = 60  # draws of a row until it keeps its rules
+ROWS = (4, 8)  # of an entity that says nothing
+OFFICE = (8, 19)  # hours of the day at which people write
+
+
+class Unsatisfied(Exception):
+    """An entity whose rules no drawn row keeps."""
+
+    def __init__(self, entity: str, rule: str) -> None:
+        super().__init__(f"No row of {entity} keeps `{rule}` in {TRIES} draws.")
+        self.entity, self.rule = entity, rule
+
+
+def draw_now(rng: random.Random) -> str:
+    """A moment on a weekday or weekend of two years, in the hours when people write."""
+    day = date(2025, 1, 6) + timedelta(days=rng.randrange(730))
+    return f"{day}T{rng.randrange(*OFFICE):02}:{rng.choice(range(0, 60, 5)):02}"
+
+
+def draw_state(machine: Machine, rng: random.Random, now: str) -> State:
+    """A state that keeps every rule. Raises Unsatisfied."""
+    drawer = _Drawer(machine, rng, now)
+    for name in _order(machine):
+        drawer.fill(name)
+    drawer.derive()
+    me = None
+    if machine.actor:
+        me = rng.choice(list(drawer.tables[machine.actor]))
+    counters = {name: number + rng.randrange(1, 4) for name, number in drawer.numbers.items()}
+    return state_of(drawer.tables, me, counters)
+
+
+class _Drawer:
+    def __init__(self, machine: Machine, rng: random.Random, now: str) -> None:
+        self.machine = machine
+        self.rng = rng
+        self.now = now
+        self.tables: dict[str, dict[str, Row]] = {name: {} for name in machine.entities}
+        self.numbers: dict[str, int] = {}
+        self.written: dict[str, Row] = {}  # what a world says itself of a row, by its key
+
+    def fill(self, name: str) -> None:
+        spec = self.machine.world["entities"][name]
+        written: list[Row] = spec["data"]
+        low, high = spec["rows"] or ((len(written),) * 2 if written else ROWS)
+        count = self.rng.randint(low, high)
+        if len(written) > count:  # in their order, as a catalogue has one
+            chosen = sorted(self.rng.sample(range(len(written)), count))
+            written = [written[number] for number in chosen]
+        number = spec["first"] + self.rng.randrange(1, 40)
+        for index in range(count):
+            self._add(name, written[index] if index < len(written) else {}, number)
+            number += self.rng.choice((1, 1, 1, 2, 3))
+        self.numbers[name] = number
+
+    def _add(self, name: str, given: Row, number: int) -> None:
+        entity = self.machine.entities[name]
+        for _ in range(TRIES):
+            key = given.get(entity.key) or f"{entity.prefix}{number}"
+            row: Row = {entity.key: key}
+            for field, kind in entity.fields.items():
+                if field in given:
+                    row[field] = self._moment(kind, given[field])
+                elif "derived" in kind:
+                    row[field] = None
+                else:
+                    row[field] = self._value(kind, name, field)
+            if self._unique(name, row):
+                self.tables[name][key], self.written[key] = row, given
+                self._compute(name, row)
+                if self._broken(name, row) is None:
+                    return
+                del self.tables[name][key]
+        raise Unsatisfied(name, self._broken(name, row) or "unique")
+
+    def _unique(self, name: str, row: Row) -> bool:
+        fields = self.machine.entities[name].unique
+        rows = self.tables[name].values()
+        return not any(other[f] == row[f] for other in rows for f in fields if row[f] is not None)
+
+    def derive(self) -> None:
+        """Compute derived fields once more: sums over rows that came later."""
+        for name in self.machine.entities:
+            for row in self.tables[name].values():
+                self._compute(name, row)
+
+    def _compute(self, name: str, row: Row) -> None:
+        entity = self.machine.entities[name]
+        if not entity.derived:
+            return
+        frame = self.machine.frame(state_of(self.tables, None, {}), {}, self.now)
+        for field, term in entity.derived.items():
+            frame.vars["this"] = row
+            if field not in self.written[row[entity.key]]:
+                row[field] = term(frame)
+
+    def _broken(self, name: str, row: Row) -> str | None:
+        frame = self.machine.frame(state_of(self.tables, None, {}), {}, self.now)
+        return self.machine.broken(frame, name, row)
+
+    def _moment(self, kind: Kind, value: Any) -> Any:
+        """A written value; `+3` and `-2T09:30` are days from today."""
+        if kind["type"] not in ("date", "datetime") or not isinstance(value, str):
+            return value
+        match = re.fullmatch(r"([+-]\d+)(?:T(\d\d:\d\d))?", value)
+        if not match:
+            return value
+        day = shifted(self.now[:10], int(match[1]), "days")
+        return f"{day}T{match[2] or '09:00'}" if kind["type"] == "datetime" else day
+
+    def _value(self, kind: Kind, entity: str, field: str) -> Any:
+        if kind.get("optional") and self.rng.random() < 0.4:
+            return None
+        form = kind["type"]
+        if form == "ref":
+            keys = list(self.tables[kind["entity"]])
+            return self.rng.choice(keys) if keys else None
+        if form == "choice":
+            return self.rng.choice(kind["choices"])
+        if form == "boolean":
+            return self.rng.random() < 0.5
+        if form == "list":
+            return [self._value(kind["of"], entity, field) for _ in range(self.rng.randint(1, 3))]
+        if kind.get("role") == "person":
+            return person(self.rng)
+        if kind.get("role") == "code":
+            return "".join(
+                self.rng.choice("123456789") if c == "9" else c for c in str(kind["pattern"])
+            )
+        if form == "text":
+            return f"{field} {self.rng.randint(1, 99)}"
+        return _within(kind, self.rng, self.now)
+
+
+def _within(kind: Kind, rng: random.Random, now: str) -> Any:
+    """A number or moment of the range that its field says."""
+    draw, form = kind.get("draw") or {}, kind["type"]
+    if form in ("integer", "number"):
+        low, high, step = draw.get("low", 0), draw.get("high", 10), draw.get("by", 1)
+        number = round(low + step * rng.randint(0, int((high - low) / step + 1e-9)), 2)
+        return int(number) if float(number).is_integer() else number
+    if form == "time":
+        low, high = _minutes(draw.get("low", "09:00")), _minutes(draw.get("high", "17:00"))
+        step = int(draw.get("by", 30))
+        minutes = low + step * rng.randint(0, (high - low) // step)
+        return f"{minutes // 60:02}:{minutes % 60:02}"
+    day = shifted(now[:10], rng.randint(draw.get("low", -30), draw.get("high", 30)), "days")
+    if form == "date":
+        return day
+    moment = f"{day}T{rng.randrange(*OFFICE):02}:{rng.choice((0, 15, 30, 45)):02}"
+    past = draw.get("high", 1) <= 0
+    return min(moment, now) if past else moment
+
+
+def _minutes(clock: str) -> int:
+    return int(clock[:2]) * 60 + int(clock[3:])
+
+
+@cache
+def _names() -> Any:
+    from faker import Faker
+
+    return Faker("en_US")
+
+
+def person(rng: random.Random) -> str:
+    names = _names()
+    names.seed_instance(rng.randrange(2**32))
+    return f"{names.first_name()} {names.last_name()}"
+
+
+def _order(machine: Machine) -> Iterator[str]:
+    """Entities so that what a row refers to is there before it."""
+    done: list[str] = []
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in done or name in path:
+            return
+        for target in machine.entities[name].references.values():
+            visit(target, (*path, name))
+        done.append(name)
+
+    for name in machine.entities:
+        visit(name, ())
+    yield from done
