@@ -80,9 +80,8 @@ def mutants(world: Json) -> Iterator[tuple[str, str, Json]]:
             if spec[part] is None:
                 continue
             for kind, changed in _changed(spec[part], world, part == "steps"):
-                mutant = {**world, "operations": dict(world["operations"])}
-                mutant["operations"][name] = {**spec, part: changed}
-                yield kind, name, mutant
+                operations = {**world["operations"], name: {**spec, part: changed}}
+                yield kind, name, {**world, "operations": operations}
 
 
 def _changed(tree: Any, world: Json, steps: bool) -> Iterator[tuple[str, Any]]:
@@ -150,8 +149,8 @@ def _faults(node: list[Any], world: Json) -> Iterator[tuple[str, Any]]:
         fields = node[3]
         for name in fields:
             if form == "update" or len(fields) > 1:
-                rest = {n: t for n, t in fields.items() if n != name}
-                yield "field not set", [*node[:3], rest, node[4]]
+                kept = {n: t for n, t in fields.items() if n != name}
+                yield "field not set", [*node[:3], kept, node[4]]
     if form == "require":
         yield "error exchanged", [form, node[1], "other_error", node[3]]
     if form == "list" and node[5] is not None:
@@ -186,7 +185,9 @@ def _other_field(name: str, world: Json) -> str | None:
             alike = [
                 other
                 for other, k in entity["fields"].items()
-                if other != name and k["type"] == kind["type"] and k.get("entity") == kind.get("entity")
+                if other != name
+                and k["type"] == kind["type"]
+                and k.get("entity") == kind.get("entity")
             ]
             return alike[0] if alike else None
     return None

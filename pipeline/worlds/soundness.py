@@ -87,7 +87,7 @@ def walk(machine: Machine, seed: int, walks: int = WALKS, calls: int = CALLS) ->
 
 
 class _Arguments:
-    """Arguments that a caller who has seen some of the state might send, border values among them."""
+    """What a caller who has seen some of the state might send, border values among it."""
 
     def __init__(self, machine: Machine, state: State, rng: random.Random, now: str) -> None:
         self.machine, self.state, self.rng, self.now = machine, state, rng, now
@@ -267,18 +267,18 @@ def changes(machine: Machine, before: State, after: State) -> Iterator[list[tupl
         old, new = before["tables"][name], after["tables"][name]
         if old is new:
             continue
-        for key in new.keys() - old.keys():
+        if new.keys() - old.keys():
             yield [(name, "", "created")]
-        for key in old.keys() - new.keys():
+        if old.keys() - new.keys():
             yield [(name, "", "deleted")]
         for key in old.keys() & new.keys():
-            for field, value in new[key].items():
-                was = old[key][field]
+            for column, value in new[key].items():
+                was = old[key][column]
                 if was == value:
                     continue
-                ways = [(name, field, "set")]
+                ways: list[tuple[str, ...]] = [(name, column, "set")]
                 if isinstance(value, (int, float)) and isinstance(was, (int, float)):
-                    ways.append((name, field, "up" if value > was else "down"))
+                    ways.append((name, column, "up" if value > was else "down"))
                 yield ways
 
 
@@ -311,9 +311,9 @@ def _seen(machine: Machine, result: Soundness) -> None:
             key = machine.entities[kind["entity"]].key if kind["type"] == "ref" else None
             if key and key not in shown:
                 result.find(f"{name} takes {arg}, and nothing shows {key}.")
-        for entity, field in _written(spec["steps"]):
-            if field not in shown:
-                result.find(f"{name} changes {entity}.{field}, and nothing shows it.")
+        for entity, column in _written(spec["steps"]):
+            if column not in shown:
+                result.find(f"{name} changes {entity}.{column}, and nothing shows it.")
 
 
 def _field_names(tree: Any) -> Iterator[str]:

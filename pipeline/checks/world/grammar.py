@@ -293,8 +293,8 @@ class _Reader:
         self, sign: str, one: tuple[Tree, Kind], two: tuple[Tree, Kind], scope: Scope
     ) -> tuple[Tree, Kind]:
         (left, kind), (right, other) = one, two
-        left, kind = _as_key(left, kind, other, scope)
-        right, other = _as_key(right, other, kind, scope)
+        left, kind = as_key(left, kind, other, scope)
+        right, other = as_key(right, other, kind, scope)
         if sign == "in":
             if other["type"] not in ("list", "any"):
                 raise Mistake(f"`in` needs a list; {self.text!r} has {said(other)}.")
@@ -323,7 +323,7 @@ class _Reader:
         if sign == "same" and "text" not in (kind["type"], inner["type"]):
             raise Mistake("`same` compares texts but for upper case; write `=`.")
         for tree, against in ((left, inner), (right, kind)):
-            _check_choice(tree, against)
+            check_choice(tree, against)
         return [sign, left, right], BOOLEAN
 
     # --- terms
@@ -445,7 +445,12 @@ class _Reader:
             return self.path(["var", alias], row_of(entity), scope, dotted=False)
         if name in scope.names:
             return self.path(["var", name], scope.names[name], scope)
-        known = [*scope.names, *scope.entities, *(f"${arg}" for arg in scope.args)]
+        if name in scope.entities:
+            raise Mistake(
+                f"`{name}` is an entity and no value in {self.text!r}: search it, as in "
+                f"`count({name} where …)` and `first({name} where …)`."
+            )
+        known = [*scope.names, *(f"${arg}" for arg in scope.args)]
         known += [f for _, entity in scope.here for f in scope.entities[entity]]
         if f"${name}" in known:
             raise Mistake(f"Write `${name}` for the argument in {self.text!r}.")
@@ -560,7 +565,7 @@ class _Reader:
         return keys
 
     def view(self, scope: Scope, entity: str) -> tuple[Tree, Kind]:
-        """What of a row is shown: `[order_id, customer.name as who, lines where … […] as items]`."""
+        """What of a row is shown: `[order_id, customer.name, lines where … […] as items]`."""
         self.deeper()
         self.need("[")
         token = self.peek()
@@ -641,7 +646,7 @@ def _constant(text: str) -> tuple[Tree, Kind]:
     return ["value", text], {**TEXT, "constant": text}
 
 
-def _check_choice(tree: Tree, against: Kind) -> None:
+def check_choice(tree: Tree, against: Kind) -> None:
     """A constant that is compared with a choice must be one of it."""
     if tree[0] != "value" or against["type"] != "choice":
         return
@@ -652,7 +657,7 @@ def _check_choice(tree: Tree, against: Kind) -> None:
             raise Mistake(f"{value!r} is none of the values that can stand there: {choices}.")
 
 
-def _as_key(tree: Tree, kind: Kind, other: Kind, scope: Scope) -> tuple[Tree, Kind]:
+def as_key(tree: Tree, kind: Kind, other: Kind, scope: Scope) -> tuple[Tree, Kind]:
     """A row that is compared with a key stands for its own."""
     if kind["type"] == "row" and other["type"] in ("ref", "row"):
         entity = kind["entity"]
@@ -679,7 +684,8 @@ def _step_into(kind: Kind, name: str, scope: Scope) -> tuple[str, str, Kind] | N
     if name in fields:
         return "field", name, fields[name]
     key = fields.get(f"{name}_id")
-    if key and key["type"] == "ref":
+    own = scope.keys.get(kind.get("entity", "")) == f"{name}_id"
+    if key and key["type"] == "ref" and not own:
         return "hop", f"{name}_id", row_of(key["entity"])
     return None
 

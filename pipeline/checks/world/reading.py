@@ -134,12 +134,11 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
         _declare(reader, name, spec)
     for name, spec in names:
         _fields(reader, name, spec)
-    actor = reader.raw.get("actor")
-    if actor is not None and actor not in reader.entities:
-        hints = grammar.near(str(actor), reader.entities)
-        fault(("actor",), f"`{str(actor)[:60]}` is no entity{hints}.")
-    elif actor is not None:
+    actor = str(reader.raw.get("actor") or "")
+    if actor in reader.entities:
         reader.actor = actor
+    elif actor:
+        fault(("actor",), f"`{actor[:60]}` is no entity{grammar.near(actor, reader.entities)}.")
     entities = {name: _entity(reader, name, spec) for name, spec in names}
     operations, scopes = {}, {}
     for name, spec in reader.named(reader.raw.get("operations"), ("operations",), "operations"):
@@ -352,9 +351,10 @@ def _fitting(text: str, scope: Scope, kind: Kind) -> Tree:
         if text.startswith('"')
         else grammar.term(text, scope)
     )
+    tree, found = grammar.as_key(tree, found, kind, scope)
     if not grammar.fits(kind, found):
         raise Mistake(f"{text!r} is {grammar.said(found)}, and {grammar.said(kind)} is needed.")
-    grammar._check_choice(tree, kind)
+    grammar.check_choice(tree, kind)
     return tree
 
 
@@ -500,7 +500,7 @@ def _refusal(
     if not _NAME.fullmatch(code) or not text:
         raise Mistake('`else` needs a code and a text: `else: "too_late: It was sent on {sent}."`')
     tree = grammar.template(text, scope)
-    errors.setdefault(code, {"text": text} | ({"fix": spec["fix"]} if spec.get("fix") else {}))
+    errors.setdefault(code, {"text": text} | ({"fix": str(spec["fix"])} if spec.get("fix") else {}))
     return code, tree
 
 
@@ -550,8 +550,6 @@ def _sets(reader: _World, spec: Any, entity: str, scope: Scope, place: Place) ->
         if name not in kinds or name == reader.keys[entity]:
             raise Mistake(f"{entity} has no field `{name}` to set{grammar.near(str(name), kinds)}.")
         tree = _fitting(str(text), scope, kinds[name])
-        if tree[0] == "var" and scope.names.get(tree[1], {}).get("type") == "row":
-            tree = ["field", tree, reader.keys[entity]]
         fields[name] = tree
         if absent := grammar.absent_in(tree, scope):
             names[name] = absent
@@ -660,12 +658,14 @@ def _policies(reader: _World, scopes: Mapping[str, Scope]) -> list[dict[str, Any
         place: Place = ("policies", number)
         spec = reader.mapping(raw, place, "policy")
         policy: dict[str, Any] = {"says": reader.text(spec.get("says"), (*place, "says"))}
-        calls = reader.listing(spec.get("calls"), (*place, "calls"))
-        firsts = reader.listing(spec.get("first"), (*place, "first"))
+        calls, firsts, same = (
+            [str(name) for name in reader.listing(spec.get(key), (*place, key))]
+            for key in ("calls", "first", "same")
+        )
         for name in (*calls, *firsts):
             if name not in scopes:
-                hints = grammar.near(str(name), scopes)
-                reader.fault(place, f"`{str(name)[:60]}` is no operation{hints}.")
+                hints = grammar.near(name, scopes)
+                reader.fault(place, f"`{name[:60]}` is no operation{hints}.")
         policy["calls"] = calls
         if "must" in spec:
             policy["must"] = {
@@ -674,7 +674,7 @@ def _policies(reader: _World, scopes: Mapping[str, Scope]) -> list[dict[str, Any
                 if name in scopes
             }
         if firsts:
-            policy |= {"first": firsts, "same": reader.listing(spec.get("same"), place)}
+            policy |= {"first": firsts, "same": same}
         for key in ("once", "one"):
             if key in spec:
                 policy[key] = str(spec[key])
