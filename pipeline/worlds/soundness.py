@@ -93,6 +93,7 @@ class _Arguments:
         self.machine, self.state, self.rng, self.now = machine, state, rng, now
         self.frame: Frame = machine.frame(state, {}, now)
         self.rows: list[Row] = []  # rows that arguments before referred to
+        self.near_by: set[str] = set()  # what stands in them and in rows that refer to them
 
     def of(self, kinds: dict[str, Kind]) -> Row:
         args: Row = {}
@@ -139,12 +140,19 @@ class _Arguments:
         own = [row for row in rows if self.machine.owned(self.frame, kind["entity"], row)]
         if own and self.rng.random() < 0.9:
             rows = own
-        field = self.machine.entities[kind["entity"]].key
-        known = {value for row in self.rows for value in row.values() if isinstance(value, str)}
-        related = [row for row in rows if known & set(map(str, row.values()))]
+        related = [row for row in rows if self.near_by & set(map(str, row.values()))]
         row = self.rng.choice(related if related and self.rng.random() < 0.6 else rows)
+        self._note(kind["entity"], row)
+        return row[self.machine.entities[kind["entity"]].key]
+
+    def _note(self, entity: str, row: Row) -> None:
+        """A row that an argument named, with those that refer to it: the next may go with it."""
         self.rows.append(row)
-        return row[field]
+        rows = [row]
+        for other, column in self.machine.entities[entity].pointed_at:
+            key = row[self.machine.entities[entity].key]
+            rows += self.frame.tables[other].by(column).get(key, [])
+        self.near_by |= {value for r in rows for value in r.values() if isinstance(value, str)}
 
     def near(self, name: str, kind: Kind) -> list[Json]:
         """Values of the state that an argument of this name and type might repeat."""
@@ -238,9 +246,9 @@ def _kept(machine: Machine, call: Called, promise: Json, result: Soundness) -> N
             result.find(f"{call.name} has an effect that is not promised: {effect[0]}.", call)
         for one in effect:
             result.errors[call.name, f"effect {one}"] += 1
-    after = bound(machine, call, call.after) or before
+    after = bound(machine, call, call.after) or machine.frame(call.after, before.args, call.now)
+    after.old = before
     for name, value in before.vars.items():
-        after.vars[f"old_{name}"] = value
         after.vars.setdefault(name, value)
     for text, clause in promise["after"]:
         if not as_term(clause)(after):

@@ -19,6 +19,7 @@ from toolloom.pipeline.checks.world.interpreter import Machine, Row, State, shif
 
 TRIES = 60  # draws of a row until it keeps its rules
 ROWS = (4, 8)  # of an entity that says nothing
+AT_BORDER = 0.15  # share of numbers at the low end of their range: sold out, nothing owed
 OFFICE = (8, 19)  # hours of the day at which people write
 
 
@@ -61,14 +62,19 @@ class _Drawer:
     def fill(self, name: str) -> None:
         spec = self.machine.world["entities"][name]
         written: list[Row] = spec["data"]
-        low, high = spec["rows"] or ((len(written),) * 2 if written else ROWS)
-        count = self.rng.randint(low, high)
-        if len(written) > count:  # in their order, as a catalogue has one
-            chosen = sorted(self.rng.sample(range(len(written)), count))
+        low, high, per = spec["rows"] or (*((len(written),) * 2 if written else ROWS), None)
+        starts: list[Row] = [{}]
+        if per:
+            parents = self.tables[self.machine.entities[name].references[per]]
+            starts = [{per: key} for key in parents]
+        rows = [start for start in starts for _ in range(self.rng.randint(low, high))]
+        if len(written) > len(rows):  # in their order, as a catalogue has one
+            chosen = sorted(self.rng.sample(range(len(written)), len(rows)))
             written = [written[number] for number in chosen]
         number = spec["first"] + self.rng.randrange(1, 40)
-        for index in range(count):
-            self._add(name, written[index] if index < len(written) else {}, number)
+        for index, start in enumerate(rows):
+            given = written[index] if index < len(written) else {}
+            self._add(name, {**start, **given}, number)
             number += self.rng.choice((1, 1, 1, 2, 3))
         self.numbers[name] = number
 
@@ -156,7 +162,8 @@ def _within(kind: Kind, rng: random.Random, now: str) -> Any:
     draw, form = kind.get("draw") or {}, kind["type"]
     if form in ("integer", "number"):
         low, high, step = draw.get("low", 0), draw.get("high", 10), draw.get("by", 1)
-        number = round(low + step * rng.randint(0, int((high - low) / step + 1e-9)), 2)
+        steps = 0 if rng.random() < AT_BORDER else rng.randint(0, int((high - low) / step + 1e-9))
+        number = round(low + step * steps, 2)
         return int(number) if float(number).is_integer() else number
     if form == "time":
         low, high = _minutes(draw.get("low", "09:00")), _minutes(draw.get("high", "17:00"))

@@ -71,17 +71,21 @@ class Scope:
     args: Mapping[str, Kind] = field(default_factory=dict)
     names: Mapping[str, Kind] = field(default_factory=dict)  # rows and values bound before
     here: tuple[tuple[str, str], ...] = ()  # aliases of the rows looked at, innermost last
+    this: tuple[str, str] | None = None  # the row that a rule, a change or a view is about
     views: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by entity
     skips: bool = True  # whether a clause with an absent argument is passed over
-    results: bool = False  # in words: names may hold results of calls, whose fields any tool has
+    after: bool = False  # in what a promise says of the state after a call: `was(…)` is before it
 
     def bound(self, name: str, kind: Kind) -> Scope:
         return replace(self, names={**self.names, name: kind})
 
-    def at(self, alias: str, entity: str) -> Scope:
+    def at(self, alias: str, entity: str, shown: bool = False) -> Scope:
+        """Where a row is looked at: its fields need no name before them. `this` stays the row
+        outside of a search, so that its conditions can name both."""
         return replace(
             self,
             here=(*self.here, (alias, entity)),
+            this=(alias, entity) if shown else self.this,
             names={**self.names, alias: row_of(entity)},
         )
 
@@ -425,8 +429,13 @@ class _Reader:
             return ["now"], DATETIME
         if name == "today":
             return ["today"], DATE
-        if name == "this" and scope.here:
-            alias, entity = scope.here[-1]
+        if name == "this":
+            if scope.this is None:
+                raise Mistake(
+                    f"`this` is the row of a rule, a change or a view, and {self.text!r} "
+                    "is in none: name the row of a search, as in `lines as l where l.…`."
+                )
+            alias, entity = scope.this
             return self.path(["var", alias], row_of(entity), scope)
         owners = [
             (alias, entity)
@@ -436,8 +445,9 @@ class _Reader:
         if owners and name in scope.names:
             alias, entity = owners[0]
             raise Mistake(
-                f"`{name}` in {self.text!r} is a field of {entity} and a name of its own: write "
-                f"`this.{name}` for the field, or give the other another name with `as`."
+                f"`{name}` in {self.text!r} is of {entity} and a name of its own: write "
+                f"`this.{name}` in a view or a change, name the row of a search (`{entity} as x`), "
+                f"write `${name}_id` for the key of an argument, or name the other anew with `as`."
             )
         if owners:
             alias, entity = owners[0]
@@ -491,7 +501,7 @@ class _Reader:
             if kind["type"] != "row":
                 self.fail(f"Only rows can be shown as `[…]`, and here is {said(kind)}")
             alias = self.alias(scope)
-            view, shape = self.view(scope.at(alias, kind["entity"]), kind["entity"])
+            view, shape = self.view(scope.at(alias, kind["entity"], shown=True), kind["entity"])
             return ["shown", alias, tree, view], shape
         return tree, kind
 
@@ -549,7 +559,7 @@ class _Reader:
         if self.peek().text == "[":
             if item["type"] != "row":
                 self.fail("Only rows can be shown as `[…]`")
-            view, shape = self.view(within, item["entity"])
+            view, shape = self.view(replace(within, this=(alias, item["entity"])), item["entity"])
         return ["list", source, alias, test, order, limit, view], list_of(shape)
 
     def order(self, scope: Scope) -> list[list[Any]]:
@@ -741,6 +751,14 @@ def _read_if(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
     return ["if", test, then, otherwise], other if kind["type"] == "null" else kind
 
 
+def _read_was(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+    if not scope.after:
+        reader.fail("`was(…)` stands in `after` and `shows` of a promise alone")
+    tree, kind = reader.disjunction(scope)
+    reader.need(")")
+    return ["was", tree], kind
+
+
 def _read_round(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
     parts = reader.listed(scope)
     if not 1 <= len(parts) <= 2 or any(k["type"] not in (*NUMBERS, "any") for _, k in parts):
@@ -833,6 +851,7 @@ _FUNCTIONS: dict[str, _Function] = {
     "max": _over_rows("max"),
     "if": _read_if,
     "round": _read_round,
+    "was": _read_was,
     "least": _same_kinds("least"),
     "most": _same_kinds("most"),
     "days": _plain("days", [("date", "datetime"), ("date", "datetime")], INTEGER),

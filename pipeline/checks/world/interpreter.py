@@ -82,7 +82,7 @@ class Table(dict[str, Row]):
 class Frame:
     """What one call sees: tables, of which it changes copies, and the values it has named."""
 
-    __slots__ = ("args", "copied", "left", "me", "next", "now", "tables", "touched", "vars")
+    __slots__ = ("args", "copied", "left", "me", "next", "now", "old", "tables", "touched", "vars")
 
     def __init__(self, state: State, args: Row, now: str) -> None:
         self.tables: dict[str, Table] = dict(state["tables"])
@@ -94,6 +94,7 @@ class Frame:
         self.copied: set[str] = set()
         self.touched: dict[tuple[str, str], Row | None] = {}  # rows as they were before the call
         self.left = VISITS
+        self.old: Frame | None = None  # that of the state before a call, for what promises say
 
     def writable(self, entity: str) -> Table:
         if entity not in self.copied:
@@ -579,6 +580,22 @@ def _hop(of: Tree, entity: str) -> Term:
     return lambda frame: frame.tables[entity].get(_hashable(key(frame)))
 
 
+def _was(tree: Tree) -> Term:
+    """A value as it was before the call; nothing where there was no call."""
+    term = as_term(tree)
+
+    def result(frame: Frame) -> Any:
+        if frame.old is None:
+            return None
+        tables, names = frame.tables, frame.vars
+        frame.tables, frame.vars = frame.old.tables, {**names, **frame.old.vars}
+        value = term(frame)
+        frame.tables, frame.vars = tables, names
+        return value
+
+    return result
+
+
 def _of_two(act: Callable[[Any, Any], Any]) -> Callable[[Tree, Tree], Term]:
     def form(left: Tree, right: Tree) -> Term:
         one, two = as_term(left), as_term(right)
@@ -903,6 +920,7 @@ FORMS: dict[str, Callable[..., Term]] = {
     "or": _or,
     "not": _of_one(lambda value: not value),
     "given": _given,
+    "was": _was,
     "skip": _skip,
 }
 
@@ -1011,7 +1029,10 @@ def _update(
         row = target(frame)
         if not isinstance(row, dict):
             raise Refused(BROKEN, f"There is no row of {entity} to change.")
-        frame.put(entity, row[machine.entities[entity].key], {**row, **values(frame)})
+        frame.vars["this"] = row
+        changed = {**row, **values(frame)}
+        del frame.vars["this"]
+        frame.put(entity, row[machine.entities[entity].key], changed)
 
     return run
 

@@ -319,7 +319,7 @@ def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
     key = str(spec.get("key", "")).partition(" ")[2]
     match = re.fullmatch(r"(.*?)(\d*)", key)
     fields = {f: k for f, k in reader.entities[name].items() if f != reader.keys[name]}
-    own = reader.scope().at("this", name)
+    own = reader.scope().at("this", name, shown=True)
     for field_name, kind in fields.items():
         if "= " in kind:
             where = (*place, "fields", field_name)
@@ -338,7 +338,7 @@ def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
         "first": int(match[2] or 1001) if match else 1,
         "noun": reader.nouns[name],
         "called": called,
-        "rows": _row_range(reader, spec.get("rows"), (*place, "rows")),
+        "rows": _row_range(reader, name, spec.get("rows"), (*place, "rows")),
         "fields": fields,
         "rules": rules,
         "data": _data(reader, name, spec.get("data"), (*place, "data")),
@@ -358,14 +358,21 @@ def _fitting(text: str, scope: Scope, kind: Kind) -> Tree:
     return tree
 
 
-def _row_range(reader: _World, raw: Any, place: Place) -> list[int] | None:
+def _row_range(reader: _World, name: str, raw: Any, place: Place) -> list[Any] | None:
+    """How many rows are drawn: `7`, `4..9`, or for each row that a field refers to, `1..3 per
+    order_id`."""
     if raw is None:
         return None
-    match = re.fullmatch(r"(\d{1,4})(?:\s*\.\.\s*(\d{1,4}))?", str(raw))
+    match = re.fullmatch(r"(\d{1,4})(?:\s*\.\.\s*(\d{1,4}))?(?:\s+per\s+(\w+))?", str(raw))
     if not match or int(match[2] or match[1]) > MOST["rows"]:
         reader.fault(place, f"{str(raw)[:40]!r} is no number of rows up to {MOST['rows']}.")
         return None
-    return [int(match[1]), int(match[2] or match[1])]
+    per = match[3]
+    if per and reader.entities[name].get(per, {}).get("type") != "ref":
+        references = [f for f, k in reader.entities[name].items() if k["type"] == "ref"]
+        hints = grammar.near(per, references)
+        reader.fault(place, f"`{per}` of {name} refers to no entity{hints}.")
+    return [int(match[1]), int(match[2] or match[1]), per]
 
 
 def _data(reader: _World, name: str, raw: Any, place: Place) -> list[dict[str, Any]]:
@@ -479,7 +486,8 @@ def _steps(
             reader.fault(where, "`each` cannot stand in another `each`.")
             continue
         read = reader.told(where, _STEP[acts[0]], reader, spec, scope, where, errors)
-        if read is None:
+        if read is None:  # what it would have named raises no mistakes of its own
+            scope = scope.bound(str(spec.get("as", "")), grammar.ANY)
             continue
         tree, after = read
         if "when" in spec:
@@ -585,11 +593,7 @@ def _read_update(
     reader: _World, spec: Mapping[str, Any], scope: Scope, place: Place, _e: dict[str, Any]
 ) -> _Read:
     tree, entity = _target(spec, "update", scope)
-    own = scope.at("this", entity) if tree[0] != "var" else scope.at(tree[1], entity)
-    names = {**own.names, **scope.names}
-    for shadowed in reader.entities[entity]:  # a bare field is the row's; arguments have a $
-        names.pop(shadowed, None)
-    own = replace(own, names=names)
+    own = scope.at("this", entity, shown=True)
     parts = _sets(reader, spec.get("set", {}), entity, own, (*place, "set"))
     return ["update", entity, tree, *parts], scope
 
@@ -703,8 +707,7 @@ def _promises(reader: _World, scopes: Mapping[str, Scope]) -> dict[str, Any]:
             effect = reader.told((*place, "effects", number), _effect, reader, str(text))
             effects.append(effect)
         scope = scopes[name]
-        rows = {n: k for n, k in scope.names.items() if k["type"] == "row"}
-        after = replace(scope, names={**scope.names, **{f"old_{n}": k for n, k in rows.items()}})
+        after = replace(scope, after=True)
         promises[name] = {
             "effects": effects,
             "only_if": _conditions(reader, promise.get("only_if"), scope, (*place, "only_if")),

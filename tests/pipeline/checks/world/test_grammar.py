@@ -112,9 +112,11 @@ def test_a_mistake_is_told_with_what_can_stand_there(scope: Scope, text: str, sa
 def test_a_name_that_could_be_two_things_is_refused(scope: Scope) -> None:
     """A row's field that hides another name passed every other check: it has to be said."""
     inner = scope.bound("title", grammar.TEXT)
-    with pytest.raises(Mistake, match="this.title"):
+    with pytest.raises(Mistake, match="books as x"):
         term("count(books where title = 'Emma')", inner)
-    assert term("count(books where this.title = wanted)", scope.bound("wanted", grammar.TEXT))
+    assert term("count(books as b where b.title = 'Emma')", inner)
+    with pytest.raises(Mistake, match="is in none"):
+        term("count(books where this.title = 'Emma')", scope)
 
 
 def test_templates_hold_terms(scope: Scope, library: Machine, shelf: State) -> None:

@@ -68,7 +68,7 @@ RENEW = ("operations", "renew")
         (
             ("promises", "renew", "after"),
             ["old_lone.due > today"],
-            "old_loan, old_me can stand here",
+            "loan, loans",
         ),
         (("promises", "renw"), {}, "`renw` is no operation"),
         (("operations",), ["x"], "A mapping"),
