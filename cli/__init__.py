@@ -25,7 +25,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from toolloom.cli import apis, cache, datasets, expand, formats, run, show
+from toolloom.cli import apis, cache, datasets, expand, formats, run, show, world
 from toolloom.cli.console import BUG, MISTAKE, close_log, complain
 from toolloom.cli.signals import stoppable
 
@@ -125,7 +125,8 @@ for command in (
     *(formats.audit, datasets.complexity),
 ):
     app.command()(command)
-for name, group in (("expand", expand.app), ("apis", apis.app), ("cache", cache.app)):
+GROUPS = (("expand", expand.app), ("apis", apis.app), ("world", world.app), ("cache", cache.app))
+for name, group in GROUPS:
     app.add_typer(group, name=name)
 
 

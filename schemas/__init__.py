@@ -55,6 +55,7 @@ from toolloom.schemas.errors import StoreError as StoreError
 from toolloom.schemas.errors import TemplateError as TemplateError
 from toolloom.schemas.errors import TemplateFileError as TemplateFileError
 from toolloom.schemas.errors import ToolloomError as ToolloomError
+from toolloom.schemas.errors import WorldError as WorldError
 from toolloom.schemas.instruction import FINISH as FINISH
 from toolloom.schemas.instruction import Granularity as Granularity
 from toolloom.schemas.instruction import Instruction as Instruction

@@ -10,6 +10,7 @@ ToolloomError
 ├── BudgetReached          the run's budget has no room for another request
 ├── RequestRefused         the endpoint refuses this one request; the record is rejected
 ├── TemplateFileError      files of written templates that cannot be read or do not fit their APIs
+├── WorldError             a file of a world that cannot be read, or is no sound world
 ├── ImportFailed           a source of APIs that cannot be read at all
 ├── ClusterError           machines that cannot take a run's work, or lose it again and again
 ├── StoreError             a folder or file that cannot be written or read
@@ -65,6 +66,10 @@ class RequestRefused(ToolloomError):
 
 class TemplateFileError(ToolloomError):
     """Files of written templates that cannot be read, or that do not fit the APIs they call."""
+
+
+class WorldError(ToolloomError):
+    """A file of a world that cannot be read, or that is no world: each mistake with its line."""
 
 
 class ImportFailed(ToolloomError):

@@ -16,6 +16,7 @@ from typing import Any
 
 from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import Machine, Row, State, shifted, state_of
+from toolloom.schemas import WorldError
 
 TRIES = 60  # draws of a row until it keeps its rules
 ROWS = (4, 8)  # of an entity that says nothing
@@ -23,11 +24,14 @@ AT_BORDER = 0.15  # share of numbers at the low end of their range: sold out, no
 OFFICE = (8, 19)  # hours of the day at which people write
 
 
-class Unsatisfied(Exception):
+class Unsatisfied(WorldError):
     """An entity whose rules no drawn row keeps."""
 
     def __init__(self, entity: str, rule: str) -> None:
-        super().__init__(f"No row of {entity} keeps `{rule}` in {TRIES} draws.")
+        super().__init__(
+            f"No row of {entity} keeps `{rule}` in {TRIES} draws. Change the rule, or what the "
+            "fields are drawn from."
+        )
         self.entity, self.rule = entity, rule
 
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from toolloom.pipeline.checks.schema import as_dict, fits
-from toolloom.pipeline.templates.written.forms import Place, TableForm, WrittenDocument, nearest
+from toolloom.pipeline.store.documents import Place, WrittenDocument, nearest
+from toolloom.pipeline.templates.written.forms import TableForm
 from toolloom.pipeline.templates.written.pools import (
     DRAWN,
     NAME,

@@ -18,14 +18,13 @@ from toolloom.pipeline.apis.sources import imported
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.store.documents import WrittenDocument, read
 from toolloom.pipeline.store.version import Version
 from toolloom.pipeline.templates.written.compiling import Compiler, Scope
 from toolloom.pipeline.templates.written.forms import (
     FileForm,
     TemplateForm,
-    WrittenDocument,
     declared,
-    read,
     read_form,
     read_pools,
 )
@@ -100,7 +99,7 @@ def _read_all(paths: Iterable[str | Path], understand: Callable[[WrittenDocument
     mistakes: list[str] = []
     for path in _files(paths):
         try:
-            document = read(path)
+            document = read(path, TemplateFileError)
         except TemplateFileError as error:
             mistakes.append(str(error))
             continue

@@ -1,0 +1,146 @@
+"""The commands for worlds: check one, look at it, play in it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from toolloom.cli.console import FOUND, complain, say
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help=(
+        "Check a world, look at it, play in it.\n\n"
+        "A world is a YAML file: entities with their rows, operations on them, promises of what "
+        "the operations do, and policies."
+    ),
+)
+
+WorldFile = Annotated[Path, typer.Argument(metavar="FILE", help="The world's YAML file.")]
+SeedOf = Annotated[int, typer.Option("--seed", metavar="N", help="Of what is drawn.")]
+
+
+@app.command()
+def check(
+    file: WorldFile,
+    seed: SeedOf = 0,
+    mutants: Annotated[
+        bool, typer.Option("--mutants/--no-mutants", help="Plant faults, and count those found.")
+    ] = True,
+) -> None:
+    """Read a world, walk through it, and hold each operation to its promises.
+
+    Every mistake of the file is told with its line. Then random calls try every operation in
+    states that are drawn by seed: what never succeeds, fails without a declared error, changes
+    what it does not promise or shows what is not there is a finding, and so is an error that
+    never fires and a key that nothing shows. Last, faults are planted in the operations: the
+    share that these checks find is the world's mutation score. Exit code 1 if there are findings.
+
+    Example: `toolloom world check recipes/worlds/shop.yaml`
+    """
+    from toolloom.pipeline.checks.world.interpreter import Machine
+    from toolloom.pipeline.worlds.files import found, load_world
+    from toolloom.pipeline.worlds.mutation import score
+    from toolloom.pipeline.worlds.soundness import examine
+
+    machine = Machine(load_world(file))
+    result = examine(machine, seed)
+    sound = not result.findings
+    say(found(machine, result, score(machine.world, seed) if mutants and sound else None))
+    if not sound:
+        complain(f"{len(result.findings)} findings: this is no sound world yet.")
+        raise typer.Exit(FOUND)
+
+
+@app.command()
+def show(file: WorldFile, seed: SeedOf = 0) -> None:
+    """Print a world with one state of it: entities, operations, policies.
+
+    Example: `toolloom world show recipes/worlds/shop.yaml --seed 7`
+    """
+    from toolloom.pipeline.worlds.files import described
+
+    machine, state, now = _drawn(file, seed)
+    say(described(machine, state, now))
+
+
+@app.command()
+def play(file: WorldFile, seed: SeedOf = 0) -> None:
+    """Call operations in a state, line by line, and see their results and what they change.
+
+    A line is an operation and its arguments, as `renew loan_id=LOA-1004` or with JSON:
+    `place_order {"items": [{"product_id": "PRD-505", "quantity": 2}], "address_id": "ADR-302"}`.
+    `show` prints the state, `back` takes the last change back, an empty line or `quit` ends.
+
+    Example: `toolloom world play recipes/worlds/shop.yaml`
+    """
+    from toolloom.pipeline.worlds.files import described
+    from toolloom.pipeline.worlds.soundness import changes
+
+    machine, state, now = _drawn(file, seed)
+    say(described(machine, state, now))
+    states = [state]
+    for line in _lines():
+        name, _, rest = line.partition(" ")
+        if name == "show":
+            say(described(machine, states[-1], now))
+        elif name == "back":
+            del states[max(1, len(states) - 1) :]
+        else:
+            after, response, error = machine.apply(states[-1], name, _arguments(rest), now)
+            say(f"{'✗ ' + error if error else '✓'} {json.dumps(response, ensure_ascii=False)}")
+            for effect in changes(machine, states[-1], after):
+                say("  " + " ".join(word for word in effect[-1] if word))
+            if after is not states[-1]:
+                states.append(after)
+
+
+def _drawn(file: Path, seed: int) -> tuple[Any, Any, str]:
+    """The world of a file, a state of it, and the moment."""
+    from toolloom.pipeline.checks.world.interpreter import Machine
+    from toolloom.pipeline.sampling.values import rng_for
+    from toolloom.pipeline.worlds.files import load_world
+    from toolloom.pipeline.worlds.states import draw_now, draw_state
+
+    machine, rng = Machine(load_world(file)), rng_for(seed, "state")
+    now = draw_now(rng)
+    return machine, draw_state(machine, rng, now), now
+
+
+def _lines() -> Any:
+    """What is typed, until an empty line, `quit` or the end."""
+    while True:
+        if sys.stdin.isatty():
+            sys.stdout.write("> ")
+            sys.stdout.flush()
+        line = sys.stdin.readline().strip()
+        if line in ("", "quit"):
+            return
+        yield line
+
+
+def _arguments(text: str) -> Any:
+    """JSON, or words like `name=value`; numbers and truths of JSON are read as such."""
+    if text.lstrip().startswith("{"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    arguments: dict[str, Any] = {}
+    try:
+        words = shlex.split(text)
+    except ValueError:  # a quotation that does not end
+        return text
+    for word in words:
+        name, _, value = word.partition("=")
+        try:
+            arguments[name] = json.loads(value)
+        except ValueError:
+            arguments[name] = value
+    return arguments

@@ -1,0 +1,99 @@
+"""A world's file, read; and what is found in it, as Sections.
+
+A mistake is told with its file, line and place, all of them at once.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from toolloom.pipeline.checks.world.interpreter import Json, Machine, State, shown
+from toolloom.pipeline.checks.world.reading import read_world
+from toolloom.pipeline.render.section import Section
+from toolloom.pipeline.store.documents import read
+from toolloom.pipeline.worlds.mutation import Score
+from toolloom.pipeline.worlds.soundness import Soundness
+from toolloom.schemas import WorldError
+
+MOST_TOLD = 50  # mistakes of a file
+WIDEST = 60  # letters of a cell
+
+
+def load_world(path: Path) -> Json:
+    """The world of a YAML file. Raises WorldError with all its mistakes."""
+    document = read(path, WorldError, plain=False)
+    world = read_world(document.value, document.fault)
+    if faults := sorted(document.faults, key=lambda fault: fault.line):
+        lines = [f"  {fault}" for fault in faults[:MOST_TOLD]]
+        if len(faults) > MOST_TOLD:
+            lines.append(f"  … and {len(faults) - MOST_TOLD:,} more.")
+        several = "s" if len(faults) > 1 else ""
+        raise WorldError("\n".join([f"{path} has {len(faults):,} mistake{several}:", *lines]))
+    return json.loads(json.dumps(world))
+
+
+def found(machine: Machine, result: Soundness, score: Score | None) -> list[Section]:
+    """What the checks of a world found: its operations, findings, and faults that were planted."""
+    rows = []
+    for name, spec in machine.world["operations"].items():
+        errors = {code: count for (op, code), count in result.errors.items() if op == name}
+        declared = [f"{code} {errors.get(code, 0)}" for code in spec["errors"]]
+        rows.append((name, result.successes[name], ", ".join(declared) or "–"))
+    sections = [
+        Section(
+            f"{machine.world['name']}: {sum(result.successes.values()):,} calls that succeeded",
+            ("operation", "succeeded", "errors, and how often each was met"),
+            rows,
+        )
+    ]
+    if result.findings:
+        items = [f"{what} {example}".rstrip() for what, example in result.findings.items()]
+        sections.append(Section("Findings", items=items))
+    if score:
+        kinds = [
+            (kind, count, score.found[kind], f"{score.found[kind] / count:.0%}".replace("%", " %"))
+            for kind, count in score.told_apart.most_common()
+        ]
+        total = ("all", score.told_apart.total(), score.found.total(), f"{score.share:.2f}")
+        sections.append(
+            Section(
+                "Planted faults",
+                ("kind", "can be told", "found", "share"),
+                kinds,
+                total=total,
+                note=f"{score.alike} more change nothing that a call could show.",
+                items=score.survivors,
+            )
+        )
+    return sections
+
+
+def described(machine: Machine, state: State, now: str) -> list[Section]:
+    """A world and one state of it: its entities with their rows, its operations, its policies."""
+    sections = [
+        Section(
+            f"{name}, {len(table)} rows",
+            (entity.key, *entity.fields),
+            [
+                [shown(row[column])[:WIDEST] for column in (entity.key, *entity.fields)]
+                for row in table.values()
+            ],
+        )
+        for (name, entity), table in zip(
+            machine.entities.items(), state["tables"].values(), strict=True
+        )
+    ]
+    speaker = f"It is {now}."
+    if machine.actor and state["me"]:
+        speaker += f" {state['me']} of {machine.actor} speaks."
+    operations = [
+        (name, ", ".join(spec["args"]) or "–", spec["about"])
+        for name, spec in machine.world["operations"].items()
+    ]
+    sections.append(Section("Operations", ("name", "arguments", "what it does"), operations))
+    policies = [policy["says"] for policy in machine.world["policies"]]
+    if policies:
+        sections.append(Section("Policies", items=policies))
+    sections.append(Section(note=speaker))
+    return sections
