@@ -1,0 +1,196 @@
+"""How people write the values of a world: days beside today, money, lists, plurals.
+
+    {order.arrives|on} → "tomorrow", "on Friday", "on March 14"      {total|money} → "$12.50"
+
+A text is a template of the world's language with a form after each value. British texts write dates
+and money words their own way; each script has one dialect throughout.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from toolloom.pipeline.checks.world import grammar
+from toolloom.pipeline.checks.world.grammar import Kind, Mistake, Scope, Tree
+from toolloom.pipeline.checks.world.interpreter import WEEKDAYS, Frame, as_term, shown
+
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+SMALL = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+@dataclass(frozen=True)
+class Voice:
+    """What the wording of values depends on."""
+
+    now: str
+    currency: str = "$"
+    british: bool = False
+
+
+def _money(value: Any, voice: Voice) -> str:
+    whole = float(value).is_integer()
+    return f"{voice.currency}{value:,.0f}" if whole else f"{voice.currency}{value:,.2f}"
+
+
+def _date(value: str, voice: Voice) -> str:
+    day = date.fromisoformat(value[:10])
+    month = MONTHS[day.month - 1]
+    text = f"{day.day} {month}" if voice.british else f"{month} {day.day}"
+    if day.year != int(voice.now[:4]):
+        text += f" {day.year}" if voice.british else f", {day.year}"
+    return text
+
+
+def _day(value: str, voice: Voice) -> str:
+    """Today, tomorrow, yesterday, a weekday within six days, or a date."""
+    gap = (date.fromisoformat(value[:10]) - date.fromisoformat(voice.now[:10])).days
+    near = {-1: "yesterday", 0: "today", 1: "tomorrow"}.get(gap)
+    if near:
+        return near
+    if 2 <= gap <= 6:
+        return WEEKDAYS[date.fromisoformat(value[:10]).weekday()]
+    return _date(value, voice)
+
+
+def _on(value: str, voice: Voice) -> str:
+    text = _day(value, voice)
+    return text if text in ("yesterday", "today", "tomorrow") else f"on {text}"
+
+
+def _weekday(value: str, voice: Voice) -> str:
+    return WEEKDAYS[date.fromisoformat(value[:10]).weekday()]
+
+
+def _time(value: str, voice: Voice) -> str:
+    hour, minute = int(value[-5:-3]), value[-2:]
+    half = "am" if hour < 12 else "pm"
+    clock = (hour + 11) % 12 + 1
+    tail = "" if minute == "00" else f"{'.' if voice.british else ':'}{minute}"
+    return f"{clock}{tail}{'' if voice.british else ' '}{half}"
+
+
+def _when(value: str, voice: Voice) -> str:
+    return f"{_on(value, voice)} at {_time(value, voice)}"
+
+
+def _number(value: Any, voice: Voice) -> str:
+    return SMALL[value] if isinstance(value, int) and 0 <= value <= 10 else f"{value:,}"
+
+
+def _list(value: Any, voice: Voice) -> str:
+    items = [shown(item) for item in value]
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def _first(value: str, voice: Voice) -> str:
+    return value.split()[0] if value.split() else value
+
+
+def _article(value: str, voice: Voice) -> str:
+    return f"{'an' if value[:1].lower() in 'aeio' else 'a'} {value}"
+
+
+FORMS: dict[str, tuple[tuple[str, ...], Callable[[Any, Voice], str]]] = {
+    "money": (("integer", "number"), _money),
+    "date": (("date", "datetime"), _date),
+    "day": (("date", "datetime"), _day),
+    "on": (("date", "datetime"), _on),
+    "weekday": (("date", "datetime"), _weekday),
+    "time": (("time", "datetime"), _time),
+    "when": (("datetime",), _when),
+    "number": (("integer",), _number),
+    "list": (("list",), _list),
+    "first": (("text",), _first),
+    "a": (("text", "choice"), _article),
+    "lower": (("text", "choice"), lambda value, voice: value[:1].lower() + value[1:]),
+    "upper": (("text", "choice"), lambda value, voice: value[:1].upper() + value[1:]),
+}
+"""Forms by name, with the types of the values that they word."""
+
+
+def plural(noun: str) -> str:
+    """The plural of an English noun that has a regular one; `knife/knives` says its own."""
+    if noun.endswith(("s", "x", "ch", "sh")):
+        return f"{noun}es"
+    return f"{noun[:-1]}ies" if re.search(r"[^aeiou]y$", noun) else f"{noun}s"
+
+
+@dataclass(frozen=True)
+class Words:
+    """A text with slots, read: pieces of text, and terms with their form."""
+
+    pieces: tuple[str | tuple[Tree, str], ...]
+
+    def fill(self, frame: Frame, voice: Voice) -> str | None:
+        """The text in a state; None if a slot has no value there."""
+        parts = []
+        for piece in self.pieces:
+            if isinstance(piece, str):
+                parts.append(piece)
+                continue
+            tree, form = piece
+            value = as_term(tree)(frame)
+            if value is None:
+                return None
+            parts.append(_worded(value, form, voice))
+        text = "".join(parts)
+        return text[:1].upper() + text[1:] if self._begins_with_slot() else text
+
+    def _begins_with_slot(self) -> bool:
+        return bool(self.pieces) and not isinstance(self.pieces[0], str)
+
+    @property
+    def trees(self) -> list[Tree]:
+        return [piece[0] for piece in self.pieces if not isinstance(piece, str)]
+
+
+def _worded(value: Any, form: str, voice: Voice) -> str:
+    if form.startswith("count "):
+        one, _, many = form[6:].partition("/")
+        noun = one if value == 1 else many or plural(one)
+        return f"{_number(value, voice)} {noun}"
+    if form.startswith("if "):  # `{n|if is/are}`: the first for one, the other for more
+        one, _, many = form[3:].partition("/")
+        return one if value in (1, True) else many
+    return FORMS[form][1](value, voice) if form else shown(value)
+
+
+def read_words(text: str, scope: Scope) -> Words:
+    """A text with `{term|form}` slots. Raises Mistake."""
+    pieces: list[str | tuple[Tree, str]] = []
+    for number, part in enumerate(re.split(r"\{([^{}]*)\}", text)):
+        if not number % 2:
+            if "{" in part or "}" in part:
+                raise Mistake(f"A brace is not closed in {text!r}.")
+            if part:
+                pieces.append(part)
+            continue
+        inner, _, form = part.partition("|")
+        tree, kind = grammar.term(inner, scope)
+        _check_form(form.strip(), kind, part)
+        pieces.append((tree, form.strip()))
+    return Words(tuple(pieces))
+
+
+def _check_form(form: str, kind: Kind, part: str) -> None:
+    type_ = kind["type"]
+    if form.startswith(("count ", "if ")):
+        if type_ not in ("integer", "number", "boolean", "any"):
+            raise Mistake(f"`|{form}` needs a number, and {{{part}}} is {grammar.said(kind)}.")
+    elif form:
+        if form not in FORMS:
+            raise Mistake(f"`|{form}` in {{{part}}} is no form{grammar.near(form, FORMS)}.")
+        if type_ not in (*FORMS[form][0], "any"):
+            types = " or ".join(FORMS[form][0])
+            raise Mistake(f"`|{form}` words a {types}, and {{{part}}} is {grammar.said(kind)}.")
+    elif type_ in ("row", "object", "boolean", "date", "datetime", "time", "list"):
+        raise Mistake(f"{{{part}}} is {grammar.said(kind)}: say how it is worded, as in `|on`.")

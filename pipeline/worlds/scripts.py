@@ -1,0 +1,295 @@
+"""Scripts: whole dialogues, written once, with the conditions under which every word stays true.
+
+    - voice: terse
+      find:
+        - o: one(orders where customer_id = me and status = 'pending')
+        - need: o.total < 60
+      turns:
+        - user: "Cancel my order from {o.placed|on}, please."
+        - found: list_orders(status = 'pending')
+        - assistant: "…"
+
+A row draws a state that meets the conditions, runs the calls again and fills the slots from the
+results: so results are true, and sums are right. A script that no state meets in `STATES` draws has
+run dry. (Template-based programmatic data, `tool-manipulation` section 3, with a state behind it.)
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from toolloom.pipeline.checks.world import grammar
+from toolloom.pipeline.checks.world.grammar import Kind, Mistake, Scope, Tree
+from toolloom.pipeline.checks.world.interpreter import Frame, Machine, State, as_term, plain
+from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
+from toolloom.pipeline.worlds.states import draw_now, draw_state
+
+STATES = 400  # draws until a state meets a script's conditions
+Place: TypeAlias = tuple[str | int, ...]
+_CALL = re.compile(r"([a-z][a-z0-9_]*)\((.*)\)(?:\s+fails\s+([a-z_]+))?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One entry of a script: words, a call, or a condition on what came before."""
+
+    form: str  # user, assistant, call, need, let
+    words: tuple[Words, ...] = ()  # alternatives in one voice
+    name: str = ""  # of the result
+    operation: str = ""
+    args: tuple[tuple[str, Any], ...] = ()  # trees, or lists of such pairs for lists of objects
+    fails: str = ""
+    tree: Tree | None = None
+    unique: bool = False  # exactly one row may meet the search
+
+
+@dataclass(frozen=True)
+class Script:
+    name: str
+    voice: str
+    british: bool
+    opening: tuple[Turn, ...]  # what is looked for in a state
+    turns: tuple[Turn, ...]
+    line: int = 0
+    only: tuple[str, ...] = ()  # what else it is about: scenarios, as its writer says them
+
+
+@dataclass(frozen=True)
+class Call:
+    name: str
+    arguments: dict[str, Any]
+    response: Any
+    error: str | None
+
+
+@dataclass
+class Play:
+    """One row of a script: what was said and called, in a state and at a moment."""
+
+    script: str
+    now: str
+    start: State
+    end: State
+    messages: list[tuple[str, str | Call]] = field(default_factory=list)
+
+    @property
+    def calls(self) -> list[Call]:
+        return [part for _, part in self.messages if isinstance(part, Call)]
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def read_scripts(raw: Any, machine: Machine, fault: Callable[[Place, str], None]) -> list[Script]:
+    """The scripts of a world; every mistake is told with its place."""
+    scripts = []
+    for number, spec in enumerate(raw if isinstance(raw, list) else []):
+        place: Place = ("scripts", number)
+        if not isinstance(spec, dict):
+            fault(place, "A script is a mapping with `turns`.")
+            continue
+        scripts.append(_Reader(machine, fault).script(spec, place, number))
+    return scripts
+
+
+class _Reader:
+    def __init__(self, machine: Machine, fault: Callable[[Place, str], None]) -> None:
+        self.machine = machine
+        self.fault = fault
+        world = machine.world
+        entities = {
+            name: {e.key: {"type": "ref", "entity": name}, **e.fields}
+            for name, e in machine.entities.items()
+        }
+        names = {"me": grammar.row_of(world["actor"])} if world["actor"] else {}
+        keys = {name: e.key for name, e in machine.entities.items()}
+        self.scope = Scope(entities, keys, names=names)
+
+    def script(self, spec: dict[str, Any], place: Place, number: int) -> Script:
+        opening = self.entries(spec.get("find"), (*place, "find"), finding=True)
+        turns = self.entries(spec.get("turns"), (*place, "turns"), finding=False)
+        if not turns:
+            self.fault(place, "A script needs `turns`.")
+        return Script(
+            name=str(spec.get("name", number + 1)),
+            voice=str(spec.get("voice", "")),
+            british=spec.get("dialect") == "uk",
+            opening=tuple(opening),
+            turns=tuple(turns),
+            only=tuple(spec.get("shows", "").split()) if isinstance(spec.get("shows"), str) else (),
+        )
+
+    def entries(self, raw: Any, place: Place, finding: bool) -> Iterator[Turn]:
+        turns = []
+        for number, entry in enumerate(raw if isinstance(raw, list) else []):
+            where = (*place, number)
+            if not isinstance(entry, dict) or len(entry) != 1:
+                self.fault(where, "One `name: …` is needed here.")
+                continue
+            ((name, value),) = entry.items()
+            try:
+                turns.append(self.entry(str(name), value, finding))
+            except Mistake as mistake:
+                self.fault((*where, name), str(mistake))
+                self.scope = self.scope.bound(str(name), grammar.ANY)
+        return iter(turns)
+
+    def entry(self, name: str, value: Any, finding: bool) -> Turn:
+        if name == "need":
+            return Turn("need", tree=grammar.clause(str(value), self.scope))
+        if name in ("user", "assistant"):
+            texts = value if isinstance(value, list) else [value]
+            return Turn(name, words=tuple(read_words(str(t), self.scope) for t in texts))
+        text = str(value).strip()
+        match = None if finding else _CALL.fullmatch(text)
+        if match and match[1] in self.machine.operations:
+            return self.call(name, match[1], match[2], match[3] or "")
+        unique = re.fullmatch(r"one\((.*)\)", text, re.DOTALL)
+        tree, kind = grammar.term(unique[1] if unique else text, self.scope)
+        if finding and kind["type"] == "list":
+            kind = kind["of"]
+            self.scope = self.scope.bound(name, kind)
+            return Turn("pick", name=name, tree=tree, unique=bool(unique))
+        self.scope = self.scope.bound(name, kind)
+        return Turn("let", name=name, tree=tree)
+
+    def call(self, name: str, operation: str, inner: str, fails: str) -> Turn:
+        spec = self.machine.operations[operation]
+        args = tuple(self.arguments(inner, spec.args, operation))
+        known = self.machine.world["operations"][operation]
+        if fails and fails not in known["errors"] and not fails.startswith("unknown_"):
+            hints = grammar.near(fails, known["errors"])
+            raise Mistake(f"{operation} has no error `{fails}`{hints}.")
+        kind: Kind = grammar.TEXT if fails else known["shape"]
+        self.scope = self.scope.bound(name, kind)
+        return Turn("call", name=name, operation=operation, args=args, fails=fails)
+
+    def arguments(self, text: str, kinds: dict[str, Kind], where: str) -> Iterator[tuple[str, Any]]:
+        for part in _parts(text):
+            name, equals, value = part.partition("=")
+            name = name.strip()
+            if not equals or name not in kinds:
+                raise Mistake(f"{where} has no argument `{name}`{grammar.near(name, kinds)}.")
+            yield name, self.argument(value.strip(), kinds[name])
+
+    def argument(self, text: str, kind: Kind) -> Any:
+        if kind["type"] == "list" and text.startswith("[("):
+            fields = kind["of"].get("fields", {})
+            items = _parts(text[1:-1])
+            return [list(self.arguments(item.strip()[1:-1], fields, "an item")) for item in items]
+        if kind["type"] == "list" and text.startswith("["):
+            return [[("", self.argument(item.strip(), kind["of"]))] for item in _parts(text[1:-1])]
+        tree, found = grammar.term(text, self.scope)
+        tree, found = grammar.as_key(tree, found, kind, self.scope)
+        if not grammar.fits(kind, found) and not (
+            kind["type"] == "ref" and found["type"] == "text"
+        ):
+            raise Mistake(f"{text!r} is {grammar.said(found)}, not {grammar.said(kind)}.")
+        grammar.check_choice(tree, kind)
+        return tree
+
+
+def _parts(text: str) -> list[str]:
+    """What commas part, outside of brackets and quotations."""
+    parts, depth, start, quoted = [], 0, 0, False
+    for at, char in enumerate(text):
+        if char == "'":
+            quoted = not quoted
+        elif not quoted:
+            depth += (char in "([") - (char in ")]")
+            if char == "," and not depth:
+                parts.append(text[start:at])
+                start = at + 1
+    parts.append(text[start:])
+    return [part for part in parts if part.strip()]
+
+
+# --- playing ---------------------------------------------------------------------------------
+
+
+def play(script: Script, machine: Machine, rng: random.Random) -> Play | None:
+    """A row of a script; None if no state of `STATES` meets its conditions."""
+    for _ in range(STATES):
+        now = draw_now(rng)
+        row = play_in(script, machine, draw_state(machine, rng, now), now, rng)
+        if row:
+            return row
+    return None
+
+
+def play_in(
+    script: Script, machine: Machine, state: State, now: str, rng: random.Random
+) -> Play | None:
+    """A row of a script in one state; None if the state does not meet its conditions."""
+    frame = machine.frame(state, {}, now)
+    row = Play(script.name, now, state, state)
+    voice = Voice(now, machine.world["currency"], script.british)
+    for turn in (*script.opening, *script.turns):
+        if turn.form == "call":
+            frame = _called(turn, machine, frame, row)
+            if frame is None:
+                return None
+        elif turn.form in ("user", "assistant"):
+            text = rng.choice(turn.words).fill(frame, voice)
+            if text is None:
+                return None
+            row.messages.append((turn.form, text))
+        elif not _bound(turn, frame, rng):
+            return None
+    return row
+
+
+def _bound(turn: Turn, frame: Frame, rng: random.Random) -> bool:
+    """Whether a condition holds, or a search found what it looked for."""
+    value = as_term(turn.tree or [])(frame)
+    if turn.form == "need":
+        return bool(value)
+    if turn.form == "pick":
+        rows = value or []
+        if not rows or (turn.unique and len(rows) > 1):
+            return False
+        value = rng.choice(rows)
+    frame.vars[turn.name] = value
+    return value is not None
+
+
+def _called(turn: Turn, machine: Machine, frame: Frame, row: Play) -> Frame | None:
+    """The names after a call, with the rows they stand for as they are now."""
+    args = plain(_given(turn.args, frame))
+    after, response, error = machine.apply(row.end, turn.operation, args, row.now)
+    row.messages.append(("call", Call(turn.operation, args, response, error)))
+    row.end = after
+    if (error or "") != turn.fails:
+        return None
+    fresh = machine.frame(after, {}, row.now)
+    fresh.vars.update({**frame.vars, **({"me": fresh.me} if fresh.me else {})})
+    fresh.vars[turn.name] = response
+    return fresh
+
+
+def _given(args: tuple[tuple[str, Any], ...], frame: Frame) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for name, value in args:
+        if value and isinstance(value[0], list) and value[0] and isinstance(value[0][0], tuple):
+            items = [_given(tuple(item), frame) for item in value]
+            given[name] = [item.get("", item) for item in items]
+        else:
+            given[name] = as_term(value)(frame)
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def as_text(row: Play) -> str:
+    """A row as a person reads it: moment, speakers, calls (→) and results (←)."""
+    lines = [f"[{row.now}]"]
+    for form, part in row.messages:
+        if isinstance(part, Call):
+            given = ", ".join(f"{name}={value!r}" for name, value in part.arguments.items())
+            result = f"error {part.error}: {part.response}" if part.error else repr(part.response)
+            lines += [f"  → {part.name}({given})", f"  ← {result}"]
+        else:
+            lines.append(f"{form.capitalize()}: {part}")
+    return "\n".join(lines)
