@@ -101,6 +101,42 @@ def play(file: WorldFile, seed: SeedOf = 0) -> None:
                 states.append(after)
 
 
+@app.command()
+def proof(
+    file: WorldFile,
+    seed: SeedOf = 0,
+    states: Annotated[
+        int, typer.Option("--states", "-n", metavar="N", help="Rows of each script.", min=1)
+    ] = 3,
+) -> None:
+    """Print each script of a world in several states, side by side, to be read before it is used.
+
+    The scripts of `shop.yaml` stand in `shop.scripts.yaml`. A script that no state fits has run
+    dry: loosen its conditions. Exit code 1 if one has.
+
+    Example: `toolloom world proof recipes/worlds/shop.yaml -n 2`
+    """
+    from toolloom.pipeline.checks.world.interpreter import Machine
+    from toolloom.pipeline.sampling.values import rng_for
+    from toolloom.pipeline.worlds.files import load_scripts, load_world
+    from toolloom.pipeline.worlds.scripts import as_text
+    from toolloom.pipeline.worlds.scripts import play as play_script
+
+    machine = Machine(load_world(file))
+    dry = []
+    for script in load_scripts(file, machine):
+        say(f"# {script.name} ({script.voice or 'any voice'})")
+        rows = [play_script(script, machine, rng_for(seed, script.name, n)) for n in range(states)]
+        for row in rows:
+            if row:
+                say(as_text(row) + "\n")
+        if None in rows:
+            dry.append(script.name)
+    if dry:
+        complain(f"Run dry: {', '.join(dry)}. No state that was drawn meets what they need.")
+        raise typer.Exit(FOUND)
+
+
 def _drawn(file: Path, seed: int) -> tuple[Any, Any, str]:
     """The world of a file, a state of it, and the moment."""
     from toolloom.pipeline.checks.world.interpreter import Machine

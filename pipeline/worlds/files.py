@@ -11,8 +11,9 @@ from pathlib import Path
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, State, shown
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.render.section import Section
-from toolloom.pipeline.store.documents import read
+from toolloom.pipeline.store.documents import WrittenDocument, read
 from toolloom.pipeline.worlds.mutation import Score
+from toolloom.pipeline.worlds.scripts import Script, read_scripts
 from toolloom.pipeline.worlds.soundness import Soundness
 from toolloom.schemas import WorldError
 
@@ -24,13 +25,30 @@ def load_world(path: Path) -> Json:
     """The world of a YAML file. Raises WorldError with all its mistakes."""
     document = read(path, WorldError, plain=False)
     world = read_world(document.value, document.fault)
+    _refuse(document)
+    return json.loads(json.dumps(world))
+
+
+def load_scripts(path: Path, machine: Machine) -> list[Script]:
+    """The scripts that stand beside a world's file: those of `shop.yaml` in `shop.scripts.yaml`.
+
+    Raises WorldError with all mistakes.
+    """
+    document = read(path.with_suffix(".scripts.yaml"), WorldError, plain=False)
+    scripts = read_scripts(document.value, machine, document.fault)
+    _refuse(document)
+    return scripts
+
+
+def _refuse(document: WrittenDocument) -> None:
+    """Raise what is wrong with a file, if anything is."""
     if faults := sorted(document.faults, key=lambda fault: fault.line):
         lines = [f"  {fault}" for fault in faults[:MOST_TOLD]]
         if len(faults) > MOST_TOLD:
             lines.append(f"  … and {len(faults) - MOST_TOLD:,} more.")
         several = "s" if len(faults) > 1 else ""
-        raise WorldError("\n".join([f"{path} has {len(faults):,} mistake{several}:", *lines]))
-    return json.loads(json.dumps(world))
+        head = f"{document.path} has {len(faults):,} mistake{several}:"
+        raise WorldError("\n".join([head, *lines]))
 
 
 def found(machine: Machine, result: Soundness, score: Score | None) -> list[Section]:

@@ -54,8 +54,6 @@ class Script:
     british: bool
     opening: tuple[Turn, ...]  # what is looked for in a state
     turns: tuple[Turn, ...]
-    line: int = 0
-    only: tuple[str, ...] = ()  # what else it is about: scenarios, as its writer says them
 
 
 @dataclass(frozen=True)
@@ -87,8 +85,10 @@ class Play:
 def read_scripts(raw: Any, machine: Machine, fault: Callable[[Place, str], None]) -> list[Script]:
     """The scripts of a world; every mistake is told with its place."""
     scripts = []
+    if not isinstance(raw, list):
+        fault((), "A list of scripts (`- name: …`) is needed here.")
     for number, spec in enumerate(raw if isinstance(raw, list) else []):
-        place: Place = ("scripts", number)
+        place: Place = (number,)
         if not isinstance(spec, dict):
             fault(place, "A script is a mapping with `turns`.")
             continue
@@ -110,6 +110,8 @@ class _Reader:
         self.scope = Scope(entities, keys, names=names)
 
     def script(self, spec: dict[str, Any], place: Place, number: int) -> Script:
+        for key in spec.keys() - {"name", "voice", "dialect", "find", "turns"}:
+            self.fault((*place, key), "is unknown in a script.")
         opening = self.entries(spec.get("find"), (*place, "find"), finding=True)
         turns = self.entries(spec.get("turns"), (*place, "turns"), finding=False)
         if not turns:
@@ -120,11 +122,10 @@ class _Reader:
             british=spec.get("dialect") == "uk",
             opening=tuple(opening),
             turns=tuple(turns),
-            only=tuple(spec.get("shows", "").split()) if isinstance(spec.get("shows"), str) else (),
         )
 
-    def entries(self, raw: Any, place: Place, finding: bool) -> Iterator[Turn]:
-        turns = []
+    def entries(self, raw: Any, place: Place, finding: bool) -> list[Turn]:
+        turns: list[Turn] = []
         for number, entry in enumerate(raw if isinstance(raw, list) else []):
             where = (*place, number)
             if not isinstance(entry, dict) or len(entry) != 1:
@@ -136,7 +137,7 @@ class _Reader:
             except Mistake as mistake:
                 self.fault((*where, name), str(mistake))
                 self.scope = self.scope.bound(str(name), grammar.ANY)
-        return iter(turns)
+        return turns
 
     def entry(self, name: str, value: Any, finding: bool) -> Turn:
         if name == "need":

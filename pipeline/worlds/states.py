@@ -18,7 +18,7 @@ from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import Machine, Row, State, shifted, state_of
 from toolloom.schemas import WorldError
 
-TRIES = 60  # draws of a row until it keeps its rules
+TRIES = 500  # draws of a row until it keeps its rules
 ROWS = (4, 8)  # of an entity that says nothing
 AT_BORDER = 0.15  # share of numbers at the low end of their range: sold out, nothing owed
 OFFICE = (8, 19)  # hours of the day at which people write

@@ -67,8 +67,8 @@ RENEW = ("operations", "renew")
         (("promises", "renew", "effects"), ["loans due moved"], "is no effect"),
         (
             ("promises", "renew", "after"),
-            ["old_lone.due > today"],
-            "loan, loans",
+            ["was(lone.due) > today"],
+            "loan can stand here",
         ),
         (("promises", "renw"), {}, "`renw` is no operation"),
         (("operations",), ["x"], "A mapping"),

@@ -1,0 +1,67 @@
+"""The commands for worlds, run as users run them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.commands import call
+from typer.testing import CliRunner
+
+from toolloom.cli import app
+
+SHOP = Path(__file__).parents[2] / "recipes" / "worlds" / "shop.yaml"
+LIBRARY = Path(__file__).parents[1] / "support" / "library.yaml"
+
+
+def test_the_shipped_world_is_sound() -> None:
+    """Every promise kept, nothing unreached, at least 85 of 100 planted faults found."""
+    result = call("world", "check", SHOP)
+    assert result.exit_code == 0, result.output
+    (total,) = (line for line in result.output.splitlines() if line.startswith("all "))
+    assert float(total.split()[-1]) >= 0.85
+
+
+def test_findings_are_told_and_no_fault_is_planted(tmp_path: Path) -> None:
+    """An operation that breaks its promise: what, with an example, and exit code 1."""
+    broken = tmp_path / "library.yaml"
+    broken.write_text(LIBRARY.read_text().replace("renewals: renewals + 1", "renewals: renewals"))
+    result = call("world", "check", broken)
+    assert result.exit_code == 1
+    assert "After renew" in result.output
+    assert "Planted faults" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("loan.renewals < 2\n        else", "loan.renewal < 2\n        else", "line 53"),
+        ("fines >= 0", "fines > 100", "No row of members keeps `fines > 100`"),
+        ("world: library", "world: &x library", "anchors"),
+        ("world: library", "world: [library", "not valid YAML"),
+    ],
+)
+def test_a_mistake_is_one_message(tmp_path: Path, old: str, new: str, says: str) -> None:
+    """With its line and what to do, exit code 2, and no traceback."""
+    broken = tmp_path / "library.yaml"
+    broken.write_text(LIBRARY.read_text().replace(old, new))
+    result = call("world", "check", broken)
+    assert result.exit_code == 2
+    assert says in result.output
+    assert "Traceback" not in result.output
+
+
+def test_each_script_is_shown_in_several_states() -> None:
+    """What a proof-reader needs: the same words beside other values."""
+    result = call("world", "proof", SHOP, "-n", 2)
+    assert result.exit_code == 0, result.output
+    assert result.output.count("[202") == 2 * result.output.count("\n# ") + 2
+
+
+def test_one_plays_in_a_world() -> None:
+    """A result, what it changed, the way back, and an error for what is not there."""
+    lines = "list_holds\npay_fines amount=0.5\nback\nburn {x\n\n"
+    result = CliRunner().invoke(app, ["world", "play", str(LIBRARY), "--seed", "3"], input=lines)
+    assert result.exit_code == 0
+    assert "✗ invalid_arguments" in result.output
+    assert "There is no operation 'burn'" in result.output

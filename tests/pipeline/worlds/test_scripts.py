@@ -1,0 +1,121 @@
+"""Scripts: a row is true in its state, and a state that does not fit is passed over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.checks.world.reading import read_world
+from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds.scripts import Script, as_text, play, read_scripts
+
+LIBRARY = Path(__file__).parents[2] / "support" / "library.yaml"
+RENEWAL = """
+- name: renewal
+  voice: terse
+  find:
+    - l: loans where member_id = me and renewals < 2 and due > today
+    - need: count(loans where member_id = me and book_id = l.book_id) = 1 and me.fines <= 5
+    - need: count(holds where book_id = l.book_id and status = 'waiting') = 0
+  turns:
+    - user: ["renew {l.book.title}", "Can I keep {l.book.title} longer?"]
+    - mine: list_loans(title = l.book.title)
+    - need: size(mine) = 1
+    - done: renew(loan_id = first(mine).loan_id)
+    - assistant: "It is due {done.due|on} now, and not {first(mine).due|on}."
+- name: refused
+  find:
+    - l: loans where member_id = me and renewals = 2
+  turns:
+    - user: "Renew my loan due {l.due|on}."
+    - why: renew(loan_id = l.loan_id) fails twice
+    - assistant: "{why}"
+- name: two at once
+  find:
+    - a: books where title = 'Emma'
+    - b: books where title = 'Persuasion'
+    - need: count(holds where member_id = me) = 0
+  turns:
+    - user: "Put me down for both."
+    - done: place_holds(book_ids = [a.book_id, b.book_id])
+    - assistant: "You are down for {done|count}."
+"""
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    raw = yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
+    return Machine(json.loads(json.dumps(read_world(raw, lambda *fault: pytest.fail(str(fault))))))
+
+
+def read(text: str, machine: Machine) -> tuple[list[Script], list[str]]:
+    faults: list[str] = []
+    raw = yaml.load(text, yaml.BaseLoader)
+    return read_scripts(raw, machine, lambda place, what: faults.append(what)), faults
+
+
+def good(machine: Machine) -> list[Script]:
+    scripts, faults = read(RENEWAL.replace("{done|count}", "{size(done)|count book}"), machine)
+    assert not faults
+    return scripts
+
+
+def test_a_row_says_what_its_calls_returned(machine: Machine) -> None:
+    """Called again from the start state, each call gives the same; words repeat it, in time."""
+    for script in good(machine):
+        rows = [play(script, machine, rng_for(script.name, n)) for n in range(4)]
+        for row in rows:
+            assert row
+            state: Any = row.start
+            for call in row.calls:
+                state, response, error = machine.apply(state, call.name, call.arguments, row.now)
+                assert (response, error) == (call.response, call.error)
+            assert state["tables"] == row.end["tables"]
+            assert "{" not in "".join(str(text) for form, text in row.messages if form != "call")
+        assert len({as_text(row) for row in rows if row}) == 4
+
+
+def test_equal_seeds_play_alike(machine: Machine) -> None:
+    """A row can be drawn again."""
+    script = good(machine)[0]
+    texts = [as_text(row) for row in (play(script, machine, rng_for(1)) for _ in "ab") if row]
+    assert texts[0] == texts[1]
+
+
+def test_a_call_must_end_as_its_script_says(machine: Machine) -> None:
+    """An error where none is written, or none where one is: the state does not fit."""
+    wrong = RENEWAL.replace("renewals < 2 and due", "renewals = 2 and due")
+    scripts, _ = read(wrong, machine)
+    assert play(scripts[0], machine, rng_for(1)) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("l.book.title}", "l.book.titel}", "title"),
+        ("renewals < 2", "renewal < 2", "renewals"),
+        ("renew(loan_id", "renew(lone_id", "loan_id can stand here"),
+        ("loan_id = first(mine).loan_id", "loan_id = l.book_id", "a key of loans"),
+        ("fails twice", "fails thrice", "twice can stand here"),
+        ("{done.due|on}", "{done.due}", "say how it is worded"),
+        ("{done.due|on}", "{done.until|on}", "due"),
+        ("  voice: terse", "  vioce: terse", "unknown in a script"),
+        ("{done|count}", "{size(done)|count book} {a}", "a row of books"),
+    ],
+)
+def test_a_mistake_in_a_script_is_told(machine: Machine, old: str, new: str, says: str) -> None:
+    """Slots, conditions, arguments and errors are checked against the world as it is read."""
+    text = RENEWAL.replace(old, new)
+    assert text != RENEWAL
+    assert any(says in fault for fault in read(text, machine)[1])
+
+
+@pytest.mark.parametrize("raw", ["{}", "- x", "- {turns: x}", "- {turns: [{a: b, c: d}]}", "3"])
+def test_what_is_no_script_is_told(machine: Machine, raw: str) -> None:
+    """Garbage is a mistake, not an error of ours."""
+    assert read(raw, machine)[1]
