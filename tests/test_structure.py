@@ -21,16 +21,20 @@ ROOMS = (
         f"pipeline/{name}"
         for name in ["orchestration", "pages", "dataset", "apis", "formats", "store"]
     ),
-    *(f"pipeline/{name}" for name in ["render", "checks", "sampling", "templates", "curation"]),
+    *(
+        f"pipeline/{name}"
+        for name in ["render", "checks", "sampling", "templates", "curation", "worlds"]
+    ),
 )
 SILENT_ROOMS: set[str] = set()
 """Rooms whose `__init__` does not yet open with ten lines."""
 
-LINES, MODULES = 57_000, 225
+LINES, MODULES = 61_500, 237
 """Python lines outside tests/, with those of benchmarks/; modules of the package."""
 
-LONG = {"growth.py"}
-"""Modules of more than 500 lines: two subjects still."""
+LONG = {"grammar.py", "growth.py", "interpreter.py", "reading.py"}
+"""Modules of more than 500 lines: two subjects still, but for the interpreter of worlds, which is
+one file so that it can be shipped alone."""
 
 PREFIXES = {"pipeline/dataset/verify"}
 """Prefixes that three files of a folder share: packages in disguise."""

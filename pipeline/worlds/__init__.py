@@ -1,9 +1,11 @@
-"""Worlds: states are drawn, tasks are solved and then told in words that were written for them.
+"""Worlds: states are drawn, operations tried, and dialogues told in words written for them.
 
-A world's records, its language and its interpreter are below, in `checks/world`: what judges a
-dialogue has to run it. Here is what draws: start states under the fields' ranges and rules, random
-walks that try a world, tasks with their goals, and scripts that say them.
+A world's language and interpreter are below, in `checks/world`: what judges a dialogue has to run
+it. Here is what draws: `states.py` start states under the fields' ranges and rules; `soundness.py`
+random walks that hold every operation to its promises; `mutation.py` planted faults, and the share
+that those checks find; `scripts.py` whole dialogues that a state makes true. `files.py` reads a
+world's files and shows what was found.
 
-May touch: checks, schemas, store, and the generator of chance from sampling.
+May touch: disk, through store; chance, through sampling; checks, render, schemas.
 Begin with `states.py`, then `soundness.py`.
 """

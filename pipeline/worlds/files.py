@@ -13,7 +13,7 @@ from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.render.section import Section
 from toolloom.pipeline.store.documents import WrittenDocument, read
 from toolloom.pipeline.worlds.mutation import Score
-from toolloom.pipeline.worlds.scripts import Script, read_scripts
+from toolloom.pipeline.worlds.scripts import WorldScript, read_scripts
 from toolloom.pipeline.worlds.soundness import Soundness
 from toolloom.schemas import WorldError
 
@@ -29,7 +29,7 @@ def load_world(path: Path) -> Json:
     return json.loads(json.dumps(world))
 
 
-def load_scripts(path: Path, machine: Machine) -> list[Script]:
+def load_scripts(path: Path, machine: Machine) -> list[WorldScript]:
     """The scripts that stand beside a world's file: those of `shop.yaml` in `shop.scripts.yaml`.
 
     Raises WorldError with all mistakes.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine
-from toolloom.pipeline.worlds.soundness import Called, Soundness, judge, walk
+from toolloom.pipeline.worlds.soundness import Soundness, TriedCall, judge, walk
 
 WALKS, CALLS = 12, 60  # of a mutant: the same as of the world beside it
 TURNED = {"=": "!=", "!=": "=", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "in": None}
@@ -54,7 +54,7 @@ def score(world: Json, seed: int = 1) -> Score:
     return result
 
 
-def _verdict(machine: Machine, mutant: Machine, calls: list[Called]) -> bool | None:
+def _verdict(machine: Machine, mutant: Machine, calls: list[TriedCall]) -> bool | None:
     """Whether the checks find a mutant; None if it does in every call what the world does.
 
     Each call is made in the state that the world's own walk had: so a fault shows where it is.

@@ -22,9 +22,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from toolloom.pipeline.checks.world import grammar
-from toolloom.pipeline.checks.world.grammar import Kind, Mistake, Scope, Tree
+from toolloom.pipeline.checks.world import grammar, kinds
+from toolloom.pipeline.checks.world.grammar import NameScope
 from toolloom.pipeline.checks.world.interpreter import Frame, Machine, State, as_term, plain
+from toolloom.pipeline.checks.world.kinds import Kind, Mistake, Tree
 from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 
@@ -34,7 +35,7 @@ _CALL = re.compile(r"([a-z][a-z0-9_]*)\((.*)\)(?:\s+fails\s+([a-z_]+))?", re.DOT
 
 
 @dataclass(frozen=True)
-class Turn:
+class ScriptEntry:
     """One entry of a script: words, a call, or a condition on what came before."""
 
     form: str  # user, assistant, call, need, let
@@ -48,16 +49,16 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Script:
+class WorldScript:
     name: str
     voice: str
     british: bool
-    opening: tuple[Turn, ...]  # what is looked for in a state
-    turns: tuple[Turn, ...]
+    opening: tuple[ScriptEntry, ...]  # what is looked for in a state
+    turns: tuple[ScriptEntry, ...]
 
 
 @dataclass(frozen=True)
-class Call:
+class MadeCall:
     name: str
     arguments: dict[str, Any]
     response: Any
@@ -72,17 +73,19 @@ class Play:
     now: str
     start: State
     end: State
-    messages: list[tuple[str, str | Call]] = field(default_factory=list)
+    messages: list[tuple[str, str | MadeCall]] = field(default_factory=list)
 
     @property
-    def calls(self) -> list[Call]:
-        return [part for _, part in self.messages if isinstance(part, Call)]
+    def calls(self) -> list[MadeCall]:
+        return [part for _, part in self.messages if isinstance(part, MadeCall)]
 
 
 # --- reading ---------------------------------------------------------------------------------
 
 
-def read_scripts(raw: Any, machine: Machine, fault: Callable[[Place, str], None]) -> list[Script]:
+def read_scripts(
+    raw: Any, machine: Machine, fault: Callable[[Place, str], None]
+) -> list[WorldScript]:
     """The scripts of a world; every mistake is told with its place."""
     scripts = []
     if not isinstance(raw, list):
@@ -92,11 +95,11 @@ def read_scripts(raw: Any, machine: Machine, fault: Callable[[Place, str], None]
         if not isinstance(spec, dict):
             fault(place, "A script is a mapping with `turns`.")
             continue
-        scripts.append(_Reader(machine, fault).script(spec, place, number))
+        scripts.append(_ScriptReader(machine, fault).script(spec, place, number))
     return scripts
 
 
-class _Reader:
+class _ScriptReader:
     def __init__(self, machine: Machine, fault: Callable[[Place, str], None]) -> None:
         self.machine = machine
         self.fault = fault
@@ -105,18 +108,18 @@ class _Reader:
             name: {e.key: {"type": "ref", "entity": name}, **e.fields}
             for name, e in machine.entities.items()
         }
-        names = {"me": grammar.row_of(world["actor"])} if world["actor"] else {}
+        names = {"me": kinds.row_of(world["actor"])} if world["actor"] else {}
         keys = {name: e.key for name, e in machine.entities.items()}
-        self.scope = Scope(entities, keys, names=names)
+        self.scope = NameScope(entities, keys, names=names)
 
-    def script(self, spec: dict[str, Any], place: Place, number: int) -> Script:
+    def script(self, spec: dict[str, Any], place: Place, number: int) -> WorldScript:
         for key in spec.keys() - {"name", "voice", "dialect", "find", "turns"}:
             self.fault((*place, key), "is unknown in a script.")
         opening = self.entries(spec.get("find"), (*place, "find"), finding=True)
         turns = self.entries(spec.get("turns"), (*place, "turns"), finding=False)
         if not turns:
             self.fault(place, "A script needs `turns`.")
-        return Script(
+        return WorldScript(
             name=str(spec.get("name", number + 1)),
             voice=str(spec.get("voice", "")),
             british=spec.get("dialect") == "uk",
@@ -124,8 +127,8 @@ class _Reader:
             turns=tuple(turns),
         )
 
-    def entries(self, raw: Any, place: Place, finding: bool) -> list[Turn]:
-        turns: list[Turn] = []
+    def entries(self, raw: Any, place: Place, finding: bool) -> list[ScriptEntry]:
+        turns: list[ScriptEntry] = []
         for number, entry in enumerate(raw if isinstance(raw, list) else []):
             where = (*place, number)
             if not isinstance(entry, dict) or len(entry) != 1:
@@ -136,15 +139,15 @@ class _Reader:
                 turns.append(self.entry(str(name), value, finding))
             except Mistake as mistake:
                 self.fault((*where, name), str(mistake))
-                self.scope = self.scope.bound(str(name), grammar.ANY)
+                self.scope = self.scope.bound(str(name), kinds.ANY)
         return turns
 
-    def entry(self, name: str, value: Any, finding: bool) -> Turn:
+    def entry(self, name: str, value: Any, finding: bool) -> ScriptEntry:
         if name == "need":
-            return Turn("need", tree=grammar.clause(str(value), self.scope))
+            return ScriptEntry("need", tree=grammar.clause(str(value), self.scope))
         if name in ("user", "assistant"):
             texts = value if isinstance(value, list) else [value]
-            return Turn(name, words=tuple(read_words(str(t), self.scope) for t in texts))
+            return ScriptEntry(name, words=tuple(read_words(str(t), self.scope) for t in texts))
         text = str(value).strip()
         match = None if finding else _CALL.fullmatch(text)
         if match and match[1] in self.machine.operations:
@@ -154,28 +157,28 @@ class _Reader:
         if finding and kind["type"] == "list":
             kind = kind["of"]
             self.scope = self.scope.bound(name, kind)
-            return Turn("pick", name=name, tree=tree, unique=bool(unique))
+            return ScriptEntry("pick", name=name, tree=tree, unique=bool(unique))
         self.scope = self.scope.bound(name, kind)
-        return Turn("let", name=name, tree=tree)
+        return ScriptEntry("let", name=name, tree=tree)
 
-    def call(self, name: str, operation: str, inner: str, fails: str) -> Turn:
+    def call(self, name: str, operation: str, inner: str, fails: str) -> ScriptEntry:
         spec = self.machine.operations[operation]
         args = tuple(self.arguments(inner, spec.args, operation))
         known = self.machine.world["operations"][operation]
         if fails and fails not in known["errors"] and not fails.startswith("unknown_"):
-            hints = grammar.near(fails, known["errors"])
+            hints = kinds.near(fails, known["errors"])
             raise Mistake(f"{operation} has no error `{fails}`{hints}.")
-        kind: Kind = grammar.TEXT if fails else known["shape"]
+        kind: Kind = kinds.TEXT if fails else known["shape"]
         self.scope = self.scope.bound(name, kind)
-        return Turn("call", name=name, operation=operation, args=args, fails=fails)
+        return ScriptEntry("call", name=name, operation=operation, args=args, fails=fails)
 
-    def arguments(self, text: str, kinds: dict[str, Kind], where: str) -> Iterator[tuple[str, Any]]:
+    def arguments(self, text: str, takes: dict[str, Kind], where: str) -> Iterator[tuple[str, Any]]:
         for part in _parts(text):
             name, equals, value = part.partition("=")
             name = name.strip()
-            if not equals or name not in kinds:
-                raise Mistake(f"{where} has no argument `{name}`{grammar.near(name, kinds)}.")
-            yield name, self.argument(value.strip(), kinds[name])
+            if not equals or name not in takes:
+                raise Mistake(f"{where} has no argument `{name}`{kinds.near(name, takes)}.")
+            yield name, self.argument(value.strip(), takes[name])
 
     def argument(self, text: str, kind: Kind) -> Any:
         if kind["type"] == "list" and text.startswith("[("):
@@ -186,10 +189,8 @@ class _Reader:
             return [[("", self.argument(item.strip(), kind["of"]))] for item in _parts(text[1:-1])]
         tree, found = grammar.term(text, self.scope)
         tree, found = grammar.as_key(tree, found, kind, self.scope)
-        if not grammar.fits(kind, found) and not (
-            kind["type"] == "ref" and found["type"] == "text"
-        ):
-            raise Mistake(f"{text!r} is {grammar.said(found)}, not {grammar.said(kind)}.")
+        if not kinds.fits(kind, found) and not (kind["type"] == "ref" and found["type"] == "text"):
+            raise Mistake(f"{text!r} is {kinds.said(found)}, not {kinds.said(kind)}.")
         grammar.check_choice(tree, kind)
         return tree
 
@@ -212,7 +213,7 @@ def _parts(text: str) -> list[str]:
 # --- playing ---------------------------------------------------------------------------------
 
 
-def play(script: Script, machine: Machine, rng: random.Random) -> Play | None:
+def play(script: WorldScript, machine: Machine, rng: random.Random) -> Play | None:
     """A row of a script; None if no state of `STATES` meets its conditions."""
     for _ in range(STATES):
         now = draw_now(rng)
@@ -223,7 +224,7 @@ def play(script: Script, machine: Machine, rng: random.Random) -> Play | None:
 
 
 def play_in(
-    script: Script, machine: Machine, state: State, now: str, rng: random.Random
+    script: WorldScript, machine: Machine, state: State, now: str, rng: random.Random
 ) -> Play | None:
     """A row of a script in one state; None if the state does not meet its conditions."""
     frame = machine.frame(state, {}, now)
@@ -231,9 +232,10 @@ def play_in(
     voice = Voice(now, machine.world["currency"], script.british)
     for turn in (*script.opening, *script.turns):
         if turn.form == "call":
-            frame = _called(turn, machine, frame, row)
-            if frame is None:
+            after = _called(turn, machine, frame, row)
+            if after is None:
                 return None
+            frame = after
         elif turn.form in ("user", "assistant"):
             text = rng.choice(turn.words).fill(frame, voice)
             if text is None:
@@ -244,7 +246,7 @@ def play_in(
     return row
 
 
-def _bound(turn: Turn, frame: Frame, rng: random.Random) -> bool:
+def _bound(turn: ScriptEntry, frame: Frame, rng: random.Random) -> bool:
     """Whether a condition holds, or a search found what it looked for."""
     value = as_term(turn.tree or [])(frame)
     if turn.form == "need":
@@ -258,11 +260,11 @@ def _bound(turn: Turn, frame: Frame, rng: random.Random) -> bool:
     return value is not None
 
 
-def _called(turn: Turn, machine: Machine, frame: Frame, row: Play) -> Frame | None:
+def _called(turn: ScriptEntry, machine: Machine, frame: Frame, row: Play) -> Frame | None:
     """The names after a call, with the rows they stand for as they are now."""
     args = plain(_given(turn.args, frame))
     after, response, error = machine.apply(row.end, turn.operation, args, row.now)
-    row.messages.append(("call", Call(turn.operation, args, response, error)))
+    row.messages.append(("call", MadeCall(turn.operation, args, response, error)))
     row.end = after
     if (error or "") != turn.fails:
         return None
@@ -287,7 +289,7 @@ def as_text(row: Play) -> str:
     """A row as a person reads it: moment, speakers, calls (→) and results (←)."""
     lines = [f"[{row.now}]"]
     for form, part in row.messages:
-        if isinstance(part, Call):
+        if isinstance(part, MadeCall):
             given = ", ".join(f"{name}={value!r}" for name, value in part.arguments.items())
             result = f"error {part.error}: {part.response}" if part.error else repr(part.response)
             lines += [f"  → {part.name}({given})", f"  ← {result}"]

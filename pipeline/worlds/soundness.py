@@ -14,21 +14,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import (
     BROKEN,
     INVALID,
     TOO_LARGE,
+    CallRefused,
     Frame,
     Json,
     Machine,
-    Refused,
     Row,
     State,
     as_term,
     plain,
     shifted,
 )
+from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 
@@ -36,7 +36,7 @@ WALKS, CALLS = 40, 80
 STRANGE = 0.03  # share of arguments that name nothing
 
 
-class Called(NamedTuple):
+class TriedCall(NamedTuple):
     """One call of a walk, and what came of it."""
 
     before: State
@@ -56,7 +56,7 @@ class Soundness:
     successes: Counter[str] = field(default_factory=Counter)
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def find(self, what: str, call: Called | None = None) -> None:
+    def find(self, what: str, call: TriedCall | None = None) -> None:
         example = f"{call.name}({call.args}) at {call.now}: {call.response}" if call else ""
         self.findings.setdefault(what, example[:300])
 
@@ -71,7 +71,9 @@ def examine(machine: Machine, seed: int = 0, walks: int = WALKS, calls: int = CA
     return result
 
 
-def walk(machine: Machine, seed: int, walks: int = WALKS, calls: int = CALLS) -> Iterator[Called]:
+def walk(
+    machine: Machine, seed: int, walks: int = WALKS, calls: int = CALLS
+) -> Iterator[TriedCall]:
     """Calls with arguments that mostly fit the state that the calls before them left."""
     names = list(machine.operations)
     for number in range(walks):
@@ -80,13 +82,13 @@ def walk(machine: Machine, seed: int, walks: int = WALKS, calls: int = CALLS) ->
         state = draw_state(machine, rng, now)
         for _ in range(calls):
             name = rng.choice(names)
-            args = _Arguments(machine, state, rng, now).of(machine.operations[name].args)
+            args = _ArgumentDrawer(machine, state, rng, now).of(machine.operations[name].args)
             after, response, error = machine.apply(state, name, args, now)
-            yield Called(state, name, args, now, after, response, error)
+            yield TriedCall(state, name, args, now, after, response, error)
             state = after
 
 
-class _Arguments:
+class _ArgumentDrawer:
     """What a caller who has seen some of the state might send, border values among it."""
 
     def __init__(self, machine: Machine, state: State, rng: random.Random, now: str) -> None:
@@ -201,7 +203,7 @@ def _form(value: Json) -> str:
 # --- what a call shows -----------------------------------------------------------------------
 
 
-def judge(machine: Machine, call: Called, result: Soundness) -> None:
+def judge(machine: Machine, call: TriedCall, result: Soundness) -> None:
     if call.error is None:
         result.successes[call.name] += 1
     else:
@@ -215,18 +217,18 @@ def judge(machine: Machine, call: Called, result: Soundness) -> None:
         _kept(machine, call, promise, result)
 
 
-def bound(machine: Machine, call: Called, state: State) -> Frame | None:
+def bound(machine: Machine, call: TriedCall, state: State) -> Frame | None:
     """The names of a call in a state, before its steps; None if its arguments name nothing."""
     operation = machine.operations[call.name]
     try:
         frame = machine.frame(state, operation.arguments(call.args), call.now)
         operation.bind(frame)
-    except Refused:
+    except CallRefused:
         return None
     return frame
 
 
-def _kept(machine: Machine, call: Called, promise: Json, result: Soundness) -> None:
+def _kept(machine: Machine, call: TriedCall, promise: Json, result: Soundness) -> None:
     before = bound(machine, call, call.before)
     if before is None:
         if call.error is None:

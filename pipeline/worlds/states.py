@@ -14,8 +14,8 @@ from datetime import date, timedelta
 from functools import cache
 from typing import Any
 
-from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import Machine, Row, State, shifted, state_of
+from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.schemas import WorldError
 
 TRIES = 500  # draws of a row until it keeps its rules

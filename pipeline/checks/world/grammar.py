@@ -9,31 +9,34 @@ with what can stand there instead. docs/worlds.md explains the language to those
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.world.interpreter import PATTERNS, WEEKDAYS
+from toolloom.pipeline.checks.world.kinds import (
+    ANY,
+    BOOLEAN,
+    DATE,
+    DATETIME,
+    INTEGER,
+    MOMENTS,
+    NOTHING,
+    NUMBER,
+    NUMBERS,
+    TEXT,
+    TIME,
+    Kind,
+    Mistake,
+    Tree,
+    fits,
+    list_of,
+    near,
+    row_of,
+    said,
+)
 
-Kind: TypeAlias = dict[str, Any]
-"""A type: {"type": text, integer, number, boolean, date, time, datetime, choice, ref, row,
-list, object, null or any, …}, with `entity`, `choices`, `of` or `fields` where it has them."""
-Tree: TypeAlias = list[Any]
-
-TEXT: Kind = {"type": "text"}
-NUMBER: Kind = {"type": "number"}
-INTEGER: Kind = {"type": "integer"}
-BOOLEAN: Kind = {"type": "boolean"}
-DATE: Kind = {"type": "date"}
-TIME: Kind = {"type": "time"}
-DATETIME: Kind = {"type": "datetime"}
-NOTHING: Kind = {"type": "null"}
-ANY: Kind = {"type": "any"}
-
-NUMBERS = ("integer", "number")
-MOMENTS = ("date", "time", "datetime")
 UNITS = {
     f"{name}{plural}": f"{name}s"
     for name in ("minute", "hour", "day", "week", "month")
@@ -51,10 +54,6 @@ _TOKEN = re.compile(
 )
 
 
-class Mistake(Exception):
-    """A text that cannot be read: what is wrong, and what can stand there."""
-
-
 @dataclass(frozen=True)
 class Token:
     form: str
@@ -63,7 +62,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Scope:
+class NameScope:
     """What names mean where a text stands."""
 
     entities: Mapping[str, Mapping[str, Kind]]  # fields, the key among them
@@ -76,10 +75,10 @@ class Scope:
     skips: bool = True  # whether a clause with an absent argument is passed over
     after: bool = False  # in what a promise says of the state after a call: `was(…)` is before it
 
-    def bound(self, name: str, kind: Kind) -> Scope:
+    def bound(self, name: str, kind: Kind) -> NameScope:
         return replace(self, names={**self.names, name: kind})
 
-    def at(self, alias: str, entity: str, shown: bool = False) -> Scope:
+    def at(self, alias: str, entity: str, shown: bool = False) -> NameScope:
         """Where a row is looked at: its fields need no name before them. `this` stays the row
         outside of a search, so that its conditions can name both."""
         return replace(
@@ -90,45 +89,23 @@ class Scope:
         )
 
 
-def row_of(entity: str) -> Kind:
-    return {"type": "row", "entity": entity}
-
-
-def list_of(kind: Kind) -> Kind:
-    return {"type": "list", "of": kind}
-
-
-def said(kind: Kind) -> str:
-    """A type as a finding says it."""
-    form = kind["type"]
-    if form == "choice":
-        return f"one of {', '.join(kind['choices'])}"
-    if form == "ref":
-        return f"a key of {kind['entity']}"
-    if form == "row":
-        return f"a row of {kind['entity']}"
-    if form == "list":
-        return f"a list of {said(kind['of'])}"
-    return {"null": "nothing", "integer": "a number", "any": "any value"}.get(form, f"a {form}")
-
-
-def term(text: str, scope: Scope) -> tuple[Tree, Kind]:
+def term(text: str, scope: NameScope) -> tuple[Tree, Kind]:
     """A text as a tree, and the type of its value. Raises Mistake."""
-    reader = _Reader(text, scope)
+    reader = _TermReader(text, scope)
     tree, kind = reader.source_or_term(scope)
     reader.end()
     return tree, kind
 
 
-def clause(text: str, scope: Scope) -> Tree:
+def clause(text: str, scope: NameScope) -> Tree:
     """A condition as a tree. Raises Mistake."""
-    reader = _Reader(text, scope)
+    reader = _TermReader(text, scope)
     tree = reader.clause(scope)
     reader.end()
     return tree
 
 
-def template(text: str, scope: Scope) -> Tree:
+def template(text: str, scope: NameScope) -> Tree:
     """A text with {terms} in it as a tree. Raises Mistake."""
     parts: Tree = ["text"]
     for number, part in enumerate(re.split(r"\{([^{}]*)\}", text)):
@@ -147,7 +124,7 @@ def template(text: str, scope: Scope) -> Tree:
     return parts
 
 
-def absent_in(tree: Any, scope: Scope) -> list[str]:
+def absent_in(tree: Any, scope: NameScope) -> list[str]:
     """The optional arguments without which a tree says nothing: those whose values or rows it
     uses, but for those of which it asks whether they are given."""
     used: set[str] = set()
@@ -170,32 +147,8 @@ def absent_in(tree: Any, scope: Scope) -> list[str]:
     return sorted(n for n in used - asked if scope.args.get(n, {}).get("optional"))
 
 
-def near(name: str, names: Iterable[str]) -> str:
-    """The names that can stand for one that is not known: the likest, or all if they are few."""
-    every = sorted(set(names))
-    like = difflib.get_close_matches(name, every, 3, 0.6)
-    chosen = like or every[:12]
-    return f"; {', '.join(chosen)} can stand here" if chosen else ""
-
-
-def fits(kind: Kind, other: Kind) -> bool:
-    """Whether values of two types can be compared or set."""
-    one, two = kind["type"], other["type"]
-    if "null" in (one, two) or "any" in (one, two):
-        return True
-    if one in NUMBERS and two in NUMBERS:
-        return True
-    if one == "ref" and two == "ref":
-        return bool(kind["entity"] == other["entity"])
-    if {one, two} <= {"text", "choice", "ref"}:
-        return "ref" not in (one, two)
-    if one == "list" and two == "list":
-        return fits(kind["of"], other["of"])
-    return bool(one == two)
-
-
-class _Reader:
-    def __init__(self, text: str, scope: Scope) -> None:
+class _TermReader:
+    def __init__(self, text: str, scope: NameScope) -> None:
         if len(text) > LONGEST:
             raise Mistake(f"A term may have {LONGEST:,} characters; this has {len(text):,}.")
         self.text = text
@@ -242,7 +195,7 @@ class _Reader:
 
     # --- clauses
 
-    def clause(self, scope: Scope) -> Tree:
+    def clause(self, scope: NameScope) -> Tree:
         """Conditions joined by `and`, each passed over if an argument it names is absent."""
         tree, kind = self.disjunction(scope)
         if kind["type"] not in ("boolean", "any"):
@@ -252,14 +205,14 @@ class _Reader:
             parts = [_skipping(part, scope) for part in parts]
         return parts[0] if len(parts) == 1 else ["and", *parts]
 
-    def disjunction(self, scope: Scope) -> tuple[Tree, Kind]:
+    def disjunction(self, scope: NameScope) -> tuple[Tree, Kind]:
         return self.joined("or", self.conjunction, scope)
 
-    def conjunction(self, scope: Scope) -> tuple[Tree, Kind]:
+    def conjunction(self, scope: NameScope) -> tuple[Tree, Kind]:
         return self.joined("and", self.negation, scope)
 
     def joined(
-        self, word: str, inner: Callable[[Scope], tuple[Tree, Kind]], scope: Scope
+        self, word: str, inner: Callable[[NameScope], tuple[Tree, Kind]], scope: NameScope
     ) -> tuple[Tree, Kind]:
         tree, kind = inner(scope)
         parts = [tree]
@@ -270,14 +223,14 @@ class _Reader:
             parts.append(tree)
         return (parts[0], kind) if len(parts) == 1 else ([word, *parts], BOOLEAN)
 
-    def negation(self, scope: Scope) -> tuple[Tree, Kind]:
+    def negation(self, scope: NameScope) -> tuple[Tree, Kind]:
         if self.found("not"):
             self.deeper()
             tree, _ = self.negation(scope)
             return ["not", tree], BOOLEAN
         return self.comparison(scope)
 
-    def comparison(self, scope: Scope) -> tuple[Tree, Kind]:
+    def comparison(self, scope: NameScope) -> tuple[Tree, Kind]:
         token = self.peek()
         if token.form == "arg" and self.peek(1).text == "is":
             self.next += 2
@@ -294,7 +247,7 @@ class _Reader:
         return left, kind
 
     def compared(
-        self, sign: str, one: tuple[Tree, Kind], two: tuple[Tree, Kind], scope: Scope
+        self, sign: str, one: tuple[Tree, Kind], two: tuple[Tree, Kind], scope: NameScope
     ) -> tuple[Tree, Kind]:
         (left, kind), (right, other) = one, two
         left, kind = as_key(left, kind, other, scope)
@@ -332,7 +285,7 @@ class _Reader:
 
     # --- terms
 
-    def sum(self, scope: Scope) -> tuple[Tree, Kind]:
+    def sum(self, scope: NameScope) -> tuple[Tree, Kind]:
         tree, kind = self.product(scope)
         while (sign := self.peek().text) in ("+", "-") and self.peek().form == "sign":
             self.next += 1
@@ -353,7 +306,7 @@ class _Reader:
             tree, kind = [sign, tree, right], _either(kind, other)
         return tree, kind
 
-    def product(self, scope: Scope) -> tuple[Tree, Kind]:
+    def product(self, scope: NameScope) -> tuple[Tree, Kind]:
         tree, kind = self.factor(scope)
         while (sign := self.peek().text) in ("*", "/") and self.peek().form == "sign":
             self.next += 1
@@ -364,7 +317,7 @@ class _Reader:
             tree, kind = [sign, tree, right], NUMBER if sign == "/" else _either(kind, other)
         return tree, kind
 
-    def factor(self, scope: Scope) -> tuple[Tree, Kind]:
+    def factor(self, scope: NameScope) -> tuple[Tree, Kind]:
         token = self.take()
         if token.form == "number":
             number = float(token.text) if "." in token.text else int(token.text)
@@ -392,7 +345,7 @@ class _Reader:
             self.fail("A value is missing")
         return self.named(token.text, scope)
 
-    def constants(self, scope: Scope) -> tuple[Tree, Kind]:
+    def constants(self, scope: NameScope) -> tuple[Tree, Kind]:
         """A list of constants: ['pending', 'shipped']."""
         values, kind = [], NOTHING
         while not self.found("]"):
@@ -408,13 +361,13 @@ class _Reader:
                 break
         return ["value", values], {**list_of(kind), "constants": values}
 
-    def argument(self, name: str, scope: Scope) -> Kind:
+    def argument(self, name: str, scope: NameScope) -> Kind:
         if name not in scope.args:
             hints = near(name, scope.args)
             raise Mistake(f"There is no argument `${name}` in {self.text!r}{hints}.")
         return scope.args[name]
 
-    def named(self, name: str, scope: Scope) -> tuple[Tree, Kind]:
+    def named(self, name: str, scope: NameScope) -> tuple[Tree, Kind]:
         if self.peek().text == "(" and name in _FUNCTIONS:
             self.next += 1
             self.deeper()
@@ -466,7 +419,9 @@ class _Reader:
             raise Mistake(f"Write `${name}` for the argument in {self.text!r}.")
         raise Mistake(f"Nothing is called `{name}` in {self.text!r}{near(name, known)}.")
 
-    def path(self, tree: Tree, kind: Kind, scope: Scope, dotted: bool = True) -> tuple[Tree, Kind]:
+    def path(
+        self, tree: Tree, kind: Kind, scope: NameScope, dotted: bool = True
+    ) -> tuple[Tree, Kind]:
         """Fields after a value: `.product.price`, through references."""
         while not dotted or self.found("."):
             dotted = True
@@ -490,7 +445,7 @@ class _Reader:
 
     # --- searches
 
-    def source_or_term(self, scope: Scope) -> tuple[Tree, Kind]:
+    def source_or_term(self, scope: NameScope) -> tuple[Tree, Kind]:
         """A search (`orders where … by … limit …`), a view of a row (`order[…]`), or a term."""
         if self.starts_search(scope):
             return self.search(scope)
@@ -505,7 +460,7 @@ class _Reader:
             return ["shown", alias, tree, view], shape
         return tree, kind
 
-    def starts_search(self, scope: Scope) -> bool:
+    def starts_search(self, scope: NameScope) -> bool:
         token = self.peek()
         if token.form == "arg":
             return self.peek(1).text in ("where", "[", "by", "limit", "as")
@@ -516,11 +471,11 @@ class _Reader:
             and self.peek(1).text not in (".", "(")
         )
 
-    def alias(self, scope: Scope) -> str:
+    def alias(self, scope: NameScope) -> str:
         self.fresh += 1
         return f"_{self.fresh}"
 
-    def source(self, scope: Scope) -> tuple[Tree, Kind, str]:
+    def source(self, scope: NameScope) -> tuple[Tree, Kind, str]:
         """What is searched: a table or a list; the type of its items; and their alias."""
         token = self.peek()
         if token.form == "name" and token.text in scope.entities and token.text not in scope.names:
@@ -536,7 +491,7 @@ class _Reader:
             alias = self.take().text
         return tree, item, alias
 
-    def inside(self, item: Kind, alias: str, scope: Scope) -> Scope:
+    def inside(self, item: Kind, alias: str, scope: NameScope) -> NameScope:
         if item["type"] == "row":
             return scope.at(alias, item["entity"])
         if item["type"] == "object":
@@ -549,7 +504,7 @@ class _Reader:
             )
         return scope.bound(alias, item)
 
-    def search(self, scope: Scope) -> tuple[Tree, Kind]:
+    def search(self, scope: NameScope) -> tuple[Tree, Kind]:
         source, item, alias = self.source(scope)
         within = self.inside(item, alias, scope)
         test = self.clause(replace(within, skips=scope.skips)) if self.found("where") else None
@@ -562,7 +517,7 @@ class _Reader:
             view, shape = self.view(replace(within, this=(alias, item["entity"])), item["entity"])
         return ["list", source, alias, test, order, limit, view], list_of(shape)
 
-    def order(self, scope: Scope) -> list[list[Any]]:
+    def order(self, scope: NameScope) -> list[list[Any]]:
         keys: list[list[Any]] = []
         if self.found("by"):
             while True:
@@ -574,7 +529,7 @@ class _Reader:
                     break
         return keys
 
-    def view(self, scope: Scope, entity: str) -> tuple[Tree, Kind]:
+    def view(self, scope: NameScope, entity: str) -> tuple[Tree, Kind]:
         """What of a row is shown: `[order_id, customer.name, lines where … […] as items]`."""
         self.deeper()
         self.need("[")
@@ -583,7 +538,7 @@ class _Reader:
         if token.text in named and self.peek(1).text == "]":
             self.next += 2
             self.depth -= 1
-            inner = _Reader(f"[{named[token.text]}]", scope)
+            inner = _TermReader(f"[{named[token.text]}]", scope)
             inner.fresh, inner.depth = self.fresh, self.depth
             tree, kind = inner.view(scope, entity)
             inner.end()
@@ -613,7 +568,7 @@ class _Reader:
 
     # --- functions
 
-    def listed(self, scope: Scope) -> list[tuple[Tree, Kind]]:
+    def listed(self, scope: NameScope) -> list[tuple[Tree, Kind]]:
         parts: list[tuple[Tree, Kind]] = []
         while not self.found(")"):
             parts.append(self.disjunction(scope))
@@ -667,7 +622,7 @@ def check_choice(tree: Tree, against: Kind) -> None:
             raise Mistake(f"{value!r} is none of the values that can stand there: {choices}.")
 
 
-def as_key(tree: Tree, kind: Kind, other: Kind, scope: Scope) -> tuple[Tree, Kind]:
+def as_key(tree: Tree, kind: Kind, other: Kind, scope: NameScope) -> tuple[Tree, Kind]:
     """A row that is compared with a key stands for its own."""
     if kind["type"] == "row" and other["type"] in ("ref", "row"):
         entity = kind["entity"]
@@ -679,14 +634,14 @@ def _either(kind: Kind, other: Kind) -> Kind:
     return INTEGER if kind["type"] == other["type"] == "integer" else NUMBER
 
 
-def _fields_of(kind: Kind, scope: Scope) -> Mapping[str, Kind]:
+def _fields_of(kind: Kind, scope: NameScope) -> Mapping[str, Kind]:
     if kind["type"] == "row":
         return scope.entities[kind["entity"]]
     fields: Mapping[str, Kind] = kind.get("fields", {})
     return fields
 
 
-def _step_into(kind: Kind, name: str, scope: Scope) -> tuple[str, str, Kind] | None:
+def _step_into(kind: Kind, name: str, scope: NameScope) -> tuple[str, str, Kind] | None:
     """What a name after a value is: its field, or the row that its field `name_id` refers to."""
     if kind["type"] == "any":
         return "field", name, ANY
@@ -700,20 +655,20 @@ def _step_into(kind: Kind, name: str, scope: Scope) -> tuple[str, str, Kind] | N
     return None
 
 
-def _skipping(part: Tree, scope: Scope) -> Tree:
+def _skipping(part: Tree, scope: NameScope) -> Tree:
     names = absent_in(part, scope)
     return ["skip", names, part] if names else part
 
 
 # --- functions: each reads what stands between its brackets ----------------------------------
 
-_Function: TypeAlias = Callable[[_Reader, Scope], tuple[Tree, Kind]]
+_Function: TypeAlias = Callable[[_TermReader, NameScope], tuple[Tree, Kind]]
 
 
 def _plain(name: str, takes: Sequence[Sequence[str]], gives: Kind) -> _Function:
     """A function of values: `takes` are the types that each may have."""
 
-    def read(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+    def read(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
         parts = reader.listed(scope)
         if len(parts) != len(takes):
             reader.fail(f"`{name}` takes {len(takes)} value(s), and here are {len(parts)}")
@@ -726,7 +681,7 @@ def _plain(name: str, takes: Sequence[Sequence[str]], gives: Kind) -> _Function:
 
 
 def _same_kinds(name: str) -> _Function:
-    def read(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+    def read(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
         parts = reader.listed(scope)
         if len(parts) < 2:
             reader.fail(f"`{name}` takes two values or more")
@@ -739,7 +694,7 @@ def _same_kinds(name: str) -> _Function:
     return read
 
 
-def _read_if(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+def _read_if(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
     test = reader.clause(replace(scope, skips=False))
     reader.need(",")
     then, kind = reader.disjunction(scope)
@@ -751,7 +706,7 @@ def _read_if(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
     return ["if", test, then, otherwise], other if kind["type"] == "null" else kind
 
 
-def _read_was(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+def _read_was(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
     if not scope.after:
         reader.fail("`was(…)` stands in `after` and `shows` of a promise alone")
     tree, kind = reader.disjunction(scope)
@@ -759,7 +714,7 @@ def _read_was(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
     return ["was", tree], kind
 
 
-def _read_round(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+def _read_round(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
     parts = reader.listed(scope)
     if not 1 <= len(parts) <= 2 or any(k["type"] not in (*NUMBERS, "any") for _, k in parts):
         reader.fail("`round` takes a number, and how many digits after the point")
@@ -769,14 +724,14 @@ def _read_round(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
     return ["round", parts[0][0], places[1]], NUMBER if places[1] else INTEGER
 
 
-def _read_count(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+def _read_count(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
     source, item, alias = reader.source(scope)
     test = reader.clause(reader.inside(item, alias, scope)) if reader.found("where") else None
     reader.need(")")
     return ["count", source, alias, test], INTEGER
 
 
-def _read_first(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+def _read_first(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
     source, item, alias = reader.source(scope)
     within = reader.inside(item, alias, scope)
     test = reader.clause(within) if reader.found("where") else None
@@ -788,7 +743,7 @@ def _read_first(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
 def _over_rows(name: str) -> _Function:
     """`sum(quantity * price for lines where …)`, or shorter `sum($payments.amount)`."""
 
-    def read(reader: _Reader, scope: Scope) -> tuple[Tree, Kind]:
+    def read(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
         start, middle = reader.next, reader.ahead("for")
         if middle is not None:
             reader.next = middle + 1
@@ -819,7 +774,7 @@ def _over_rows(name: str) -> _Function:
     return read
 
 
-def _dotted_source(reader: _Reader, scope: Scope) -> tuple[Tree, Kind, str]:
+def _dotted_source(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind, str]:
     """The source of `lines.quantity` or `$payments.amount`: what stands before the first point."""
     token = reader.take()
     item: Kind

@@ -52,7 +52,7 @@ INVALID, BROKEN, TOO_LARGE = "invalid_arguments", "rule_broken", "too_large"
 against the world's own rules (it lacks a `require`), a search that looks at too much."""
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """Why a call changes nothing: a code, and a text for whoever called."""
 
     def __init__(self, code: str, text: str) -> None:
@@ -123,7 +123,7 @@ class Frame:
     def visit(self) -> None:
         self.left -= 1
         if self.left < 0:
-            raise Refused(TOO_LARGE, "The request looks at too many rows. Narrow it down.")
+            raise CallRefused(TOO_LARGE, "The request looks at too many rows. Narrow it down.")
 
 
 def state_of(tables: dict[str, dict[str, Row]], me: str | None, counters: dict[str, int]) -> State:
@@ -168,7 +168,7 @@ class Machine:
             frame = self.frame(state, operation.arguments(arguments), now)
             response = operation.run(frame)
             self._settle(frame)
-        except Refused as refusal:
+        except CallRefused as refusal:
             return state, refusal.text, refusal.code
         if not frame.touched:
             return state, response, None
@@ -224,7 +224,7 @@ class Machine:
             if row is None:
                 for other, field in entity.pointed_at:
                     if frame.tables[other].by(field).get(key):
-                        raise Refused(BROKEN, f"{name} {key} is still used by {other}.")
+                        raise CallRefused(BROKEN, f"{name} {key} is still used by {other}.")
                 continue
             fault = entity.fault(row, before) or self.broken(frame, name, row)
             for field, target in entity.references.items():
@@ -234,7 +234,7 @@ class Machine:
                 if row[field] is not None and len(frame.tables[name].by(field)[row[field]]) > 1:
                     fault = fault or f"{field} is taken"
             if fault:
-                raise Refused(BROKEN, f"This would break a rule of {name}: {fault}.")
+                raise CallRefused(BROKEN, f"This would break a rule of {name}: {fault}.")
 
 
 class _Entity:
@@ -290,23 +290,23 @@ class _Operation:
         self._returns = as_term(spec["returns"]) if spec.get("returns") is not None else None
 
     def arguments(self, given: Json) -> Row:
-        """The arguments, moments in one form. Raises Refused for the first misfit."""
+        """The arguments, moments in one form. Raises CallRefused for the first misfit."""
         if not isinstance(given, dict):
-            raise Refused(INVALID, "Arguments must be an object.")
+            raise CallRefused(INVALID, "Arguments must be an object.")
         for name in given:
             if name not in self.args:
-                raise Refused(INVALID, f"There is no argument {str(name)[:80]!r}.")
+                raise CallRefused(INVALID, f"There is no argument {str(name)[:80]!r}.")
         arguments: Row = {}
         for name, kind in self.args.items():
             value = given.get(name)
             if value is None:
                 if not kind.get("optional"):
-                    raise Refused(INVALID, f"The argument {name!r} is missing.")
+                    raise CallRefused(INVALID, f"The argument {name!r} is missing.")
                 continue
             value = _tidy(kind, value)
             wrong = misfit(kind, value)
             if wrong is not None:
-                raise Refused(INVALID, f"The argument {name!r} {wrong}.")
+                raise CallRefused(INVALID, f"The argument {name!r} {wrong}.")
             arguments[name] = value
         return arguments
 
@@ -319,7 +319,7 @@ class _Operation:
         return plain(self._returns(frame))
 
     def bind(self, frame: Frame) -> None:
-        """Find the rows that arguments name. Raises Refused for one that is not there."""
+        """Find the rows that arguments name. Raises CallRefused for one that is not there."""
         for name, kind in self.args.items():
             if name in frame.args:
                 self._bind(frame, kind, frame.args[name], kind.get("as"))
@@ -330,7 +330,9 @@ class _Operation:
             row = frame.tables[entity].get(value)
             if row is None or not (kind.get("other") or self._machine.owned(frame, entity, row)):
                 noun = kind["noun"]
-                raise Refused(f"unknown_{noun}", f"There is no {noun.replace('_', ' ')} {value}.")
+                raise CallRefused(
+                    f"unknown_{noun}", f"There is no {noun.replace('_', ' ')} {value}."
+                )
             if alias:
                 frame.vars[alias] = row
         elif kind["type"] == "list":
@@ -948,7 +950,7 @@ def _require(machine: Machine, clause: Tree, code: str, text: Tree) -> Step:
 
     def run(frame: Frame) -> None:
         if not test(frame):
-            raise Refused(code, message(frame))
+            raise CallRefused(code, message(frame))
 
     return run
 
@@ -960,7 +962,7 @@ def _find(machine: Machine, name: str, row: Tree, code: str, text: Tree) -> Step
     def run(frame: Frame) -> None:
         value = found(frame)
         if value is None:
-            raise Refused(code, message(frame))
+            raise CallRefused(code, message(frame))
         frame.vars[name] = value
 
     return run
@@ -1028,7 +1030,7 @@ def _update(
     def run(frame: Frame) -> None:
         row = target(frame)
         if not isinstance(row, dict):
-            raise Refused(BROKEN, f"There is no row of {entity} to change.")
+            raise CallRefused(BROKEN, f"There is no row of {entity} to change.")
         frame.vars["this"] = row
         changed = {**row, **values(frame)}
         del frame.vars["this"]
@@ -1044,7 +1046,7 @@ def _delete(machine: Machine, entity: str, of: Tree) -> Step:
         row = target(frame)
         key = row[machine.entities[entity].key] if isinstance(row, dict) else ""
         if key not in frame.tables[entity]:
-            raise Refused(BROKEN, f"There is no row of {entity} to delete.")
+            raise CallRefused(BROKEN, f"There is no row of {entity} to delete.")
         frame.put(entity, key, None)
 
     return run

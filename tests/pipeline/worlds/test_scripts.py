@@ -12,7 +12,10 @@ import yaml
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.scripts import Script, as_text, play, read_scripts
+from toolloom.pipeline.worlds.files import load_world
+from toolloom.pipeline.worlds.mutation import score
+from toolloom.pipeline.worlds.scripts import WorldScript, as_text, play, read_scripts
+from toolloom.pipeline.worlds.soundness import examine
 
 LIBRARY = Path(__file__).parents[2] / "support" / "library.yaml"
 RENEWAL = """
@@ -53,13 +56,13 @@ def machine() -> Machine:
     return Machine(json.loads(json.dumps(read_world(raw, lambda *fault: pytest.fail(str(fault))))))
 
 
-def read(text: str, machine: Machine) -> tuple[list[Script], list[str]]:
+def read(text: str, machine: Machine) -> tuple[list[WorldScript], list[str]]:
     faults: list[str] = []
     raw = yaml.load(text, yaml.BaseLoader)
     return read_scripts(raw, machine, lambda place, what: faults.append(what)), faults
 
 
-def good(machine: Machine) -> list[Script]:
+def good(machine: Machine) -> list[WorldScript]:
     scripts, faults = read(RENEWAL.replace("{done|count}", "{size(done)|count book}"), machine)
     assert not faults
     return scripts
@@ -119,3 +122,18 @@ def test_a_mistake_in_a_script_is_told(machine: Machine, old: str, new: str, say
 def test_what_is_no_script_is_told(machine: Machine, raw: str) -> None:
     """Garbage is a mistake, not an error of ours."""
     assert read(raw, machine)[1]
+
+
+def test_the_examples_of_the_page_are_read_and_hold() -> None:
+    """docs/worlds.md: its world is sound, and its script plays in the shop."""
+    page = (LIBRARY.parents[2] / "docs" / "worlds.md").read_text()
+    till, script = (
+        yaml.load(part.split("```")[0], yaml.BaseLoader) for part in page.split("```yaml")[1:]
+    )
+    read_till = read_world(till, lambda *fault: pytest.fail(str(fault)))
+    small = Machine(json.loads(json.dumps(read_till)))
+    assert not examine(small).findings
+    assert score(small.world).share >= 0.9
+    shop = Machine(load_world(LIBRARY.parents[2] / "recipes" / "worlds" / "shop.yaml"))
+    (known,) = read_scripts(script, shop, lambda *fault: pytest.fail(str(fault)))
+    assert play(known, shop, rng_for(1))

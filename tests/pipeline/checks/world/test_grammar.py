@@ -8,34 +8,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.pipeline.checks.world import grammar
-from toolloom.pipeline.checks.world.grammar import Mistake, Scope, clause, template, term
+from toolloom.pipeline.checks.world import kinds
+from toolloom.pipeline.checks.world.grammar import NameScope, clause, template, term
 from toolloom.pipeline.checks.world.interpreter import Machine, State, as_term
+from toolloom.pipeline.checks.world.kinds import Mistake
 
 NOW = "2026-01-20T10:00"
 
 
 @pytest.fixture
-def scope() -> Scope:
+def scope() -> NameScope:
     ref = {"type": "ref"}
     loan = {"loan_id": ref | {"entity": "loans"}, "member_id": ref | {"entity": "members"}}
-    loan |= {"book_id": ref | {"entity": "books"}, "due": grammar.DATE}
+    loan |= {"book_id": ref | {"entity": "books"}, "due": kinds.DATE}
     hold = {"hold_id": ref | {"entity": "holds"}, "book_id": loan["book_id"]}
     hold |= {"status": {"type": "choice", "choices": ["waiting", "ready"]}}
-    return Scope(
+    return NameScope(
         entities={
             "members": {
                 "member_id": loan["member_id"],
-                "name": grammar.TEXT,
-                "fines": grammar.NUMBER,
+                "name": kinds.TEXT,
+                "fines": kinds.NUMBER,
             },
-            "books": {"book_id": loan["book_id"], "title": grammar.TEXT, "copies": grammar.INTEGER},
-            "loans": loan | {"renewals": grammar.INTEGER},
+            "books": {"book_id": loan["book_id"], "title": kinds.TEXT, "copies": kinds.INTEGER},
+            "loans": loan | {"renewals": kinds.INTEGER},
             "holds": hold,
         },
         keys={name: f"{name[:-1]}_id" for name in ("members", "books", "loans", "holds")},
-        args={"words": grammar.TEXT | {"optional": True}, "days": grammar.INTEGER},
-        names={"me": grammar.row_of("members"), "loan": grammar.row_of("loans")},
+        args={"words": kinds.TEXT | {"optional": True}, "days": kinds.INTEGER},
+        names={"me": kinds.row_of("members"), "loan": kinds.row_of("loans")},
     )
 
 
@@ -67,7 +68,7 @@ def scope() -> Scope:
     ],
 )  # fmt: skip
 def test_terms_mean_what_they_say(
-    scope: Scope, library: Machine, shelf: State, text: str, value: Any
+    scope: NameScope, library: Machine, shelf: State, text: str, value: Any
 ) -> None:
     """Precedence, references, searches, views and moments, run on a shelf."""
     tree, _ = term(text, scope)
@@ -102,16 +103,18 @@ def test_terms_mean_what_they_say(
         ("1 + " * 999 + "1", "characters"),
     ],
 )
-def test_a_mistake_is_told_with_what_can_stand_there(scope: Scope, text: str, says: str) -> None:
+def test_a_mistake_is_told_with_what_can_stand_there(
+    scope: NameScope, text: str, says: str
+) -> None:
     """Names, types, constants of choices and units are checked while a text is read."""
     with pytest.raises(Mistake, match=r".") as mistake:
         clause(text, scope)
     assert says in str(mistake.value)
 
 
-def test_a_name_that_could_be_two_things_is_refused(scope: Scope) -> None:
+def test_a_name_that_could_be_two_things_is_refused(scope: NameScope) -> None:
     """A row's field that hides another name passed every other check: it has to be said."""
-    inner = scope.bound("title", grammar.TEXT)
+    inner = scope.bound("title", kinds.TEXT)
     with pytest.raises(Mistake, match="books as x"):
         term("count(books where title = 'Emma')", inner)
     assert term("count(books as b where b.title = 'Emma')", inner)
@@ -119,7 +122,7 @@ def test_a_name_that_could_be_two_things_is_refused(scope: Scope) -> None:
         term("count(books where this.title = 'Emma')", scope)
 
 
-def test_templates_hold_terms(scope: Scope, library: Machine, shelf: State) -> None:
+def test_templates_hold_terms(scope: NameScope, library: Machine, shelf: State) -> None:
     """`{me.fines|money}` is a term in a text; a brace alone is a mistake."""
     tree = template("{me.name} owes {me.fines|money}.", scope)
     assert as_term(tree)(library.frame(shelf, {}, NOW)) == "Ann Lee owes 4.50."
@@ -131,7 +134,7 @@ def test_templates_hold_terms(scope: Scope, library: Machine, shelf: State) -> N
 @given(text=st.text(alphabet="abdemlnou.$'()[]<>=+-*/, 019{}", max_size=60))
 def test_any_text_is_read_or_a_mistake(text: str) -> None:
     """The reader ends on whatever a model wrote, with a tree or with a Mistake."""
-    scope = Scope({"a": {"b": grammar.NUMBER}}, {"a": "b"}, names={"me": grammar.row_of("a")})
+    scope = NameScope({"a": {"b": kinds.NUMBER}}, {"a": "b"}, names={"me": kinds.row_of("a")})
     try:
         term(text, scope)
         clause(text, scope)

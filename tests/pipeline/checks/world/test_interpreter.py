@@ -205,5 +205,5 @@ def test_a_search_that_looks_at_too_much_is_refused(library: Machine, shelf: Sta
     tree = ["count", ["table", "books"], "x", None]
     for depth in range(20):
         tree = ["count", ["table", "books"], f"x{depth}", ["=", tree, ["value", 2]]]
-    with pytest.raises(interpreter.Refused, match="too many rows"):
+    with pytest.raises(interpreter.CallRefused, match="too many rows"):
         as_term(tree)(library.frame(shelf, {}, NOW))

@@ -6,19 +6,20 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.checks.world import grammar
-from toolloom.pipeline.checks.world.grammar import Mistake, Scope
+from toolloom.pipeline.checks.world import kinds
+from toolloom.pipeline.checks.world.grammar import NameScope
 from toolloom.pipeline.checks.world.interpreter import Machine, State
+from toolloom.pipeline.checks.world.kinds import Mistake
 from toolloom.pipeline.checks.world.wording import Voice, read_words
 
 NOW = "2026-01-20T10:00"  # a Tuesday
 KINDS = {
-    "day": grammar.DATE,
-    "at": grammar.DATETIME,
-    "n": grammar.INTEGER,
-    "price": grammar.NUMBER,
-    "items": grammar.list_of(grammar.TEXT),
-    "name": grammar.TEXT,
+    "day": kinds.DATE,
+    "at": kinds.DATETIME,
+    "n": kinds.INTEGER,
+    "price": kinds.NUMBER,
+    "items": kinds.list_of(kinds.TEXT),
+    "name": kinds.TEXT,
 }
 
 
@@ -44,7 +45,7 @@ def test_values_are_worded(
     library: Machine, shelf: State, text: str, values: dict[str, Any], us: str, uk: str
 ) -> None:
     """Near days by name, whole amounts without cents, small numbers in words, a capital first."""
-    words = read_words(text, Scope({}, {}, names=KINDS))
+    words = read_words(text, NameScope({}, {}, names=KINDS))
     frame = library.frame(shelf, {}, NOW)
     frame.vars.update(values)
     assert words.fill(frame, Voice(NOW)) == us
@@ -53,7 +54,7 @@ def test_values_are_worded(
 
 def test_a_slot_without_a_value_fills_nothing(library: Machine, shelf: State) -> None:
     """A state in which a word would have to be left out is not one that the text fits."""
-    words = read_words("due {day|on}", Scope({}, {}, names=KINDS))
+    words = read_words("due {day|on}", NameScope({}, {}, names=KINDS))
     assert words.fill(library.frame(shelf, {}, NOW), Voice(NOW)) is None
 
 
@@ -71,4 +72,4 @@ def test_a_slot_without_a_value_fills_nothing(library: Machine, shelf: State) ->
 def test_a_slot_that_cannot_be_worded_is_a_mistake(text: str, says: str) -> None:
     """A date as `2026-01-27` in somebody's mouth is found while the script is read."""
     with pytest.raises(Mistake, match=says):
-        read_words(text, Scope({}, {}, names=KINDS))
+        read_words(text, NameScope({}, {}, names=KINDS))
