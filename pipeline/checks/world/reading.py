@@ -19,6 +19,7 @@ from toolloom.pipeline.checks.world.interpreter import PATTERNS
 from toolloom.pipeline.checks.world.kinds import Kind, Mistake, Tree
 
 Place: TypeAlias = tuple[str | int, ...]
+Errors: TypeAlias = dict[str, dict[str, str]]  # of an operation, by code: `text`, and `fix`
 FaultTold: TypeAlias = Callable[[Place, str], None]
 
 MOST = {"entities": 12, "operations": 40, "steps": 16, "fields": 24, "rows": 200}
@@ -438,7 +439,7 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
                 reader.fault(where, f"`{kind['as']}` is the name of two rows: rename `{arg}`.")
             scope = scope.bound(kind["as"], {**kinds.row_of(kind["entity"]), "arg": arg})
     scope = replace(scope, args=args)
-    errors: dict[str, dict[str, Any]] = {}
+    errors: Errors = {}
     raw_steps = reader.listing(spec.get("steps"), (*place, "steps"))
     if len(raw_steps) > MOST["steps"]:
         reader.fault((*place, "steps"), f"An operation has at most {MOST['steps']} steps.")
@@ -468,7 +469,7 @@ def _steps(
     raw: list[Any],
     scope: NameScope,
     place: Place,
-    errors: dict[str, dict[str, Any]],
+    errors: Errors,
     nested: bool,
 ) -> tuple[list[Tree], NameScope]:
     steps: list[Tree] = []
@@ -500,9 +501,7 @@ def _steps(
     return steps, scope
 
 
-def _refusal(
-    spec: Mapping[str, Any], scope: NameScope, errors: dict[str, dict[str, Any]]
-) -> tuple[str, Tree]:
+def _refusal(spec: Mapping[str, Any], scope: NameScope, errors: Errors) -> tuple[str, Tree]:
     """The code and text after `else`: `twice: It was renewed twice.`"""
     code, _, text = str(spec.get("else", "")).partition(":")
     code, text = code.strip(), text.strip()
@@ -521,7 +520,7 @@ def _read_require(
     spec: Mapping[str, Any],
     scope: NameScope,
     _w: Place,
-    errors: dict[str, dict[str, Any]],
+    errors: Errors,
 ) -> _Read:
     test = grammar.clause(str(spec["require"]), scope)
     return ["require", test, *_refusal(spec, scope, errors)], scope
@@ -532,7 +531,7 @@ def _read_find(
     spec: Mapping[str, Any],
     scope: NameScope,
     _w: Place,
-    errors: dict[str, dict[str, Any]],
+    errors: Errors,
 ) -> _Read:
     text = str(spec["find"])
     tree, kind = grammar.term(text, scope)
@@ -545,7 +544,7 @@ def _read_find(
 
 
 def _read_let(
-    reader: _World, spec: Mapping[str, Any], scope: NameScope, place: Place, _e: dict[str, Any]
+    reader: _World, spec: Mapping[str, Any], scope: NameScope, place: Place, _e: Errors
 ) -> _Read:
     trees: list[Tree] = []
     for name, text in reader.named(spec["let"], (*place, "let")):
@@ -574,7 +573,7 @@ def _sets(reader: _World, spec: Any, entity: str, scope: NameScope, place: Place
 
 
 def _read_create(
-    reader: _World, spec: Mapping[str, Any], scope: NameScope, place: Place, _e: dict[str, Any]
+    reader: _World, spec: Mapping[str, Any], scope: NameScope, place: Place, _e: Errors
 ) -> _Read:
     entity = str(spec["create"])
     if entity not in reader.entities:
@@ -599,7 +598,7 @@ def _target(spec: Mapping[str, Any], act: str, scope: NameScope) -> tuple[Tree, 
 
 
 def _read_update(
-    reader: _World, spec: Mapping[str, Any], scope: NameScope, place: Place, _e: dict[str, Any]
+    reader: _World, spec: Mapping[str, Any], scope: NameScope, place: Place, _e: Errors
 ) -> _Read:
     tree, entity = _target(spec, "update", scope)
     own = scope.at("this", entity, shown=True)
@@ -608,7 +607,7 @@ def _read_update(
 
 
 def _read_delete(
-    _: _World, spec: Mapping[str, Any], scope: NameScope, _w: Place, _e: dict[str, Any]
+    _: _World, spec: Mapping[str, Any], scope: NameScope, _w: Place, _e: Errors
 ) -> _Read:
     tree, entity = _target(spec, "delete", scope)
     return ["delete", entity, tree], scope
@@ -619,7 +618,7 @@ def _read_each(
     spec: Mapping[str, Any],
     scope: NameScope,
     place: Place,
-    errors: dict[str, dict[str, Any]],
+    errors: Errors,
 ) -> _Read:
     tree, kind = grammar.term(str(spec["each"]), scope)
     if kind["type"] != "list":
