@@ -112,28 +112,33 @@ def proof(
     """Print each script of a world in several states, side by side, to be read before it is used.
 
     The scripts of `shop.yaml` stand in `shop.scripts.yaml`. A script that no state fits has run
-    dry: loosen its conditions. Exit code 1 if one has.
+    dry: loosen its conditions. Exit code 1 if one has, or if one breaks a policy of the world.
 
     Example: `toolloom world proof recipes/worlds/shop.yaml -n 2`
     """
     from toolloom.pipeline.checks.world.interpreter import Machine
+    from toolloom.pipeline.checks.world.outcome import broken_policies
     from toolloom.pipeline.sampling.values import rng_for
     from toolloom.pipeline.worlds.files import load_scripts, load_world
-    from toolloom.pipeline.worlds.scripts import as_text
+    from toolloom.pipeline.worlds.scripts import acts, as_text
     from toolloom.pipeline.worlds.scripts import play as play_script
 
     machine = Machine(load_world(file))
-    dry = []
+    dry, broken = [], []
     for script in load_scripts(file, machine):
         say(f"# {script.name} ({script.voice or 'any voice'})")
         rows = [play_script(script, machine, rng_for(seed, script.name, n)) for n in range(states)]
-        for row in rows:
-            if row:
-                say(as_text(row) + "\n")
+        for row in filter(None, rows):
+            say(as_text(row) + "\n")
+            policies = broken_policies(machine, row.start, row.now, acts(row))
+            broken += [f"{script.name}: {fault.says}" for fault in policies]
         if None in rows:
             dry.append(script.name)
     if dry:
         complain(f"Run dry: {', '.join(dry)}. No state that was drawn meets what they need.")
+    for what in dict.fromkeys(broken):
+        complain(f"Breaks a policy. {what}")
+    if dry or broken:
         raise typer.Exit(FOUND)
 
 

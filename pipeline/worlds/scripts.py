@@ -26,6 +26,7 @@ from toolloom.pipeline.checks.world import grammar, kinds
 from toolloom.pipeline.checks.world.grammar import NameScope
 from toolloom.pipeline.checks.world.interpreter import Frame, Machine, State, as_term, plain
 from toolloom.pipeline.checks.world.kinds import Kind, Mistake, Tree
+from toolloom.pipeline.checks.world.outcome import Acted
 from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 
@@ -63,6 +64,7 @@ class MadeCall:
     arguments: dict[str, Any]
     response: Any
     error: str | None
+    changed: bool  # the state
 
 
 @dataclass
@@ -264,7 +266,8 @@ def _called(turn: ScriptEntry, machine: Machine, frame: Frame, row: Play) -> Fra
     """The names after a call, with the rows they stand for as they are now."""
     args = plain(_given(turn.args, frame))
     after, response, error = machine.apply(row.end, turn.operation, args, row.now)
-    row.messages.append(("call", MadeCall(turn.operation, args, response, error)))
+    changed = after is not row.end
+    row.messages.append(("call", MadeCall(turn.operation, args, response, error, changed)))
     row.end = after
     if (error or "") != turn.fails:
         return None
@@ -283,6 +286,18 @@ def _given(args: tuple[tuple[str, Any], ...], frame: Frame) -> dict[str, Any]:
         else:
             given[name] = as_term(value)(frame)
     return {name: value for name, value in given.items() if value is not None}
+
+
+def acts(row: Play) -> list[Acted]:
+    """The calls of a row, each with whether the user agreed to it after being told."""
+    calls, spoken = [], ""
+    for form, part in row.messages:
+        if isinstance(part, MadeCall):
+            calls.append(Acted(part.name, part.arguments, "assistant user" in spoken))
+            spoken = "" if part.changed else spoken
+        else:
+            spoken = f"{spoken} {form}"
+    return calls
 
 
 def as_text(row: Play) -> str:

@@ -67,3 +67,30 @@ def test_one_plays_in_a_world() -> None:
     assert result.exit_code == 0
     assert "✗ invalid_arguments" in result.output
     assert "There is no operation 'burn'" in result.output
+
+
+BREAKS = """
+- name: at the desk
+  find:
+    - l: loans where member_id = me and renewals = 0
+    - need: me.fines > 5 and me.fines <= 10
+    - need: count(holds where book_id = l.book_id and status = 'waiting') = 0
+  turns:
+    - user: "Renew {l.book.title}."
+    - done: renew(loan_id = l.loan_id)
+    - assistant: "It is due {done.due|on}."
+- name: never
+  find: [{x: books where title = 'Ulysses'}]
+  turns: [{user: "Hello?"}]
+"""
+
+
+def test_scripts_that_break_a_policy_or_run_dry_are_named(tmp_path: Path) -> None:
+    """What a reader would find in the rows, said before anybody has to read them."""
+    world = tmp_path / "library.yaml"
+    world.write_text(LIBRARY.read_text())
+    world.with_suffix(".scripts.yaml").write_text(BREAKS)
+    result = call("world", "proof", world, "-n", 1)
+    assert result.exit_code == 1
+    assert "Run dry: never." in result.output
+    assert "at the desk: Members with fines above 5 renew at the desk." in result.output
