@@ -14,7 +14,14 @@ from datetime import date, timedelta
 from functools import cache
 from typing import Any
 
-from toolloom.pipeline.checks.world.interpreter import Machine, Row, State, shifted, state_of
+from toolloom.pipeline.checks.world.interpreter import (
+    Machine,
+    Row,
+    State,
+    Table,
+    shifted,
+    state_of,
+)
 from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.schemas import WorldError
 
@@ -59,7 +66,8 @@ class _Drawer:
         self.machine = machine
         self.rng = rng
         self.now = now
-        self.tables: dict[str, dict[str, Row]] = {name: {} for name in machine.entities}
+        self.state = state_of({name: {} for name in machine.entities}, None, {})
+        self.tables: dict[str, Table] = self.state["tables"]
         self.numbers: dict[str, int] = {}
         self.written: dict[str, Row] = {}  # what a world says itself of a row, by its key
 
@@ -95,12 +103,21 @@ class _Drawer:
                 else:
                     row[field] = self._value(kind, name, field)
             if self._unique(name, row):
-                self.tables[name][key], self.written[key] = row, given
+                self.written[key] = given
+                self._put(name, key, row)
                 self._compute(name, row)
                 if self._broken(name, row) is None:
                     return
-                del self.tables[name][key]
+                self._put(name, key, None)
         raise Unsatisfied(name, self._broken(name, row) or "unique")
+
+    def _put(self, name: str, key: str, row: Row | None) -> None:
+        table = self.tables[name]
+        if row is None:
+            del table[key]
+        else:
+            table[key] = row
+        table.index = {}
 
     def _unique(self, name: str, row: Row) -> bool:
         fields = self.machine.entities[name].unique
@@ -117,14 +134,14 @@ class _Drawer:
         entity = self.machine.entities[name]
         if not entity.derived:
             return
-        frame = self.machine.frame(state_of(self.tables, None, {}), {}, self.now)
+        frame = self.machine.frame(self.state, {}, self.now)
         for field, term in entity.derived.items():
             frame.vars["this"] = row
             if field not in self.written[row[entity.key]]:
                 row[field] = term(frame)
 
     def _broken(self, name: str, row: Row) -> str | None:
-        frame = self.machine.frame(state_of(self.tables, None, {}), {}, self.now)
+        frame = self.machine.frame(self.state, {}, self.now)
         return self.machine.broken(frame, name, row)
 
     def _moment(self, kind: Kind, value: Any) -> Any:

@@ -1,0 +1,86 @@
+"""How fast worlds run: states drawn, calls interpreted and scripts played a second, on one core.
+
+    python benchmarks/worlds.py                       # all worlds that ship
+    python benchmarks/worlds.py recipes/worlds/shop.yaml
+
+Calls are those of random walks, made again from the states that they had, failing ones included.
+The baseline of the same process is what a call cannot cost less than: its arguments and response
+through JSON once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from measure import alone, answer, show
+
+from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds.files import load_scripts, load_world
+from toolloom.pipeline.worlds.scripts import play
+from toolloom.pipeline.worlds.soundness import walk
+from toolloom.pipeline.worlds.states import draw_now, draw_state
+
+SHIPPED = Path(__file__).parents[1] / "recipes" / "worlds"
+SECONDS = 2.0  # of each measurement
+
+
+def rate(act: Callable[[int], Any]) -> float:
+    """How often a second, over at least SECONDS."""
+    began, count = time.perf_counter(), 0
+    while time.perf_counter() - began < SECONDS:
+        act(count)
+        count += 1
+    return count / (time.perf_counter() - began)
+
+
+def measured(file: str) -> dict[str, float]:
+    path = Path(file)
+    machine = Machine(load_world(path))
+    calls = list(walk(machine, 1, 8, 60))
+    scripts = load_scripts(path, machine) if path.with_suffix(".scripts.yaml").exists() else []
+
+    def through_json(_: int) -> None:
+        for call in calls:
+            json.loads(json.dumps([call.args, call.response]))
+
+    def again(_: int) -> None:
+        for call in calls:
+            machine.apply(call.before, call.name, call.args, call.now)
+
+    def state(number: int) -> None:
+        rng = rng_for("benchmark", number)
+        draw_state(machine, rng, draw_now(rng))
+
+    def script(number: int) -> None:
+        play(scripts[number % len(scripts)], machine, rng_for("benchmark", number))
+
+    return {
+        "calls": rate(again) * len(calls),
+        "json": rate(through_json) * len(calls),
+        "states": rate(state),
+        "rows": rate(script) if scripts else 0.0,
+    }
+
+
+def main() -> None:
+    files = sys.argv[1:] or [
+        str(path) for path in sorted(SHIPPED.glob("*.yaml")) if "scripts" not in path.name
+    ]
+    rows = []
+    for file in files:
+        taken = alone(__file__, "measured", file=file)
+        ratio = taken["calls"] / taken["json"]
+        rows.append({**taken, "world": Path(file).stem, "ratio": ratio})
+    columns = {"calls": "calls/s", "ratio": "of JSON alone", "states": "states/s"}
+    show("Worlds", rows, {"world": "world", **columns, "rows": "rows of scripts/s", "peak": "MB"})
+
+
+if __name__ == "__main__":
+    answer({"measured": measured}, cores=1)
+    main()
