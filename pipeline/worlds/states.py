@@ -160,6 +160,11 @@ class _Drawer:
         form = kind["type"]
         if form == "ref":
             keys = list(self.tables[kind["entity"]])
+            if not keys and not kind.get("optional"):
+                raise WorldError(
+                    f"{entity}.{field} refers to {kind['entity']}, of which no row is there: "
+                    "references go round in a circle, or none is drawn. Make one optional."
+                )
             return self.rng.choice(keys) if keys else None
         if form == "choice":
             return self.rng.choice(kind["choices"])

@@ -47,6 +47,7 @@ WORDS = {"and", "or", "not", "in", "has", "same", "is", "given", "where", "by", 
 }
 DEEPEST = 24  # nested brackets
 LONGEST = 2_000  # characters of one text
+MOST_TOKENS = 300  # of one text: `1 + 1 + …` nests as deep as it is long
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'(?:[^'\\]|\\.)*')|(?P<number>\d+(?:\.\d+)?)|(?P<arg>\$[a-z_][a-z0-9_]*)"
@@ -153,6 +154,8 @@ class _TermReader:
             raise Mistake(f"A term may have {LONGEST:,} characters; this has {len(text):,}.")
         self.text = text
         self.tokens = list(_tokens(text))
+        if len(self.tokens) > MOST_TOKENS:
+            raise Mistake(f"A term may have {MOST_TOKENS} words and signs: {text[:60]!r} has more.")
         self.next = 0
         self.depth = 0
         self.fresh = len(scope.here)
@@ -325,7 +328,9 @@ class _TermReader:
         if token.form == "text":
             return _constant(re.sub(r"\\(.)", r"\1", token.text[1:-1]))
         if token.text == "-" and token.form == "sign":
+            self.deeper()
             tree, kind = self.factor(scope)
+            self.depth -= 1
             if kind["type"] not in NUMBERS:
                 self.fail(f"`-` needs a number, and here is {said(kind)}")
             value = [tree[0], -tree[1]] if tree[0] == "value" else ["-", ["value", 0], tree]

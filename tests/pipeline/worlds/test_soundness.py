@@ -15,6 +15,7 @@ from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.worlds.mutation import score
 from toolloom.pipeline.worlds.soundness import examine, walk
 from toolloom.pipeline.worlds.states import Unsatisfied
+from toolloom.schemas import WorldError
 
 LIBRARY = Path(__file__).parents[2] / "support" / "library.yaml"
 
@@ -92,6 +93,13 @@ def test_rules_that_no_row_keeps_end_the_draw(raw: Any) -> None:
     """With the entity and its rule, in bounded time."""
     raw["entities"]["members"]["rules"] = ["fines > 100"]
     with pytest.raises(Unsatisfied, match="members keeps `fines > 100`"):
+        examine(machine_of(raw))
+
+
+def test_references_that_go_round_end_the_draw(raw: Any) -> None:
+    """Neither row can be there before the other."""
+    raw["entities"]["books"]["fields"]["last_loan_id"] = "-> loans"
+    with pytest.raises(WorldError, match="in a circle"):
         examine(machine_of(raw))
 
 

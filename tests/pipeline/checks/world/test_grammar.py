@@ -101,6 +101,9 @@ def test_terms_mean_what_they_say(
         ("me.fines > 1 2", "An operator is missing"),
         ("(" * 99 + "1" + ")" * 99, "nested more than"),
         ("1 + " * 999 + "1", "characters"),
+        ("1+" * 900 + "1", "words and signs"),
+        ("-" * 250 + "1", "nested more than"),
+        ("not " * 250 + "true", "nested more than"),
     ],
 )
 def test_a_mistake_is_told_with_what_can_stand_there(
