@@ -142,6 +142,22 @@ def proof(
         raise typer.Exit(FOUND)
 
 
+@app.command()
+def serve(file: WorldFile, seed: SeedOf = 0) -> None:
+    """Serve a world to any MCP client over standard input and output.
+
+    Each start is a session of its own, in the state of the seed. The server's instructions tell
+    the moment, who speaks, and the policies.
+
+    Example: `toolloom world serve recipes/worlds/shop.yaml --seed 7`
+    """
+    import asyncio
+
+    from toolloom.pipeline.worlds.serve import serve as answer
+
+    asyncio.run(answer(*_drawn(file, seed)))
+
+
 def _drawn(file: Path, seed: int) -> tuple[Any, Any, str]:
     """The world of a file, a state of it, and the moment."""
     from toolloom.pipeline.checks.world.interpreter import Machine
