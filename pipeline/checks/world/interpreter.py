@@ -20,7 +20,7 @@ Numbers are exact: fractions go through decimals, and only `round` rounds.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from itertools import islice
@@ -126,7 +126,9 @@ class Frame:
             raise CallRefused(TOO_LARGE, "The request looks at too many rows. Narrow it down.")
 
 
-def state_of(tables: dict[str, dict[str, Row]], me: str | None, counters: dict[str, int]) -> State:
+def state_of(
+    tables: Mapping[str, dict[str, Row]], me: str | None, counters: dict[str, int]
+) -> State:
     """A state that `Machine.apply` takes, of plain JSON tables."""
     return {
         "me": me,
