@@ -19,6 +19,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     Row,
     State,
     Table,
+    as_term,
     shifted,
     state_of,
 )
@@ -54,6 +55,7 @@ def draw_state(machine: Machine, rng: random.Random, now: str) -> State:
     for name in _order(machine):
         drawer.fill(name)
     drawer.derive()
+    drawer.number()
     me = None
     if machine.actor:
         me = rng.choice(list(drawer.tables[machine.actor]))
@@ -68,6 +70,10 @@ class _Drawer:
         self.now = now
         self.state = state_of({name: {} for name in machine.entities}, None, {})
         self.tables: dict[str, Table] = self.state["tables"]
+        self.likely = {
+            name: [(text, as_term(tree)) for text, tree in spec["likely"]]
+            for name, spec in machine.world["entities"].items()
+        }
         self.numbers: dict[str, int] = {}
         self.written: dict[str, Row] = {}  # what a world says itself of a row, by its key
 
@@ -140,9 +146,31 @@ class _Drawer:
             if field not in self.written[row[entity.key]]:
                 row[field] = term(frame)
 
+    def number(self) -> None:
+        """Give the keys of rows that came one after the other, such as orders, in that order."""
+        for name, spec in self.machine.world["entities"].items():
+            if spec["rising"]:
+                rows = sorted(self.tables[name].items(), key=lambda r: str(r[1][spec["rising"]]))
+                renamed = dict(zip((key for key, _ in rows), self.tables[name], strict=True))
+                self._rename(name, renamed)
+
+    def _rename(self, name: str, renamed: dict[str, str]) -> None:
+        key = self.machine.entities[name].key
+        old = self.tables[name]
+        rows = {renamed[row[key]]: {**row, key: renamed[row[key]]} for row in old.values()}
+        self.tables[name] = Table({new: rows[new] for new in sorted(rows, key=list(old).index)})
+        for other, column in self.machine.entities[name].pointed_at:
+            for row in self.tables[other].values():
+                row[column] = renamed.get(row[column], row[column])
+            self.tables[other].index = {}
+
     def _broken(self, name: str, row: Row) -> str | None:
         frame = self.machine.frame(self.state, {}, self.now)
-        return self.machine.broken(frame, name, row)
+        broken = self.machine.broken(frame, name, row)
+        if broken is not None:
+            return broken
+        unlikely = (text for text, clause in self.likely[name] if not clause(frame))
+        return next(unlikely, None)
 
     def _moment(self, kind: Kind, value: Any) -> Any:
         """A written value; `+3` and `-2T09:30` are days from today."""

@@ -49,7 +49,8 @@ _TYPES = {
 _KEYS = {
     "world": {"world", "category", "tool", "about", "currency", "actor", "entities", "operations"}
     | {"policies", "promises"},
-    "entity": {"key", "noun", "called", "rows", "fields", "data", "rules", "views"},
+    "entity": {"key", "noun", "called", "rows", "fields", "data", "rules", "likely", "rising"}
+    | {"views"},
     "operation": {"about", "args", "steps", "returns"},
     "policy": {"says", "calls", "must", "first", "same", "once", "one", "consent", "words"},
     "promise": {"effects", "only_if", "after", "shows"},
@@ -328,11 +329,11 @@ def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
             derived = reader.told(where, _fitting, kind.pop("= "), own, kind)
             if derived is not None:
                 kind["derived"] = derived
-    rules = []
-    for number, text in enumerate(reader.listing(spec.get("rules"), (*place, "rules"))):
-        where = (*place, "rules", number)
-        tree = reader.told(where, grammar.clause, str(text), own)
-        rules.append([str(text), tree])
+    rules = _clauses(reader, reader.listing(spec.get("rules"), place), own, (*place, "rules"))
+    likely = _clauses(reader, reader.listing(spec.get("likely"), place), own, (*place, "likely"))
+    rising = str(spec.get("rising", ""))
+    if rising and rising not in fields:
+        reader.fault((*place, "rising"), f"`{rising}` is no field{kinds.near(rising, fields)}.")
     called = reader.told((*place, "called"), grammar.template, str(spec.get("called", "")), own)
     return {
         "key": reader.keys[name],
@@ -343,6 +344,8 @@ def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
         "rows": _row_range(reader, name, spec.get("rows"), (*place, "rows")),
         "fields": fields,
         "rules": rules,
+        "likely": likely,
+        "rising": rising,
         "data": _data(reader, name, spec.get("data"), (*place, "data")),
     }
 

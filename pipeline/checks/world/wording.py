@@ -23,6 +23,7 @@ MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
+HALF_A_YEAR = 182  # days, beyond which people say the year
 SMALL = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -44,7 +45,7 @@ def _date(value: str, voice: Voice) -> str:
     day = date.fromisoformat(value[:10])
     month = MONTHS[day.month - 1]
     text = f"{day.day} {month}" if voice.british else f"{month} {day.day}"
-    if day.year != int(voice.now[:4]):
+    if abs((day - date.fromisoformat(voice.now[:10])).days) > HALF_A_YEAR:
         text += f" {day.year}" if voice.british else f", {day.year}"
     return text
 

@@ -29,6 +29,7 @@ KINDS = {
         ("{day|on}", {"day": "2026-01-21"}, "Tomorrow", "Tomorrow"),
         ("due {day|on}", {"day": "2026-01-23"}, "due on Friday", "due on Friday"),
         ("due {day|on}", {"day": "2026-01-27"}, "due on January 27", "due on 27 January"),
+        ("since {day|date}", {"day": "2025-12-30"}, "since December 30", "since 30 December"),
         ("due {day|date}", {"day": "2027-01-27"}, "due January 27, 2027", "due 27 January 2027"),
         ("{at|when}", {"at": "2026-01-20T15:30"}, "Today at 3:30 pm", "Today at 3.30pm"),
         ("at {at|time}", {"at": "2026-01-20T12:00"}, "at 12 pm", "at 12pm"),
