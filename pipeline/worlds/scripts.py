@@ -30,7 +30,7 @@ from toolloom.pipeline.checks.world.outcome import Acted
 from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 
-STATES = 400  # draws until a state meets a script's conditions
+STATES = 800  # draws until a state meets a script's conditions
 Place: TypeAlias = tuple[str | int, ...]
 _CALL = re.compile(r"([a-z][a-z0-9_]*)\((.*)\)(?:\s+fails\s+([a-z_]+))?", re.DOTALL)
 
@@ -64,7 +64,6 @@ class MadeCall:
     arguments: dict[str, Any]
     response: Any
     error: str | None
-    changed: bool  # the state
 
 
 @dataclass
@@ -266,8 +265,7 @@ def _called(turn: ScriptEntry, machine: Machine, frame: Frame, row: Play) -> Fra
     """The names after a call, with the rows they stand for as they are now."""
     args = plain(_given(turn.args, frame))
     after, response, error = machine.apply(row.end, turn.operation, args, row.now)
-    changed = after is not row.end
-    row.messages.append(("call", MadeCall(turn.operation, args, response, error, changed)))
+    row.messages.append(("call", MadeCall(turn.operation, args, response, error)))
     row.end = after
     if (error or "") != turn.fails:
         return None
@@ -293,8 +291,7 @@ def acts(row: Play) -> list[Acted]:
     calls, spoken = [], ""
     for form, part in row.messages:
         if isinstance(part, MadeCall):
-            calls.append(Acted(part.name, part.arguments, "assistant user" in spoken))
-            spoken = "" if part.changed else spoken
+            calls.append(Acted(part.name, part.arguments, spoken.endswith("assistant user")))
         else:
             spoken = f"{spoken} {form}"
     return calls

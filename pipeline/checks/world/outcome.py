@@ -23,8 +23,8 @@ from toolloom.pipeline.checks.world.interpreter import (
 
 @dataclass(frozen=True)
 class Acted:
-    """One call of a dialogue. `agreed`: since the last call that changed anything the assistant
-    said something and the user answered."""
+    """One call of a dialogue. `agreed`: the last thing said before it was a user's answer to
+    something that the assistant had said."""
 
     name: str
     arguments: Row
