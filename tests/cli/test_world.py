@@ -19,7 +19,7 @@ LIBRARY = Path(__file__).parents[1] / "support" / "library.yaml"
 def test_a_shipped_world_is_sound(world: Path) -> None:
     """Every promise kept, nothing unreached, at least 85 of 100 planted faults found."""
     result = call("world", "check", world)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 0, result.output[-2000:]
     (total,) = (line for line in result.output.splitlines() if line.startswith("all "))
     assert float(total.split()[-1]) >= 0.85
 
@@ -56,7 +56,7 @@ def test_a_mistake_is_one_message(tmp_path: Path, old: str, new: str, says: str)
 def test_each_script_is_shown_in_several_states() -> None:
     """What a proof-reader needs: the same words beside other values."""
     result = call("world", "proof", SHOP, "-n", 2)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 0, result.output[-500:]
     assert result.output.count("[202") == 2 * result.output.count("\n# ") + 2
 
 
