@@ -32,7 +32,7 @@ from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 
-WALKS, CALLS = 40, 80
+WALKS, CALLS = 80, 80
 STRANGE = 0.03  # share of arguments that name nothing
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date, timedelta
 from functools import cache
@@ -27,6 +28,7 @@ from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.schemas import WorldError
 
 TRIES = 500  # draws of a row until it keeps its rules
+STARTS = 8  # draws of a state until no row of it is refused too often
 ROWS = (4, 8)  # of an entity that says nothing
 AT_BORDER = 0.15  # share of numbers at the low end of their range: sold out, nothing owed
 OFFICE = (8, 19)  # hours of the day at which people write
@@ -50,17 +52,14 @@ def draw_now(rng: random.Random) -> str:
 
 
 def draw_state(machine: Machine, rng: random.Random, now: str) -> State:
-    """A state that keeps every rule. Raises Unsatisfied."""
-    drawer = _Drawer(machine, rng, now)
-    for name in _order(machine):
-        drawer.fill(name)
-    drawer.derive()
-    drawer.number()
-    me = None
-    if machine.actor:
-        me = rng.choice(list(drawer.tables[machine.actor]))
-    counters = {name: number + rng.randrange(1, 4) for name, number in drawer.numbers.items()}
-    return state_of(drawer.tables, me, counters)
+    """A state that keeps every rule. Raises Unsatisfied if none of several draws does."""
+    for number in range(STARTS):
+        try:
+            return _Drawer(machine, rng, now).draw()
+        except Unsatisfied:
+            if number == STARTS - 1:
+                raise
+    raise AssertionError("not reached")
 
 
 class _Drawer:
@@ -76,6 +75,17 @@ class _Drawer:
         }
         self.numbers: dict[str, int] = {}
         self.written: dict[str, Row] = {}  # what a world says itself of a row, by its key
+
+    def draw(self) -> State:
+        for name in _order(self.machine):
+            self.fill(name)
+        self.derive()
+        self.number()
+        me = self.rng.choice(list(self.tables[self.machine.actor])) if self.machine.actor else None
+        counters = {
+            name: number + self.rng.randrange(1, 4) for name, number in self.numbers.items()
+        }
+        return {**self.state, "me": me, "next": counters}
 
     def fill(self, name: str) -> None:
         spec = self.machine.world["entities"][name]
@@ -98,6 +108,7 @@ class _Drawer:
 
     def _add(self, name: str, given: Row, number: int) -> None:
         entity = self.machine.entities[name]
+        refused: Counter[str] = Counter()
         for _ in range(TRIES):
             key = given.get(entity.key) or f"{entity.prefix}{number}"
             row: Row = {entity.key: key}
@@ -108,14 +119,17 @@ class _Drawer:
                     row[field] = None
                 else:
                     row[field] = self._value(kind, name, field)
+            broken: str | None = "unique"
             if self._unique(name, row):
                 self.written[key] = given
                 self._put(name, key, row)
                 self._compute(name, row)
-                if self._broken(name, row) is None:
+                broken = self._broken(name, row)
+                if broken is None:
                     return
                 self._put(name, key, None)
-        raise Unsatisfied(name, self._broken(name, row) or "unique")
+            refused[str(broken)] += 1
+        raise Unsatisfied(name, refused.most_common(1)[0][0])
 
     def _put(self, name: str, key: str, row: Row | None) -> None:
         table = self.tables[name]
@@ -227,7 +241,9 @@ def _within(kind: Kind, rng: random.Random, now: str) -> Any:
     day = shifted(now[:10], rng.randint(draw.get("low", -30), draw.get("high", 30)), "days")
     if form == "date":
         return day
-    moment = f"{day}T{rng.randrange(*OFFICE):02}:{rng.choice((0, 15, 30, 45)):02}"
+    step = int(draw.get("by", 15))
+    minutes = OFFICE[0] * 60 + step * rng.randrange((OFFICE[1] - OFFICE[0]) * 60 // step)
+    moment = f"{day}T{minutes // 60:02}:{minutes % 60:02}"
     past = draw.get("high", 1) <= 0
     return min(moment, now) if past else moment
 

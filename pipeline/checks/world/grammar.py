@@ -716,7 +716,12 @@ def _read_was(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
         reader.fail("`was(…)` stands in `after` and `shows` of a promise alone")
     tree, kind = reader.disjunction(scope)
     reader.need(")")
-    return ["was", tree], kind
+    rows = {
+        name: [named["entity"], scope.keys[named["entity"]]]
+        for name, named in scope.names.items()
+        if named["type"] == "row"
+    }
+    return ["was", tree, rows], kind
 
 
 def _read_round(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:

@@ -584,15 +584,21 @@ def _hop(of: Tree, entity: str) -> Term:
     return lambda frame: frame.tables[entity].get(_hashable(key(frame)))
 
 
-def _was(tree: Tree) -> Term:
-    """A value as it was before the call; nothing where there was no call."""
+def _was(tree: Tree, rows: dict[str, Sequence[str]]) -> Term:
+    """A value as it was before the call; nothing where there was no call. `rows`: the names that
+    stand for rows, each with its entity and the field of its key."""
     term = as_term(tree)
 
     def result(frame: Frame) -> Any:
         if frame.old is None:
             return None
         tables, names = frame.tables, frame.vars
-        frame.tables, frame.vars = frame.old.tables, {**names, **frame.old.vars}
+        before = {
+            name: frame.old.tables[entity].get(names[name][key])
+            for name, (entity, key) in rows.items()
+            if isinstance(names.get(name), dict)
+        }
+        frame.tables, frame.vars = frame.old.tables, {**names, **before, **frame.old.vars}
         value = term(frame)
         frame.tables, frame.vars = tables, names
         return value

@@ -70,6 +70,12 @@ def test_a_fault_in_an_operation_is_found(
     assert any(finding in found for found in examine(machine_of(raw)).findings)
 
 
+def test_was_is_the_row_before_the_call_in_a_search_too(raw: Any) -> None:
+    """Rows that a promise counts are compared with themselves as they were."""
+    raw["promises"]["renew"]["after"].append("count(loans as l where l.due != was(l.due)) = 1")
+    assert not examine(machine_of(raw)).findings
+
+
 def test_a_missing_require_is_found_by_the_rule_it_lets_break(raw: Any) -> None:
     """A rule of the rows is no substitute for an error that says what to do."""
     raw["operations"]["pay_fines"]["steps"].pop(0)
