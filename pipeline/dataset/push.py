@@ -330,7 +330,7 @@ class Load:
 def _open_files(version: Version, opened: ExitStack) -> Iterator[PushedFile]:
     """The version's files. Raises StoreError if verification finds that one is damaged."""
     files = look(version.path)
-    for fault in files.findings.kept:
+    for fault in files.faults:
         raise StoreError(
             f"{version.path / fault.file}: {fault.detail}; {version.label} is damaged, and nothing "
             "was pushed. Bring the file back, or publish the dataset again."

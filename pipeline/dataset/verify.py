@@ -100,7 +100,7 @@ def verify(path: Path, progress: Progress | None = None) -> VerifyReport:
     """Everything that can be known of a version from its folder. Raises StoreError."""
     started = time.monotonic()
     files = look(path)
-    rows, told, findings = None, files.manifest, files.findings
+    rows, told, counts = None, files.manifest, files.findings.counts
     if told is not None:
         look_at_tables(files)
         rows = _read(files, told, progress)
@@ -117,9 +117,9 @@ def verify(path: Path, progress: Progress | None = None) -> VerifyReport:
         rows=rows.counts() if rows else {},
         inspected=rows.inspected if rows else 0,
         checks=sum(map(len, CHECKS)),
-        counts={kind: findings.counts[kind] for kind in FaultKind if findings.counts[kind]},
-        faults=findings.kept,
-        notes=tuple(findings.notes),
+        counts={kind: counts[kind] for kind in FaultKind if counts[kind]},
+        faults=files.faults,
+        notes=tuple(files.notes),
         seconds=time.monotonic() - started,
     )
 
@@ -150,7 +150,7 @@ def _read(files: VersionFiles, told: Manifest, progress: Progress | None) -> Ver
 def _figures(rows: VersionRows) -> None:
     """The manifest's figures are those of the rows."""
     if rows.broken:
-        rows.files.findings.notes.append("Figures were not compared: not all tables could be read.")
+        rows.files.notes.append("Figures were not compared: not all tables could be read.")
         return
     told, counted = rows.manifest, rows.figures
     for split in sorted({*told.splits, *counted.dialogues}):
@@ -273,7 +273,7 @@ def _card(files: VersionFiles) -> None:
     if hashlib.sha256(made).hexdigest() == files.hashes[CARD]:
         return
     if files.raw["code"] != code_hash():
-        files.findings.notes.append(
+        files.notes.append(
             f"The words of {CARD} were not compared: toolloom {files.raw['toolloom']} wrote it."
         )
         return

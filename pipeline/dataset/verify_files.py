@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,6 +19,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from toolloom.pipeline.checks.findings import MOST, Findings
 from toolloom.pipeline.dataset import rows
 from toolloom.pipeline.dataset.figures import BEFORE_QUERIES
 from toolloom.pipeline.dataset.publish import sha256
@@ -30,7 +30,6 @@ from toolloom.pipeline.store.version import LAYOUT, change, dotted, numbered, op
 from toolloom.schemas import JsonObject, Record, Split, SplitPlan, StoreError, first_error
 
 MANIFEST, SUMS, CARD = "manifest.json", "SHA256SUMS", "README.md"
-MOST = 200  # findings of one kind that are kept; all are counted
 Count = Annotated[int, Field(ge=0, strict=True)]
 _LINE = re.compile(rb"([0-9a-f]{64})  ([^\n]+)")
 _LARGEST = 64 * 2**20  # of a manifest, in bytes
@@ -88,26 +87,6 @@ class VerifyReport(Record):
     @property
     def good(self) -> bool:
         return not self.counts
-
-
-class Findings:
-    """Faults in bounded memory: all are counted, and of each kind the first `most` are kept."""
-
-    def __init__(self, most: int = MOST) -> None:
-        self._kept: dict[FaultKind, list[VersionFault]] = {kind: [] for kind in FaultKind}
-        self._most = most
-        self.counts = Counter[FaultKind]()
-        self.notes: list[str] = []  # what could not be looked at
-
-    def add(self, fault: VersionFault) -> None:
-        self.counts[fault.kind] += 1
-        if len(kept := self._kept[fault.kind]) < self._most:
-            kept.append(fault)
-
-    @property
-    def kept(self) -> tuple[VersionFault, ...]:
-        """Kind by kind, each in the order in which they were found."""
-        return tuple(fault for faults in self._kept.values() for fault in faults)
 
 
 class FileEntry(BaseModel):
@@ -176,12 +155,19 @@ class VersionFiles:
     sizes: dict[str, int] = field(default_factory=dict)
     raw: JsonObject = field(default_factory=dict)  # the manifest as it is in its file
     manifest: Manifest | None = None  # None: it is damaged
-    findings: Findings = field(default_factory=Findings)
+    findings: Findings[FaultKind, VersionFault] = field(default_factory=Findings)
+    notes: list[str] = field(default_factory=list)  # what could not be looked at
 
     def fault(self, kind: FaultKind, file: str, detail: str, row: Any = None) -> None:
         """Tell what is wrong, in a file or in one of its rows."""
         name = None if row is None else str(row)[:200]
-        self.findings.add(VersionFault(kind=kind, file=file, row=name, detail=detail[:2000]))
+        fault = VersionFault(kind=kind, file=file, row=name, detail=detail[:2000])
+        self.findings.add(kind, fault)
+
+    @property
+    def faults(self) -> tuple[VersionFault, ...]:
+        """Those that are kept, kind by kind, each in the order in which they were found."""
+        return tuple(fault for kind in FaultKind for fault in self.findings.kept.get(kind, ()))
 
     def table(self, config: str, split: str) -> TableEntry | None:
         """What the manifest says of a table."""
@@ -371,7 +357,7 @@ def verify_lineage(files: VersionFiles, told: Manifest) -> None:
         return
     path = files.root.parent / dotted(before) / MANIFEST
     if not path.is_file():
-        files.findings.notes.append(f"The parent version {told.parent.version} is not here.")
+        files.notes.append(f"The parent version {told.parent.version} is not here.")
         return
     raw = path.read_bytes()
     if hashlib.sha256(raw).hexdigest() != told.parent.sha256:
@@ -433,7 +419,7 @@ def _rows_stay(
         path = there / name
         if not path.is_file() or sha256(path) != file["sha256"]:
             note = f"{name} of {told.parent.version} is damaged: not compared."
-            files.findings.notes.append(note)
+            files.notes.append(note)
             return
     mine = chain.from_iterable(map(files.rows, files.readable(config, split)))
     for name in before["files"]:

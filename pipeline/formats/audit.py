@@ -35,6 +35,7 @@ from toolloom.pipeline.checks import (
     searched_first,
     turn_order,
 )
+from toolloom.pipeline.checks.findings import Findings
 from toolloom.pipeline.formats.import_log import writable
 from toolloom.pipeline.formats.reading import Reading
 from toolloom.pipeline.render.section import Section
@@ -75,12 +76,10 @@ class Audited:
 
 @dataclass
 class ReasonTally:
-    """One reason: how many findings and rows, and the first few."""
+    """One reason: how many rows, and which checks found it how often."""
 
-    findings: int = 0
     rows: int = 0
     checks: Counter[str] = field(default_factory=Counter)
-    examples: list[tuple[str, Finding]] = field(default_factory=list)
 
 
 @dataclass
@@ -96,8 +95,9 @@ class AuditReport:
     reasons: dict[str, ReasonTally] = field(default_factory=dict)
     checks: Counter[str] = field(default_factory=Counter)
     unmapped: Counter[str] = field(default_factory=Counter)
+    findings: Findings[str, tuple[str, Finding]] = field(default_factory=Findings)
 
-    def take(self, row: Audited, ran: Iterable[str], examples: int) -> None:
+    def take(self, row: Audited, ran: Iterable[str]) -> None:
         """Count a row."""
         self.rows += 1
         dialogue = row.reading.dialogue
@@ -110,26 +110,25 @@ class AuditReport:
         for reason in dict.fromkeys(f.reason.value for f in row.findings):
             self.reasons.setdefault(reason, ReasonTally()).rows += 1
         for found in row.findings:
-            tally = self.reasons[found.reason.value]
-            tally.findings += 1
-            tally.checks[found.check] += 1
-            if len(tally.examples) < examples:
-                tally.examples.append((row.reading.place, found))
+            self.reasons[found.reason.value].checks[found.check] += 1
+            self.findings.add(found.reason.value, (row.reading.place, found))
 
     def as_json(self) -> JsonObject:
         reasons = {
             name: {
-                **vars(tally),
+                "findings": self.findings.counts[name],
+                "rows": tally.rows,
                 "checks": dict(tally.checks),
                 "examples": [
                     {"place": place, **finding.model_dump(mode="json")}
-                    for place, finding in tally.examples
+                    for place, finding in self.findings.kept[name]
                 ],
             }
             for name, tally in self.reasons.items()
         }
         unmapped = dict(self.unmapped.most_common())
-        return {**vars(self), "reasons": reasons, "checks": dict(self.checks), "unmapped": unmapped}
+        told = {name: value for name, value in vars(self).items() if name != "findings"}
+        return {**told, "reasons": reasons, "checks": dict(self.checks), "unmapped": unmapped}
 
 
 def reader(format: str) -> Read:
@@ -183,10 +182,10 @@ def audit(
 
     Raises NothingFound, StoreError.
     """
-    report = AuditReport(path.name, format)
+    report = AuditReport(path.name, format, findings=Findings(examples))
     for row in audited(path, format):
         ran = [c.__name__ for group in expected(row.reading) for c in group]
-        report.take(row, ran, examples)
+        report.take(row, ran)
         if flag and row.findings:
             flag(row.as_json())
         if tell:
@@ -215,12 +214,13 @@ def sections(report: AuditReport) -> list[Section]:
     ]
     if report.reasons:
         ranked = sorted(report.reasons.items(), key=lambda item: -item[1].rows)
-        rows = [(name, t.rows, t.findings, ", ".join(t.checks)) for name, t in ranked]
+        counts, kept = report.findings.counts, report.findings.kept
+        rows = [(name, t.rows, counts[name], ", ".join(t.checks)) for name, t in ranked]
         shown.append(Section(head=("reason", "rows", "findings", "checks"), rows=rows))
         shown += [
-            Section(name, items=[_example(*example) for example in tally.examples])
-            for name, tally in ranked
-            if tally.examples
+            Section(name, items=[_example(*example) for example in kept[name]])
+            for name, _ in ranked
+            if kept[name]
         ]
     if report.unmapped:
         common = report.unmapped.most_common(_UNMAPPED)

@@ -25,6 +25,7 @@ Place: TypeAlias = tuple[str | int, ...]
 LARGEST = 1_000_000  # bytes of a file
 DEEPEST = 20
 MOST_VALUES = 100_000
+MOST_TOLD = 50  # mistakes of a file
 _CONSTANTS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 _FLOAT = re.compile(r"[-+]?[0-9]{1,18}\.[0-9]{0,18}(?:[eE][-+]?[0-9]{1,3})?")
@@ -71,6 +72,21 @@ class WrittenDocument:
         self.found += 1
         if found not in self.faults:
             self.faults.append(found)
+
+    def mistakes(self) -> list[str]:
+        """Lines that tell the first mistakes in the order of the file; none if there is none."""
+        faults = sorted(self.faults, key=lambda fault: fault.line)
+        if not faults:
+            return []
+        head = f"{self.path} has {len(faults):,} mistake{'s' if len(faults) > 1 else ''}:"
+        more = len(faults) - MOST_TOLD
+        last = [f"  and {more:,} more."] if more > 0 else []
+        return [head, *(f"  {fault}" for fault in faults[:MOST_TOLD]), *last]
+
+    def refuse(self) -> None:
+        """Raise the document's error with all its mistakes, if it has any."""
+        if mistakes := self.mistakes():
+            raise self.error("\n".join(mistakes))
 
 
 def dotted(place: Iterable[str | int]) -> str:

@@ -11,13 +11,12 @@ from pathlib import Path
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, State, shown
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.render.section import Section
-from toolloom.pipeline.store.documents import WrittenDocument, read
+from toolloom.pipeline.store.documents import read
 from toolloom.pipeline.worlds.mutation import Score
 from toolloom.pipeline.worlds.scripts import WorldScript, read_scripts
 from toolloom.pipeline.worlds.soundness import Soundness
 from toolloom.schemas import WorldError
 
-MOST_TOLD = 50  # mistakes of a file
 WIDEST = 60  # letters of a cell
 
 
@@ -25,7 +24,7 @@ def load_world(path: Path) -> Json:
     """The world of a YAML file. Raises WorldError with all its mistakes."""
     document = read(path, WorldError, plain=False)
     world = read_world(document.value, document.fault)
-    _refuse(document)
+    document.refuse()
     return json.loads(json.dumps(world))
 
 
@@ -36,19 +35,8 @@ def load_scripts(path: Path, machine: Machine) -> list[WorldScript]:
     """
     document = read(path.with_suffix(".scripts.yaml"), WorldError, plain=False)
     scripts = read_scripts(document.value, machine, document.fault)
-    _refuse(document)
+    document.refuse()
     return scripts
-
-
-def _refuse(document: WrittenDocument) -> None:
-    """Raise what is wrong with a file, if anything is."""
-    if faults := sorted(document.faults, key=lambda fault: fault.line):
-        lines = [f"  {fault}" for fault in faults[:MOST_TOLD]]
-        if len(faults) > MOST_TOLD:
-            lines.append(f"  … and {len(faults) - MOST_TOLD:,} more.")
-        several = "s" if len(faults) > 1 else ""
-        head = f"{document.path} has {len(faults):,} mistake{several}:"
-        raise WorldError("\n".join([head, *lines]))
 
 
 def found(machine: Machine, result: Soundness, score: Score | None) -> list[Section]:
@@ -66,7 +54,8 @@ def found(machine: Machine, result: Soundness, score: Score | None) -> list[Sect
         )
     ]
     if result.findings:
-        items = [f"{what} {example}".rstrip() for what, example in result.findings.items()]
+        kept = result.findings.kept.items()
+        items = [f"{what} {' '.join(examples)}".rstrip() for what, examples in kept]
         sections.append(Section("Findings", items=items))
     if score:
         kinds = [

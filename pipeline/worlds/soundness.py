@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from toolloom.pipeline.checks.findings import Findings
 from toolloom.pipeline.checks.world.interpreter import (
     BROKEN,
     INVALID,
@@ -50,15 +51,15 @@ class TriedCall(NamedTuple):
 
 @dataclass
 class Soundness:
-    """What walks found: findings, each once with an example, and how often what happened."""
+    """What walks found: what is wrong, with an example, and how often what happened."""
 
-    findings: dict[str, str] = field(default_factory=dict)  # what is wrong, with its first example
+    findings: Findings[str, str] = field(default_factory=lambda: Findings(1))  # first examples
     successes: Counter[str] = field(default_factory=Counter)
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def find(self, what: str, call: TriedCall | None = None) -> None:
         example = f"{call.name}({call.args}) at {call.now}: {call.response}" if call else ""
-        self.findings.setdefault(what, example[:300])
+        self.findings.add(what, example[:300])
 
 
 def examine(machine: Machine, seed: int = 0, walks: int = WALKS, calls: int = CALLS) -> Soundness:

@@ -43,7 +43,6 @@ from toolloom.schemas import (
 )
 
 SUFFIXES = (".yaml", ".yml")
-MOST_TOLD = 50  # mistakes of a file
 
 
 @dataclass(frozen=True)
@@ -104,12 +103,7 @@ def _read_all(paths: Iterable[str | Path], understand: Callable[[WrittenDocument
             mistakes.append(str(error))
             continue
         understand(document)
-        if faults := sorted(document.faults, key=lambda f: f.line):
-            several = "s" if len(faults) > 1 else ""
-            mistakes.append(f"{path} has {len(faults):,} mistake{several}:")
-            mistakes += [f"  {fault}" for fault in faults[:MOST_TOLD]]
-            if len(faults) > MOST_TOLD:
-                mistakes.append(f"  and {len(faults) - MOST_TOLD:,} more.")
+        mistakes += document.mistakes()
     if mistakes:
         raise TemplateFileError("\n".join(mistakes))
 

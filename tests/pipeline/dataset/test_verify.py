@@ -12,8 +12,9 @@ from support.tampered import fix, found, only, read_manifest
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
+from toolloom.pipeline.checks.findings import Findings
 from toolloom.pipeline.dataset.verify import place_of, verify
-from toolloom.pipeline.dataset.verify_files import FaultKind, Findings, VerifyReport, VersionFault
+from toolloom.pipeline.dataset.verify_files import FaultKind, VerifyReport, VersionFiles
 from toolloom.schemas import NothingFound, StoreError
 
 # -- What is as it was published -----------------------------------------------------------------
@@ -189,12 +190,12 @@ def test_a_number_of_another_kind_is_found(outputs: Path, tmp_path: Path, number
 
 def test_findings_are_kept_in_bounds() -> None:
     """All are counted; of each kind the first are kept, kind by kind in their order."""
-    findings = Findings(most=3)
+    files = VersionFiles(Path("here"), findings=Findings(most=3))
     for number in range(50):
-        findings.add(VersionFault(kind=FaultKind.RECORD, file="row", detail=str(number)))
-    findings.add(VersionFault(kind=FaultKind.FILE, file="row", detail="gone"))
-    assert findings.counts == {FaultKind.RECORD: 50, FaultKind.FILE: 1}
-    assert [fault.detail for fault in findings.kept] == ["gone", "0", "1", "2"]
+        files.fault(FaultKind.RECORD, "row", str(number))
+    files.fault(FaultKind.FILE, "row", "gone")
+    assert files.findings.counts == {FaultKind.RECORD: 50, FaultKind.FILE: 1}
+    assert [fault.detail for fault in files.faults] == ["gone", "0", "1", "2"]
 
 
 @pytest.mark.parametrize(("layout", "age"), [(3, "a newer"), (1, "an older")])

@@ -67,7 +67,7 @@ def test_a_fault_in_an_operation_is_found(
     for step in place[:-1]:
         inner = inner[step]
     inner[place[-1]] = value
-    assert any(finding in found for found in examine(machine_of(raw)).findings)
+    assert any(finding in found for found in examine(machine_of(raw)).findings.kept)
 
 
 def test_was_is_the_row_before_the_call_in_a_search_too(raw: Any) -> None:
@@ -79,7 +79,7 @@ def test_was_is_the_row_before_the_call_in_a_search_too(raw: Any) -> None:
 def test_a_missing_require_is_found_by_the_rule_it_lets_break(raw: Any) -> None:
     """A rule of the rows is no substitute for an error that says what to do."""
     raw["operations"]["pay_fines"]["steps"].pop(0)
-    assert any("lacks a `require`" in found for found in examine(machine_of(raw)).findings)
+    assert any("lacks a `require`" in found for found in examine(machine_of(raw)).findings.kept)
 
 
 def test_keys_and_changes_that_nothing_shows_are_found(raw: Any) -> None:
@@ -89,7 +89,7 @@ def test_keys_and_changes_that_nothing_shows_are_found(raw: Any) -> None:
         raw["operations"][name]["returns"] = "true"
         raw["promises"][name].pop("shows")
     raw["promises"].pop("list_holds")
-    findings = " ".join(examine(machine_of(raw)).findings)
+    findings = " ".join(examine(machine_of(raw)).findings.kept)
     assert "nothing shows hold_id" in findings
     assert "nothing shows it" in findings
     assert "list_holds has no promises" in findings
