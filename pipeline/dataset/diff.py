@@ -6,20 +6,15 @@ Rows are read one at a time; of each a hash of its id and one of its content sta
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from pydantic import Field
 
+from toolloom.pipeline.dataset.figures import Pair, subtracted
 from toolloom.pipeline.store.version import PARTS, Version
 from toolloom.schemas import JsonObject, Record, Sample, Split, StoreError, canonical
-
-DIMENSIONS = ("abilities", "scenarios", "categories", "calls", "reasons")
-
-Pair: TypeAlias = tuple[int, int]
-"""A count before and after."""
 
 
 class SplitDiff(Record):
@@ -76,19 +71,12 @@ def compare(before: Version, after: Version, *, keep: int = 1) -> Diff:
             rows.append(diff)
             for example in _examples(before, after, split, ids, examples, keep):
                 examples[example.kind].append(example)
-    told = before.told("splits"), after.told("splits")
     return Diff(
         before=before.label,
         after=after.label,
         rows=tuple(rows),
         instructions=tuple(_instructions(before, after)),
-        figures={
-            split: {
-                name: _beside(name, *(each.get(split, {}).get(name, {}) for each in told))
-                for name in DIMENSIONS
-            }
-            for split in dict.fromkeys(chain(*told))
-        },
+        figures=subtracted(before.told("splits"), after.told("splits")),
         examples=tuple(chain.from_iterable(examples.values())),
     )
 
@@ -199,20 +187,3 @@ def _sample(version: Version, row: JsonObject) -> JsonObject:
 
 def _hash(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
-
-
-def _beside(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, Pair]:
-    values = [*dict.fromkeys((*old, *new))]
-    if name == "calls":  # numbers, as text
-        values.sort(key=lambda value: (len(value), value))
-    return {value: (old.get(value, 0), new.get(value, 0)) for value in values}
-
-
-def summed(figures: Mapping[str, Mapping[str, Mapping[str, Pair]]], name: str) -> dict[str, Pair]:
-    """A dimension's counts over all splits."""
-    sums: tuple[Counter[str], Counter[str]] = Counter(), Counter()
-    for dimensions in figures.values():
-        for value, pair in dimensions.get(name, {}).items():
-            for total, count in zip(sums, pair, strict=True):
-                total[value] += count
-    return _beside(name, *sums)

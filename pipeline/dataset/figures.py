@@ -34,6 +34,13 @@ Maker: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 """Stage, agent, model and the hashes of the prompts."""
 
 
+DIMENSIONS = ("abilities", "scenarios", "categories", "calls", "reasons")
+"""What of a split's figures a diff shows."""
+
+Pair: TypeAlias = tuple[int, int]
+"""A count before and after."""
+
+
 class Figures:
     """What is in tables, by split, in memory that grows with the APIs and not with the rows."""
 
@@ -321,3 +328,36 @@ def example(rows: Iterable[JsonObject]) -> JsonObject | None:
         if len(levels) == len(LEVELS):
             break
     return best
+
+
+# --- what differs between the figures of two versions
+
+
+def subtracted(
+    old: Mapping[str, JsonObject], new: Mapping[str, JsonObject]
+) -> dict[str, dict[str, dict[str, Pair]]]:
+    """The stored figures of two versions by split, dimension and value: each count of both."""
+    return {
+        split: {
+            name: _beside(name, old.get(split, {}).get(name, {}), new.get(split, {}).get(name, {}))
+            for name in DIMENSIONS
+        }
+        for split in dict.fromkeys(chain(old, new))
+    }
+
+
+def _beside(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, Pair]:
+    values = [*dict.fromkeys((*old, *new))]
+    if name == "calls":  # numbers, as text
+        values.sort(key=lambda value: (len(value), value))
+    return {value: (old.get(value, 0), new.get(value, 0)) for value in values}
+
+
+def summed(figures: Mapping[str, Mapping[str, Mapping[str, Pair]]], name: str) -> dict[str, Pair]:
+    """A dimension's counts over all splits."""
+    sums: tuple[Counter[str], Counter[str]] = Counter(), Counter()
+    for dimensions in figures.values():
+        for value, pair in dimensions.get(name, {}).items():
+            for total, count in zip(sums, pair, strict=True):
+                total[value] += count
+    return _beside(name, *sums)

@@ -239,7 +239,7 @@ def _cost(version: Version) -> str:
 
 def diff_sections(diff: Diff) -> list[Section]:
     """Tables of rows and figures; the examples are dialogues, and are shown as such."""
-    from toolloom.pipeline.dataset.diff import summed
+    from toolloom.pipeline.dataset.figures import summed
 
     rows = [(r.split, *(getattr(r, kind) for kind in KINDS)) for r in diff.rows]
     sections = [
