@@ -2,8 +2,8 @@
 
 `question` makes a prompt and `read` makes a record of an answer or says what is wrong with it:
 both are pure. `run` holds the only await, and returns an outcome of accepted and rejected
-records. A simulator, a rewriter and an API agent for small models ask the same in smaller
-questions, with equal records at the end.
+records. Each question is whole (a tool, a request, an act), and every model is asked the same
+ones, a small model too.
 
 May touch: the model it is handed (llm); apis, formats, store, render, prompts, checks, schemas.
 Never a file, and never the network itself.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from toolloom.agents import api_small
 from toolloom.agents.ask import BadAnswer, Job, NoUsableAnswer, ask, shape
 from toolloom.agents.drafts import build, snake
 from toolloom.agents.wording import keep_new
@@ -80,17 +79,14 @@ def read(answer: Any, domain: Domain) -> list[Api | BadAnswer]:
 async def run(domain: Domain, job: Job, *, count: int, examples: Sequence[PublicApi]) -> Outcome:
     """Design `count` APIs for `domain`; near-duplicates within the tool are rejected."""
     try:
-        if job.model.endpoint.small:
-            answer = await api_small.design(domain, job, count, examples)
-        else:
-            answer = await ask(
-                job.model,
-                question(domain, examples, count),
-                lambda a: read(a, domain),
-                schema=schema(count),
-                seed=job.seed,
-                max_tokens=700 * count + 200,
-            )
+        answer = await ask(
+            job.model,
+            question(domain, examples, count),
+            lambda a: read(a, domain),
+            schema=schema(count),
+            seed=job.seed,
+            max_tokens=700 * count + 200,
+        )
     except NoUsableAnswer as why:
         return Outcome(rejected=(job.reject(domain, why),))
     kept: list[Api] = []

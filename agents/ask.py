@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from toolloom.llm import Model, Request
@@ -71,39 +70,6 @@ class Costs:
         total = self + other
         self.usage, self.raw = total.usage, total.raw
         self.repairs, self.prompts = total.repairs, total.prompts
-
-    def answer(self, value: T) -> Answer[T]:
-        """`value`, made of all that is booked."""
-        return Answer(value, replace(self))
-
-    def failure(self, why: BadAnswer | NoUsableAnswer) -> NoUsableAnswer:
-        """`why`, with all that is booked."""
-        return NoUsableAnswer(why.reason, why.detail, replace(self))
-
-    async def take(self, asked: Awaitable[Answer[T]]) -> T:
-        """The value of one answer. Raises NoUsableAnswer with all that is booked."""
-        return (await self.take_all([asked]))[0]
-
-    async def take_all(
-        self, asked: Iterable[Awaitable[Answer[T]]], enough: int | None = None
-    ) -> list[T]:
-        """The values of questions asked at the same time, in order.
-
-        Waits for all of them: which one fails first must not show in what is kept. Raises
-        NoUsableAnswer if fewer than `enough` succeed; without it, all must.
-        """
-        done = await asyncio.gather(*asked, return_exceptions=True)
-        for ended in done:
-            if isinstance(ended, BaseException) and not isinstance(ended, NoUsableAnswer):
-                raise ended  # the endpoint's errors stop the run
-        answered = [ended for ended in done if isinstance(ended, Answer | NoUsableAnswer)]
-        for ended in answered:
-            self.book(ended.costs)
-        lost = [ended for ended in answered if isinstance(ended, NoUsableAnswer)]
-        kept = [ended.value for ended in answered if isinstance(ended, Answer)]
-        if lost and len(kept) < (len(done) if enough is None else enough):
-            raise self.failure(lost[0]) from lost[0]
-        return kept
 
 
 @dataclass(frozen=True)
@@ -203,8 +169,6 @@ async def ask(
     seed: int,
     schema: JsonObject | None = None,
     max_tokens: int = 256,
-    temperature: float | None = None,
-    candidates: int | None = None,
 ) -> Answer[T]:
     """The first answer that fits `schema` and that `read` takes. Raises NoUsableAnswer.
 
@@ -212,9 +176,8 @@ async def ask(
     stripped text. Candidates differ by their seed alone; at temperature 0 most endpoints give the
     same answer to each. Errors of the endpoint itself pass through: they stop the run.
     """
-    warmth = model.endpoint.temperature if temperature is None else temperature
-    trial = _Trial(model, read, schema, max_tokens, warmth)
-    count = candidates or model.endpoint.candidates
+    trial = _Trial(model, read, schema, max_tokens)
+    count = model.endpoint.candidates
     problem = BadAnswer(Reason.UNUSABLE_RESPONSE, "no answer")
     try:
         if schema is not None:  # one that cannot be used is not worth a request
@@ -249,14 +212,14 @@ class _Trial(Generic[T]):
     read: Read[T]
     schema: JsonObject | None
     max_tokens: int
-    temperature: float
     costs: Costs = field(default_factory=Costs)
     said: str = ""
 
     async def run(self, prompt: Prompt, seed: int) -> Answer[T]:
         """Ask once. Raises BadAnswer if the answer does not do, NoUsableAnswer if none will."""
         self.costs.book(Costs(prompts=(prompt.template_hash,)))
-        request = Request(prompt.messages, self.schema, self.max_tokens, self.temperature, seed)
+        warmth = self.model.endpoint.temperature
+        request = Request(prompt.messages, self.schema, self.max_tokens, warmth, seed)
         try:
             reply = await self.model.complete(request)
         except RequestRefused as error:

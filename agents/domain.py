@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolloom.agents.ask import BadAnswer, Job, NoUsableAnswer, ask, one, shape
-from toolloom.agents.wording import keep_new, stems
+from toolloom.agents.wording import keep_new
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import Brief, Domain, JsonObject, Outcome, Reason, Rejected, seed_for
 
@@ -16,39 +16,31 @@ ROUND = 20  # domains asked for at once; more, and models begin to repeat themse
 SPARE = 2  # rounds beyond those needed, to make up for near-duplicates
 
 
-def question(brief: Brief, known: Sequence[str], count: int, *, small: bool) -> Prompt:
+def question(brief: Brief, known: Sequence[str], count: int) -> Prompt:
     """The prompt that asks for `count` domains that are not among `known`."""
     field = {"category": brief.category, "about": brief.about, "examples": list(brief.examples)}
-    return render("domain", {**field, "known": list(known), "count": count, "describe": not small})
+    # `describe` is always true: without it the template's hash, which versions hold, would change.
+    return render("domain", {**field, "known": list(known), "count": count, "describe": True})
 
 
-def schema(count: int, *, small: bool) -> JsonObject:
-    """Shape of the answer; a small model's names are held to plain words, one at a time."""
-    name: JsonObject = {"type": "string"}
-    if small:
-        name["pattern"] = "^[a-z]+( [a-z]+){1,4}$"
-    fields = {"name": name} if small else {"name": name, "description": {"type": "string"}}
+def schema(count: int) -> JsonObject:
+    """Shape of an answer with at most `count` domains."""
+    fields = {"name": {"type": "string"}, "description": {"type": "string"}}
     domains = {"type": "array", "items": shape(fields), "minItems": 1, "maxItems": count}
     return one("domains", domains)
 
 
-def read(answer: Any, brief: Brief, *, small: bool = False) -> list[Domain]:
-    """The domains of an answer. Raises BadAnswer for a name that is not one.
-
-    A small model's must share a word with what is known of the category.
-    """
+def read(answer: Any, brief: Brief) -> list[Domain]:
+    """The domains of an answer. Raises BadAnswer for a name that is not one."""
     found = [
         Domain(
             category=brief.category,
             name=" ".join(d["name"].split()),
-            description=d.get("description", "").strip(),
+            description=d["description"].strip(),
         )
         for d in answer["domains"]
     ]
-    field = set(stems(f"{brief.category} {brief.about} {' '.join(brief.examples)}"))
     for domain in found:
-        if small and not field & set(stems(domain.name)):
-            raise BadAnswer(Reason.DOMAIN_MISMATCH, f"«{domain.name}» is not of {brief.category}.")
         words = re.findall(r"[^\W\d_]+", domain.name.lower())
         if not 2 <= len(words) <= 8 or len(set(words)) < len(words):
             raise BadAnswer(
@@ -60,12 +52,10 @@ def read(answer: Any, brief: Brief, *, small: bool = False) -> list[Domain]:
 
 async def run(brief: Brief, job: Job) -> Outcome:
     """Name `brief.count` domains, in rounds that each show what is named already."""
-    small = job.model.endpoint.small
-    batch = 1 if small else ROUND
     kept: list[Domain] = []
     rejected: list[Rejected] = []
-    for number in range(-(-brief.count // batch) + SPARE):
-        count = min(batch, brief.count - len(kept))
+    for number in range(-(-brief.count // ROUND) + SPARE):
+        count = min(ROUND, brief.count - len(kept))
         if count <= 0:
             break
         known = [d.name for d in kept]
@@ -73,11 +63,11 @@ async def run(brief: Brief, job: Job) -> Outcome:
         try:
             answer = await ask(
                 job.model,
-                question(brief, known, count, small=small),
-                lambda a: read(a, brief, small=small),
-                schema=schema(count, small=small),
+                question(brief, known, count),
+                lambda a: read(a, brief),
+                schema=schema(count),
                 seed=turn.seed,
-                max_tokens=40 if small else 60 * count + 40,
+                max_tokens=60 * count + 40,
             )
         except NoUsableAnswer as why:
             rejected.append(turn.reject(brief, why))

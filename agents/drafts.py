@@ -46,13 +46,11 @@ def legal(name: str, what: str) -> str:
     return name
 
 
-def object_schema(drafts: Sequence[JsonObject | ApiField], api: str) -> JsonObject:
+def object_schema(drafts: Sequence[JsonObject], api: str) -> JsonObject:
     """A JSON Schema object of fields. Raises BadAnswer for what is not legal JSON Schema."""
     try:
         fields = [
-            d
-            if isinstance(d, ApiField)
-            else ApiField.model_validate({k: v for k, v in d.items() if v not in (None, "", [])})
+            ApiField.model_validate({k: v for k, v in d.items() if v not in (None, "", [])})
             for d in drafts
         ]
     except ValidationError as error:

@@ -5,13 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from toolloom.agents.ask import Answer, BadAnswer, Job, NoUsableAnswer, ask
-from toolloom.agents.wording import (
-    Fact,
-    compose_request,
-    facts,
-    read_request,
-    wish,
-)
+from toolloom.agents.wording import Fact, facts, read_request
 from toolloom.pipeline.checks.grounding import mentions
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import Api, Need, Outcome, Query, Reason
@@ -68,22 +62,14 @@ def read(text: str, need: Need) -> str:
 
 
 async def word(need: Need, job: Job) -> Answer[str]:
-    """The first turn: in one piece, or sentence by sentence with a small model."""
-    if not job.model.endpoint.small:
-        return await ask(
-            job.model,
-            question(need),
-            lambda a: read(a, need),
-            seed=job.seed,
-            max_tokens=200,
-        )
-    parts = [(wish(api), told) for api, told in goals(need)]
-    answer = await compose_request(job.model, parts, need.now, job.seed)
-    try:
-        read(answer.value, need)
-    except BadAnswer as why:
-        raise NoUsableAnswer(why.reason, why.detail, answer.costs) from why
-    return answer
+    """The first turn. Raises NoUsableAnswer."""
+    return await ask(
+        job.model,
+        question(need),
+        lambda a: read(a, need),
+        seed=job.seed,
+        max_tokens=200,
+    )
 
 
 async def run(need: Need, job: Job) -> Outcome:

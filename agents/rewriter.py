@@ -8,15 +8,12 @@ certain about a text decides first; then the tester's ratings do.
 from __future__ import annotations
 
 import asyncio
-import random
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 
-from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, one, shape
+from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, one
 from toolloom.agents.tester import Rated, rate
-from toolloom.agents.wording import stems
-from toolloom.llm import Model
 from toolloom.pipeline.checks.instructions import Texts, inspect_level
 from toolloom.pipeline.checks.statements import statements
 from toolloom.pipeline.checks.tags import NAMING, spoken_tags, tags_of
@@ -38,21 +35,6 @@ from toolloom.schemas import (
 MOST_SPANS = 16  # of a request offered as its statement
 LONGEST_TAG = 200  # characters of a tag that a model is shown
 DETAIL = 500  # characters of faults that a model is told
-
-# The way with a small model. One of a hundred million parameters cannot name several things and
-# keep silent about others. It can choose what tells a situation, how a request begins, and say what
-# it is for; the names between are put there.
-OPENINGS = ("Can you use", "Could you use", "Please use", "I want to use", "I would like to use")
-ASKING = ("Can", "Could")  # with a question mark
-OFFERED = 2  # openings to choose from: of all of them a small model would take the same each time
-AIM = range(3, 13)  # words of an aim
-# No user speaks of the assistant's needs.
-SECOND_PERSON = frozenset({"you", "your", "yours", "yourself"})
-VAGUE = frozenset(
-    """about all and ani are best better can current find for from get give good great have help
-    how inform into just know like look make more need new now our out out plan provid see show some
-    tell that thing this tool use want was what when where which will with would you""".split()  # noqa: SIM905 - a table
-)
 
 
 class RejectedLevel(Record):
@@ -140,16 +122,6 @@ async def _cut(job: Job, trial: LevelTrial) -> LevelResult:
     if not spans:
         detail = "No part of the request tells a situation and nothing beyond it."
         return LevelResult(trial.level, findings=(_finding(Reason.NO_STATEMENT, detail),))
-    if job.model.endpoint.small:
-        chosen = ask(
-            job.model,
-            render("rewriter_situation", {"spans": spans}),
-            lambda answer: trial.take(answer["situation"]),
-            schema=one("situation", {"enum": spans}),
-            seed=job.seed,
-            max_tokens=120,
-        )
-        return await trial.result(chosen)
     return await trial.result(_choose(job, trial, spans))
 
 
@@ -184,9 +156,6 @@ async def _word(job: Job, trial: LevelTrial, statement: LevelResult) -> LevelRes
     if not spoken:
         detail = "The tags have no names that people could say."
         return LevelResult(trial.level, findings=(_finding(Reason.TAG_NOT_NAMED, detail),))
-    if job.model.endpoint.small:
-        asked = word_small(job.model, trial.level, said, spoken, trial.take, job.seed)
-        return await trial.result(asked)
     asked = ask(
         job.model,
         question(trial.seed, trial.level, said, spoken),
@@ -279,55 +248,3 @@ async def run(seed: Seed, job: Job, rater: Job | None, votes: int) -> Outcome:
         else:
             accepted.append(_instruction(seed, made, own, rating))
     return Outcome(tuple(accepted), tuple(rejected))
-
-
-def shaped(seed: int) -> JsonObject:
-    """Shape of an answer, with some of the openings."""
-    openings = random.Random(seed).sample(OPENINGS, OFFERED)
-    aim = {"type": "string", "pattern": "^to( [a-z'-]+)+$"}
-    return shape({"opening": {"enum": openings}, "aim": aim})
-
-
-def named(level: Granularity, spoken: Iterable[str]) -> str:
-    """What is to be used, as a part of a sentence: «tools for Food and Travel»."""
-    *before, last = dict.fromkeys(spoken)
-    listed = f"{', '.join(before)} and {last}" if before else last
-    return f"tools for {listed}" if level is Granularity.CATEGORY else listed
-
-
-async def word_small(
-    model: Model,
-    level: Granularity,
-    statement: str,
-    spoken: Sequence[str],
-    read: Callable[[str], str],
-    seed: int,
-) -> Answer[str]:
-    """The statement, and a request in which a model chooses the beginning and words the aim."""
-    names = named(level, spoken)
-
-    def whole(answer: JsonObject) -> str:
-        aim = read_aim(answer["aim"], f"{statement} {names}")
-        mark = "?" if answer["opening"].startswith(ASKING) else "."
-        return read(f"{statement} {answer['opening']} {names} {aim}{mark}")
-
-    prompt = render("rewriter_request", {"statement": statement, "names": names})
-    return await ask(model, prompt, whole, schema=shaped(seed), seed=seed, max_tokens=48)
-
-
-def read_aim(aim: str, known: str) -> str:
-    """What something is to be used for. Raises BadAnswer if it rambles, speaks of somebody else, or
-    shares no word with what is known of the request."""
-    words = aim.split()
-    if len(words) not in AIM or len(set(words)) < 0.8 * len(words):
-        raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"«{aim[:80]}» is no short aim.")
-    if not SECOND_PERSON.isdisjoint(words):
-        raise BadAnswer(Reason.UNNATURAL_QUERY, f"«{aim}» is not about the person who speaks.")
-    if not set(_telling(aim)) & set(_telling(known)):
-        raise BadAnswer(Reason.OFF_PATH, f"«{aim}» has nothing to do with «{known}»")
-    return " ".join(words)
-
-
-def _telling(text: str) -> Iterator[str]:
-    """The stems that tell what a text is about."""
-    return (stem for stem in stems(text) if len(stem) > 2 and stem not in VAGUE)

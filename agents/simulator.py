@@ -1,23 +1,19 @@
 """The simulator: plays assistant, execution and later user turns (API-Bank, section 4, agent 4).
 
-Each act is one question. A model that can chooses its acts freely; a small one is asked for
-the act that is due. Either way nothing but what stands in the dialogue goes into the question.
+Each act is one question, and nothing but what stands in the dialogue goes into it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from toolloom.agents import simulator_small as piecewise
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, one, shape
-from toolloom.agents.observation_small import observe
-from toolloom.agents.plan import asks, observation, transcript
 from toolloom.agents.query import goals, moment, withheld
-from toolloom.agents.wording import Fact, read_request
+from toolloom.agents.wording import Fact, read_request, transcript
 from toolloom.pipeline.apis.execution.results import Executed, Executor, Search, Shorten
-from toolloom.pipeline.checks.transcript import known_functions
+from toolloom.pipeline.checks.transcript import known_functions, observation_of
 from toolloom.prompts import render
 from toolloom.schemas import (
     API_SEARCH,
@@ -37,6 +33,7 @@ from toolloom.schemas import (
 )
 
 T = TypeVar("T")
+Said: TypeAlias = tuple[str | None, list[FunctionCall]]  # words or calls
 
 STEPS = 16  # acts of an assistant before a dialogue is given up
 
@@ -100,21 +97,16 @@ def system_turn(query: Query) -> Message:
 
 async def _play(play: DialogueInProgress, environment: Environment) -> None:
     for _ in range(STEPS):
-        if play.job.model.endpoint.small:
-            answer = await piecewise.SmallAssistant(
-                play.query, play.messages, play.job.model, environment.search, play.seed
-            ).act()
-        else:
-            apis = callable_apis(play.query, play.messages)
-            variables = {
-                "system": play.messages[0].content,
-                "functions": [a.document() for a in apis],
-                "transcript": transcript(play.messages),
-            }
-            prompt, shape = render("simulator", variables), act_schema(apis)
-            answer = await ask(
-                play.job.model, prompt, read_act, schema=shape, seed=play.seed, max_tokens=800
-            )
+        apis = callable_apis(play.query, play.messages)
+        variables = {
+            "system": play.messages[0].content,
+            "functions": [a.document() for a in apis],
+            "transcript": transcript(play.messages),
+        }
+        prompt, shape = render("simulator", variables), act_schema(apis)
+        answer = await ask(
+            play.job.model, prompt, read_act, schema=shape, seed=play.seed, max_tokens=800
+        )
         text, calls = play.take(answer)
         first = sum(len(m.tool_calls) for m in play.messages)
         act = Message(
@@ -164,7 +156,7 @@ def act_schema(apis: Sequence[Api]) -> JsonObject:
     return shape({"calls": calls, "reply": {"type": "string"}})
 
 
-def read_act(answer: Any) -> piecewise.Said:
+def read_act(answer: Any) -> Said:
     """(reply, calls) of an act. Raises BadAnswer if it is neither."""
     if answer["calls"]:
         return None, [FunctionCall.model_validate(c) for c in answer["calls"]]
@@ -196,13 +188,12 @@ def _planned(play: DialogueInProgress, call: ToolCall) -> Observation | None:
     fault = query.fault
     if fault is None or fault.real or query.api(query.intent[fault.call].api).function != name:
         return None
-    failed = any(m.name == name and observation(m).error for m in play.messages if m.role == "tool")
+    results = (observation_of(m) for m in play.messages if m.role == "tool" and m.name == name)
+    failed = any(seen is not None and seen.error for seen in results)
     return None if failed and fault.transient else Observation(error=fault.error)
 
 
 async def _simulate(play: DialogueInProgress, api: Api, call: ToolCall) -> Answer[Any]:
-    if play.job.model.endpoint.small:
-        return await observe(api, call.function, play.job.model, play.seed)
     variables = {
         "function": api.document(),
         "arguments": call.function.arguments,
@@ -221,7 +212,7 @@ async def _simulate(play: DialogueInProgress, api: Api, call: ToolCall) -> Answe
 
 def next_turn(query: Query, messages: Sequence[Message]) -> list[tuple[Api, list[Fact]]] | None:
     """What the user says after a reply: the withheld values, the next wish, or nothing."""
-    turn = asks(messages)
+    turn = sum(m.role == "user" for m in messages)
     if query.withheld and turn == 1:
         return [(query.api(query.intent[0].api), withheld(query))]
     if not query.withheld and turn < query.turns:
@@ -245,22 +236,19 @@ def purpose(query: Query) -> str:
 async def _speak(play: DialogueInProgress, told: list[tuple[Api, list[Fact]]]) -> Message:
     """A later turn of the user."""
     everything = [f for _, group in told for f in group]
-    now, why, model = play.query.now, purpose(play.query), play.job.model
-    if model.endpoint.small:
-        answer = await piecewise.speak(told, model, now, play.seed, purpose=why)
-    else:
-        variables = {
-            "wishes": [{"does": a.description, "facts": g} for a, g in told],
-            "purpose": why,
-            "language": play.query.language,
-            "now": moment(now),
-            "transcript": transcript(play.messages),
-        }
-        answer = await ask(
-            model,
-            render("simulator_user", variables),
-            lambda a: read_request(a.strip().strip('"'), everything, now),
-            seed=play.seed,
-            max_tokens=200,
-        )
+    now = play.query.now
+    variables = {
+        "wishes": [{"does": a.description, "facts": g} for a, g in told],
+        "purpose": purpose(play.query),
+        "language": play.query.language,
+        "now": moment(now),
+        "transcript": transcript(play.messages),
+    }
+    answer = await ask(
+        play.job.model,
+        render("simulator_user", variables),
+        lambda a: read_request(a.strip().strip('"'), everything, now),
+        seed=play.seed,
+        max_tokens=200,
+    )
     return Message(role="user", content=play.take(answer))

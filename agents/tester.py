@@ -13,8 +13,8 @@ from statistics import median_low
 from typing import Any
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, settled, shape
-from toolloom.agents.plan import transcript
 from toolloom.agents.query import moment
+from toolloom.agents.wording import transcript
 from toolloom.pipeline.checks import inspect
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (

@@ -1,11 +1,12 @@
-"""Facts put into words, and names that say the same.
+"""Facts and dialogues put into words, and names that say the same.
 
-What a text mentions and offers is decided by the same code that checks the finished dialogues.
+What a text mentions is decided by the same code that checks the finished dialogues.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,13 +15,11 @@ from typing import Any, TypeVar
 
 from rapidfuzz import fuzz
 
-from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, ask, one
-from toolloom.llm import Model
+from toolloom.agents.ask import BadAnswer, Costs, Job
 from toolloom.pipeline.checks.grounding import mentions
 from toolloom.pipeline.checks.text.words import stem
 from toolloom.pipeline.checks.wording import odd_request
-from toolloom.prompts import render
-from toolloom.schemas import Api, Brief, Domain, JsonObject, Reason, Rejected, seed_for
+from toolloom.schemas import Api, Brief, Domain, JsonObject, Message, Reason, Rejected
 
 R = TypeVar("R", Domain, Api)
 
@@ -59,12 +58,6 @@ def facts(schemas: dict[str, JsonObject], values: JsonObject) -> list[Fact]:
     ]
 
 
-def wish(api: Api) -> str:
-    """What an API does, as the rest of a sentence that begins with «I want to»."""
-    text = api.description.rstrip(".").split(". ")[0]
-    return text[:1].lower() + text[1:]
-
-
 def unsaid(text: str, told: Sequence[Fact], now: dt.datetime) -> list[Fact]:
     """The facts that a text does not tell."""
     return [f for f in told if not mentions(text, f.value, f.schema, now)]
@@ -85,93 +78,21 @@ def read_request(text: str, told: Sequence[Fact], now: dt.datetime) -> str:
     return text
 
 
-OPENINGS = (
-    "Can you|Could you|Please|I need to|I want to|I would like to|Help me",
-    "Also please|Then please|After that please|I also want to|Then I need to",
-)
-OPENING: tuple[JsonObject, ...] = tuple(
-    one("request", {"type": "string", "pattern": f"^({starts})( [a-z',-]+)+[.?]$"})
-    for starts in OPENINGS
-)
-
-
-async def open_request(model: Model, goal: str, number: int, seed: int) -> Answer[str]:
-    """One sentence that says what a user wants, without any value (small models)."""
-
-    def read(answer: JsonObject) -> str:
-        text = str(answer["request"])
-        words = text.lower().split()
-        if not 3 <= len(words) <= 18 or len(set(words)) < 0.7 * len(words):
-            raise BadAnswer(Reason.UNNATURAL_QUERY, f"«{text}» is no short sentence.")
-        return text
-
-    prompt, form = render("query_opening", {"wish": goal}), OPENING[min(number, 1)]
-    return await ask(model, prompt, read, schema=form, seed=seed, max_tokens=32)
-
-
-def _one_sentence(text: str, fact: Fact) -> str:
-    """The first line of a small model's text, held to one statement about one value."""
-    line = text.strip().split("\n")[0].strip()
-    words = line.split()
-    most = 14 + len(fact.shown.split())
-    if not line.endswith(".") or set("?=") & set(line) or not 2 <= len(words) <= most:
-        raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"«{line[:80]}» is not one short statement.")
-    rest = line.replace(fact.shown, " ", 1)
-    if any(c.isdigit() for c in rest):
-        raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"«{line[:80]}» holds another number.")
-    return line
-
-
-async def compose_request(
-    model: Model,
-    goals: Sequence[tuple[str, Sequence[Fact]]],
-    now: dt.datetime,
-    seed: int,
-) -> Answer[str]:
-    """A request made of sentences: for each goal an opening, then one sentence a fact."""
-    texts: list[str] = []
-    costs = Costs()
-    for number, (goal, told) in enumerate(goals):
-        texts.append(await costs.take(open_request(model, goal, number, seed_for(seed, number))))
-        texts += await say_facts(costs, model, "query_detail", goal, told, now, seed)
-    everything = [f for _, told in goals for f in told]
-    return joined(texts, everything, now, costs)
-
-
-def joined(
-    texts: Sequence[str], told: Sequence[Fact], now: dt.datetime, costs: Costs
-) -> Answer[str]:
-    """Sentences as one text of a user, which must do as a whole too. Raises NoUsableAnswer."""
-    try:
-        return costs.answer(read_request(" ".join(texts), told, now))
-    except BadAnswer as why:
-        raise costs.failure(why) from why
-
-
-async def say_facts(
-    costs: Costs,
-    model: Model,
-    template: str,
-    goal: str,
-    told: Sequence[Fact],
-    now: dt.datetime,
-    seed: int,
-    *,
-    enough: int | None = None,
-) -> list[str]:
-    """A sentence for each fact; with `enough`, facts that the model cannot word are left out."""
-
-    async def say(fact: Fact) -> Answer[str]:
-        words = {"wish": goal, "name": fact.label, "about": fact.about, "value": fact.shown}
-        return await ask(
-            model,
-            render(template, words),
-            lambda text: read_request(_one_sentence(text, fact), [fact], now),
-            seed=seed_for(seed, goal, fact.name),
-            max_tokens=40,
-        )
-
-    return await costs.take_all((say(fact) for fact in told), enough)
+def transcript(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    """A dialogue as (speaker, text) lines for a prompt; the system turn is left out."""
+    lines: list[tuple[str, str]] = []
+    for message in messages:
+        if message.role == "user":
+            lines.append(("User", message.content or ""))
+        elif message.role == "tool":
+            lines.append((f"Result of {message.name}", message.content or ""))
+        elif message.role == "assistant":
+            for call in (c.function for c in message.tool_calls):
+                arguments = json.dumps(call.arguments, ensure_ascii=False)
+                lines.append(("Call", f"{call.name}({arguments})"))
+            if message.content:
+                lines.append(("Assistant", message.content))
+    return lines
 
 
 ALIKE = 88.0  # of 100, on sorted stems: «bike rental» is «rental of bikes», not «car rental»

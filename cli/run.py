@@ -273,9 +273,12 @@ def carry_out(
 ) -> Made:
     """In this process, or `in_flow`, which is given `toolloom.flows`; `message` begins it."""
     from toolloom.pipeline import run as runner
+    from toolloom.pipeline.pages.plans import too_small
 
     with watched(planned, way.log_json, way.log_level) as watch:
         watch.say("run", message, run=planned.run_id)
+        if not planned.extend and (warning := too_small(planned)):
+            watch.say("model", warning, run=planned.run_id)
         if runs_here(planned, way.outputs, way.engine, way.address, way.cache):
             return signals.run(
                 runner.make_dataset(planned, outputs=way.outputs, progress=watch, cache=way.cache)

@@ -118,17 +118,11 @@ def _examples(lists: tuple[ApiList, ...]) -> tuple[tuple[PublicApi, ...], Search
     return known, SearchIndex(texts)
 
 
-def examples_for(
-    subject: Domain, sources: Iterable[ApiSource] = (), *, detailed: bool = False
-) -> list[PublicApi]:
-    """Real APIs that ground a domain's: those of its category, then the most alike.
-
-    `detailed`: only those with operations, which a small model takes its fields from.
-    """
+def examples_for(subject: Domain, sources: Iterable[ApiSource] = ()) -> list[PublicApi]:
+    """Real APIs that ground a domain's: those of its category, then the most alike."""
     known, index = _examples(lists_among(sources))
     alike = [known[i] for i in index.top(f"{subject.name} {subject.category}", len(known))]
-    ranked = sorted(alike, key=lambda a: a.category != subject.category)
-    return [a for a in ranked if a.operations or not detailed][:SHOWN]
+    return sorted(alike, key=lambda a: a.category != subject.category)[:SHOWN]
 
 
 def feed_apis(given: StageInput) -> Iterator[Record]:
@@ -170,8 +164,7 @@ async def make_apis(subject: ApiSource | Domain, context: Context) -> Outcome:
         return await take_apis(subject, _job(context, "apis", "api", shown(subject)))
     job = _job(context, "apis", "api", subject.id)
     plan = context.recipe.apis
-    small = context.recipe.endpoint("api").small
-    grounds = examples_for(subject, plan.sources, detailed=small)
+    grounds = examples_for(subject, plan.sources)
     return await api.run(subject, job, count=plan.per_domain, examples=grounds)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
@@ -183,12 +182,6 @@ class ApiSource(Record):
         return self
 
 
-# The formats that an example value shows.
-SHAPES = {
-    "date": re.compile(r"\d{4}-\d\d-\d\d"),
-    "date-time": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)"),
-}
-
 JsonType: TypeAlias = Literal["string", "integer", "number", "boolean", "array", "object"]
 
 
@@ -199,8 +192,8 @@ class ApiField(Record):
     type: JsonType = Field(description="JSON type.")
     description: str = Field(default="", description="What it means, with its unit.")
     required: bool = Field(default=True, description="Whether a call must give it.")
-    example: Any = Field(default=None, description="A value as it may occur.")
-    examples: tuple[Any, ...] = Field(default=(), description="More such values.")
+    example: Any = Field(default=None, description="A value, in the catalogue of real APIs.")
+    examples: tuple[Any, ...] = Field(default=(), description="Values as they may occur.")
     enum: tuple[Any, ...] = Field(default=(), description="All values, where few are legal.")
     format: str = Field(default="", description="JSON Schema format, such as date.")
     items: JsonType | None = Field(default=None, description="Type of an array's items.")
@@ -212,14 +205,10 @@ class ApiField(Record):
             made["description"] = self.description
         if self.enum:
             made["enum"] = list(self.enum)
-        example = self.example if isinstance(self.example, str) else ""
-        shapes = (name for name, shape in SHAPES.items() if shape.fullmatch(example))
-        form = self.format or next(shapes, "")
-        if form and self.type == "string":
-            made["format"] = form
-        given = ([self.example] if self.example not in (None, "") else []) + list(self.examples)
-        if given and not self.enum and not form:
-            made["examples"] = given
+        if self.format and self.type == "string":
+            made["format"] = self.format
+        if self.examples and not self.enum and not self.format:
+            made["examples"] = list(self.examples)
         if self.type == "array":
             made["items"] = {"type": self.items or "string"}
         return made

@@ -100,7 +100,7 @@ class Endpoint(Record):
     )
     small: bool = Field(
         default=False,
-        description="A small model: smaller questions, and schemas narrowed to what was said. "
+        description="A model too small to write rows by itself: `validate` and `run` say so. "
         "True for `local`, with 6 candidates and concurrency 4, unless the recipe says otherwise.",
     )
     candidates: int = Field(

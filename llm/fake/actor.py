@@ -317,13 +317,6 @@ def finish_request(asked: str, schema: JsonObject, dice: random.Random) -> str:
     return f"Please use {listed or 'anything'} {dice.choice(AIMS)}."
 
 
-def continue_request(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
-    """A beginning of those that are offered, and an aim with a word of what was said before."""
-    openings = schema.get("properties", {}).get("opening", {}).get("enum") or ["Please use"]
-    subject = max(re.findall(r"[a-z]+", asked.partition("\nUse:")[0]), key=len, default="matter")
-    return {"opening": dice.choice(openings), "aim": f"to help me with the {subject}"}
-
-
 def rate(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
     """Marks: mostly good, seldom poor."""
     marks = {metric: dice.choices((1, 2, 3), (1, 6, 13))[0] for metric in METRICS}
@@ -341,7 +334,6 @@ PARTS: dict[str, Callable[[str, JsonObject, random.Random], Any]] = {
     "A tester has rejected": validate,
     "You find the part of a request": choose_situation,
     "You finish a person's request": finish_request,
-    "You continue what a person says": continue_request,
     "You rate what people say": rate,
 }
 

@@ -83,11 +83,6 @@ def odd_request(text: str) -> str | None:
     return next(_faults(text, _AS_ASSISTANT, "speaks as the assistant"), None)
 
 
-def odd_reply(text: str) -> str | None:
-    """What no assistant would say in this text, or None."""
-    return next(_faults(text, _AS_USER, "speaks as the user"), None)
-
-
 def _faults(text: str, swapped: re.Pattern[str] | None, role: str) -> Iterator[str]:
     flat = plain(text)
     small = lowered(flat)

@@ -127,10 +127,21 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
         for kind, number in kinds.items():
             sums[kind[part]] += number
         sections.append(Section(head=(title, "queries"), rows=list(sums.items())))
-    missing = "\n".join(_missing_keys(recipe, asked))
+    notes = "\n".join(filter(None, (too_small(recipe), *_missing_keys(recipe, asked))))
     if budget := _budget(recipe):
-        return [*sections, Section(note="\n".join(filter(None, (budget, missing))))]
-    return [*sections[:-1], replace(sections[-1], note=missing)]
+        return [*sections, Section(note="\n".join(filter(None, (budget, notes))))]
+    return [*sections[:-1], replace(sections[-1], note=notes)]
+
+
+def too_small(recipe: Recipe) -> str:
+    """What to expect where a model that writes is small; nothing where none is."""
+    writing: list[AgentName] = ["domain", "api", "query", "simulator"]
+    endpoints = [recipe.endpoint(name) for name in writing]
+    names = " and ".join(sorted({endpoint.model for endpoint in endpoints if endpoint.small}))
+    if not names:
+        return ""
+    words = "writes hardly anything usable by itself; worlds, whose words are written, are for it."
+    return f"Note: a model as small as {names} {words}"
 
 
 def _beside(recipe: Recipe) -> Iterator[str]:

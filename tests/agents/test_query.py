@@ -48,25 +48,6 @@ def test_values_of_later_turns_and_calls_are_not_told_yet() -> None:
     assert "an earlier step finds it out: city" in text
 
 
-async def test_sentences_must_do_together(working: Any) -> None:
-    """A small model's sentences that only loop as a whole reject the need; nothing crashes."""
-    said = iter(["Ann Lee", "Casa", "Oslo"])
-
-    def script(body: Any) -> str:
-        if "response_format" in body:
-            return '{"request":"Can you book a room for me?"}'
-        return f"The name of the thing is {next(said)}."
-
-    values = {"guest": "Ann Lee", "place": "Casa", "city": "Oslo"}
-    schema = {"type": "object", "properties": {name: {"type": "string"} for name in values}}
-    api = toys.api().model_copy(update={"parameters": schema})
-    looped = need(pool=(api,), intent=(Intention(api=api.id, arguments=values),))
-    async with working(script, "query", small=True, concurrency=1) as (job, _):
-        (rejected,) = (await query.run(looped, job)).rejected
-    assert rejected.reason is Reason.UNNATURAL_QUERY
-    assert len(rejected.raw) == 4
-
-
 async def test_quotes_around_nothing_are_no_text(working: Any) -> None:
     """An answer of two quotation marks is an unusable one, where no value has to be said too."""
     nothing = need(intent=(Intention(api=toys.api().id, arguments={}),))

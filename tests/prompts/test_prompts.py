@@ -140,8 +140,8 @@ def test_what_is_constant_comes_first(name: str) -> None:
     assert bool(later) == (name in LATER), later
 
 
-@pytest.mark.parametrize("name", [n for n in TEMPLATES if "_" in n and SHOT in source(n)])
-def test_most_of_a_small_question_is_constant(name: str) -> None:
+@pytest.mark.parametrize("name", [n for n in TEMPLATES if SHOT in source(n)])
+def test_most_of_a_question_with_examples_is_constant(name: str) -> None:
     """Instructions and examples, which an endpoint can cache, are most of it."""
     one, other = spoken(name, "one"), spoken(name, "other")
-    assert len(shared_by(one, other)) > 0.7 * len(one)
+    assert len(shared_by(one, other)) > 0.5 * len(one)

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from toolloom.agents.plan import told_by
 from toolloom.agents.simulator import system_turn
 from toolloom.agents.wording import Fact
 from toolloom.pipeline.checks.evidence import is_status
@@ -43,6 +42,8 @@ from toolloom.schemas import (
 PLAIN: JsonObject = {"status": "ok"}  # of an API that promises nothing
 _BARE = frozenset(["type", "title", "description"])  # keywords of a schema that promises nothing
 MOST_FIELDS = 8
+MOST_FACTS = 4  # told of one response
+LONGEST = 80  # characters of a value that is told
 DONE = "It is done."
 _ADJECTIVES = ("ed", "able", "ible", "open", "valid", "active")
 _PREPOSITIONS = frozenset(["until", "by", "at", "on", "from", "to", "in"])
@@ -129,6 +130,40 @@ def facts_of(need: Need, index: int, response: Any) -> list[Fact]:
     given = list(intention.arguments.values())
     found = told_by(need.api(intention.api), response)
     return [f for f in found if f.value not in given and _sentence(f)]
+
+
+def told_by(api: Api, response: Any) -> list[Fact]:
+    """The first few facts of a response: scalars at any depth, of a list its first item.
+
+    A text is read as lines; `Author: Ada` names its fact, another line is a «result».
+    """
+    if isinstance(response, str):
+        found = list(_lines(response))
+    else:
+        found = list(_leaves("", response, api.returns or {}))
+    told = [f for f in found if f.value not in (None, "") and len(f.shown) <= LONGEST]
+    return told[:MOST_FACTS]
+
+
+def _leaves(name: str, value: Any, schema: JsonObject) -> Iterator[Fact]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            inner = as_dict(as_dict(schema.get("properties")).get(key))
+            yield from _leaves(f"{name}_{key}" if name else key, part, inner)
+    elif isinstance(value, list) and value and isinstance(value[0], dict | list):
+        yield from _leaves(name, value[0], as_dict(schema.get("items")))
+    elif value not in ([], {}):
+        known = {"title": name, **schema} if name else schema
+        yield Fact(name or "result", str(schema.get("description", "")), value, known)
+
+
+def _lines(text: str) -> Iterator[Fact]:
+    for line in text.splitlines():
+        name, colon, value = line.partition(": ")
+        if colon and re.fullmatch(r"[A-Za-z][A-Za-z ]{0,24}", name) and value.strip():
+            yield Fact(name.lower().replace(" ", "_"), "", value.strip(), {"type": "string"})
+        elif line.strip() and not line.rstrip().endswith(":"):
+            yield Fact("result", "", line.strip(), {"type": "string"})
 
 
 def _about(need: Need, index: int) -> str:

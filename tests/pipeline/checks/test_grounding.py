@@ -6,13 +6,10 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from toolloom.pipeline.checks.evidence import Evidence
 from toolloom.pipeline.checks.grounding import fixed, grounded, mentions, same
 from toolloom.pipeline.checks.replies import unfounded
-from toolloom.pipeline.checks.text.phrases import spans
 
 NOW = dt.datetime(2026, 11, 21, 10, 0)  # a Saturday
 S: dict[str, Any] = {"type": "string"}
@@ -232,52 +229,6 @@ def test_the_schema_itself_can_give_the_value() -> None:
 def test_values_are_the_same_but_for_form(a: Any, b: Any, expected: bool) -> None:
     """Case, accents, punctuation and the form of numbers do not make another value."""
     assert same(a, b) is expected and same(b, a) is expected
-
-
-REQUEST = "Please find me a vegan lasagna recipe for 6 people"
-OFFERED: list[tuple[str, dict[str, Any], list[Any]]] = [
-    (REQUEST, S, ["vegan lasagna recipe", "vegan lasagna", "lasagna"]),
-    (REQUEST, I, [6]),
-    ("two adults and three children", I, [2, 3]),
-    ("between 10.5 and 20 euros", F, [10.5, 20]),
-    ("next Friday or on March 3", D, ["2026-11-27", "2027-03-03"]),
-    ("at half past seven", T, ["07:30:00", "19:30:00"]),
-    ("tomorrow at 7pm", DT, ["2026-11-22T19:00:00"]),
-    ("write to bo@x.org about AB-12", S, ["bo@x.org", "AB-12"]),
-    ("write to bo@x.org", {**S, "format": "email"}, ["bo@x.org"]),
-    ('the subject is "Late delivery" please', S, ["Late delivery"]),
-    ("a flight from New York to Rio de Janeiro", S, ["Rio de Janeiro", "New York"]),
-    ("a round trip", one_of("one_way", "round_trip"), ["round_trip"]),
-    ("for 4 days", {"type": "array", "items": I}, [4]),
-]
-
-
-@pytest.mark.parametrize(("text", "schema", "expected"), OFFERED)
-def test_spans_offer_the_values_of_a_text(
-    text: str, schema: dict[str, Any], expected: list[Any]
-) -> None:
-    """The right value is always among the candidates, and is said."""
-    offered = spans(text, schema, NOW)
-    assert [value for value in expected if value not in offered] == []
-    assert all(mentions(text, value, schema, NOW) for value in expected)
-    assert len(offered) <= 40
-
-
-def test_spans_are_tight() -> None:
-    """Candidates of numbers and dates are only what the text says; of choices all, if it says none."""
-    choices = one_of("one_way", "round_trip")
-    assert spans("no idea", choices, NOW) == choices["enum"]
-    assert spans("on March 3 at 7pm for 4", I, NOW) == [4]
-    assert spans(REQUEST, D, NOW) == []
-    assert not [s for s in spans(REQUEST, S, NOW) if s.startswith(("find", "a ", "for ", "please"))]
-
-
-@given(st.text(max_size=80))
-def test_every_span_is_said_by_its_text(text: str) -> None:
-    """What spans offers, mentions finds again: the two never disagree."""
-    for schema in (S, I, F, D, T):
-        for value in spans(text, schema, NOW):
-            assert mentions(text, value, schema, NOW), (schema, value)
 
 
 def test_code_inside_a_founded_address_is_judged_with_it() -> None:

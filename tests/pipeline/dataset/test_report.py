@@ -76,6 +76,14 @@ def test_a_recipe_tells_its_budget() -> None:
     assert "stops before" not in shown(recipe_sections(toys.recipe()))
 
 
+def test_a_small_model_is_told_what_it_is_for() -> None:
+    """`validate` says it once for all agents that write, and not of a small judge."""
+    small = shown(recipe_sections(toys.recipe(model={"model": "tiny", "small": True})))
+    assert small.count("as small as tiny writes hardly anything usable by itself") == 1
+    judged = toys.recipe(model={"small": False}, agents={"tester": {"small": True}})
+    assert "hardly anything" not in shown(recipe_sections(judged))
+
+
 def test_passwords_in_addresses_are_not_shown() -> None:
     """What a recipe amounts to names hosts, not who may use them."""
     told = shown(recipe_sections(toys.recipe(model={"base_url": "https://me:pass@host/v1"})))

@@ -7,17 +7,21 @@ import random
 from typing import Any
 
 import pytest
+from support import toys
 from support.template_files import api
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.sampling.values import NoValue
 from toolloom.pipeline.templates.written.sample import (
+    LONGEST,
+    MOST_FACTS,
     build,
     level_of,
     play,
     respond,
     scenario_of,
     tell,
+    told_by,
 )
 from toolloom.schemas import (
     Ability,
@@ -134,3 +138,39 @@ def test_the_level_tells_where_the_apis_come_from() -> None:
     far = api("c").model_copy(update={"category": "Sea"})
     levels = [level_of(apis) for apis in ([one], [one, other], [one, far])]
     assert levels == [Level.SINGLE_TOOL, Level.CATEGORY, Level.COLLECTION]
+
+
+def test_a_nested_value_is_named_by_its_path() -> None:
+    """A fact's name is the path to it, and its description that of the inner schema."""
+    login = {"type": "string", "description": "name of the account"}
+    owner = {"type": "object", "properties": {"login": login}}
+    returns = {"type": "object", "properties": {"owner": owner}}
+    known = toys.api().model_copy(update={"returns": returns})
+    (fact,) = told_by(known, {"owner": {"login": "ada"}})
+    assert (fact.name, fact.about, fact.value) == ("owner_login", "name of the account", "ada")
+
+
+TOLD: dict[str, tuple[Any, list[tuple[str, Any]]]] = {
+    "of a list of objects the first": (
+        [{"title": "Emma"}, {"title": "Dune"}],
+        [("title", "Emma")],
+    ),
+    "a list of scalars is one fact": ({"tags": ["a", "b"]}, [("tags", ["a", "b"])]),
+    "a text line by line, without its headings": (
+        "Commit history:\nAuthor: Ada\nnothing to commit",
+        [("author", "Ada"), ("result", "nothing to commit")],
+    ),
+    "few": ({f"f{i}": i for i in range(20)}, [(f"f{i}", i) for i in range(MOST_FACTS)]),
+    "none longer than a sentence holds": (
+        {"long": "x" * (LONGEST + 1), "short": "y"},
+        [("short", "y")],
+    ),
+    "nothing of nothing": ({"a": None, "b": "", "c": []}, []),
+    "nothing of null": (None, []),
+}
+
+
+@pytest.mark.parametrize(("response", "expected"), TOLD.values(), ids=TOLD)
+def test_what_a_response_tells(response: Any, expected: list[tuple[str, Any]]) -> None:
+    """A handful of short facts, each with a name."""
+    assert [(f.name, f.value) for f in told_by(toys.api(), response)] == expected
