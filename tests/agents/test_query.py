@@ -48,6 +48,14 @@ def test_values_of_later_turns_and_calls_are_not_told_yet() -> None:
     assert "an earlier step finds it out: city" in text
 
 
+async def test_what_no_user_would_say_rejects_the_need(working: Any) -> None:
+    """Words that hold every value may loop all the same; each answer is kept."""
+    async with working(lambda body: "Is it raining in Zürich? " * 2, "query") as (job, _):
+        (rejected,) = (await query.run(need(), job)).rejected
+    assert rejected.reason is Reason.UNNATURAL_QUERY
+    assert len(rejected.raw) == 2
+
+
 async def test_quotes_around_nothing_are_no_text(working: Any) -> None:
     """An answer of two quotation marks is an unusable one, where no value has to be said too."""
     nothing = need(intent=(Intention(api=toys.api().id, arguments={}),))
