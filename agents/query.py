@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from toolloom.agents.ask import Answer, BadAnswer, Job, NoUsableAnswer, ask
+from toolloom.agents.story import first_words
 from toolloom.agents.wording import Fact, facts, read_request
 from toolloom.pipeline.checks.grounding import mentions
 from toolloom.prompts import Prompt, render
@@ -62,7 +63,9 @@ def read(text: str, need: Need) -> str:
 
 
 async def word(need: Need, job: Job) -> Answer[str]:
-    """The first turn. Raises NoUsableAnswer."""
+    """The first turn; in a world one that is written. Raises NoUsableAnswer."""
+    if need.setting:
+        return await first_words(need.setting.story[0], job)
     return await ask(
         job.model,
         question(need),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+from toolloom.agents import story
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, one, shape
 from toolloom.agents.query import goals, moment, withheld
 from toolloom.agents.wording import Fact, read_request, transcript
@@ -69,6 +70,9 @@ class DialogueInProgress:
 
 async def run(query: Query, job: Job, environment: Environment) -> Outcome:
     """Play a query to its end. The dialogue is accepted as it is; the tester judges it."""
+    if query.setting:
+        parts = (environment.executor, environment.search, environment.shorten)
+        return await story.play(query, job, system_turn(query), *parts)
     opening = [system_turn(query), Message(role="user", content=query.text)]
     play = DialogueInProgress(query, job, opening)
     try:
@@ -90,8 +94,9 @@ async def run(query: Query, job: Job, environment: Environment) -> Outcome:
 def system_turn(query: Query) -> Message:
     """The system turn of the training data: the present moment and what is on offer."""
     search = API_SEARCH.function if query.ability.searches else ""
-    told = {"now": moment(query.now), "language": query.language, "search": search}
-    prompt = render("dialogue", told)
+    told = query.setting.told if query.setting else ()
+    about = {"now": moment(query.now), "language": query.language, "search": search, "told": told}
+    prompt = render("dialogue", about)
     return Message(role="system", content=prompt.messages[0]["content"])
 
 

@@ -16,6 +16,7 @@ from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, a
 from toolloom.agents.query import moment
 from toolloom.agents.wording import transcript
 from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     Dialogue,
@@ -119,15 +120,20 @@ def majority(votes: Sequence[Vote]) -> tuple[Finding, ...]:
     )
 
 
-async def run(dialogue: Dialogue, job: Job, replay: Replay, votes: int) -> Outcome:
+async def run(
+    dialogue: Dialogue, job: Job, replay: Replay, votes: int, world: Machine | None = None
+) -> Outcome:
     """The dialogue as a sample, or rejected: certain checks, then executed calls again, then votes.
 
     `replay` runs the calls that were really executed from a fresh state and tells which results
-    do not repeat.
+    do not repeat. `world`: the one that the dialogue plays in. Where no model is there, or one so
+    small that its verdict would be chance, nobody votes on it.
     """
-    findings = inspect(dialogue) or tuple(await replay(dialogue))
+    findings = inspect(dialogue, world=world) or tuple(await replay(dialogue))
     if findings:
         return Outcome(rejected=(job.reject(dialogue, findings),))
+    if world and (job.model.endpoint.small or job.model.endpoint.absent):
+        votes = 0
     # All votes are waited for, so that order of arrival cannot show.
     cast = await asyncio.gather(*(settled(vote(dialogue, job, n)) for n in range(votes)))
     costs = sum((c.costs for c in cast), Costs())

@@ -20,6 +20,7 @@ from toolloom.schemas import AgentName, Outcome, Recipe, Record, Rejected, Usage
 if TYPE_CHECKING:
     from toolloom.pipeline.apis.execution.session import Executions
     from toolloom.pipeline.apis.search import Finder
+    from toolloom.pipeline.worlds.shelf import Worlds
 
 
 @dataclass(frozen=True)
@@ -30,16 +31,19 @@ class Context:
     gateway: Gateway
     finder: Finder
     workshop: Executions
+    worlds: Worlds
 
     @classmethod
     def of(cls, recipe: Recipe, gateway: Gateway) -> Context:
         from toolloom.pipeline.apis.execution.session import Executions
         from toolloom.pipeline.apis.search import Finder
+        from toolloom.pipeline.worlds.shelf import Worlds
 
         plan = recipe.search
         embedder = gateway.embedder(plan.embeddings) if plan.embeddings else None
         workshop = Executions(recipe.apis.sources, gateway.cache, recipe.seed)
-        return cls(recipe, gateway, Finder(plan, embedder), workshop)
+        worlds = Worlds(recipe.worlds.use if recipe.worlds else ())
+        return cls(recipe, gateway, Finder(plan, embedder), workshop, worlds)
 
     def model(self, agent: AgentName) -> Model:
         return self.gateway.model(self.recipe.endpoint(agent))

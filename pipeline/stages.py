@@ -18,6 +18,7 @@ from toolloom.agents.ask import BadAnswer, Costs, Job
 from toolloom.agents.wording import duplicate, twin
 from toolloom.pipeline.apis.catalogue import categories, category, public_apis
 from toolloom.pipeline.apis.execution.compression import compress
+from toolloom.pipeline.apis.execution.results import Executor
 from toolloom.pipeline.apis.execution.session import replay
 from toolloom.pipeline.apis.search import SearchIndex
 from toolloom.pipeline.apis.sources import (
@@ -32,6 +33,9 @@ from toolloom.pipeline.apis.sources import (
 from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput
+from toolloom.pipeline.worlds.needs import draw_world_needs
+from toolloom.pipeline.worlds.session import WorldSession, moment_of
+from toolloom.pipeline.worlds.shelf import apis_of, world_of
 from toolloom.schemas import (
     API_SEARCH,
     AgentName,
@@ -55,6 +59,8 @@ from toolloom.schemas import (
     Seed,
     Template,
     ToolloomError,
+    World,
+    WorldPlan,
     seed_for,
 )
 from toolloom.schemas.api import PublicApi
@@ -125,9 +131,42 @@ def examples_for(subject: Domain, sources: Iterable[ApiSource] = ()) -> list[Pub
     return sorted(alike, key=lambda a: a.category != subject.category)[:SHOWN]
 
 
+def wants_worlds(recipe: Recipe) -> bool:
+    return recipe.worlds is not None
+
+
+def check_worlds(recipe: Recipe) -> None:
+    """Raises RecipeError or WorldError for worlds that are not there or no worlds."""
+    for name in recipe.worlds.use if recipe.worlds else ():
+        world_of(name)
+
+
+def feed_worlds(given: StageInput) -> Iterator[WorldPlan]:
+    if given.recipe.worlds:
+        yield given.recipe.worlds
+
+
+def expect_worlds(_: Recipe, __: int) -> int:
+    return 1
+
+
+async def take_worlds(plan: WorldPlan, context: Context) -> Outcome:
+    """The recipe's worlds, in the order in which they have their turn."""
+    worlds = [world_of(name) for name in plan.use]
+    if twice := next((w.name for w in worlds if [v.name for v in worlds].count(w.name) > 1), None):
+        raise RecipeError(f"worlds.use: two of the worlds are called {twice!r}: rename one.")
+    return await domain.order(worlds, _job(context, "worlds", "domain", plan.name))
+
+
+def worlds_of(given: StageInput) -> list[World]:
+    """The worlds of a run."""
+    return [World.model_validate(world) for _, world in given.earlier("worlds").objects()]
+
+
 def feed_apis(given: StageInput) -> Iterator[Record]:
-    """What APIs come of: the recipe's sources of real ones, then the domains."""
+    """What APIs come of: the recipe's sources of real ones, worlds, then the domains."""
     yield from given.recipe.apis.sources
+    yield from worlds_of(given)
     yield from given.records()
 
 
@@ -136,7 +175,8 @@ def has_sources(recipe: Recipe) -> bool:
 
 
 def expect_subjects(recipe: Recipe, domains: int) -> int:
-    return len(recipe.apis.sources) + domains
+    worlds = len(recipe.worlds.use) if recipe.worlds else 0
+    return len(recipe.apis.sources) + worlds + domains
 
 
 async def take_apis(source: ApiSource, job: Job) -> Outcome:
@@ -159,7 +199,12 @@ async def take_apis(source: ApiSource, job: Job) -> Outcome:
     return Outcome(tuple(kept), tuple(skipped))
 
 
-async def make_apis(subject: ApiSource | Domain, context: Context) -> Outcome:
+async def make_apis(subject: ApiSource | World | Domain, context: Context) -> Outcome:
+    if isinstance(subject, World):
+        job = _job(context, "apis", "api", subject.id)
+        named = context.recipe.worlds.use if context.recipe.worlds else ()
+        others = [other for name in named if (other := world_of(name)).name != subject.name]
+        return await api.offer(subject, apis_of(subject), others, job)
     if isinstance(subject, ApiSource):
         return await take_apis(subject, _job(context, "apis", "api", shown(subject)))
     job = _job(context, "apis", "api", subject.id)
@@ -198,7 +243,11 @@ def feed_queries(given: StageInput) -> Iterator[Need]:
     """The recipe's needs. Raises ToolloomError if there are APIs, and none serves any need, or
     none is executed by a source that is to execute some."""
     recipe = given.recipe
-    if known := list(given.records()):
+    every = list(given.records())
+    if recipe.worlds:
+        yield from draw_world_needs(recipe, worlds_of(given), every)
+    known = [api for api in every if api.source.kind != "world"]
+    if known:
         check_executed(recipe, known)
     needs = draw_needs(recipe, known)
     first = next(needs, None)
@@ -220,8 +269,14 @@ def feed_queries(given: StageInput) -> Iterator[Need]:
 
 
 def expect_needs(recipe: Recipe, _: int) -> int:
-    anew = recipe.regenerate
-    return split_counts(recipe, lambda _: True)[anew.split] if anew else recipe.queries.count
+    anew, expected = recipe.regenerate, 0
+    if plan := recipe.worlds:
+        most = sum(len(world_of(name).scripts) for name in plan.use) * plan.per_script
+        expected = most if plan.rows is None else min(most, plan.rows)
+    if recipe.apis.sources or recipe.apis.domains:
+        counts = split_counts(recipe, lambda _: True)
+        expected += counts[anew.split] if anew else recipe.queries.count
+    return expected
 
 
 async def word_queries(need: Need, context: Context) -> Outcome:
@@ -231,22 +286,30 @@ async def word_queries(need: Need, context: Context) -> Outcome:
 async def play_dialogues(asked: Query, context: Context) -> Outcome:
     job = _job(context, "dialogues", "simulator", asked.id)
     limit = context.recipe.observation_tokens
-    async with context.workshop.session(asked.id) as session:
-        environment = simulator.Environment(
+
+    def environment(executor: Executor) -> simulator.Environment:
+        return simulator.Environment(
             search=context.finder.search,
-            executor=session,
+            executor=executor,
             shorten=lambda response, schema: compress(response, schema, limit),
         )
-        return await simulator.run(asked, job, environment)
+
+    if setting := asked.setting:
+        machine = context.worlds.machine(setting.world, setting.hash)
+        within = WorldSession(machine, setting, moment_of(asked))
+        return await simulator.run(asked, job, environment(within))
+    async with context.workshop.session(asked.id) as session:
+        return await simulator.run(asked, job, environment(session))
 
 
 async def test_dialogues(played: Dialogue, context: Context) -> Outcome:
-    job = _job(context, "tested", "tester", played.id)
+    job, setting = _job(context, "tested", "tester", played.id), played.query.setting
     return await tester.run(
         played,
         job,
         lambda dialogue: replay(dialogue, context.workshop),
         context.recipe.tester.votes,
+        context.worlds.machine(setting.world, setting.hash) if setting else None,
     )
 
 
@@ -395,6 +458,19 @@ async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:
 
 
 STAGES: tuple[Stage, ...] = (
+    Stage(
+        "worlds",
+        "domain",
+        WorldPlan,
+        World,
+        take_worlds,
+        feed=feed_worlds,
+        expects=expect_worlds,
+        beside=True,
+        when=wants_worlds,
+        check=check_worlds,
+        here=wants_worlds,
+    ),
     Stage(
         "domains",
         "domain",

@@ -80,6 +80,7 @@ from toolloom.schemas.recipe import CurationPlan as CurationPlan
 from toolloom.schemas.recipe import Dimension as Dimension
 from toolloom.schemas.recipe import Recipe as Recipe
 from toolloom.schemas.recipe import SearchPlan as SearchPlan
+from toolloom.schemas.recipe import WorldPlan as WorldPlan
 from toolloom.schemas.recipe import load_recipe as load_recipe
 from toolloom.schemas.recipe import overridden as overridden
 from toolloom.schemas.recipe import parse_recipe as parse_recipe
@@ -101,3 +102,8 @@ from toolloom.schemas.template import Expansion as Expansion
 from toolloom.schemas.template import ExpansionPlan as ExpansionPlan
 from toolloom.schemas.template import Template as Template
 from toolloom.schemas.template import marker as marker
+from toolloom.schemas.world import Goal as Goal
+from toolloom.schemas.world import Part as Part
+from toolloom.schemas.world import Setting as Setting
+from toolloom.schemas.world import Told as Told
+from toolloom.schemas.world import World as World

@@ -9,7 +9,16 @@ from pydantic import Field, model_validator
 from toolloom.schemas.base import JsonObject, Provenance, Record
 
 SourceKind: TypeAlias = Literal[
-    "generated", "openapi", "mcp", "python", "openai", "toolbench", "bfcl", "api-bank", "builtin"
+    "generated",
+    "openapi",
+    "mcp",
+    "python",
+    "openai",
+    "toolbench",
+    "bfcl",
+    "api-bank",
+    "world",
+    "builtin",
 ]
 
 

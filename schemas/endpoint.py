@@ -29,6 +29,10 @@ EXECUTION = frozenset(
 )
 
 
+NO_MODEL = "none"
+"""In place of an address: nobody is asked."""
+
+
 class Retry(Record):
     """Which failures are tried again, how often and for how long."""
 
@@ -54,11 +58,13 @@ class Retry(Record):
 
 def address(value: str) -> str:
     """An address without its last slash. Raises ValueError if it is none."""
-    if value != "local" and not value.startswith(("http://", "https://")):
+    if value in ("local", NO_MODEL):
+        return value
+    if not value.startswith(("http://", "https://")):
         raise ValueError("must be `local` or begin with http:// or https://")
     try:
         parts = urlsplit(value)
-        whole = value == "local" or (parts.hostname and parts.port is not False)
+        whole = parts.hostname and parts.port is not False
     except ValueError as error:  # such as a port that is no number, or half an IPv6 address
         raise ValueError(f"is no address: {error}") from error
     if not whole:
@@ -147,6 +153,11 @@ class Endpoint(Record):
     @property
     def local(self) -> bool:
         return self.base_url == "local"
+
+    @property
+    def absent(self) -> bool:
+        """No model: written words alone, and choices by seed."""
+        return self.base_url == NO_MODEL
 
     @property
     def places(self) -> tuple[tuple[str, str], ...]:

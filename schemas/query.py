@@ -9,6 +9,7 @@ from pydantic import Field
 
 from toolloom.schemas.api import Api
 from toolloom.schemas.base import JsonObject, Provenance, Record
+from toolloom.schemas.world import Setting
 
 
 class Brief(Record):
@@ -60,6 +61,13 @@ class Scenario(StrEnum):
     CLARIFICATION = "clarification"
     IRRELEVANCE = "irrelevance"
     ERROR_RECOVERY = "error_recovery"
+    # Of worlds alone: only these have policies.
+    REFUSAL = "refusal"  # a policy forbids it: nothing changes, and the reply says why
+    CONFIRMATION = "confirmation"  # a policy wants consent before it is done
+
+    @property
+    def of_worlds(self) -> bool:
+        return self in (Scenario.REFUSAL, Scenario.CONFIRMATION)
 
 
 class Level(StrEnum):
@@ -119,6 +127,11 @@ class Need(Record):
         default=(), description="Clarification: arguments of the first call told only when asked."
     )
     fault: PlannedFault | None = Field(default=None, description="Error recovery: what fails.")
+    setting: Setting | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="Its place in a world, if it plays in one.",
+    )
 
     def api(self, api_id: str) -> Api:
         """The API of the pool, or the one outside it, with this id."""

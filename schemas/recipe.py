@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from toolloom.schemas.api import ApiSource
 from toolloom.schemas.base import JsonObject, Record, digest
-from toolloom.schemas.endpoint import EXECUTION, Budget, Endpoint, Prices, public
+from toolloom.schemas.endpoint import EXECUTION, NO_MODEL, Budget, Endpoint, Prices, public
 from toolloom.schemas.errors import RecipeError
 from toolloom.schemas.instruction import RewritePlan
 from toolloom.schemas.query import Ability, Level, Scenario
@@ -100,11 +100,51 @@ class ApiPlan(Record):
             return {"domains": 0, **data}
         return data
 
+
+class WorldPlan(Record):
+    """Which worlds dialogues play in, and how many are drawn."""
+
+    use: tuple[str, ...] = Field(
+        min_length=1, description="Worlds that ship, by name, or paths of YAML files."
+    )
+    rows: int | None = Field(
+        default=None,
+        ge=1,
+        description="Dialogues to draw of all worlds together; as many as the scripts give, "
+        "unless told.",
+    )
+    per_script: int = Field(
+        default=5, ge=1, le=10_000, description="Dialogues that one script gives at most."
+    )
+    calls: tuple[int, int] = Field(
+        default=(0, 32), description="Least and most calls of a dialogue."
+    )
+    turns: tuple[int, int] = Field(
+        default=(1, 16), description="Least and most user turns of a dialogue."
+    )
+
+    scenarios: tuple[Scenario, ...] = Field(
+        default=(), description="Scenarios that are drawn; empty: all there are."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _may_be_a_list(cls, data: Any) -> Any:
+        return data if isinstance(data, Mapping) else {"use": data}
+
     @model_validator(mode="after")
-    def _has_apis(self) -> ApiPlan:
-        if not self.sources and not self.domains:
-            raise ValueError("`domains` must be above 0 where there are no `sources`")
+    def _names_each_once(self) -> WorldPlan:
+        if twice := [name for name in self.use if self.use.count(name) > 1]:
+            raise ValueError(f"`use` names {twice[0]} twice")
+        for name in ("calls", "turns"):
+            least, most = getattr(self, name)
+            if least > most:
+                raise ValueError(f"`{name}` must be the least and the most, as in [1, 4]")
         return self
+
+    @property
+    def name(self) -> str:
+        return "worlds"
 
 
 class SearchPlan(Record):
@@ -130,9 +170,9 @@ class QueryPlan(Record):
         description="Abilities and their weights.",
     )
     scenarios: dict[Scenario, float] = Field(
-        default_factory=lambda: dict.fromkeys(Scenario, 1.0),
+        default_factory=lambda: {s: 1.0 for s in Scenario if not s.of_worlds},
         min_length=1,
-        description="Scenarios and their weights.",
+        description="Scenarios and their weights, where no world is played.",
     )
 
     levels: dict[Level, float] = Field(
@@ -141,6 +181,13 @@ class QueryPlan(Record):
         description="Where several APIs of one query come from, with weights: one tool, several "
         "tools of a category, several of a collection.",
     )
+
+    @field_validator("scenarios")
+    @classmethod
+    def _needs_no_world(cls, value: dict[Scenario, float]) -> dict[Scenario, float]:
+        if there := [scenario.value for scenario in value if scenario.of_worlds]:
+            raise ValueError(f"{there[0]} is drawn in worlds alone: see `worlds.scenarios`")
+        return value
 
     @field_validator("abilities", "scenarios", "levels")
     @classmethod
@@ -192,6 +239,11 @@ class Recipe(Record):
         description="Fields of `model` that differ for an agent, such as its model or base_url.",
     )
     apis: ApiPlan = Field(default_factory=ApiPlan, description="Where APIs come from.")
+    worlds: WorldPlan | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="Worlds that dialogues play in: a list of them, or a mapping with dials.",
+    )
     search: SearchPlan = Field(default_factory=SearchPlan, description="How APIs are searched.")
     observation_tokens: int = Field(
         default=1024,
@@ -224,6 +276,44 @@ class Recipe(Record):
     )
     budget: Budget = Field(default_factory=Budget, description="What the run may use at most.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _worlds_suffice(cls, data: Any) -> Any:
+        """Worlds need no APIs beside them, and their scripts no model."""
+        if not isinstance(data, Mapping) or data.get("worlds") is None:
+            return data
+        apis = data.get("apis", {})
+        if isinstance(apis, Mapping):
+            apis = {"domains": 0, **apis}
+        return {"model": NO_MODEL, **data, "apis": apis}
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _may_be_none(cls, value: Any) -> Any:
+        return {"base_url": NO_MODEL, "model": NO_MODEL} if value == NO_MODEL else value
+
+    @model_validator(mode="after")
+    def _has_apis(self) -> Recipe:
+        if not self.apis.sources and not self.apis.domains and self.worlds is None:
+            raise ValueError(
+                "`apis.domains` must be above 0 where there are neither `apis.sources` nor `worlds`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_who_writes(self) -> Recipe:
+        """Without a model there are the written words of worlds, and nothing else."""
+        if self.model.absent:
+            wants = {
+                "a list of `worlds`": self.worlds is None,
+                "no `apis.sources`": bool(self.apis.sources),
+                "`apis.domains: 0`": self.apis.domains > 0,
+                "no `rewrite`": self.rewrite is not None,
+            }
+            if lacking := next((name for name, lacks in wants.items() if lacks), None):
+                raise ValueError(f"`model: none` plays written worlds alone; it wants {lacking}")
+        return self
+
     @model_validator(mode="after")
     def _agents_fit(self) -> Recipe:
         for agent in self.agents:
@@ -237,7 +327,7 @@ class Recipe(Record):
     def _costs_are_known(self) -> Recipe:
         """A limit in dollars means nothing for models without a price."""
         if self.budget.max_cost is not None:
-            models = {e.model for e in self.endpoints if not e.local}
+            models = {e.model for e in self.endpoints if not (e.local or e.absent)}
             if unknown := sorted(models - set(self.prices)):
                 raise ValueError(
                     f"budget.max_cost needs `prices` of every model; missing: {', '.join(unknown)}"

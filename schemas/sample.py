@@ -53,6 +53,16 @@ class Reason(StrEnum):
     a fault that did not happen."""
     NOT_REPEATABLE = "not_repeatable"
     """A call that was really executed gives another result from the same state."""
+    # What came of a dialogue in a world.
+    GOAL_NOT_REACHED = "goal_not_reached"
+    """In a world: run again from its start state, the calls do not make a change they should."""
+    COLLATERAL_CHANGE = "collateral_change"
+    """In a world: the calls change something that was not asked for."""
+    FACT_NOT_TOLD = "fact_not_told"
+    """In a world: the assistant does not tell what the user has to learn."""
+    POLICY_BROKEN = "policy_broken"
+    """In a world: a call that one of its policies forbids, or that wanted consent or a look
+    first."""
     # The tester's judgement of API-Bank's design principles (section 2).
     DOMAIN_MISMATCH = "domain_mismatch"
     """Judged by votes: the APIs do not belong to the domain."""

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from toolloom.schemas.base import JsonObject, Record, canonical
 from toolloom.schemas.query import Need
+from toolloom.schemas.world import World
 
 
 class Split(StrEnum):
@@ -143,11 +144,31 @@ def split_of(plan: SplitPlan, need: JsonObject) -> Split:
     Calls decide and not words, so that no dialogue of a test is in train with other words, and
     so that the split is known before any model is asked.
     """
-    zones = {zone(plan, *tool_of(api)) for api in needed(need)}
+    setting = need.get("setting")
+    apis = _own(need, setting["world"]) if setting else needed(need)
+    zones = {zone(plan, *tool_of(api)) for api in apis}
     for unseen in (Split.TEST_CATEGORY, Split.TEST_TOOL):
         if unseen in zones:
             return unseen
+    if setting and setting["script"]:  # rows of one script say nearly the same
+        return seen_split(plan, script_signature(setting["world"], setting["script"]))
     return seen_split(plan, signature(need["intent"]))
+
+
+def _own(need: JsonObject, world: str) -> list[JsonObject]:
+    """The operations of a world, of what is shown."""
+    return [api for api in shown(need) if api["source"]["reference"] == world]
+
+
+def script_signature(world: str, script: str) -> str:
+    """Stands for the calls of all rows of a script."""
+    return canonical([world, script])
+
+
+def split_of_script(plan: SplitPlan, world: World, script: str) -> Split:
+    """The split of all rows of a world's script, by its name."""
+    place = zone(plan, world.category, world.tool)
+    return place if place.unseen else seen_split(plan, script_signature(world.name, script))
 
 
 def seen_split(plan: SplitPlan, calls: str) -> Split:
@@ -162,7 +183,9 @@ def seen_split(plan: SplitPlan, calls: str) -> Split:
 
 def split_of_need(plan: SplitPlan, need: Need) -> Split:
     """`split_of` for a record."""
-    return split_of(plan, need.model_dump(mode="json", include={"intent", "pool", "outside"}))
+    return split_of(
+        plan, need.model_dump(mode="json", include={"intent", "pool", "outside", "setting"})
+    )
 
 
 def need_of(record: JsonObject) -> JsonObject:

@@ -12,6 +12,8 @@ Begin below, with the tuple of checks and `inspect`; then `transcript.py`, which
 
 from __future__ import annotations
 
+from functools import partial
+
 from toolloom.pipeline.checks.calls import (
     fitting_arguments,
     fitting_observations,
@@ -46,6 +48,8 @@ from toolloom.pipeline.checks.structure import (
 )
 from toolloom.pipeline.checks.transcript import Check
 from toolloom.pipeline.checks.wording import helpful_replies, natural_requests
+from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.checks.world.outcome import outcome
 from toolloom.schemas import Dialogue, Finding
 
 __all__ = [
@@ -92,20 +96,43 @@ CHECKS: tuple[tuple[Check[Dialogue], ...], ...] = (
 )
 
 
+# Held against the intent, which says which calls serve it: in a world the final state does.
+_OF_INTENT = {
+    opening_request,
+    mentioned_values,
+    asked_first,
+    intended_calls,
+    dependent_calls,
+    planned_faults,
+}
+IN_WORLDS = tuple(tuple(check for check in group if check not in _OF_INTENT) for group in CHECKS)
+
+
 def inspect(
-    dialogue: Dialogue, checks: tuple[tuple[Check[Dialogue], ...], ...] = CHECKS
+    dialogue: Dialogue,
+    checks: tuple[tuple[Check[Dialogue], ...], ...] | None = None,
+    world: Machine | None = None,
 ) -> tuple[Finding, ...]:
     """Every fault the certain checks find, in the order of `checks`; none: all is well.
 
     Never raises, whatever a model wrote into the dialogue. `checks`: groups to run in place of
-    all, for data that do not hold what some of them need.
+    all, for data that do not hold what some of them need. A dialogue in a world is judged by what
+    came of it, by running its calls in `world` again.
     """
+    if checks is None:
+        checks = IN_WORLDS if dialogue.query.setting else CHECKS
+        if world is not None:
+            checks = (*checks, (partial(outcome, machine=world),))
     for group in checks:
         found = tuple(
-            Finding(check=check.__name__, reason=reason, turn=turn, detail=detail)
+            Finding(check=_name(check), reason=reason, turn=turn, detail=detail)
             for check in group
             for reason, turn, detail in check(dialogue)
         )
         if found:
             return found
     return ()
+
+
+def _name(check: Check[Dialogue]) -> str:
+    return check.func.__name__ if isinstance(check, partial) else check.__name__

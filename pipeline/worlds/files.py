@@ -15,7 +15,7 @@ from toolloom.pipeline.store.documents import read
 from toolloom.pipeline.worlds.mutation import Score
 from toolloom.pipeline.worlds.scripts import WorldScript, read_scripts
 from toolloom.pipeline.worlds.soundness import Soundness
-from toolloom.schemas import WorldError
+from toolloom.schemas import JsonObject, WorldError
 
 WIDEST = 60  # letters of a cell
 
@@ -33,10 +33,19 @@ def load_scripts(path: Path, machine: Machine) -> list[WorldScript]:
 
     Raises WorldError with all mistakes.
     """
+    return _scripts(path, machine)[1]
+
+
+def written_scripts(path: Path, machine: Machine) -> list[JsonObject]:
+    """They as they are written, once read; none if there is no such file. Raises WorldError."""
+    return _scripts(path, machine)[0] if path.with_suffix(".scripts.yaml").exists() else []
+
+
+def _scripts(path: Path, machine: Machine) -> tuple[list[JsonObject], list[WorldScript]]:
     document = read(path.with_suffix(".scripts.yaml"), WorldError, plain=False)
     scripts = read_scripts(document.value, machine, document.fault)
     document.refuse()
-    return scripts
+    return document.value, scripts
 
 
 def found(machine: Machine, result: Soundness, score: Score | None) -> list[Section]:

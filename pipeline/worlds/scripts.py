@@ -29,6 +29,7 @@ from toolloom.pipeline.checks.world.kinds import Kind, Mistake, Tree
 from toolloom.pipeline.checks.world.outcome import Acted
 from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
 from toolloom.pipeline.worlds.states import draw_now, draw_state
+from toolloom.schemas import Scenario
 
 STATES = 800  # draws until a state meets a script's conditions
 Place: TypeAlias = tuple[str | int, ...]
@@ -54,6 +55,7 @@ class WorldScript:
     name: str
     voice: str
     british: bool
+    scenario: str  # where the writer says it
     opening: tuple[ScriptEntry, ...]  # what is looked for in a state
     turns: tuple[ScriptEntry, ...]
 
@@ -75,6 +77,8 @@ class Play:
     start: State
     end: State
     messages: list[tuple[str, str | MadeCall]] = field(default_factory=list)
+    choices: list[tuple[str, ...]] = field(default_factory=list)  # of each text, all that are right
+    facts: list[tuple[Any, str]] = field(default_factory=list)  # the assistant tells, and how
 
     @property
     def calls(self) -> list[MadeCall]:
@@ -114,16 +118,21 @@ class _ScriptReader:
         self.scope = NameScope(entities, keys, names=names)
 
     def script(self, spec: dict[str, Any], place: Place, number: int) -> WorldScript:
-        for key in spec.keys() - {"name", "voice", "dialect", "find", "turns"}:
+        for key in spec.keys() - {"name", "voice", "dialect", "scenario", "find", "turns"}:
             self.fault((*place, key), "is unknown in a script.")
         opening = self.entries(spec.get("find"), (*place, "find"), finding=True)
         turns = self.entries(spec.get("turns"), (*place, "turns"), finding=False)
         if not turns:
             self.fault(place, "A script needs `turns`.")
+        scenario = spec.get("scenario", "")
+        if scenario and scenario not in set(Scenario):
+            hints = kinds.near(str(scenario), [each.value for each in Scenario])
+            self.fault((*place, "scenario"), f"is no scenario{hints}.")
         return WorldScript(
             name=str(spec.get("name", number + 1)),
             voice=str(spec.get("voice", "")),
             british=spec.get("dialect") == "uk",
+            scenario=str(scenario),
             opening=tuple(opening),
             turns=tuple(turns),
         )
@@ -238,10 +247,14 @@ def play_in(
                 return None
             frame = after
         elif turn.form in ("user", "assistant"):
-            text = rng.choice(turn.words).fill(frame, voice)
-            if text is None:
+            texts = [text for words in turn.words if (text := words.fill(frame, voice)) is not None]
+            if len(texts) < len(turn.words):
                 return None
-            row.messages.append((turn.form, text))
+            row.messages.append((turn.form, rng.choice(texts)))
+            row.choices.append(tuple(texts))
+            if turn.form == "assistant":
+                first, *others = (words.told(frame, voice) for words in turn.words)
+                row.facts += [fact for fact in first if all(fact in other for other in others)]
         elif not _bound(turn, frame, rng):
             return None
     return row

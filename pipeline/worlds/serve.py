@@ -13,21 +13,9 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
-from toolloom.pipeline.checks.world.interpreter import Machine, State, as_term
+from toolloom.pipeline.checks.world.interpreter import Machine, State
 from toolloom.pipeline.checks.world.signatures import parameters
-
-
-def briefing(machine: Machine, state: State, now: str) -> str:
-    """What an assistant in a world has to know: the moment, who speaks, the policies."""
-    lines = [machine.world["about"], f"Now: {now}."]
-    if machine.actor and state["me"]:
-        row = state["tables"][machine.actor][state["me"]]
-        frame = machine.frame(state, {}, now)
-        frame.vars["this"] = row
-        called = as_term(machine.world["entities"][machine.actor]["called"])(frame)
-        lines.append(f"You help {called}, who is signed in.")
-    lines += [policy["says"] for policy in machine.world["policies"]]
-    return "\n".join(line for line in lines if line)
+from toolloom.pipeline.worlds.shelf import briefing
 
 
 def server_of(machine: Machine, state: State, now: str) -> Server[Any]:
@@ -50,7 +38,7 @@ def server_of(machine: Machine, state: State, now: str) -> Server[Any]:
 
     return Server(
         f"toolloom-{machine.world['name']}",
-        instructions=briefing(machine, state, now),
+        instructions="\n".join([f"Now: {now}.", *briefing(machine, state)]),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )

@@ -6,10 +6,14 @@ without the keys of new rows, which any order of calls may give, and without fre
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toolloom.pipeline.checks.grounding import mentions
+from toolloom.pipeline.checks.text.words import fold
+from toolloom.pipeline.checks.transcript import CallMade, Fault, made, replies, shown
 from toolloom.pipeline.checks.world.interpreter import (
     CallRefused,
     Frame,
@@ -18,7 +22,9 @@ from toolloom.pipeline.checks.world.interpreter import (
     Row,
     State,
     as_term,
+    state_of,
 )
+from toolloom.schemas import Dialogue, Observation, Reason, Setting, canonical, digest
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,95 @@ class Broken:
 
     call: int
     says: str
+
+
+def observed(response: Json, error: str | None) -> Observation:
+    """What a call's result is to those who called."""
+    return Observation(error=f"{error}: {response}") if error else Observation(response=response)
+
+
+def outcome(dialogue: Dialogue, machine: Machine) -> Iterator[Fault]:
+    """What is wrong with what came of a dialogue: its calls are run again from its start state.
+
+    Results that differ, changes that lack or that nobody asked for, facts that are not told, and
+    policies that are broken. Whatever path led there counts.
+    """
+    setting = dialogue.query.setting
+    if setting is None:
+        return
+    now = f"{dialogue.query.now:%Y-%m-%dT%H:%M}"
+    start = state = state_of(setting.start["tables"], setting.start["me"], setting.start["next"])
+    calls = [call for call in made(dialogue) if call.api and call.api.source.kind == "world"]
+    own = [call for call in calls if call.api and call.api.source.reference == setting.world]
+    for call in own:
+        state, response, error = machine.apply(state, _operation(call), call.arguments, now)
+        seen = observed(response, error)
+        if not _repeats(dialogue, call, seen):
+            there = shown(
+                call.observation.error if call.failed and call.observation else call.response
+            )
+            detail = f"{call.name} returns {shown(seen.error or seen.response)}, not {there}"
+            yield Fault(Reason.NOT_REPEATABLE, call.back, detail)
+    yield from _changed(setting, difference(machine, start, state))
+    yield from _untold(dialogue, setting)
+    acted = [Acted(_operation(call), call.arguments, _agreed(dialogue, call)) for call in own]
+    for broken in broken_policies(machine, start, now, acted):
+        place = own[broken.call]
+        detail = f"{place.name}: {broken.says}"
+        yield Fault(Reason.POLICY_BROKEN, place.place, detail)
+
+
+def _repeats(dialogue: Dialogue, call: CallMade, seen: Observation) -> bool:
+    """Whether a call has the result that stands in the dialogue, whole or shortened."""
+    if call.back is None or call.observation is None:
+        return True  # told by the checks of the dialogue's form
+    before, there = dialogue.messages[call.back].execution, seen.model_dump(mode="json")
+    if before is not None and before.whole_tokens is not None:
+        return before.digest == digest(there, 64)
+    return canonical(there) == canonical(call.observation.model_dump(mode="json"))
+
+
+def _operation(call: CallMade) -> str:
+    return call.api.source.operation if call.api else call.name
+
+
+def _changed(setting: Setting, changes: Sequence[Sequence[Any]]) -> Iterator[Fault]:
+    wanted = Counter(canonical(list(change)) for change in setting.goal.changes)
+    there = Counter(canonical(list(change)) for change in changes)
+    for change in sorted((wanted - there).elements()):
+        yield Fault(Reason.GOAL_NOT_REACHED, None, f"is not changed: {shown_change(change)}")
+    for change in sorted((there - wanted).elements()):
+        yield Fault(Reason.COLLATERAL_CHANGE, None, f"nobody asked for {shown_change(change)}")
+
+
+def shown_change(change: str) -> str:
+    return change if len(change) <= LONGEST else f"{change[: LONGEST - 1]}…"
+
+
+def _untold(dialogue: Dialogue, setting: Setting) -> Iterator[Fault]:
+    """Facts that no reply tells: neither as they were worded when they were drawn, nor in other
+    words for the same value."""
+    texts = [text for _, text, _ in replies(dialogue)]
+    plain = fold(" ".join(texts))
+    for fact in setting.goal.facts:
+        told = fold(fact.said) in plain or any(
+            mentions(text, fact.value, {}, dialogue.query.now) for text in texts
+        )
+        if not told:
+            yield Fault(Reason.FACT_NOT_TOLD, None, f"the user is not told {shown(fact.said)}")
+
+
+def _agreed(dialogue: Dialogue, call: CallMade) -> bool:
+    """Whether the user spoke last before a call, after the assistant had said something."""
+    spoken = [
+        message.role
+        for message in dialogue.messages[: call.place]
+        if message.role in ("user", "assistant") and (message.content or "").strip()
+    ]
+    return spoken[-2:] == ["assistant", "user"]
+
+
+LONGEST = 160  # characters of a change in a finding
 
 
 def difference(machine: Machine, before: State, after: State) -> list[list[Any]]:

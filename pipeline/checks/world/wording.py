@@ -147,6 +147,12 @@ class Words:
         text = "".join(parts)
         return text[:1].upper() + text[1:] if self._begins_with_slot() else text
 
+    def told(self, frame: Frame, voice: Voice) -> list[tuple[Any, str]]:
+        """Each value that the text says, and how: not those that only choose a word."""
+        slots = [piece for piece in self.pieces if not isinstance(piece, str)]
+        values = [(as_term(tree)(frame), form) for tree, form in slots if form[:3] != "if "]
+        return [(v, _worded(v, form, voice)) for v, form in values if v is not None]
+
     def _begins_with_slot(self) -> bool:
         return bool(self.pieces) and not isinstance(self.pieces[0], str)
 

@@ -1,0 +1,154 @@
+"""Plays a dialogue whose calls and words are drawn: the simulator in worlds.
+
+The words are chosen among those that are all right, the calls are run in the world, and in the
+retrieve abilities each operation is searched for before it is called first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer
+from toolloom.agents.choice import choose
+from toolloom.pipeline.apis.execution.results import Executed, Executor, Search, Shorten
+from toolloom.schemas import (
+    API_SEARCH,
+    Api,
+    Dialogue,
+    Execution,
+    FunctionCall,
+    JsonObject,
+    Message,
+    Observation,
+    Outcome,
+    Part,
+    Query,
+    Reason,
+    ToolCall,
+)
+
+TURN = {"user": "Which of these would a person say?", "assistant": "Which reply reads best?"}
+
+
+async def play(
+    query: Query, job: Job, opening: Message, executor: Executor, search: Search, shorten: Shorten
+) -> Outcome:
+    """The dialogue that a query's story tells, after its system turn `opening`; rejected where
+    API Search finds no way to an operation."""
+    assert query.setting
+    played = _Played(query, job, executor, search, shorten)
+    played.messages = [opening, Message(role="user", content=query.text)]
+    try:
+        for parts in _acts(query.setting.story[1:]):
+            await (played.call(parts) if parts[0].role == "call" else played.say(parts[0]))
+    except NoUsableAnswer as why:
+        so_far = Dialogue(query=query, messages=tuple(played.messages))
+        return Outcome(rejected=(job.reject(so_far, why, played.costs + why.costs),))
+    told = query.model_copy(
+        update={"setting": query.setting.model_copy(update={"story": ()})},
+    )
+    provenance = job.provenance(played.costs, [query.id])
+    return Outcome((Dialogue(query=told, messages=tuple(played.messages), provenance=provenance),))
+
+
+async def first_words(query_part: Part, job: Job) -> Answer[str]:
+    """What the user says first, of the words that are all right."""
+    picked = await choose(job, TURN["user"], query_part.words, 0)
+    return Answer(query_part.words[picked.value], picked.costs)
+
+
+def _acts(story: Sequence[Part]) -> Iterator[list[Part]]:
+    """Words one by one, calls that go side by side together."""
+    number = 0
+    numbered = []
+    for part in story:
+        number += not part.beside
+        numbered.append((number, part))
+    for _, group in groupby(numbered, key=lambda pair: pair[0]):
+        yield [part for _, part in group]
+
+
+class _Played:
+    """A dialogue while it is played, and what it has cost so far."""
+
+    def __init__(
+        self, query: Query, job: Job, executor: Executor, search: Search, shorten: Shorten
+    ) -> None:
+        self.query, self.job = query, job
+        self.executor, self.search, self.shorten = executor, search, shorten
+        self.messages: list[Message] = []
+        self.costs = Costs()
+        world = query.setting.world if query.setting else ""
+        own = [api for api in query.pool if api.source.reference == world]
+        self.apis = {api.source.operation: api for api in own}
+        self.known: set[str] = set()
+        self.made = 0
+
+    async def say(self, part: Part) -> None:
+        picked = await choose(self.job, TURN[part.role], part.words, len(self.messages))
+        self.costs.book(picked.costs)
+        self.messages.append(
+            Message(
+                role="user" if part.role == "user" else "assistant",
+                content=part.words[picked.value],
+            )
+        )
+
+    async def call(self, parts: Sequence[Part]) -> None:
+        apis = [self.apis[part.name] for part in parts]
+        if self.query.ability.searches:
+            for api in apis:
+                if api.function not in self.known:
+                    await self._find(api)
+        calls = [
+            (api, part.arguments, await self.executor.run(api, part.arguments))
+            for api, part in zip(apis, parts, strict=True)
+        ]
+        self._add(calls)
+
+    async def _find(self, api: Api) -> None:
+        """Search until it is found, with more of its own words each time."""
+        for keywords in _keywords(api):
+            found = await self.search(self.query.pool, keywords)
+            if any(document["name"] == api.function for document in found):
+                self.known |= {document["name"] for document in found}
+                seen = Executed(Observation(response=found), Execution(kind="search"))
+                self._add([(API_SEARCH, {"keywords": keywords}, seen)])
+                return
+        why = BadAnswer(Reason.SEARCH_SKIPPED, f"no search for its words finds {api.function}")
+        raise NoUsableAnswer(why.reason, why.detail)
+
+    def _add(self, calls: Sequence[tuple[Api, JsonObject, Executed]]) -> None:
+        made = [
+            ToolCall(
+                id=f"call_{self.made + number}",
+                function=FunctionCall(name=api.function, arguments=arguments),
+            )
+            for number, (api, arguments, _) in enumerate(calls)
+        ]
+        self.made += len(made)
+        self.messages.append(Message(role="assistant", tool_calls=tuple(made)))
+        for call, (api, _, seen) in zip(made, calls, strict=True):
+            response, whole = seen.observation.response, None
+            if api is not API_SEARCH:
+                response, whole = self.shorten(response, api.returns)
+            told = seen.observation.model_copy(update={"response": response})
+            self.messages.append(
+                Message(
+                    role="tool",
+                    tool_call_id=call.id,
+                    name=api.function,
+                    content=told.model_dump_json(),
+                    execution=seen.execution.model_copy(update={"whole_tokens": whole}),
+                )
+            )
+
+
+def _keywords(api: Api) -> Iterator[str]:
+    """What a person would look for: its name in words, then the beginning of its description."""
+    named = api.name.replace("_", " ")
+    yield named
+    about = api.description.split(". ")[0].rstrip(".").split()
+    for count in (4, 8, 16):
+        yield " ".join([named, *about[:count]])

@@ -1,0 +1,346 @@
+"""Draws what users need in worlds: a script, and a start state in which every word of it is true.
+
+States are drawn one after the other by seed, each is tried on the scripts that still want rows, and
+gives at most `PER_STATE` of them, so that rows differ in people, days and stock, and not only in
+words. A script that no state fits has run dry. Which script gets which state is settled first, in a
+few bytes a row; then the rows are drawn again one at a time, so that memory stays flat however many
+there are.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from typing import Any
+
+from toolloom.pipeline.checks.world.interpreter import Json, Machine, State
+from toolloom.pipeline.checks.world.outcome import difference
+from toolloom.pipeline.checks.world.signatures import writes
+from toolloom.pipeline.sampling.needs import Distractors
+from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds.scripts import MadeCall, Play, WorldScript, acts, play_in
+from toolloom.pipeline.worlds.shelf import briefing, scripts_of
+from toolloom.pipeline.worlds.states import draw_now, draw_state
+from toolloom.schemas import (
+    Ability,
+    Api,
+    Goal,
+    Intention,
+    Need,
+    Part,
+    Recipe,
+    Scenario,
+    Setting,
+    Split,
+    Told,
+    World,
+    WorldPlan,
+)
+from toolloom.schemas.splits import SEEN, split_of_script, zone
+
+PER_STATE = 2  # rows of different scripts
+STATES = 400  # drawn of a world, and
+STATES_A_ROW = 150  # more for each row that a script may give
+
+
+@dataclass(frozen=True)
+class Chance:
+    """A row that can be drawn: the script fits the state of this number."""
+
+    state: int
+    script: int
+    use: int
+
+
+@dataclass
+class WorldDraw:
+    """A world of a run, ready to be drawn from: what its scripts gave, and which ran dry."""
+
+    recipe: Recipe
+    world: World
+    machine: Machine = field(init=False)
+    scripts: list[WorldScript] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.machine = Machine(self.world.spec)
+        self.scripts = scripts_of(self.world, self.machine)
+
+    def start(self, number: int) -> tuple[str, State]:
+        """Moment and state of a number."""
+        rng = self._rng("state", number)
+        now = draw_now(rng)
+        return now, draw_state(self.machine, rng, now)
+
+    def play(self, chance: Chance, now: str, state: State) -> Play | None:
+        script = self.scripts[chance.script]
+        rng = self._rng("script", script.name, chance.state)
+        return play_in(script, self.machine, state, now, rng)
+
+    def wants(self, script: WorldScript, row: Play, plan: WorldPlan) -> bool:
+        """Whether the recipe's dials let a row in."""
+        asked = sum(role == "user" for role, _ in row.messages)
+        scenario = scenario_of(script, row, self.machine)
+        return (
+            plan.calls[0] <= len(row.calls) <= plan.calls[1]
+            and plan.turns[0] <= asked <= plan.turns[1]
+            and (not plan.scenarios or scenario in plan.scenarios)
+        )
+
+    def chances(self, wanted: dict[int, int], plan: WorldPlan) -> list[Chance]:
+        """Where rows can be drawn, as many of each script as are `wanted`, by number of state."""
+        found: list[Chance] = []
+        given: Counter[int] = Counter()
+        tried: Counter[int] = Counter()
+        most = STATES + STATES_A_ROW * max(wanted.values(), default=0)
+        for number in range(most):
+            lacking = [place for place, count in wanted.items() if given[place] < count]
+            if not lacking:
+                break
+            now, state = self.start(number)
+            # What fits seldom comes first, or it would find the state taken.
+            lacking.sort(key=lambda place: ((given[place] + 1) / (tried[place] + 1), place))
+            taken = 0
+            for place in lacking:
+                tried[place] += 1
+                chance = Chance(number, place, given[place])
+                row = self.play(chance, now, state)
+                if row and self.wants(self.scripts[place], row, plan):
+                    found.append(chance)
+                    given[place] += 1
+                    taken += 1
+                    if taken == PER_STATE:
+                        break
+        return found
+
+    def _rng(self, *parts: Any) -> random.Random:
+        return rng_for(self.recipe.seed, "worlds", self.world.name, *parts)
+
+
+def draw_world_needs(
+    recipe: Recipe, worlds: Sequence[World], apis: Iterable[Api]
+) -> Iterator[Need]:
+    """Needs of all worlds, world by world; of a regeneration those of its split alone.
+
+    Each script has its turn before any has its second. Raises WorldError for scripts that are none.
+    """
+    plan = recipe.worlds
+    if plan is None:
+        return
+    known = list(apis)
+    draws = [WorldDraw(recipe, world) for world in worlds]
+    for draw, wanted in zip(draws, parted(recipe, plan, draws), strict=True):
+        own = [api for api in known if api.source.reference == draw.world.name]
+        chances = draw.chances(wanted, plan)
+        kinds = abilities(recipe, draw, len(chances))
+        for number, same in groupby(chances, key=lambda chance: chance.state):
+            now, state = draw.start(number)
+            for chance in same:
+                row = draw.play(chance, now, state)
+                assert row is not None  # it was drawn before, from the same seed
+                name = f"{draw.world.name}-{recipe.seed}-{chance.script:03d}-{chance.use:02d}"
+                yield _need(recipe, draw, row, chance, name, own, known, next(kinds))
+
+
+def parted(recipe: Recipe, plan: WorldPlan, draws: Sequence[WorldDraw]) -> list[dict[int, int]]:
+    """How many rows of each script are wanted, by world: once each, then twice, and so on."""
+    anew = recipe.regenerate
+    places = [
+        (place, script)
+        for place, each in enumerate(draws)
+        for script, spec in enumerate(each.scripts)
+        if anew is None or split_of_script(recipe.splits, each.world, spec.name) is anew.split
+    ]
+    # All worlds alike, however many scripts they have: the n-th script of each, then the next.
+    rng_for(recipe.seed, "worlds", "order").shuffle(places)
+    turns: Counter[int] = Counter()
+    order = []
+    for place, script in places:
+        order.append((turns[place], place, script))
+        turns[place] += 1
+    order.sort()
+    most = len(order) * plan.per_script
+    rows = most if plan.rows is None else min(plan.rows, most)
+    wanted: list[dict[int, int]] = [{} for _ in draws]
+    for number, (_, place, script) in enumerate(order):
+        count = rows // len(order) + (number < rows % len(order))
+        if count:
+            wanted[place][script] = count
+    return wanted
+
+
+def abilities(recipe: Recipe, draw: WorldDraw, count: int) -> Iterator[Ability]:
+    """An ability for each row, in the recipe's proportions, in an order by seed."""
+    weights = recipe.queries.abilities
+    total = sum(weights.values())
+    order = [ability for ability, weight in weights.items() for _ in range(_part(weight, total))]
+    rng = rng_for(recipe.seed, "worlds", draw.world.name, "abilities")
+    while True:
+        rng.shuffle(order)
+        yield from order
+
+
+def _part(weight: float, total: float) -> int:
+    return round(20 * weight / total)
+
+
+def _need(
+    recipe: Recipe,
+    draw: WorldDraw,
+    row: Play,
+    chance: Chance,
+    name: str,
+    own: Sequence[Api],
+    known: Sequence[Api],
+    ability: Ability,
+) -> Need:
+    machine, script = draw.machine, draw.scripts[chance.script]
+    by_operation = {api.source.operation: api for api in own}
+    rng = rng_for(recipe.seed, "worlds", name, "pool")
+    turns: dict[int, set[str]] = {}
+    for turn, call in _by_turn(row):
+        turns.setdefault(turn, set()).add(call.name)
+    if not turns:
+        ability = Ability.CALL  # nothing is searched for
+    elif ability is Ability.PLAN_RETRIEVE_CALL and max(map(len, turns.values())) < 2:
+        ability = Ability.RETRIEVE_CALL  # no request takes several APIs
+    pool = [api.bare() for api in own]
+    if _every_turn_calls(row):
+        offers = Distractors(_near(recipe, draw.world, known))
+        if offers.apis:
+            pool += [api.bare() for api in offers.offer((), recipe.queries.distractors, rng)]
+    rng.shuffle(pool)
+    return Need(
+        id=name,
+        ability=ability,
+        scenario=scenario_of(script, row, machine),
+        now=dt.datetime.fromisoformat(row.now),
+        pool=tuple(pool),
+        intent=tuple(
+            Intention(api=by_operation[call.name].id, turn=turn, arguments=call.arguments)
+            for turn, call in _by_turn(row)
+        ),
+        setting=Setting(
+            world=draw.world.name,
+            hash=draw.world.hash,
+            script=script.name,
+            start=_plain(row.start),
+            told=tuple(briefing(machine, row.start)),
+            goal=Goal(
+                changes=tuple(tuple(c) for c in difference(machine, row.start, row.end)),
+                facts=tuple(Told(value=value, said=said) for value, said in _facts(row)),
+            ),
+            story=tuple(story(row, machine)),
+        ),
+    )
+
+
+def _facts(row: Play) -> list[tuple[Any, str]]:
+    """Each once, in order."""
+    return list({said: (value, said) for value, said in row.facts}.values())
+
+
+def _plain(state: State) -> Json:
+    """A state as JSON."""
+    tables = {name: dict(rows) for name, rows in state["tables"].items()}
+    return {"me": state["me"], "next": dict(state["next"]), "tables": tables}
+
+
+def _near(recipe: Recipe, world: World, known: Sequence[Api]) -> list[Api]:
+    """Operations of the world that the API agent chose to stand beside this one, as far as they may
+    be shown in its splits."""
+    own = {name for api in known if api.source.reference == world.name for name in api.collections}
+    hidden = () if zone(recipe.splits, world.category, world.tool) not in SEEN else SEEN
+    return [
+        api
+        for api in known
+        if api.source.kind == "world"
+        and api.source.reference != world.name
+        and own & set(api.collections)
+        and (not hidden or zone(recipe.splits, api.category, api.tool) is Split.TRAIN)
+    ]
+
+
+def _every_turn_calls(row: Play) -> bool:
+    """Whether each thing the user says leads to a call. Where one does not, the assistant may say
+    that it has no tool for it, which another world's tool would make a lie."""
+    calls = True
+    for role, part in row.messages:
+        if role == "user" and not calls:
+            return False
+        calls = isinstance(part, MadeCall) if role != "assistant" else calls
+    return calls
+
+
+def _by_turn(row: Play) -> Iterator[tuple[int, MadeCall]]:
+    turn = -1
+    for role, part in row.messages:
+        turn += role == "user"
+        if isinstance(part, MadeCall):
+            yield max(0, turn), part
+
+
+def story(row: Play, machine: Machine) -> Iterator[Part]:
+    """What is said and called, each text with all alternatives."""
+    texts = iter(row.choices)
+    batch: list[MadeCall] = []
+    for role, part in row.messages:
+        if isinstance(part, MadeCall):
+            beside = bool(batch) and _independent(part, batch, machine)
+            batch = [*batch, part] if beside else [part]
+            yield Part(role="call", name=part.name, arguments=part.arguments, beside=beside)
+        else:
+            batch = []
+            yield Part(role="user" if role == "user" else "assistant", words=next(texts))
+
+
+def _independent(call: MadeCall, batch: Sequence[MadeCall], machine: Machine) -> bool:
+    """Whether a call may go side by side with those before it: it reads, as they do, or does the
+    same to another thing; nothing of theirs is in it; and none of theirs could have made it
+    needless. A search after a search may be made because of what the first one found."""
+    if call.error or any(other.error or other.response in (None, []) for other in batch):
+        return False
+    same = all(other.name == call.name for other in batch)
+    keyed = any(kind["type"] == "ref" for kind in machine.operations[call.name].args.values())
+    operations = machine.world["operations"]
+    changes = any(writes(operations[other.name]["steps"]) for other in (call, *batch))
+    if not keyed if same else changes:
+        return False
+    given = set(_texts(call.arguments))
+    return not given & {text for other in batch for text in _texts(other.response)}
+
+
+def _texts(value: Json) -> Iterator[str]:
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+    elif isinstance(value, str):
+        yield value
+
+
+def scenario_of(script: WorldScript, row: Play, machine: Machine) -> Scenario:
+    """What a row exercises: as its writer says, else as its calls tell."""
+    if script.scenario:
+        return Scenario(script.scenario)
+    calls = row.calls
+    if not calls:
+        return Scenario.IRRELEVANCE
+    roles = [role for role, _ in row.messages]
+    if any(a.error and not b.error for a, b in pairwise(calls)):
+        return Scenario.ERROR_RECOVERY
+    if "assistant" in roles[: roles.index("call")]:
+        return Scenario.CLARIFICATION
+    consent = {n for p in machine.world["policies"] if p.get("consent") for n in p["calls"]}
+    if any(act.agreed and act.name in consent for act in acts(row)) and roles.count("user") == 2:
+        return Scenario.CONFIRMATION
+    if roles.count("user") > 1:
+        return Scenario.MULTI_TURN
+    if any(part.beside for part in story(row, machine)):
+        return Scenario.PARALLEL
+    return Scenario.SEQUENTIAL if len(calls) > 1 else Scenario.SINGLE

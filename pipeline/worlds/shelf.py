@@ -1,0 +1,129 @@
+"""The worlds of a run: those that ship, by name, and one's own, by the path of their file.
+
+A run reads each once, into a `World`; its operations become APIs like any others, so that pools,
+API Search, splits and distractors need to know nothing of worlds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from toolloom.pipeline.checks.world.interpreter import Machine, State, as_term
+from toolloom.pipeline.checks.world.kinds import near
+from toolloom.pipeline.checks.world.signatures import parameters, returns
+from toolloom.pipeline.worlds.files import load_world, written_scripts
+from toolloom.pipeline.worlds.scripts import WorldScript, read_scripts
+from toolloom.schemas import Api, RecipeError, Source, World, WorldError
+
+ERROR_TEXT = "Fails with {}."
+
+
+@cache
+def shipped() -> dict[str, Path]:
+    """The worlds that come along, by name."""
+    folder = Path(str(files("toolloom") / "recipes" / "worlds"))
+    found = (path for path in sorted(folder.glob("*.yaml")) if "." not in path.stem)
+    return {path.stem: path for path in found}
+
+
+def place(name: str) -> Path:
+    """The file of a world. Raises RecipeError if there is none."""
+    if path := shipped().get(name):
+        return path
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    advice = near(name, shipped()) or f"; those that ship are {', '.join(shipped())}"
+    raise RecipeError(f"worlds.use: {name!r} is neither a world that ships nor a file{advice}.")
+
+
+def world_of(name: str) -> World:
+    """A world with its scripts. Raises RecipeError, or WorldError with all mistakes of a file."""
+    path = place(name)
+    spec = load_world(path)
+    machine = Machine(spec)
+    world = World(
+        name=spec["name"],
+        category=spec["category"] or spec["name"],
+        tool=spec["tool"] or spec["name"],
+        about=spec["about"],
+        spec=spec,
+        scripts=tuple(written_scripts(path, machine)),
+    )
+    if not world.scripts:
+        raise WorldError(
+            f"{path}: has no scripts, and so no dialogues. Write them beside it, into "
+            f"{path.with_suffix('.scripts.yaml').name}; docs/worlds.md shows how."
+        )
+    return world
+
+
+def scripts_of(world: World, machine: Machine) -> list[WorldScript]:
+    """Its scripts, read. Raises WorldError for one that is none."""
+
+    def fault(where: tuple[str | int, ...], what: str) -> None:
+        raise WorldError(f"{world.name}: scripts{''.join(f'[{part}]' for part in where)} {what}")
+
+    return read_scripts(list(world.scripts), machine, fault)
+
+
+def apis_of(world: World) -> Iterator[Api]:
+    """Its operations as APIs, with their errors in their description."""
+    for name, spec in world.spec["operations"].items():
+        errors = ", ".join(spec["errors"])
+        told = f" {ERROR_TEXT.format(errors)}" if errors else ""
+        yield Api(
+            category=world.category,
+            tool=world.tool,
+            name=name,
+            function=name,
+            description=f"{spec['about']}{told}",
+            parameters=parameters(spec["args"]),
+            returns=returns(spec["shape"]),
+            source=Source(kind="world", reference=world.name, operation=name),
+        )
+
+
+def briefing(machine: Machine, state: State) -> list[str]:
+    """What an assistant in a world has to know besides the moment: what it is for, who speaks, the
+    policies; a sentence each."""
+    lines = [machine.world["about"]]
+    if machine.actor and state["me"]:
+        row = state["tables"][machine.actor][state["me"]]
+        frame = machine.frame(state, {}, "2000-01-01T00:00")  # a name has no moment
+        frame.vars["this"] = row
+        called = as_term(machine.world["entities"][machine.actor]["called"])(frame)
+        lines.append(f"You help {called}, who is signed in.")
+    lines += [policy["says"] for policy in machine.world["policies"]]
+    return [line for line in lines if line]
+
+
+class Worlds:
+    """The machines of worlds, by the hash of what they do."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """`names`: worlds to be read when one of them is asked for first."""
+        self._names = list(names)
+        self._machines: dict[str, Machine] = {}
+
+    def add(self, world: World) -> Machine:
+        """The machine of a world."""
+        return self._machines.setdefault(world.hash, Machine(world.spec))
+
+    def get(self, hash: str) -> Machine | None:
+        while hash not in self._machines and self._names:
+            self.add(world_of(self._names.pop()))
+        return self._machines.get(hash)
+
+    def machine(self, name: str, hash: str) -> Machine:
+        """The machine that a row was drawn with. Raises WorldError if its world is another now."""
+        machine = self.get(hash)
+        if machine is None:
+            raise WorldError(
+                f"{name}: what this world does is another since the run drew its dialogues "
+                f"(then {hash}). Undo the change, or give the recipe another seed or name."
+            )
+        return machine

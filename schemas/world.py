@@ -1,0 +1,80 @@
+"""Worlds as a run and a version hold them, and a row's place in one.
+
+The world itself is JSON that `pipeline/checks/world/interpreter.py` runs; what a state, a call and
+a change look like is told there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from toolloom.schemas.base import JsonObject, Provenance, Record, digest
+
+
+class World(Record):
+    """A world as a run uses it, whole: operations, policies, and the dialogues written for it."""
+
+    name: str = Field(description="Unique in its run.")
+    category: str = Field(description="Category of its operations as APIs.")
+    tool: str = Field(description="Tool (service) that its operations belong to.")
+    about: str = Field(description="What it is, in a sentence.")
+    spec: JsonObject = Field(description="The world as its interpreter takes it.")
+    scripts: tuple[JsonObject, ...] = Field(default=(), description="Its scripts, as written.")
+    provenance: tuple[Provenance, ...] = Field(default=(), description="How it was chosen.")
+
+    @property
+    def id(self) -> str:
+        return self.name
+
+    @property
+    def hash(self) -> str:
+        """Names what its operations do: equal worlds have equal hashes."""
+        return digest(self.spec)
+
+
+class Told(Record):
+    """A value of a result that the assistant has to tell."""
+
+    value: Any = Field(description="As the result has it.")
+    said: str = Field(description="As it may be said: «tomorrow at 9 am».")
+
+
+class Goal(Record):
+    """What a dialogue in a world comes to, whatever path leads there."""
+
+    changes: tuple[tuple[Any, ...], ...] = Field(
+        default=(),
+        description="Of the state: [entity, key, field, value], [entity, 'new', row] or "
+        "[entity, key, 'deleted']. None: nothing may change.",
+    )
+    facts: tuple[Told, ...] = Field(default=(), description="What the user has to learn.")
+
+
+class Part(Record):
+    """What is said or called next in a dialogue that is drawn."""
+
+    role: Literal["user", "assistant", "call"]
+    words: tuple[str, ...] = Field(default=(), description="What may be said: each is right.")
+    name: str = Field(default="", description="Of a call: its operation.")
+    arguments: JsonObject = Field(default_factory=dict, description="Of a call.")
+    beside: bool = Field(
+        default=False, description="Of a call: side by side with the one before it."
+    )
+
+
+class Setting(Record):
+    """A dialogue's place in a world: where it starts, and what is to come of it."""
+
+    world: str = Field(description="Name of the world.")
+    hash: str = Field(description="Hash of what its operations do.")
+    script: str = Field(default="", description="The script it is a row of.")
+    start: JsonObject = Field(description="The state before: `me`, `next`, `tables`.")
+    told: tuple[str, ...] = Field(
+        default=(), description="What the system turn tells: the service, who speaks, policies."
+    )
+    goal: Goal
+    story: tuple[Part, ...] = Field(
+        default=(), description="Words and calls to play; empty once they are played."
+    )
