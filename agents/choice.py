@@ -35,7 +35,6 @@ async def choose(job: Job, what: str, candidates: Sequence[str], *about: object)
             schema=one("choice", {"enum": list(letters)}),
             seed=seed,
             max_tokens=12,
-            candidates=1,
         )
     except NoUsableAnswer as why:
         return Answer(drawn, why.costs)

@@ -360,7 +360,7 @@ async def _rank(
 ) -> list[Api]:
     """By BM25, or by meaning; vectors that were made before come from the cache."""
     from toolloom.pipeline.apis.search import Finder
-    from toolloom.schemas.recipe import SearchPlan
+    from toolloom.schemas import SearchPlan
 
     if endpoint is None:
         return await Finder(SearchPlan()).rank(apis, words, k)

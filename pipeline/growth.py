@@ -22,7 +22,7 @@ from typing import TypeAlias, TypeVar
 from pydantic import ValidationError
 
 from toolloom.llm.cache import address
-from toolloom.pipeline.curation.parts import instruction
+from toolloom.pipeline.curation.parts import compared
 from toolloom.pipeline.dataset.build import TRIED_AGAIN
 from toolloom.pipeline.dataset.publish import came_to_nothing
 from toolloom.pipeline.stage import Stage, StageInput
@@ -244,7 +244,8 @@ def known_line(version: Version, row: JsonObject) -> bytes:
     names = ("api", "arguments", "references")
     intent = [{name: one[name] for name in names} for one in query["intent"]]
     told = {name: query[name] for name in ("id", "ability", "scenario")}
-    return to_line({**told, "text": instruction({"dialogue": dialogue}), "intent": intent})
+    place = {"setting": True} if query.get("setting") else {}
+    return to_line({**told, **place, "text": compared({"dialogue": dialogue}), "intent": intent})
 
 
 def fallen(version: Version, split: str) -> Iterator[JsonObject]:

@@ -11,11 +11,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from toolloom.agents.ask import Job
 from toolloom.llm import Gateway, Model
 from toolloom.llm.log import WORK, Work
 from toolloom.pipeline.store.files import Rows, read_records, record_line
 from toolloom.pipeline.store.run import PlannedStage
-from toolloom.schemas import AgentName, Outcome, Recipe, Record, Rejected, Usage
+from toolloom.schemas import AgentName, Outcome, Recipe, Record, Rejected, Usage, seed_for
 
 if TYPE_CHECKING:
     from toolloom.pipeline.apis.execution.session import Executions
@@ -47,6 +48,12 @@ class Context:
 
     def model(self, agent: AgentName) -> Model:
         return self.gateway.model(self.recipe.endpoint(agent))
+
+
+def job_of(context: Context, stage: str, agent: AgentName, record_id: str) -> Job:
+    """An agent's work on one record."""
+    seed = seed_for(context.recipe.seed, stage, record_id)
+    return Job(stage, agent, record_id, seed, context.model(agent))
 
 
 def nothing_of(stage: str) -> Rows:

@@ -9,36 +9,40 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from itertools import chain
 from pathlib import Path
 
 from toolloom.agents import api, domain, query, simulator, tester
 from toolloom.agents.ask import BadAnswer, Costs, Job
 from toolloom.agents.wording import duplicate, twin
-from toolloom.pipeline.apis.catalogue import categories, category, public_apis
+from toolloom.pipeline.apis.catalogue import categories, category
+from toolloom.pipeline.apis.examples import examples_for
 from toolloom.pipeline.apis.execution.compression import compress
 from toolloom.pipeline.apis.execution.results import Executor
 from toolloom.pipeline.apis.execution.session import replay
-from toolloom.pipeline.apis.search import SearchIndex
 from toolloom.pipeline.apis.sources import (
     NOT_WANTED,
-    ApiList,
     imported,
-    listed,
-    lists_among,
     mended_by,
     shown,
 )
 from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput
+from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput, job_of
 from toolloom.pipeline.worlds.needs import draw_world_needs
 from toolloom.pipeline.worlds.session import WorldSession, moment_of
-from toolloom.pipeline.worlds.shelf import apis_of, world_of
+from toolloom.pipeline.worlds.staging import (
+    check_worlds,
+    expect_rows,
+    expect_worlds,
+    feed_worlds,
+    offer_world,
+    take_worlds,
+    wants_worlds,
+    worlds_of,
+)
 from toolloom.schemas import (
     API_SEARCH,
-    AgentName,
     Api,
     ApiSource,
     Brief,
@@ -61,17 +65,8 @@ from toolloom.schemas import (
     ToolloomError,
     World,
     WorldPlan,
-    seed_for,
 )
-from toolloom.schemas.api import PublicApi
 from toolloom.schemas.splits import split_of
-
-SHOWN = 5  # real APIs in the API agent's prompt
-
-
-def _job(context: Context, stage: str, agent: AgentName, record_id: str) -> Job:
-    seed = seed_for(context.recipe.seed, stage, record_id)
-    return Job(stage, agent, record_id, seed, context.model(agent))
 
 
 def feed_domains(given: StageInput) -> Iterator[Brief]:
@@ -98,7 +93,7 @@ def expect_briefs(recipe: Recipe, _: int) -> int:
 
 
 async def name_domains(brief: Brief, context: Context) -> Outcome:
-    return await domain.run(brief, _job(context, "domains", "domain", brief.id))
+    return await domain.run(brief, job_of(context, "domains", "domain", brief.id))
 
 
 def settle_domains(found: Sequence[Domain]) -> Outcome:
@@ -112,55 +107,6 @@ def settle_domains(found: Sequence[Domain]) -> Outcome:
         else:
             rejected.append(duplicate(each, other, "domains"))
     return Outcome(tuple(kept.values()), tuple(rejected))
-
-
-@cache
-def _examples(lists: tuple[ApiList, ...]) -> tuple[tuple[PublicApi, ...], SearchIndex]:
-    known = (*(a for a in public_apis() if a.operations), *listed(lists))
-    texts = [
-        f"{a.name} {a.category} {a.does} " + " ".join(f"{o.name} {o.does}" for o in a.operations)
-        for a in known
-    ]
-    return known, SearchIndex(texts)
-
-
-def examples_for(subject: Domain, sources: Iterable[ApiSource] = ()) -> list[PublicApi]:
-    """Real APIs that ground a domain's: those of its category, then the most alike."""
-    known, index = _examples(lists_among(sources))
-    alike = [known[i] for i in index.top(f"{subject.name} {subject.category}", len(known))]
-    return sorted(alike, key=lambda a: a.category != subject.category)[:SHOWN]
-
-
-def wants_worlds(recipe: Recipe) -> bool:
-    return recipe.worlds is not None
-
-
-def check_worlds(recipe: Recipe) -> None:
-    """Raises RecipeError or WorldError for worlds that are not there or no worlds."""
-    for name in recipe.worlds.use if recipe.worlds else ():
-        world_of(name)
-
-
-def feed_worlds(given: StageInput) -> Iterator[WorldPlan]:
-    if given.recipe.worlds:
-        yield given.recipe.worlds
-
-
-def expect_worlds(_: Recipe, __: int) -> int:
-    return 1
-
-
-async def take_worlds(plan: WorldPlan, context: Context) -> Outcome:
-    """The recipe's worlds, in the order in which they have their turn."""
-    worlds = [world_of(name) for name in plan.use]
-    if twice := next((w.name for w in worlds if [v.name for v in worlds].count(w.name) > 1), None):
-        raise RecipeError(f"worlds.use: two of the worlds are called {twice!r}: rename one.")
-    return await domain.order(worlds, _job(context, "worlds", "domain", plan.name))
-
-
-def worlds_of(given: StageInput) -> list[World]:
-    """The worlds of a run."""
-    return [World.model_validate(world) for _, world in given.earlier("worlds").objects()]
 
 
 def feed_apis(given: StageInput) -> Iterator[Record]:
@@ -201,13 +147,10 @@ async def take_apis(source: ApiSource, job: Job) -> Outcome:
 
 async def make_apis(subject: ApiSource | World | Domain, context: Context) -> Outcome:
     if isinstance(subject, World):
-        job = _job(context, "apis", "api", subject.id)
-        named = context.recipe.worlds.use if context.recipe.worlds else ()
-        others = [other for name in named if (other := world_of(name)).name != subject.name]
-        return await api.offer(subject, apis_of(subject), others, job)
+        return await offer_world(subject, context)
     if isinstance(subject, ApiSource):
-        return await take_apis(subject, _job(context, "apis", "api", shown(subject)))
-    job = _job(context, "apis", "api", subject.id)
+        return await take_apis(subject, job_of(context, "apis", "api", shown(subject)))
+    job = job_of(context, "apis", "api", subject.id)
     plan = context.recipe.apis
     grounds = examples_for(subject, plan.sources)
     return await api.run(subject, job, count=plan.per_domain, examples=grounds)
@@ -269,10 +212,7 @@ def feed_queries(given: StageInput) -> Iterator[Need]:
 
 
 def expect_needs(recipe: Recipe, _: int) -> int:
-    anew, expected = recipe.regenerate, 0
-    if plan := recipe.worlds:
-        most = sum(len(world_of(name).scripts) for name in plan.use) * plan.per_script
-        expected = most if plan.rows is None else min(most, plan.rows)
+    anew, expected = recipe.regenerate, expect_rows(recipe)
     if recipe.apis.sources or recipe.apis.domains:
         counts = split_counts(recipe, lambda _: True)
         expected += counts[anew.split] if anew else recipe.queries.count
@@ -280,11 +220,11 @@ def expect_needs(recipe: Recipe, _: int) -> int:
 
 
 async def word_queries(need: Need, context: Context) -> Outcome:
-    return await query.run(need, _job(context, "queries", "query", need.id))
+    return await query.run(need, job_of(context, "queries", "query", need.id))
 
 
 async def play_dialogues(asked: Query, context: Context) -> Outcome:
-    job = _job(context, "dialogues", "simulator", asked.id)
+    job = job_of(context, "dialogues", "simulator", asked.id)
     limit = context.recipe.observation_tokens
 
     def environment(executor: Executor) -> simulator.Environment:
@@ -303,7 +243,7 @@ async def play_dialogues(asked: Query, context: Context) -> Outcome:
 
 
 async def test_dialogues(played: Dialogue, context: Context) -> Outcome:
-    job, setting = _job(context, "tested", "tester", played.id), played.query.setting
+    job, setting = job_of(context, "tested", "tester", played.id), played.query.setting
     return await tester.run(
         played,
         job,
@@ -451,7 +391,7 @@ async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:
 
     if isinstance(seed, Rejected):
         return Outcome((), (seed,))
-    job = _job(context, "rewritten", "rewriter", seed.id)
+    job = job_of(context, "rewritten", "rewriter", seed.id)
     rater = dataclasses.replace(job, agent="tester", model=context.model("tester"))
     votes = votes_of(context.recipe)
     return await rewriter.run(seed, job, rater if votes else None, votes)

@@ -65,6 +65,10 @@ from toolloom.schemas.instruction import RewritePlan as RewritePlan
 from toolloom.schemas.instruction import Seed as Seed
 from toolloom.schemas.instruction import Step as Step
 from toolloom.schemas.instruction import Tags as Tags
+from toolloom.schemas.plans import CurationPlan as CurationPlan
+from toolloom.schemas.plans import Dimension as Dimension
+from toolloom.schemas.plans import SearchPlan as SearchPlan
+from toolloom.schemas.plans import WorldPlan as WorldPlan
 from toolloom.schemas.query import Ability as Ability
 from toolloom.schemas.query import Brief as Brief
 from toolloom.schemas.query import Domain as Domain
@@ -76,11 +80,7 @@ from toolloom.schemas.query import Query as Query
 from toolloom.schemas.query import Reference as Reference
 from toolloom.schemas.query import Scenario as Scenario
 from toolloom.schemas.recipe import AgentName as AgentName
-from toolloom.schemas.recipe import CurationPlan as CurationPlan
-from toolloom.schemas.recipe import Dimension as Dimension
 from toolloom.schemas.recipe import Recipe as Recipe
-from toolloom.schemas.recipe import SearchPlan as SearchPlan
-from toolloom.schemas.recipe import WorldPlan as WorldPlan
 from toolloom.schemas.recipe import load_recipe as load_recipe
 from toolloom.schemas.recipe import overridden as overridden
 from toolloom.schemas.recipe import parse_recipe as parse_recipe
@@ -102,8 +102,8 @@ from toolloom.schemas.template import Expansion as Expansion
 from toolloom.schemas.template import ExpansionPlan as ExpansionPlan
 from toolloom.schemas.template import Template as Template
 from toolloom.schemas.template import marker as marker
-from toolloom.schemas.world import Goal as Goal
 from toolloom.schemas.world import Part as Part
 from toolloom.schemas.world import Setting as Setting
 from toolloom.schemas.world import Told as Told
 from toolloom.schemas.world import World as World
+from toolloom.schemas.world import WorldGoal as WorldGoal

@@ -41,7 +41,7 @@ class Told(Record):
     said: str = Field(description="As it may be said: «tomorrow at 9 am».")
 
 
-class Goal(Record):
+class WorldGoal(Record):
     """What a dialogue in a world comes to, whatever path leads there."""
 
     changes: tuple[tuple[Any, ...], ...] = Field(
@@ -74,7 +74,7 @@ class Setting(Record):
     told: tuple[str, ...] = Field(
         default=(), description="What the system turn tells: the service, who speaks, policies."
     )
-    goal: Goal
+    goal: WorldGoal
     story: tuple[Part, ...] = Field(
         default=(), description="Words and calls to play; empty once they are played."
     )

@@ -29,13 +29,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 def source() -> set[str]:
     """The package's files as they stand in the repository."""
     files = [p for room in ROOMS for p in (ROOT / room).rglob("*") if p.suffix in KINDS]
+    files += (ROOT / "recipes" / "worlds").glob("*.yaml")
     files += [ROOT / name for name in ("__init__.py", "flows.py", "py.typed")]
     return {f"toolloom/{p.relative_to(ROOT).as_posix()}" for p in files}
 
 
 @pytest.mark.slow  # building takes most of a minute
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: set[str]) -> None:
-    """Code, templates, the catalogue, the type marker and the licence; no tests, no benchmarks."""
+    """Code, templates, the catalogue, worlds, the type marker and the licence; no tests, no benchmarks."""
     shipped = {name for name in wheel if ".dist-info/" not in name}
     assert shipped == source() >= {"toolloom/py.typed", "toolloom/prompts/query.j2"}
     assert any(name.endswith("LICENSE") for name in wheel)

@@ -96,16 +96,23 @@ CHECKS: tuple[tuple[Check[Dialogue], ...], ...] = (
 )
 
 
-# Held against the intent, which says which calls serve it: in a world the final state does.
-_OF_INTENT = {
+# In a world what came of the calls says whether they were right, and the facts of its goal what has
+# to be told: both are certain, where these compare words with what was drawn.
+_NOT_IN_WORLDS = {
     opening_request,
     mentioned_values,
     asked_first,
     intended_calls,
     dependent_calls,
     planned_faults,
+    grounded_arguments,
+    told_results,
+    consistent_replies,
+    admitted_limits,
 }
-IN_WORLDS = tuple(tuple(check for check in group if check not in _OF_INTENT) for group in CHECKS)
+IN_WORLDS = tuple(
+    tuple(check for check in group if check not in _NOT_IN_WORLDS) for group in CHECKS
+)
 
 
 def inspect(

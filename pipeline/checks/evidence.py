@@ -28,7 +28,7 @@ from toolloom.pipeline.checks.text.words import (
     words,
 )
 from toolloom.pipeline.checks.transcript import made, said_before
-from toolloom.schemas import Api, Dialogue, JsonObject
+from toolloom.schemas import Api, Dialogue, JsonObject, canonical
 
 _NO = re.compile(
     r"n't\b|\bcannot\b|\b(?:un|not )able\b|\bno(?:t|ne|thing|body)?\b|\bfail\w*\b|\berrors?\b"
@@ -125,6 +125,10 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     numbers = [v for v in values_seen if isinstance(v, int | float) and not isinstance(v, bool)]
     values = (*numbers, *sizes, len(calls))
     query = dialogue.query
+    if query.setting:  # its rules are told, and what follows from results was computed from them
+        rules = [api.description for api in query.pool if api.source.kind == "world"]
+        facts = [f for f in query.setting.goal.facts if re.search(r"\d", canonical(f.value))]
+        texts += [*query.setting.told, *rules, *(fact.said for fact in facts)]
     return Evidence(tuple(texts), values, tuple(names), query.now, query.pool)
 
 

@@ -113,7 +113,8 @@ def message_order(dialogue: Dialogue) -> Iterator[Fault]:
         if fault := _misplaced(dialogue.messages[place - 1], message):
             yield _malformed(place, fault)
     turns, spare = dialogue.query.turns, len(dialogue.query.withheld)
-    if not turns + bool(spare) <= roles.count("user") <= turns + spare:
+    in_world = dialogue.query.setting is not None  # where people answer as often as they are asked
+    if not in_world and not turns + bool(spare) <= roles.count("user") <= turns + spare:
         wanted = f"{turns + bool(spare)} to {turns + spare}" if spare > 1 else turns + spare
         yield _malformed(None, f"{roles.count('user')} user messages where the query has {wanted}")
 

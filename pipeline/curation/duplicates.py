@@ -27,10 +27,10 @@ from toolloom.pipeline.curation.parts import (
     SpillFile,
     call_parts,
     call_signature,
+    compared,
     digests,
     folded,
     hashed,
-    instruction,
     jaccard,
     named_parts,
     query,
@@ -172,17 +172,20 @@ class ComparedRows:
         for _, row in self._given.rows.objects():
             need = query(row)
             held_out = split_of(plan, need) is not Split.TRAIN
-            self._put(need["id"], HELD_OUT if held_out else TRAINED_ON, instruction(row), need)
+            self._put(need["id"], HELD_OUT if held_out else TRAINED_ON, compared(row), need)
 
     def _put(self, name: str, turn: int, text: str, need: JsonObject) -> None:
         number = len(self._shelf) // 3
         plain, made = folded(text), call_signature(need)
         parts = call_parts(need)
-        if not need["intent"]:  # rows that make no call are not alike for that
+        said = text_parts(plain)
+        if not need["intent"] or need.get("setting"):  # no call makes rows alike, nor a world's:
             made, parts = name, named_parts([name])
+        if need.get("setting"):  # how often a script is told is a dial of its own
+            said = named_parts([name])
         self.turns[number] = turn
         self._hashes[TEXT][number], self._hashes[CALLS][number] = hashed(plain), hashed(made)
-        for note in (name.encode("utf-8", "surrogatepass"), text_parts(plain), parts):
+        for note in (name.encode("utf-8", "surrogatepass"), said, parts):
             self._shelf.put(bytes(note))
 
     def buckets(self, note: int) -> Buckets:

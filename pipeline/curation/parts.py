@@ -43,8 +43,17 @@ def turns(row: JsonObject) -> list[str]:
 
 
 def instruction(row: JsonObject) -> str:
-    """All that the user says; as `text` in known.jsonl."""
+    """All that the user says."""
     return "\n".join(turns(row))
+
+
+def compared(row: JsonObject) -> str:
+    """The text that a row must not share with another: what the user says; in a world all that is
+    said, as one request may have another answer in another state."""
+    if not query(row).get("setting"):
+        return instruction(row)
+    messages = row["dialogue"]["messages"]
+    return "\n".join(m["content"] or "" for m in messages if m["role"] in ("user", "assistant"))
 
 
 def calls(row: JsonObject) -> list[tuple[str, Any]]:

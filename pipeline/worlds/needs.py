@@ -28,7 +28,6 @@ from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.schemas import (
     Ability,
     Api,
-    Goal,
     Intention,
     Need,
     Part,
@@ -38,6 +37,7 @@ from toolloom.schemas import (
     Split,
     Told,
     World,
+    WorldGoal,
     WorldPlan,
 )
 from toolloom.schemas.splits import SEEN, split_of_script, zone
@@ -229,7 +229,7 @@ def _need(
             script=script.name,
             start=_plain(row.start),
             told=tuple(briefing(machine, row.start)),
-            goal=Goal(
+            goal=WorldGoal(
                 changes=tuple(tuple(c) for c in difference(machine, row.start, row.end)),
                 facts=tuple(Told(value=value, said=said) for value, said in _facts(row)),
             ),

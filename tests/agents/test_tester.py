@@ -19,7 +19,7 @@ DIALOGUE = toys.sample().dialogue
 @pytest.fixture(autouse=True)
 def no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     """The certain checks have tests of their own: here they find nothing."""
-    monkeypatch.setattr(tester, "inspect", lambda dialogue: ())
+    monkeypatch.setattr(tester, "inspect", lambda dialogue, world=None: ())
 
 
 def panel(*votes: Any, upheld: Any) -> Any:
@@ -52,7 +52,7 @@ async def test_a_finding_saves_the_votes(
     """What the certain checks find, or executing once more, is not paid for: no model is asked."""
     fault = (Finding(check="toy", reason=reason, turn=2, detail="Look."),)
     certain = reason is Reason.SEARCH_SKIPPED
-    monkeypatch.setattr(tester, "inspect", lambda dialogue: fault if certain else ())
+    monkeypatch.setattr(tester, "inspect", lambda dialogue, world=None: fault if certain else ())
     outcome, server = await judge(working, panel(upheld=UPHELD), repeated=fault)
     (rejected,) = outcome.rejected
     assert (rejected.reason, rejected.findings, server.received) == (reason, fault, 0)

@@ -12,9 +12,9 @@ from support.toys import Before
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import improvise
+from toolloom.pipeline.apis.examples import examples_for
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stages import (
-    examples_for,
     feed_domains,
     feed_queries,
     settle_apis,

@@ -11,9 +11,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolloom.pipeline.checks.grounding import mentions
-from toolloom.pipeline.checks.text.words import fold
-from toolloom.pipeline.checks.transcript import CallMade, Fault, made, replies, shown
+from toolloom.pipeline.checks.grounding import founded, leaves, mentions, named
+from toolloom.pipeline.checks.text.words import exact, fold
+from toolloom.pipeline.checks.transcript import (
+    CallMade,
+    Fault,
+    made,
+    observed_before,
+    replies,
+    said_before,
+    shown,
+)
 from toolloom.pipeline.checks.world.interpreter import (
     CallRefused,
     Frame,
@@ -24,6 +32,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     as_term,
     state_of,
 )
+from toolloom.pipeline.checks.world.signatures import writes
 from toolloom.schemas import Dialogue, Observation, Reason, Setting, canonical, digest
 
 
@@ -72,6 +81,10 @@ def outcome(dialogue: Dialogue, machine: Machine) -> Iterator[Fault]:
             )
             detail = f"{call.name} returns {shown(seen.error or seen.response)}, not {there}"
             yield Fault(Reason.NOT_REPEATABLE, call.back, detail)
+    for call in own:
+        for name, value in _invented(dialogue, call, machine):
+            detail = f"{call.name}: nothing said or returned {name}={shown(value)}"
+            yield Fault(Reason.UNGROUNDED_ARGUMENT, call.place, detail)
     yield from _changed(setting, difference(machine, start, state))
     yield from _untold(dialogue, setting)
     acted = [Acted(_operation(call), call.arguments, _agreed(dialogue, call)) for call in own]
@@ -89,6 +102,49 @@ def _repeats(dialogue: Dialogue, call: CallMade, seen: Observation) -> bool:
     if before is not None and before.whole_tokens is not None:
         return before.digest == digest(there, 64)
     return canonical(there) == canonical(call.observation.model_dump(mode="json"))
+
+
+def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[tuple[str, Any]]:
+    """Arguments that nobody can know: keys that no result showed and the user did not say, names,
+    amounts, and in what changes something moments. Choices, filters by time and texts that the
+    assistant writes are its own reading of the request, and judged by what comes of them."""
+    operation = machine.operations.get(_operation(call))
+    if operation is None or call.api is None:
+        return
+    texts = said_before(dialogue, call.place)
+    seen = observed_before(dialogue, call.place)
+    setting = dialogue.query.setting
+    known = {leaf for leaf in leaves(seen) if isinstance(leaf, str)}
+    known |= {setting.start["me"]} if setting else set()
+    moments = writes(machine.world["operations"][operation.name]["steps"])
+    for name, value in call.arguments.items():
+        schema = named(name, call.api.properties.get(name))
+        for kind, leaf in _leaves_of(operation.args.get(name, {}), value):
+            form = kind.get("type")
+            if form == "ref":
+                held = leaf in known or any(exact(str(leaf), text) for text in texts)
+            elif form == "text" and not kind.get("free"):
+                held = founded(leaf, texts, seen, schema, dialogue.query.now)
+            elif form in ("integer", "number"):
+                held = leaf == 1 or founded(leaf, texts, seen, schema, dialogue.query.now)
+            elif form in ("date", "time", "datetime") and moments:
+                held = founded(leaf, texts, seen, schema, dialogue.query.now)
+            else:
+                held = True
+            if not held:
+                yield name, leaf
+
+
+def _leaves_of(kind: Json, value: Json) -> Iterator[tuple[Json, Json]]:
+    """The values inside an argument, each with its kind."""
+    if kind.get("type") == "list" and isinstance(value, list):
+        for item in value:
+            yield from _leaves_of(kind["of"], item)
+    elif kind.get("type") == "object" and isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves_of(kind["fields"].get(name, {}), inner)
+    elif value is not None:
+        yield kind, value
 
 
 def _operation(call: CallMade) -> str:

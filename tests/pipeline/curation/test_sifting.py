@@ -33,7 +33,7 @@ def folder_of(outputs: Path, recipe: Recipe) -> RunFolder:
 def test_the_stages_after_tested() -> None:
     """Duplicates first, then benchmarks, then balance; none asks an agent. Each begins when all
     before it is there."""
-    assert [(s.name, s.agent) for s in STAGES[4:] if not s.beside] == [
+    assert [(s.name, s.agent) for s in STAGES[5:] if not s.beside] == [
         ("tested", "tester"),
         ("deduplicated", ""),
         ("decontaminated", ""),

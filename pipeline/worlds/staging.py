@@ -1,0 +1,59 @@
+"""The stages' work in worlds: reading them, ordering them, their operations as APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toolloom.agents import api, domain
+from toolloom.pipeline.stage import Context, StageInput, job_of
+from toolloom.pipeline.worlds.shelf import apis_of, world_of
+from toolloom.schemas import Outcome, Recipe, RecipeError, World, WorldPlan
+
+
+def wants_worlds(recipe: Recipe) -> bool:
+    return recipe.worlds is not None
+
+
+def check_worlds(recipe: Recipe) -> None:
+    """Raises RecipeError or WorldError for worlds that are not there or no worlds."""
+    for name in recipe.worlds.use if recipe.worlds else ():
+        world_of(name)
+
+
+def feed_worlds(given: StageInput) -> Iterator[WorldPlan]:
+    if given.recipe.worlds:
+        yield given.recipe.worlds
+
+
+def expect_worlds(_: Recipe, __: int) -> int:
+    return 1
+
+
+async def take_worlds(plan: WorldPlan, context: Context) -> Outcome:
+    """The recipe's worlds, in the order in which they have their turn."""
+    worlds = [world_of(name) for name in plan.use]
+    if twice := next((w.name for w in worlds if [v.name for v in worlds].count(w.name) > 1), None):
+        raise RecipeError(f"worlds.use: two of the worlds are called {twice!r}: rename one.")
+    return await domain.order(worlds, job_of(context, "worlds", "domain", plan.name))
+
+
+def worlds_of(given: StageInput) -> list[World]:
+    """The worlds of a run."""
+    return [World.model_validate(world) for _, world in given.earlier("worlds").objects()]
+
+
+async def offer_world(world: World, context: Context) -> Outcome:
+    """A world's operations as APIs, of one collection with those of another world."""
+    named = context.recipe.worlds.use if context.recipe.worlds else ()
+    others = [other for name in named if (other := world_of(name)).name != world.name]
+    job = job_of(context, "apis", "api", world.id)
+    return await api.offer(world, apis_of(world), others, job)
+
+
+def expect_rows(recipe: Recipe) -> int:
+    """How many dialogues a recipe draws in worlds at most."""
+    if recipe.worlds is None:
+        return 0
+    scripts = sum(len(world_of(name).scripts) for name in recipe.worlds.use)
+    most = scripts * recipe.worlds.per_script
+    return most if recipe.worlds.rows is None else min(most, recipe.worlds.rows)
