@@ -65,6 +65,7 @@ def test_a_run_tells_its_progress_and_once_more_asks_nothing(home: Path) -> None
     assert ran.exit_code == 0
     assert "17 dialogues accepted, 0 with several user turns, from 5 categories" in ran.stdout
     assert "tested: 17 accepted, 2 rejected" in ran.stderr
+    assert ran.stderr.count("writes hardly anything usable by itself") == 1  # its model is local
     again = run_toy().stdout
     assert "Published before, unchanged: toy/1.0.0" in again
     assert "0 requests sent" in again
