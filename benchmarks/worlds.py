@@ -1,11 +1,12 @@
-"""How fast worlds run: states drawn, calls interpreted and scripts played a second, on one core.
+"""How fast worlds run: states drawn, calls interpreted, scripts played and tasks drawn a second.
 
     python benchmarks/worlds.py                       # all worlds that ship
     python benchmarks/worlds.py recipes/worlds/shop.yaml
 
-Calls are those of random walks, made again from the states that they had, failing ones included.
+All on one core. Calls are those of random walks, made again from the states that they had, failing ones included.
 The baseline of the same process is what a call cannot cost less than: its arguments and response
-through JSON once.
+through JSON once. Single tasks are those of one want; of all tasks the share is told that takes so
+many calls, each of them needed.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ from toolloom.pipeline.worlds.files import load_scripts, load_world
 from toolloom.pipeline.worlds.scripts import play
 from toolloom.pipeline.worlds.soundness import walk
 from toolloom.pipeline.worlds.states import draw_now, draw_state
+from toolloom.pipeline.worlds.tasks import coverage, tasks
 
 SHIPPED = Path(__file__).parents[1] / "recipes" / "worlds"
 SECONDS = 2.0  # of each measurement
+TASKS = 400
+DEPTHS = range(7)  # calls of a task; the last stands for more
 
 
 def rate(act: Callable[[int], Any]) -> float:
@@ -60,7 +64,19 @@ def measured(file: str) -> dict[str, float]:
     def script(number: int) -> None:
         play(scripts[number % len(scripts)], machine, rng_for("benchmark", number))
 
+    draw_state(machine, rng_for("warm"), "2026-03-14T09:30")
+    began = time.perf_counter()
+    list(tasks(machine, 1, TASKS, "single"))
+    single = TASKS / (time.perf_counter() - began)
+    depths = coverage(machine, tasks(machine, 2, TASKS)).depths
+    last = DEPTHS[-1]
+    shares = {
+        str(depth): 100 * sum(n for d, n in depths.items() if min(d, last) == depth) / TASKS
+        for depth in DEPTHS
+    }
     return {
+        **shares,
+        "tasks": single,
         "calls": rate(again) * len(calls),
         "json": rate(through_json) * len(calls),
         "states": rate(state),
@@ -78,7 +94,10 @@ def main() -> None:
         ratio = taken["calls"] / taken["json"]
         rows.append({**taken, "world": Path(file).stem, "ratio": ratio})
     columns = {"calls": "calls/s", "ratio": "of JSON alone", "states": "states/s"}
-    show("Worlds", rows, {"world": "world", **columns, "rows": "rows of scripts/s", "peak": "MB"})
+    columns |= {"rows": "rows of scripts/s", "tasks": "single tasks/s", "peak": "MB"}
+    show("Worlds", rows, {"world": "world", **columns})
+    depths = {str(d): f"{d}+" if d == DEPTHS[-1] else str(d) for d in DEPTHS}
+    show("Share of tasks by calls, %", rows, {"world": "world", **depths})
 
 
 if __name__ == "__main__":

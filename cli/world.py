@@ -59,15 +59,35 @@ def check(
 
 
 @app.command()
-def show(file: WorldFile, seed: SeedOf = 0) -> None:
+def show(
+    file: WorldFile,
+    seed: SeedOf = 0,
+    task: Annotated[
+        int | None,
+        typer.Option("--task", metavar="N", help="One task with its solution, by number.", min=1),
+    ] = None,
+) -> None:
     """Print a world with one state of it: entities, operations, policies.
 
-    Example: `toolloom world show recipes/worlds/shop.yaml --seed 7`
+    With `--task` the state is that of a task, which is printed below it: what each user turn says,
+    the calls that solve it with where their arguments come from, what changes, and what the
+    answer must tell.
+
+    Example: `toolloom world show recipes/worlds/shop.yaml --seed 7 --task 3`
     """
     from toolloom.pipeline.worlds.files import described
+    from toolloom.pipeline.worlds.tasks import as_text, tasks
 
     machine, state, now = _drawn(file, seed)
-    say(described(machine, state, now))
+    if task is None:
+        say(described(machine, state, now))
+        return
+    *_, one = tasks(machine, seed, task)
+    if one is None:
+        complain(f"Task {task} of seed {seed} has no solution. Take another number.")
+        raise typer.Exit(FOUND)
+    say(described(machine, one.start, one.now))
+    say(as_text(one))
 
 
 @app.command()

@@ -3,8 +3,10 @@
 A world's language and interpreter are below, in `checks/world`: what judges a dialogue has to run
 it. Here is what draws: `states.py` start states under the fields' ranges and rules; `soundness.py`
 random walks that hold every operation to its promises; `mutation.py` planted faults, and the share
-that those checks find; `scripts.py` whole dialogues that a state makes true. `files.py` reads a
-world's files and shows what was found.
+that those checks find; `scripts.py` whole dialogues that a state makes true; `tasks.py` what
+somebody might want with the calls that solve it: `scenarios.py` and `questions.py` say what,
+`goals.py` draws its arguments, `lookups.py` and `plans.py` find the way, `solutions.py` says what
+is needed. `files.py` reads a world's files and shows what was found.
 
 May touch: disk, through store; chance, through sampling; checks, render, schemas.
 Begin with `states.py`, then `soundness.py`.

@@ -97,3 +97,12 @@ def test_scripts_that_break_a_policy_or_run_dry_are_named(tmp_path: Path) -> Non
     assert result.exit_code == 1
     assert "Run dry: never." in result.output
     assert "at the desk: Members with fines above 5 renew at the desk." in result.output
+
+
+def test_a_task_is_shown_with_its_solution() -> None:
+    """Below the state that it begins in: what is said, the calls, what changes or is told."""
+    result = call("world", "show", LIBRARY, "--seed", 3, "--task", 2)
+    assert result.exit_code == 0
+    state, _, task = result.output.partition("User (ask)")
+    assert "members, 7 rows" in state
+    assert " → " in task or "not " in task

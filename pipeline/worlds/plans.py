@@ -1,0 +1,434 @@
+"""The way to a goal, call by call: a key that is needed is looked up by a read that shows it beside
+what a person says of its row, the arguments of that read in the same way; what the policies ask for
+comes before the call that they are about.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from toolloom.pipeline.checks.world.interpreter import (
+    PATTERNS,
+    Frame,
+    Json,
+    Row,
+    State,
+)
+from toolloom.pipeline.checks.world.kinds import Kind
+from toolloom.pipeline.worlds.lookups import (
+    LONGEST,
+    Lookups,
+    Path,
+    Search,
+    SearchFilter,
+    ShownKey,
+    keys_in,
+    leaves,
+)
+from toolloom.pipeline.worlds.solutions import (
+    Avoided,
+    Label,
+    NamedRow,
+    PlayedCall,
+    TaskFact,
+    keys_called,
+    looked_at,
+    played,
+    seen,
+)
+
+DEEPEST = 3  # lookups for the arguments of lookups
+MOST_CALLS = 8
+BY_NAME = 0.65  # share of rows that are named as the world calls them, not by something else
+NARROWED = {"words": 0.6, "key": 0.2, "subject": 0.3, "choice": 0.08}
+"""Shares of lists of one's own that are narrowed, by what."""
+
+
+@dataclass
+class UserTurn:
+    """What a user turn is for: ask, choose, agree, decline, answer, retry."""
+
+    form: str
+    operations: list[str] = field(default_factory=list)
+    asks: list[str] = field(default_factory=list)  # fields that a question is about
+
+
+class Plan:
+    """Calls in the order in which they are made, and what the user has said by then."""
+
+    def __init__(self, lookups: Lookups, start: State, now: str, rng: random.Random) -> None:
+        self.lookups, self.machine = lookups, lookups.machine
+        self.start, self.state, self.now, self.rng = start, start, now, rng
+        self.calls: list[PlayedCall] = []
+        self.turns: list[UserTurn] = []
+        self.rows: dict[tuple[str, str], NamedRow] = {}
+        self.facts: list[TaskFact] = []
+        self.avoided: Avoided | None = None
+        self.withheld: dict[tuple[str, Path], int] = {}  # turn that says an argument, if no other
+
+    def begin(self, form: str, *operations: str) -> None:
+        self.turns.append(UserTurn(form, list(operations)))
+
+    @property
+    def turn(self) -> int:
+        return len(self.turns) - 1
+
+    # --- calls
+
+    def run(self, name: str, args: Row, agreed: bool = False) -> PlayedCall:
+        """Make a call, or find that it was made before and nothing has changed since."""
+        for made in self.calls:
+            if (made.name, made.arguments) == (name, args) and made.after is self.state:
+                return made
+        made = played(self.machine, self.state, self.now, name, args, self.turn, agreed)
+        self.calls.append(made)
+        self.state = made.after
+        return made
+
+    def act(self, name: str, args: Row) -> bool:
+        """A change that a goal wants, after everything that has to come before it."""
+        if not self.prepare(name, args):
+            return False
+        self.consent(name)
+        return self.run(name, args, self.agrees(name)).error is None
+
+    def prepare(self, name: str, args: Row) -> bool:
+        """Learn the keys among arguments, and look at what policies want looked at."""
+        kinds = self.machine.operations[name].args
+        keys = list(keys_in(args, kinds))
+        keys.sort(
+            key=lambda key: (key[1] not in self.lookups.own, key[1] not in self.lookups.named)
+        )
+        if not all(self.learn(entity, key, name, args) for _, entity, key in keys):
+            return False
+        for policy in self.lookups.policies[name]:
+            if policy.get("first") and not self._first(policy, name, args):
+                return False
+        return all(self._look(entity) for entity in self.looks(name, args))
+
+    def agrees(self, name: str) -> bool:
+        return any(policy.get("consent") for policy in self.lookups.policies[name])
+
+    def consent(self, name: str) -> None:
+        """Ask before the call, unless the user has just chosen what was offered."""
+        if self.agrees(name) and self.turns[-1].form not in ("choose", "retry", "agree"):
+            self.begin("agree", name)
+
+    def looks(self, name: str, args: Row) -> set[str]:
+        return looked_at(self.lookups, self.state, self.now, name, args)
+
+    def _look(self, entity: str) -> bool:
+        """See the rows of an entity, as far as a list without conditions shows them."""
+        if seen(self.lookups, self.calls, entity):
+            return True
+        for name in self.lookups.ways[entity]:
+            if all(kind.get("optional") for kind in self.machine.operations[name].args.values()):
+                return self.run(name, {}).error is None
+        return True
+
+    def _first(self, policy: Json, name: str, args: Row) -> bool:
+        """Make one of the calls that a policy wants before another."""
+        same = [(argument, args.get(argument)) for argument in policy.get("same", ())]
+        for made in self.calls:
+            alike = all(made.arguments.get(n, v) == v for n, v in same)
+            if made.name in policy["first"] and made.error is None and alike:
+                return True
+        kinds = self.machine.operations[name].args
+        for look in self.rng.sample(policy["first"], len(policy["first"])):
+            for _, entity, key in keys_in(args, kinds):
+                if look in self.lookups.ways[entity] and self.find(look, entity, key, name, args):
+                    return True
+            given = self._fitted(look, name, args)
+            if given is not None and self.run(look, given).error is None:
+                return True
+        return False
+
+    def _fitted(self, read: str, name: str, args: Row) -> Row | None:
+        """The required arguments of a read, taken from those of the goal."""
+        fitted: Row = {}
+        for argument, kind in self.machine.operations[read].args.items():
+            if not kind.get("optional"):
+                fitted[argument] = self.borrowed(argument, kind, name, args)
+        return None if None in fitted.values() else fitted
+
+    def borrowed(self, argument: str, kind: Kind, name: str, args: Row) -> Json:
+        """What an argument of a read means, if the goal has one that means the same."""
+        kinds = self.machine.operations[name].args if name else {}
+        if argument in args and kinds[argument]["type"] == kind["type"]:
+            return args[argument]
+        for other, value in args.items():
+            if kind["type"] == "date" and kinds[other]["type"] == "datetime":
+                return value[:10]
+            if kind["type"] == "list" and _alike(kind, kinds[other]):
+                return value
+        return None
+
+    # --- keys
+
+    def learn(self, entity: str, key: str, name: str, wanted: Row, depth: int = 0) -> bool:
+        """Come to know a key: because it was seen, or by a read that shows it."""
+        if entity == self.machine.actor and key == self.state["me"]:
+            return True
+        if (entity, key) in self.rows:
+            words = self.rows[entity, key].words
+            if any(keys_called(made.shown, entity, words) == {key} for made in self.calls):
+                return True
+        for made in reversed(self.calls):
+            if any(s.entity == entity and s.key == key for s in made.shown):
+                return self._name(entity, key, made, self._labels_of(name, wanted))
+        if depth >= DEEPEST or len(self.calls) > MOST_CALLS:
+            return False
+        ways = self.lookups.ways[entity]
+        weights = {way: self._weight(way, entity, wanted) for way in ways}
+        for way in sorted(ways, key=lambda w: -(self.rng.random() ** (1 / weights[w]))):
+            if self.find(way, entity, key, name, wanted, depth):
+                return True
+        return False
+
+    def _weight(self, way: str, entity: str, wanted: Row) -> float:
+        kinds = self.machine.operations[way].args
+        required = [kind for kind in kinds.values() if not kind.get("optional")]
+        if any(name in wanted for name, kind in kinds.items() if kind["type"] == "ref"):
+            return 200.0
+        search = self.lookups.searches.get(way)
+        direct = search is not None and search.own == (entity in self.lookups.own)
+        return 8.0 if direct and not required else 2.0 if direct else 0.3
+
+    def find(self, way: str, entity: str, key: str, name: str, wanted: Row, depth: int = 0) -> bool:
+        """Make a read that shows a key beside what its row is called; nothing is left if not."""
+        before = (len(self.calls), self.state, dict(self.rows), len(self.turns))
+        args = self._read_args(way, entity, key, name, wanted, depth)
+        if args is not None:
+            made = self.run(way, args)
+            shows = any(s.entity == entity and s.key == key for s in made.shown)
+            if shows and self._name(entity, key, made, self._labels_of(name, wanted)):
+                return True
+        count, self.state, self.rows, turns = before
+        del self.calls[count:], self.turns[turns:]
+        return False
+
+    def _labels_of(self, name: str, wanted: Row) -> set[str]:
+        """How the rows are called that a goal is about."""
+        frame = self.machine.frame(self.state, {}, self.now)
+        kinds = self.machine.operations[name].args if name else {}
+        return {
+            str(value)
+            for _, entity, key in keys_in(wanted, kinds)
+            for _, value in self.lookups.label(entity, self.state["tables"][entity][key], frame)
+        }
+
+    def _name(self, entity: str, key: str, made: PlayedCall, near: set[str]) -> bool:
+        """Settle how the user calls a row that a call shows; `near`: names that are said anyway."""
+        label = self.describe(entity, key, made, near)
+        if label is None:
+            return False
+        said = " ".join(str(value) for _, value in label)
+        search = self.lookups.searches.get(made.name)
+        asked = [value for value in made.arguments.values() if isinstance(value, str)]
+        free = entity not in self.lookups.own and search and not search.own and asked
+        listed = free and not any(value in said for value in asked)
+        listed = listed or entity not in self.lookups.named
+        if listed and made.turn == self.turn:  # chosen from what the assistant lists
+            self.begin("choose")
+        self.rows[entity, key] = NamedRow(entity, key, label, self.turn)
+        return True
+
+    def describe(self, entity: str, key: str, made: PlayedCall, near: set[str]) -> Label | None:
+        """What a person says of a row so that a response shows which one is meant: its name, as
+        short as will do; or something else that it alone has, such as what is in an order."""
+        target = next(s for s in made.shown if s.entity == entity and s.key == key)
+        others = [s for s in made.shown if s.entity == entity and s.key != key]
+        frame = self.machine.frame(made.before, {}, self.now)
+        row = made.before["tables"][entity].get(key) or made.after["tables"][entity][key]
+        called = [
+            (name, value)
+            for name, value in self.lookups.label(entity, row, frame)
+            if isinstance(value, str) and value in target.values
+        ]
+        alone = [
+            (name, value)
+            for name, value in _spoken(target)
+            if not any(value in other.values for other in others)
+        ]
+        timeless = [part for part in called if not _is_moment(part[1])]
+        names = [label for label in (timeless, called) if label and _alone(label, others)]
+        about = [part for part in alone if part[1] in near and part not in called]
+        if about and names != [timeless]:
+            return (about[0],)
+        if names and (names[0] is timeless or not alone or self.rng.random() < BY_NAME):
+            return tuple(names[0])
+        if entity not in self.lookups.own and called:
+            return None  # two of the same name
+        return (self.rng.choice(alone),) if alone else None
+
+    # --- arguments of reads
+
+    def _read_args(
+        self, way: str, entity: str, key: str, name: str, wanted: Row, depth: int
+    ) -> Row | None:
+        args: Row = {}
+        for argument, kind in self.machine.operations[way].args.items():
+            if kind.get("optional"):
+                continue
+            value = self.borrowed(argument, kind, name, wanted)
+            if value is None and kind["type"] == "ref":
+                value = self._holder(kind["entity"], entity, key)
+            if value is None:
+                return None
+            args[argument] = value
+            for _, other, inner in keys_in({argument: value}, {argument: kind}):
+                if other == entity and inner == key:
+                    return None  # it would be known already
+                if not self.learn(other, inner, name, wanted, depth + 1):
+                    return None
+        search = self.lookups.searches.get(way)
+        if search is None:
+            return args
+        frame = self.machine.frame(self.state, args, self.now)
+        rows = [row for row in search.rows(frame) if key in row.values()]
+        if not rows:
+            return None
+        row = self.rng.choice(rows)
+        filters = self.narrow(way, search, entity, row, frame)
+        if filters is None:
+            return None
+        for filtered, value in filters:
+            kind = self.machine.operations[way].args[filtered.argument]
+            if kind["type"] == "ref" and not self.learn(kind["entity"], value, "", {}, depth + 1):
+                return None
+            args[filtered.argument] = value
+        return args
+
+    def _holder(self, entity: str, other: str, key: str) -> str | None:
+        """A row of one's own through which a key is shown, such as the order that holds a line."""
+        near: set[str] = set()
+        if entity not in self.lookups.own:
+            return None
+        spec = self.machine.entities[other]
+        frame = self.machine.frame(self.state, {}, self.now)
+        for between, column in spec.pointed_at:
+            for row in self.state["tables"][between].by(column).get(key, ()):
+                for f, to in self.machine.entities[between].references.items():
+                    if to == entity:
+                        near.add(row[f])
+        table = self.state["tables"][entity]
+        own = sorted(k for k in near if self.machine.owned(frame, entity, table[k]))
+        return self.rng.choice(own) if own else None
+
+    def narrow(
+        self, way: str, search: Search, entity: str, row: Row, frame: Frame
+    ) -> list[tuple[SearchFilter, Json]] | None:
+        """Conditions under which somebody would search for a row; None if there is none to give."""
+        kinds = self.machine.operations[way].args
+        usable: list[tuple[SearchFilter, Json]] = []
+        for one in search.filters:
+            kind = kinds[one.argument]
+            if kind.get("optional") and one.argument not in frame.args:
+                values = one.of(frame, search.alias, row)
+                value = self._asked(one, kind, self.rng.choice(values)) if values else None
+                if value is not None:
+                    usable.append((one, value))
+        by_form: dict[str, list[tuple[SearchFilter, Json]]] = {}
+        for one, value in usable:
+            by_form.setdefault(_form(one, kinds[one.argument]), []).append((one, value))
+        if search.own:
+            for form, share in NARROWED.items():
+                if by_form.get(form) and self.rng.random() < share:
+                    return [self.rng.choice(by_form[form])]
+            return []
+        required = any(not kind.get("optional") for kind in kinds.values())
+        if entity in self.lookups.named:
+            words = by_form.get("words")
+            if words and (self.rng.random() < 0.9 or len(usable) == 1):
+                return [self.rng.choice(words)]
+            easy = [*by_form.get("choice", ()), *by_form.get("key", ())] or usable
+            return [self.rng.choice(easy)] if easy else [] if required else None
+        subjects = [*by_form.get("subject", ()), *by_form.get("key", ()), *by_form.get("words", ())]
+        if not subjects:
+            return [self.rng.choice(usable)] if usable else [] if required else None
+        chosen = [self.rng.choice(subjects)]
+        times = by_form.get("day", []), by_form.get("clock", []), by_form.get("weekday", [])
+        if self.rng.random() < 0.75:
+            chosen += self._when(self.rng.choice([t for t in times if t] or [[]]))
+        if by_form.get("choice") and self.rng.random() < 0.25:
+            chosen.append(self.rng.choice(by_form["choice"]))
+        return chosen
+
+    def _when(self, times: list[tuple[SearchFilter, Json]]) -> list[tuple[SearchFilter, Json]]:
+        """One bound or both: a day, from a day on, after a time."""
+        if len(times) == 2 and times[0][0].sign in (">=", "<=") and len(str(times[0][1])) == 10:
+            return times if self.rng.random() < 0.7 else [times[0]]
+        return [self.rng.choice(times)] if times else []
+
+    def _asked(self, one: SearchFilter, kind: Kind, value: Json) -> Json:
+        """The condition that a person would say of a value; None if nobody would."""
+        form = kind["type"]
+        if one.sign == "has":
+            if isinstance(value, list):
+                return self.rng.choice(value) if value else None
+            return self._words(value)
+        if form == "boolean":
+            return value or None
+        if form == "time":
+            hour = int(value[:2]) + (one.sign == "<=" and value[3:] != "00")
+            return f"{hour:02}:00"
+        if form in ("integer", "number") and one.sign in (">=", "<="):
+            step = 10 if one.sign == "<=" else 1
+            return -(-int(-(-value // 1)) // step) * step
+        return value
+
+    def _words(self, value: str) -> str:
+        words = value.split()
+        if len(words) > 1 and self.rng.random() < 0.4:
+            return max(words, key=len)
+        return value if len(words) <= 4 else " ".join(words[:3])
+
+
+# --- forms of values -------------------------------------------------------------------------
+
+
+def _alike(kind: Kind, other: Kind) -> bool:
+    """Whether two lists hold the same kind of keys."""
+    if other["type"] != "list":
+        return False
+    one, two = kind["of"], other["of"]
+    if one["type"] == "object" and two["type"] == "object":
+        return {n: f.get("entity") for n, f in one["fields"].items()} == {
+            n: f.get("entity") for n, f in two["fields"].items()
+        }
+    return bool(one["type"] == two["type"] and one.get("entity") == two.get("entity"))
+
+
+def _spoken(shown: ShownKey) -> list[tuple[str, str]]:
+    """Names and choices in an item, by which somebody might tell it from others."""
+    found = {}
+    for path, kind, value in leaves(shown.kind, shown.item):
+        spoken = kind["type"] == "choice" or kind.get("label")
+        if spoken and isinstance(value, str) and len(value) <= LONGEST:
+            found[value] = ".".join(str(part) for part in path if isinstance(part, str))
+    return [(name, value) for value, name in found.items()]
+
+
+def _is_moment(value: str) -> bool:
+    return any(pattern.fullmatch(value) for pattern in PATTERNS.values())
+
+
+def _alone(label: list[tuple[str, Json]], others: list[ShownKey]) -> bool:
+    """Whether what is said of a row holds of no other."""
+    words = {value for _, value in label}
+    return not any(words <= other.values for other in others)
+
+
+def _form(one: SearchFilter, kind: Kind) -> str:
+    """What a condition is about, for whoever chooses conditions."""
+    form = kind["type"]
+    if one.sign == "has":
+        return "words" if form == "text" else "choice"
+    if form == "ref":
+        return "key"
+    if form == "choice" and one.tree[0] == "field" and one.tree[1][0] == "hop":
+        return "subject"
+    if form == "choice":
+        return "weekday" if one.tree[0] == "weekday" else "choice"
+    return {"date": "day", "datetime": "day", "time": "clock"}.get(form, "other")

@@ -1,0 +1,174 @@
+"""Questions: what somebody wants to be told and nothing more, with the read that tells it.
+
+A field or two of a row that people can name, of what only its key gives, of oneself; or a short
+list. What an earlier result has told, or the question itself says, is not asked.
+"""
+
+from __future__ import annotations
+
+from toolloom.pipeline.checks.world.interpreter import Json, Row
+from toolloom.pipeline.worlds.goals import GoalDrawer
+from toolloom.pipeline.worlds.lookups import keys_in, leaves
+from toolloom.pipeline.worlds.plans import Plan
+from toolloom.pipeline.worlds.solutions import PlayedCall, TaskFact, played
+
+DRAWS = 16  # of arguments until a read has something to tell
+LISTS = 0.35  # share of questions that are about a whole list
+MOST_ROWS, MOST_FACTS = 5, 10  # that an answer tells
+
+
+class QuestionDrawer:
+    """Puts a question at the end of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.lookups, self.machine = plan, plan.lookups, plan.machine
+        self.rng, self.now = plan.rng, plan.now
+
+    def ask(self, name: str | None = None, about: set[str] | None = None) -> bool:
+        """Something that a read tells: fields of a row or of one's own, or a short list; `about`:
+        keys of which it has to name one."""
+        name = name or self.rng.choice(self.lookups.reads)
+        self.plan.turns[-1].operations.append(name)
+        kinds = self.machine.operations[name].args
+        required = [n for n, kind in kinds.items() if not kind.get("optional")]
+        if required or name not in self.lookups.searches:
+            return self._detail(name, about)
+        if about is None and self.rng.random() < LISTS:
+            return self._listing(name)
+        return about is None and self._row(name)
+
+    def _detail(self, name: str, about: set[str] | None) -> bool:
+        """Of a read that wants arguments or tells of oneself."""
+        goals = GoalDrawer(self.machine, self.plan.state, self.now, self.rng)
+        for _ in range(DRAWS):
+            args = goals.draw(name)
+            if args is None:
+                return False
+            kinds = self.machine.operations[name].args
+            args = {n: v for n, v in args.items() if not kinds[n].get("optional")}
+            keys = {key for _, _, key in keys_in(args, kinds)}
+            if about is not None and not keys & about:
+                continue
+            tried = played(self.machine, self.plan.state, self.now, name, args, 0, False)
+            if tried.error is None and tried.response and self.plan.prepare(name, args):
+                return self._asked(self.plan.run(name, args))
+        return False
+
+    def _asked(self, made: PlayedCall) -> bool:
+        """Ask for a field or two of a response that is one object, or for those of all rows."""
+        shape = self.machine.world["operations"][made.name]["shape"]
+        words = {str(value) for row in self.plan.rows.values() for _, value in row.label}
+        plain = shape["type"] == "list"
+        found = [
+            (path, kind, value)
+            for path, kind, value in leaves(shape, made.response)
+            if kind["type"] != "ref" and (plain or len(path) == 1) and not _within(value, words)
+            if made.arguments or path[-1] in self.lookups.changed
+        ]
+        shown_before = {
+            (path[-1], str(value))
+            for earlier in self.plan.calls
+            if earlier is not made and not earlier.error
+            for path, _, value in leaves(
+                self.machine.world["operations"][earlier.name]["shape"], earlier.response
+            )
+        }
+        news = sorted({str(p[-1]) for p, _, v in found if (p[-1], str(v)) not in shown_before})
+        if not news:
+            return False
+        if shape["type"] == "list":
+            asked = news[:3]
+        else:
+            asked = self.rng.sample(news, min(len(news), self.rng.choice((1, 1, 2))))
+        facts = [self.fact(made.name, str(p[-1]), v) for p, _, v in found if p[-1] in asked]
+        self.plan.turns[-1].asks += asked
+        self.plan.facts += facts
+        return 0 < len(facts) <= MOST_FACTS
+
+    def _row(self, name: str) -> bool:
+        """A field of a row that people can name before they see it listed."""
+        search = self.lookups.searches[name]
+        rows = search.rows(self.machine.frame(self.plan.state, {}, self.now))
+        shape = self.machine.world["operations"][name]["shape"]["of"]
+        field = next((f for f, k in shape["fields"].items() if k["type"] == "ref"), None)
+        if not rows or field is None:
+            return False
+        entity = shape["fields"][field]["entity"]
+        if entity not in self.lookups.named:
+            return False
+        row = self.rng.choice(rows)
+        spec = self.machine.entities[entity]
+        key = row.get(spec.key) or next(
+            (row[f] for f, to in spec.references.items() if to == entity), None
+        )
+        if key is None or not self.plan.find(name, entity, key, "", {}):
+            return False
+        made = self.plan.calls[-1]
+        words = {*self.plan.rows[entity, key].words, *map(str, made.arguments.values())}
+        item = next(s for s in made.shown if (s.entity, s.key) == (entity, key))
+        news = [
+            (str(path[-1]), value)
+            for path, kind, value in leaves(item.kind, item.item)
+            if kind["type"] != "ref" and len(path) == 1 and not _within(value, words)
+        ]
+        if not news:
+            return False
+        asked = self.rng.sample(news, min(len(news), self.rng.choice((1, 1, 2))))
+        self.plan.turns[-1].asks += [name for name, _ in asked]
+        self.plan.facts += [self.fact(name, f, value, (entity, key)) for f, value in asked]
+        return True
+
+    def fact(
+        self, name: str, field: str, value: Json, row: tuple[str, str] | None = None
+    ) -> TaskFact:
+        return TaskFact(name, row, field, value, self.plan.turn)
+
+    def _listing(self, name: str) -> bool:
+        """All rows that meet a condition: their names, or what is said first of them."""
+        search = self.lookups.searches[name]
+        frame = self.machine.frame(self.plan.state, {}, self.now)
+        rows = search.rows(frame)
+        if not rows:
+            return False
+        row = self.rng.choice(rows)
+        entity = next((e for e, w in self.lookups.ways.items() if name in w), "")
+        filters = self.plan.narrow(name, search, entity, row, frame)
+        if filters is None:
+            return False
+        args: Row = {}
+        for one, value in filters:
+            kind = self.machine.operations[name].args[one.argument]
+            if kind["type"] == "ref" and not self.plan.learn(kind["entity"], value, "", {}, 1):
+                return False
+            args[one.argument] = value
+        made = self.plan.run(name, args)
+        if made.error or not 1 <= len(made.response) <= MOST_ROWS:
+            return False
+        shape = self.machine.world["operations"][name]["shape"]["of"]
+        said = {value for value in args.values() if isinstance(value, str)}
+        said |= {str(value) for row in self.plan.rows.values() for _, value in row.label}
+        label = {
+            value
+            for s in made.shown
+            if len(s.path) == 2
+            for _, value in self.lookups.label(
+                s.entity, self.plan.state["tables"][s.entity][s.key], frame
+            )
+        }
+        fields = [
+            f
+            for f, kind in shape["fields"].items()
+            if kind["type"] not in ("ref", "list", "object", "boolean")
+            if not any(_within(item.get(f), said) for item in made.response)
+        ]
+        fields.sort(key=lambda f: made.response[0].get(f) not in label)
+        fields = fields[:2]
+        self.plan.turns[-1].asks += fields
+        for item in made.response:
+            self.plan.facts += [self.fact(name, f, item[f]) for f in fields if f in item]
+        return bool(fields) and len(self.plan.facts) <= MOST_FACTS
+
+
+def _within(value: Json, words: set[str] | frozenset[str]) -> bool:
+    """Whether a value is part of what was said."""
+    return isinstance(value, str) and any(value.lower() in word.lower() for word in words)

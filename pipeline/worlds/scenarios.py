@@ -1,0 +1,381 @@
+"""Scenarios: in which ways a want meets a world.
+
+Each begins with a goal that works, or is made not to: what is forbidden, missing, withheld, meant
+two ways, refused by the world, or wanted next.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from toolloom.pipeline.checks.world.interpreter import Json, Row, State
+from toolloom.pipeline.checks.world.kinds import Kind
+from toolloom.pipeline.checks.world.outcome import difference
+from toolloom.pipeline.worlds.goals import GoalDrawer
+from toolloom.pipeline.worlds.lookups import Lookups, Path, fields_read, keys_in
+from toolloom.pipeline.worlds.plans import Plan
+from toolloom.pipeline.worlds.questions import QuestionDrawer
+from toolloom.pipeline.worlds.solutions import (
+    Avoided,
+    NamedRow,
+    forbidden,
+)
+
+SCENARIOS = {
+    "single": 10,  # sequential, where it takes more than one call
+    "parallel": 2,
+    "multi_turn": 5,
+    "clarification": 3,
+    "irrelevance": 1,
+    "error_recovery": 3,
+    "refusal": 2,
+    "confirmation": 2,
+}
+"""Scenarios, each as often as its number among all."""
+
+KEYLESS = 0.3  # weight of changes that name no row, beside 1 of the others
+DRAWS = 16  # of arguments until a call succeeds
+QUESTIONS = 0.3  # share of goals that are reads
+YES = 0.65  # share of confirmations that are given
+
+
+class ScenarioDrawer:
+    """One attempt at a task of a scenario."""
+
+    def __init__(
+        self,
+        lookups: Lookups,
+        start: State,
+        now: str,
+        rng: random.Random,
+        goal: str | None = None,
+    ) -> None:
+        self.lookups, self.machine, self.goal = lookups, lookups.machine, goal
+        self.start, self.now, self.rng = start, now, rng
+        self.plan = Plan(lookups, start, now, rng)
+
+    def draw(self, scenario: str) -> Plan | None:
+        drawn: Callable[[], bool] = getattr(self, scenario)
+        return self.plan if drawn() else None
+
+    # --- goals
+
+    def wish(self, beyond: bool = False, lists: bool = True) -> tuple[str, Row] | None:
+        """A change that works now: an operation and arguments, allowed by the policies."""
+        names = [name for name in self.lookups.writes if lists or not self._lists(name)]
+        if not names:
+            return None
+        weights = [KEYLESS if self._keyless(name) else 1.0 for name in names]
+        name = self.rng.choices(names, weights)[0]
+        if self.goal in names:
+            name = self.goal
+        goals = GoalDrawer(self.machine, self.plan.state, self.now, self.rng)
+        for _ in range(DRAWS):
+            args = goals.draw(name, beyond)
+            if args is not None and self.works(name, args):
+                return name, args
+        return None
+
+    def works(self, name: str, args: Row) -> bool:
+        """Whether a call succeeds, changes something and breaks no policy."""
+        after, _, error = self.machine.apply(self.plan.state, name, args, self.now)
+        return (
+            error is None
+            and after is not self.plan.state
+            and forbidden(self.lookups, self.plan.state, self.now, name, args) is None
+        )
+
+    def _lists(self, name: str) -> bool:
+        return any(kind["type"] == "list" for kind in self.machine.operations[name].args.values())
+
+    def _keyless(self, name: str) -> bool:
+        return next(_references(self.machine.operations[name].args), None) is None
+
+    def single(self) -> bool:
+        self.plan.begin("ask")
+        if not self.goal and self.rng.random() < QUESTIONS:
+            return QuestionDrawer(self.plan).ask()
+        wish = self.wish()
+        if wish is None:
+            return False
+        self.plan.turns[0].operations.append(wish[0])
+        return self.plan.act(*wish)
+
+    # --- scenarios
+
+    def parallel(self) -> bool:
+        """The same for two rows at once; no row of one's own is in both."""
+        self.plan.begin("ask")
+        wish = self.wish(lists=False)
+        if wish is None:
+            return False
+        name, args = wish
+        kinds = self.machine.operations[name].args
+        keys = {key for _, _, key in keys_in(args, kinds)}
+        if not keys:
+            return False
+        goals = GoalDrawer(self.machine, self.plan.state, self.now, self.rng)
+        after, _, _ = self.machine.apply(self.plan.state, name, args, self.now)
+        for _ in range(DRAWS):
+            other = goals.draw(name)
+            if other is None or keys & {key for _, _, key in keys_in(other, kinds)}:
+                continue
+            if self.works(name, other) and not self.machine.apply(after, name, other, self.now)[2]:
+                self.plan.turns[0].operations.append(name)
+                prepared = self.plan.prepare(name, args) and self.plan.prepare(name, other)
+                return prepared and self.plan.act(name, args) and self.plan.act(name, other)
+        return False
+
+    def multi_turn(self) -> bool:
+        """A second want of the rows of the first one, or of what it has found."""
+        if not self.single():
+            return False
+        changes = difference(self.machine, self.start, self.plan.state)
+        made = self.plan.calls[-1]
+        about = {key for _, key in self.plan.rows}
+        if changes:
+            new = [s for s in made.shown if s.key not in self.start["tables"][s.entity]]
+            about |= {s.key for s in new}
+        elif made.name in self.lookups.reads:
+            about |= {s.key for s in made.shown if s.entity in self.lookups.named}
+        self.plan.begin("ask")
+        ask = bool(changes) and self.rng.random() < 0.5
+        return (ask and self._question_of(about, changes)) or self._next(about, changes)
+
+    def _question_of(self, about: set[str], changes: list[list[Any]]) -> bool:
+        ended = {str(change[1]) for change in changes if self._ends(change)}
+        names = [
+            name
+            for name in self.lookups.reads
+            for kind in self.machine.operations[name].args.values()
+            if kind.get("entity") in self.lookups.own and not kind.get("optional")
+        ]
+        keys = about - ended
+        return bool(names and keys) and QuestionDrawer(self.plan).ask(self.rng.choice(names), keys)
+
+    def _ends(self, change: list[Any]) -> bool:
+        """Whether a change leaves nothing to be done with a row: cancelled, deleted."""
+        if change[2] == "deleted":
+            return True
+        moves = (
+            self.machine.entities[change[0]].moves.get(change[2], {}) if len(change) == 4 else {}
+        )
+        return bool(moves) and not moves.get(change[3])
+
+    def _next(self, about: set[str], changes: list[list[Any]]) -> bool:
+        """Another change about rows of before, which takes nothing of the first one back."""
+        names = list(self.lookups.writes)
+        self.rng.shuffle(names)
+        done = {made.name for made in self.plan.calls}
+        for name in names:
+            kinds = self.machine.operations[name].args
+            if name in done or self._keyless(name):
+                continue
+            goals = GoalDrawer(self.machine, self.plan.state, self.now, self.rng)
+            for _ in range(DRAWS):
+                args = goals.draw(name)
+                if args is None:
+                    break
+                keys = [key for _, _, key in keys_in(args, kinds)]
+                if not keys or keys[0] not in about or not self.works(name, args):
+                    continue
+                after, _, _ = self.machine.apply(self.plan.state, name, args, self.now)
+                end = difference(self.machine, self.start, after)
+                if all(change in end for change in changes):
+                    self.plan.turns[-1].operations.append(name)
+                    return self.plan.act(name, args)
+        return False
+
+    def clarification(self) -> bool:
+        """Something without which nobody could go on: a value withheld, or one of two rows."""
+        self.plan.begin("ask")
+        wish = self.wish()
+        if wish is None:
+            return False
+        name, args = wish
+        self.plan.turns[0].operations.append(name)
+        if not self.plan.prepare(name, args) or len(self.plan.turns) > 1:
+            return False
+        if self.rng.random() < 0.5 and self._ambiguous(name, args):
+            return self.plan.act(name, args)
+        kinds = self.machine.operations[name].args
+        paths: list[Path] = [
+            (argument,)
+            for argument, kind in kinds.items()
+            if not kind.get("optional") and kind["type"] not in ("ref", "list", "text")
+        ]
+        if not paths:
+            return False
+        path = self.rng.choice(paths)
+        self.plan.begin("answer", name)
+        self.plan.withheld[name, path] = 1
+        return self.plan.act(name, args)
+
+    def _ambiguous(self, name: str, args: Row) -> bool:
+        """Name a row of one's own by what two of them have, and only then by what it alone has."""
+        kinds = self.machine.operations[name].args
+        own = [
+            (p, e, k) for p, e, k in keys_in(args, kinds) if e in self.lookups.own and len(p) == 1
+        ]
+        if not own:
+            return False
+        path, entity, key = self.rng.choice(own)
+        shown = {
+            s.key
+            for made in self.plan.calls
+            if any((s.entity, s.key) == (entity, key) for s in made.shown)
+            for s in made.shown
+            if s.entity == entity
+        }
+        others = shown - {key}
+        serves = {k for k in others if self.works(name, {**args, str(path[0]): k})}
+        row = self.plan.rows[entity, key]
+        if not serves:
+            return False
+        self.plan.begin("answer", name)
+        self.plan.rows[entity, key] = NamedRow(entity, key, row.label, 1)
+        return True
+
+    def irrelevance(self) -> bool:
+        """What is wanted cannot be done with the operations that are there."""
+        self.plan.begin("ask")
+        wish = self.wish()
+        if wish is None:
+            return False
+        name, args = wish
+        self.plan.turns[0].operations.append(name)
+        if not self.plan.prepare(name, args) or len(self.plan.turns) > 1:
+            return False
+        self.plan.calls.clear()
+        self.plan.avoided = Avoided(name, args, "missing")
+        return True
+
+    def refusal(self) -> bool:
+        """A policy does not allow what the world would let pass."""
+        self.plan.begin("ask")
+        names = [name for name in self.lookups.writes if self.lookups.musts[name]]
+        if not names:
+            return False
+        name = self.rng.choice(names)
+        goals = GoalDrawer(self.machine, self.start, self.now, self.rng)
+        for _ in range(DRAWS * 3):
+            args = goals.draw(name, beyond=True)
+            if args is None:
+                return False
+            says = forbidden(self.lookups, self.start, self.now, name, args)
+            if says is None or self.machine.apply(self.start, name, args, self.now)[2]:
+                continue
+            self.plan.turns[0].operations.append(name)
+            if not self.plan.prepare(name, args):
+                return False
+            self.plan.avoided = Avoided(name, args, says)
+            return True
+        return False
+
+    def confirmation(self) -> bool:
+        """A policy wants consent: it is given, or it is not."""
+        self.plan.begin("ask")
+        wish = self.wish()
+        if wish is None or not self.plan.agrees(wish[0]):
+            return False
+        name, args = wish
+        self.plan.turns[0].operations.append(name)
+        if self.rng.random() < YES:
+            return self.plan.act(name, args)
+        if not self.plan.prepare(name, args):
+            return False
+        self.plan.begin("decline", name)
+        self.plan.avoided = Avoided(name, args, "declined")
+        return True
+
+    def error_recovery(self) -> bool:
+        """A call fails although nothing had shown why, and somebody takes another way."""
+        self.plan.begin("ask")
+        name = self.rng.choice(self.lookups.writes)
+        goals = GoalDrawer(self.machine, self.start, self.now, self.rng)
+        for _ in range(DRAWS * 2):
+            args = goals.draw(name)
+            if args is None:
+                return False
+            _, _, error = self.machine.apply(self.start, name, args, self.now)
+            known = self.machine.world["operations"][name]["errors"]
+            if error not in known or forbidden(self.lookups, self.start, self.now, name, args):
+                continue
+            for other in self._ways_out(name, args):
+                if not self.works(name, other):
+                    continue
+                self.plan.turns[0].operations.append(name)
+                if self._granted(name, str(error)) or not self.plan.prepare(name, args):
+                    return False
+                if self._foreseen(name, str(error)):
+                    return False
+                self.plan.consent(name)
+                self.plan.run(name, args, self.plan.agrees(name))
+                self.plan.begin("retry", name)
+                return self.plan.act(name, other)
+        return False
+
+    def _ways_out(self, name: str, args: Row) -> Iterator[Row]:
+        """The same call with one thing changed: a moment, a choice, a row of nobody's."""
+        kinds = self.machine.operations[name].args
+        goals = GoalDrawer(self.machine, self.start, self.now, self.rng)
+        for argument, kind in kinds.items():
+            if argument not in args:
+                continue
+            if kind["type"] == "list" and len(args[argument]) > 1:
+                for item in args[argument]:
+                    yield {**args, argument: [i for i in args[argument] if i is not item]}
+            free = kind["type"] in ("date", "time", "datetime", "choice")
+            if free or (kind["type"] == "ref" and kind["entity"] not in self.lookups.own):
+                for _ in range(DRAWS // 2):
+                    value = goals.value(kind)
+                    if value is not None and value != args[argument]:
+                        yield {**args, argument: value}
+
+    def _granted(self, name: str, code: str) -> bool:
+        """Whether an error says that all is already as it is wanted."""
+        steps = self.machine.world["operations"][name]["steps"]
+        return any(
+            clause[0] == "!=" and any(side[0] in ("arg", "var") for side in clause[1:])
+            for clause in _clauses(steps, code)
+        )
+
+    def _foreseen(self, name: str, code: str) -> bool:
+        """Whether results so far show all on which an error depends."""
+        spec = self.machine.world["operations"][name]
+        names = {"me": self.machine.actor or ""} | {
+            kind["as"]: kind["entity"] for kind in spec["args"].values() if kind.get("as")
+        }
+        reads = {
+            field
+            for clause in _clauses(spec["steps"], code)
+            for field in fields_read(clause, names)
+        }
+        shown = {field for made in self.plan.calls for field in self.lookups.shown[made.name]}
+        keys = {e.key for e in self.machine.entities.values()}
+        reads = {(entity, field) for entity, field in reads if field not in keys}
+        return reads <= shown
+
+
+def _references(kinds: dict[str, Kind]) -> Iterator[Kind]:
+    for kind in kinds.values():
+        inner = kind["of"] if kind["type"] == "list" else kind
+        if inner["type"] == "ref":
+            yield inner
+        elif inner["type"] == "object":
+            yield from _references(inner["fields"])
+
+
+def _clauses(steps: Json, code: str) -> Iterator[Json]:
+    """The conditions whose failure is an error of a code."""
+    for step in steps:
+        if step[0] == "require" and step[2] == code:
+            yield step[1]
+        elif step[0] == "find" and step[3] == code:
+            yield step[2]
+        elif step[0] == "when":
+            yield from _clauses([step[2]], code)
+        elif step[0] == "each":
+            yield from _clauses(step[4], code)

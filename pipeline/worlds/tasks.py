@@ -1,0 +1,402 @@
+"""Tasks of a world: what somebody wants in a state, with the calls that solve it and what comes of
+them. Nothing is worded here; a task says which values and rows each user turn names.
+
+    task = draw_task(machine, rng_for(seed, number))
+    print(as_text(task))
+
+The goal is computed: an operation is drawn with arguments that succeed in a drawn state, lookups
+and what the policies want before it follow (`plans.py`), what is not needed goes (`solutions.py`),
+and the difference of the states is the goal.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from toolloom.pipeline.checks.world.interpreter import Json, Machine, Row, State
+from toolloom.pipeline.checks.world.kinds import Kind
+from toolloom.pipeline.checks.world.outcome import difference
+from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds.lookups import Path, keys_in, leaves, lookups_of
+from toolloom.pipeline.worlds.plans import Plan
+from toolloom.pipeline.worlds.scenarios import SCENARIOS, ScenarioDrawer
+from toolloom.pipeline.worlds.solutions import (
+    Avoided,
+    Label,
+    NamedRow,
+    PlayedCall,
+    Requirement,
+    TaskFact,
+    keys_called,
+    played,
+    pruned,
+    shortfalls,
+)
+from toolloom.pipeline.worlds.states import draw_now, draw_state
+
+KINDS, TRIES = 8, 8  # scenarios, and goals of each, that are tried until one has a solution
+STATES = 8  # draws of a start state until a change can be made in it
+PER_STATE = 4  # tasks that are drawn from one start state
+MOST_TURNS, MOST_CALLS = 4, 8
+
+
+@dataclass(frozen=True)
+class SaidValue:
+    """What a user turn says: the value of an argument, or how a row is called whose key it is."""
+
+    operation: str
+    path: Path
+    value: Json
+    label: Label = ()
+
+
+@dataclass(frozen=True)
+class TaskTurn:
+    """A user turn: ask, choose (of what was listed), agree, decline, answer (what the assistant
+    had to ask), retry (another way, after an error)."""
+
+    form: str
+    operations: tuple[str, ...]
+    said: tuple[SaidValue, ...]
+    asks: tuple[str, ...] = ()  # the fields that a question is about
+
+
+@dataclass(frozen=True)
+class ArgumentSource:
+    """Where an argument comes from: `said` in a turn, `result` of a call, `me`."""
+
+    path: Path
+    form: str
+    turn: int | None = None
+    call: int | None = None
+    where: Path = ()  # in the response of that call
+    label: Label = ()  # how the user calls the row whose key it is
+
+
+@dataclass(frozen=True)
+class TaskCall:
+    name: str
+    arguments: Row
+    sources: tuple[ArgumentSource, ...]
+    turn: int  # the user turn that it answers
+    agreed: bool  # whether the user has said yes to it, as a policy wants
+    response: Json
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A start state, what the user turns say, the calls of a solution, and the goal: what changes
+    and what the answer must tell."""
+
+    world: str
+    scenario: str
+    now: str
+    start: State
+    turns: tuple[TaskTurn, ...]
+    calls: tuple[TaskCall, ...]
+    changes: list[list[Json]]
+    facts: tuple[TaskFact, ...]
+    rows: tuple[NamedRow, ...]
+    avoided: Avoided | None
+    offered: tuple[str, ...]  # operations that the assistant has
+
+
+def draw_task(
+    machine: Machine,
+    rng: random.Random,
+    scenario: str | None = None,
+    start: tuple[State, str] | None = None,
+    goal: str | None = None,
+) -> Task | None:
+    """A task, of one scenario or about one change if they are named; None if none of several
+    goals has a solution. `start`: a state and its moment, if they are not to be drawn."""
+    if start is None:
+        now = draw_now(rng)
+        start = draw_state(machine, rng, now), now
+    names, weights = zip(*SCENARIOS.items(), strict=True)
+    for _ in range(KINDS):
+        chosen = scenario or rng.choices(names, weights)[0]
+        for _ in range(TRIES):
+            plan = ScenarioDrawer(lookups_of(machine), *start, rng, goal).draw(chosen)
+            task = _task(plan, chosen) if plan else None
+            if task:
+                return task
+    return None
+
+
+def tasks(
+    machine: Machine, seed: int, count: int, scenario: str | None = None
+) -> Iterator[Task | None]:
+    """Tasks by number. Several share a start state, which is drawn so that the first of them can
+    be about the change whose turn it is: so no change is left out because few states allow it."""
+    changes = lookups_of(machine).writes
+    for number in range(count):
+        goal = None
+        if number % PER_STATE == 0:
+            rng = rng_for(seed, "task state", number)
+            goal = changes[(number // PER_STATE) % len(changes)] if changes else None
+            start = _start(machine, rng, goal)
+        yield draw_task(machine, rng_for(seed, "task", number), scenario, start, goal)
+
+
+def _start(machine: Machine, rng: random.Random, goal: str | None) -> tuple[State, str]:
+    """A state and its moment in which a change can be made, or the last of several."""
+    for _ in range(STATES):
+        now = draw_now(rng)
+        state = draw_state(machine, rng, now)
+        drawer = ScenarioDrawer(lookups_of(machine), state, now, rng, goal)
+        if goal is None or drawer.wish() is not None:
+            break
+    return state, now
+
+
+def faults(machine: Machine, task: Task, calls: Iterable[TaskCall]) -> list[str]:
+    """What calls lack to be a solution of a task: a key that nothing showed, a fact that nothing
+    tells, a change that is missing or too much, a policy that is broken."""
+    made, state = [], task.start
+    for call in calls:
+        made.append(
+            played(machine, state, task.now, call.name, call.arguments, call.turn, call.agreed)
+        )
+        state = made[-1].after
+    errors = [(fact.operation, str(fact.value)) for fact in task.facts if fact.field == "error"]
+    rows = {(row.entity, row.key): row for row in task.rows}
+    need = Requirement(task.changes, list(task.facts), rows, task.avoided, errors)
+    return list(shortfalls(lookups_of(machine), task.start, task.now, made, need))
+
+
+@dataclass
+class TaskCoverage:
+    """What tasks were drawn about."""
+
+    depths: Counter[int]
+    scenarios: Counter[str]
+    undrawn: list[str]  # operations that no task is about
+    unmet: list[str]  # errors, as operation.code, that no task meets
+
+
+def coverage(machine: Machine, drawn: Iterable[Task | None]) -> TaskCoverage:
+    """Depths, scenarios, goals never drawn and errors never met over many tasks."""
+    operations = machine.world["operations"]
+    left = set(operations)
+    unmet = {f"{name}.{code}" for name, spec in operations.items() for code in spec["errors"]}
+    result = TaskCoverage(Counter(), Counter(), [], [])
+    for task in filter(None, drawn):
+        result.depths[len(task.calls)] += 1
+        result.scenarios[task.scenario] += 1
+        left -= {name for turn in task.turns for name in turn.operations}
+        unmet -= {f"{call.name}.{call.error}" for call in task.calls if call.error}
+    result.undrawn, result.unmet = sorted(left), sorted(unmet)
+    return result
+
+
+# --- from a plan to a task -------------------------------------------------------------------
+
+
+def _task(plan: Plan, scenario: str) -> Task | None:
+    lookups, machine = plan.lookups, plan.machine
+    errors = [(made.name, made.error) for made in plan.calls if made.error]
+    changes = difference(machine, plan.start, plan.state)
+    facts = [
+        *plan.facts,
+        *(TaskFact(c.name, None, "error", c.error, c.turn) for c in plan.calls if c.error),
+    ]
+    need = Requirement(changes, facts, plan.rows, plan.avoided, errors)
+    calls = pruned(lookups, plan.start, plan.now, plan.calls, need)
+    if calls is None or len(calls) > MOST_CALLS or len(plan.turns) > MOST_TURNS:
+        return None
+    if not calls and not plan.avoided:
+        return None
+    if scenario == "single":
+        scenario = "single" if len(calls) == 1 else "sequential"
+    writer = _Sources(plan, calls)
+    for fact in facts:
+        if fact.row:
+            writer.name(fact.operation, (), *fact.row)
+    order = sorted(range(len(calls)), key=lambda number: calls[number].name not in writer.goals)
+    traced = {number: writer.call(number) for number in order}
+    made = tuple(traced[number] for number in range(len(calls)))
+    if plan.avoided:
+        writer.said_of(plan.avoided.name, plan.avoided.arguments, 0)
+    facts += _told(plan, calls, writer)
+    offered = tuple(
+        name
+        for name in machine.operations
+        if not (plan.avoided and plan.avoided.why == "missing" and plan.avoided.name == name)
+    )
+    turns = tuple(
+        TaskTurn(turn.form, tuple(turn.operations), tuple(said), tuple(turn.asks))
+        for turn, said in zip(plan.turns, writer.said, strict=True)
+    )
+    rows = tuple(writer.rows.values())
+    return Task(
+        machine.world["name"],
+        scenario,
+        plan.now,
+        plan.start,
+        turns,
+        made,
+        changes,
+        tuple(facts),
+        rows,
+        plan.avoided,
+        offered,
+    )
+
+
+class _Sources:
+    """Where each argument comes from, and so what each turn has to say."""
+
+    def __init__(self, plan: Plan, calls: list[PlayedCall]) -> None:
+        self.plan, self.calls = plan, calls
+        self.said: list[list[SaidValue]] = [[] for _ in plan.turns]
+        self.rows: dict[tuple[str, str], NamedRow] = {}
+        self.goals = {name for turn in plan.turns for name in turn.operations}
+
+    def call(self, number: int) -> TaskCall:
+        made = self.calls[number]
+        kinds = self.plan.machine.operations[made.name].args
+        sources = [
+            self.key(number, made.name, path, entity, key)
+            for path, entity, key in keys_in(made.arguments, kinds)
+        ]
+        for path, kind, value in _plain(made.arguments, kinds):
+            sources.append(self.value(number, made, path, kind, value))
+        return TaskCall(
+            made.name,
+            made.arguments,
+            tuple(sources),
+            made.turn,
+            made.agreed,
+            made.response,
+            made.error,
+        )
+
+    def key(self, number: int, name: str, path: Path, entity: str, key: str) -> ArgumentSource:
+        if entity == self.plan.machine.actor and (entity, key) not in self.plan.rows:
+            return ArgumentSource(path, "me")
+        self.name(name, path, entity, key)
+        row = self.plan.rows[entity, key]
+        for earlier, made in enumerate(self.calls[:number]):
+            if keys_called(made.shown, entity, row.words) == {key}:
+                where = next(s.path for s in made.shown if s.entity == entity and s.key == key)
+                return ArgumentSource(path, "result", row.turn, earlier, where, row.label)
+        raise AssertionError(f"nothing shows {key}")
+
+    def name(self, name: str, path: Path, entity: str, key: str) -> None:
+        """Say how a row is called, where it is said first."""
+        row = self.plan.rows[entity, key]
+        if (row.entity, row.key) not in self.rows:
+            self.rows[row.entity, row.key] = row
+            self.said[row.turn].append(SaidValue(name, path, None, row.label))
+
+    def value(
+        self, number: int, made: PlayedCall, path: Path, kind: Kind, value: Json
+    ) -> ArgumentSource:
+        """A value is said where it is asked for, unless a name that was said holds it, or a result
+        showed it."""
+        turn = self.request(made.turn)
+        if made.name not in self.goals and isinstance(value, str):
+            for row in self.plan.rows.values():
+                words = (said for _, said in row.label if isinstance(said, str))
+                if row.turn <= made.turn and any(value in said for said in words):
+                    return ArgumentSource(path, "said", row.turn, label=row.label)
+            for earlier, shown in enumerate(self.calls[:number]):
+                if any(value in s.values for s in shown.shown):
+                    return ArgumentSource(path, "result", call=earlier)
+        turn = self.plan.withheld.get((made.name, path), turn)
+        said = SaidValue(made.name, path, value)
+        if not any(_covers(s, said) for s in self.said[turn]):
+            self.said[turn].append(said)
+        return ArgumentSource(path, "said", turn)
+
+    def said_of(self, name: str, args: Row, turn: int) -> None:
+        """What is said of a call that is not made."""
+        kinds = self.plan.machine.operations[name].args
+        for path, entity, key in keys_in(args, kinds):
+            if (entity, key) in self.plan.rows:
+                self.name(name, path, entity, key)
+        for path, _, value in _plain(args, kinds):
+            self.said[turn].append(SaidValue(name, path, value))
+
+    def request(self, turn: int) -> int:
+        """The turn that wants something, at or before another."""
+        forms = ("ask", "retry", "answer")
+        while turn and self.plan.turns[turn].form not in forms[:2]:
+            turn -= 1
+        return turn
+
+
+def _covers(one: SaidValue, other: SaidValue) -> bool:
+    """Whether what is said says another value too: a moment its day, a number its like."""
+    if isinstance(other.value, str) and isinstance(one.value, str):
+        return one.value.startswith(other.value)
+    return one.value == other.value and one.path[-1:] == other.path[-1:] and not other.path[1:]
+
+
+def _plain(args: Row, kinds: dict[str, Kind]) -> Iterator[tuple[Path, Kind, Json]]:
+    """The values among arguments that are no keys."""
+    for path, kind, value in leaves({"type": "object", "fields": kinds}, args):
+        if kind["type"] != "ref":
+            yield path, kind, value
+
+
+def _told(plan: Plan, calls: list[PlayedCall], writer: _Sources) -> Iterator[TaskFact]:
+    """What the results of changes say that nobody has said yet: sums, dates, names."""
+    said = [str(s.value) for turn in writer.said for s in turn]
+    said += [str(value) for row in plan.rows.values() for _, value in row.label]
+    for made in calls:
+        if made.after is made.before:
+            continue
+        shape = plan.machine.world["operations"][made.name]["shape"]
+        for path, kind, value in leaves(shape, made.response):
+            if kind["type"] in ("ref", "choice", "text", "boolean") or len(path) > 1:
+                continue
+            if str(value) not in said:
+                yield TaskFact(made.name, None, str(path[-1]), value, made.turn)
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def as_text(task: Task) -> str:
+    """A task as a plain list: what each turn says, the calls with where their arguments come from,
+    the goal."""
+    lines = [f"[{task.now}] {task.world}, {task.scenario}, {len(task.calls)} calls"]
+    for number, turn in enumerate(task.turns):
+        said = "; ".join(_said(part) for part in turn.said)
+        asks = f" asks {', '.join(turn.asks)}" if turn.asks else ""
+        lines.append(f"User ({turn.form}) {' + '.join(turn.operations)}: {said}{asks}")
+        for index, call in enumerate(task.calls):
+            if call.turn == number:
+                lines += _lines(index, call)
+    if task.avoided:
+        args = json.dumps(task.avoided.arguments, ensure_ascii=False)
+        lines.append(f"  not {task.avoided.name}({args}): {task.avoided.why}")
+    lines += [f"  = {' '.join(map(str, change))}" for change in task.changes]
+    lines += [f"  tell {fact.field}: {fact.value}" for fact in task.facts]
+    return "\n".join(lines)
+
+
+def _said(part: SaidValue) -> str:
+    path = ".".join(map(str, part.path))
+    if part.label:
+        return f"{path} = the one with " + ", ".join(f"{n} {v}" for n, v in part.label)
+    return f"{path} = {part.value}"
+
+
+def _lines(index: int, call: TaskCall) -> Iterator[str]:
+    args = json.dumps(call.arguments, ensure_ascii=False)
+    agreed = " (agreed)" if call.agreed else ""
+    yield f"  {index + 1} → {call.name}({args}){agreed}"
+    for source in call.sources:
+        if source.form == "result" and source.call is not None:
+            where = ".".join(map(str, source.where)) or "shown"
+            yield f"      {'.'.join(map(str, source.path))} from {source.call + 1}: {where}"
+    text = json.dumps(call.response, ensure_ascii=False)
+    yield f"    ← {'error ' + call.error + ': ' if call.error else ''}{text}"

@@ -1,0 +1,172 @@
+"""Tasks: solved before they are worded, each call needed, each argument known, by seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
+from toolloom.pipeline.worlds.files import load_world
+from toolloom.pipeline.worlds.lookups import keys_in
+from toolloom.pipeline.worlds.tasks import (
+    MOST_CALLS,
+    MOST_TURNS,
+    Task,
+    TaskCall,
+    as_text,
+    coverage,
+    faults,
+    tasks,
+)
+
+ROOT = Path(__file__).parents[3]
+WORLDS = {"library": ROOT / "tests" / "support" / "library.yaml"} | {
+    path.stem: path
+    for path in sorted((ROOT / "recipes" / "worlds").glob("*.yaml"))
+    if "scripts" not in path.name
+}
+every_world = pytest.mark.parametrize("world", WORLDS)
+
+
+@cache
+def drawn(world: str, count: int = 80) -> tuple[Machine, list[Task]]:
+    machine = Machine(load_world(WORLDS[world]))
+    return machine, [task for task in tasks(machine, 5, count) if task]
+
+
+@every_world
+def test_most_seeds_give_a_task(world: str) -> None:
+    """Of one to eight calls and one to four turns; none at all only where nothing may be done."""
+    _, found = drawn(world)
+    assert len(found) >= 76
+    for task in found:
+        assert len(task.calls) <= MOST_CALLS
+        assert 1 <= len(task.turns) <= MOST_TURNS
+        assert task.calls or task.avoided
+
+
+@every_world
+def test_a_task_replayed_reaches_its_goal(world: str) -> None:
+    """The same responses, errors and changes; no policy is broken, nothing is missing."""
+    machine, found = drawn(world)
+    for task in found:
+        state = task.start
+        for call in task.calls:
+            state, response, error = machine.apply(state, call.name, call.arguments, task.now)
+            assert (response, error) == (call.response, call.error)
+        assert difference(machine, task.start, state) == task.changes
+        acts = [Acted(call.name, call.arguments, call.agreed) for call in task.calls]
+        assert not list(broken_policies(machine, task.start, task.now, acts))
+        assert not faults(machine, task, task.calls)
+
+
+@every_world
+def test_no_call_can_be_left_out(world: str) -> None:
+    """Without it the goal is missed, an argument unknown, a fact untold or a policy broken."""
+    machine, found = drawn(world)
+    for task in found:
+        for number in range(len(task.calls)):
+            rest = [*task.calls[:number], *task.calls[number + 1 :]]
+            assert faults(machine, task, rest), as_text(task)
+
+
+@every_world
+def test_every_argument_has_a_source(world: str) -> None:
+    """A key comes from the result of an earlier call, another value from a result or a turn."""
+    machine, found = drawn(world)
+    for task in found:
+        for number, call in enumerate(task.calls):
+            kinds = machine.operations[call.name].args
+            keys = {path: key for path, _, key in keys_in(call.arguments, kinds)}
+            sources = {source.path: source for source in call.sources}
+            assert keys.keys() <= sources.keys()
+            for path, source in sources.items():
+                assert source.turn is None or source.turn <= call.turn
+                if path in keys and source.form != "me":
+                    assert source.call is not None
+                    assert source.call < number
+                    value = task.calls[source.call].response
+                    for step in source.where:
+                        value = value[step]
+                    assert value == keys[path]
+                    assert source.label
+
+
+@every_world
+def test_one_more_change_is_seen(world: str) -> None:
+    """A right solution with another task's last change at its end does not reach the goal."""
+    machine, found = drawn(world)
+    tried = 0
+    for task, other in zip(found, found[1:], strict=False):
+        if task.start is not other.start or not other.calls or other.calls[-1].error:
+            continue
+        more = dataclasses.replace(other.calls[-1], agreed=True)
+        state = task.start
+        for call in task.calls:
+            state, _, _ = machine.apply(state, call.name, call.arguments, task.now)
+        after, _, error = machine.apply(state, more.name, more.arguments, task.now)
+        if error is None and after is not state:
+            tried += 1
+            assert faults(machine, task, [*task.calls, more])
+    assert tried >= 5
+
+
+@every_world
+def test_what_must_not_be_done_is_not_done(world: str) -> None:
+    """Refused, declined, or without the operation: nothing changes."""
+    _, found = drawn(world)
+    for task in found:
+        if task.avoided:
+            assert task.changes == []
+            assert task.avoided.name not in {call.name for call in task.calls}
+            assert (task.avoided.name in task.offered) == (task.avoided.why != "missing")
+
+
+@every_world
+def test_equal_seeds_draw_equal_tasks(world: str) -> None:
+    """A task can be drawn again, by itself among others."""
+    machine = Machine(load_world(WORLDS[world]))
+    one, two = (
+        [json.dumps(dataclasses.asdict(task)) for task in tasks(machine, 9, 8) if task]
+        for _ in "ab"
+    )
+    assert one == two
+    assert len(set(one)) >= 6
+
+
+def test_scenarios_are_what_they_say() -> None:
+    """Over all worlds: an error is met and overcome, a question put back, a yes waited for."""
+    found = [task for world in WORLDS for task in drawn(world)[1]]
+    by = {task.scenario: [t for t in found if t.scenario == task.scenario] for task in found}
+    assert by.keys() >= {"single", "sequential", "parallel", "multi_turn", "clarification"}
+    assert by.keys() >= {"irrelevance", "error_recovery", "refusal", "confirmation"}
+    assert all(task.calls[-1].error is None for task in by["error_recovery"])
+    assert all(any(call.error for call in task.calls) for task in by["error_recovery"])
+    assert all("answer" in [turn.form for turn in task.turns] for task in by["clarification"])
+    assert all(sum(t.form == "ask" for t in task.turns) == 2 for task in by["multi_turn"])
+    assert all(not task.calls for task in by["irrelevance"])
+    assert all(task.avoided and "." in task.avoided.why for task in by["refusal"])
+
+
+def test_what_is_never_drawn_is_told() -> None:
+    """Goals that no task is about and errors that none meets, by name."""
+    machine, found = drawn("library")
+    told = coverage(machine, found)
+    assert sum(told.depths.values()) == len(found)
+    assert told.undrawn == []
+    assert "renew.twice" in coverage(machine, []).unmet
+    assert "renew" in coverage(machine, []).undrawn
+
+
+def test_a_call_made_twice_is_one_too_many() -> None:
+    """A look that was had before adds nothing, and a solution without any call is none."""
+    machine, found = drawn("shop")
+    task = next(task for task in found if task.changes)
+    assert faults(machine, task, []) != []
+    twice: list[TaskCall] = [*task.calls, task.calls[-1]]
+    assert faults(machine, task, twice) != []
