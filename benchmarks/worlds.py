@@ -3,10 +3,10 @@
     python benchmarks/worlds.py                       # all worlds that ship
     python benchmarks/worlds.py recipes/worlds/shop.yaml
 
-All on one core. Calls are those of random walks, made again from the states that they had, failing ones included.
-The baseline of the same process is what a call cannot cost less than: its arguments and response
-through JSON once. Single tasks are those of one want; of all tasks the share is told that takes so
-many calls, each of them needed.
+All on one core. Calls are those of random walks, made again from the states that they had, failing
+ones included. The baseline of the same process is what a call cannot cost less than: its arguments
+and response through JSON once. Single tasks are those of one want; of all tasks the share is told
+that takes so many calls, each of them needed.
 """
 
 from __future__ import annotations

@@ -117,6 +117,8 @@ class GoalDrawer:
             ROUND if high > 30 or step > 1 else range(1, int(high) + 1) if self.beyond else SMALL
         )
         fitting = [n for n in usual if low <= n <= high and not n % step]
+        if step > 1 and fitting:
+            return min(self.rng.choice(fitting), self.rng.choice(fitting))
         return self.rng.choice(fitting) if fitting else low
 
     def _moment(self, kind: Kind) -> Json:

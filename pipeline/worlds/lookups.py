@@ -238,7 +238,7 @@ def _walk(tree: Json, names: dict[str, str], found: set[FieldOf]) -> str:
 
 
 def _shown_fields(tree: Json, names: dict[str, str]) -> Iterator[FieldOf]:
-    """The fields that a response repeats as they are."""
+    """The fields that a response repeats, or says something of."""
     if not isinstance(tree, list) or not tree:
         return
     if tree[0] == "list" and tree[6] is not None:
@@ -253,8 +253,10 @@ def _shown_fields(tree: Json, names: dict[str, str]) -> Iterator[FieldOf]:
                 entity = _walk(part[1], names, set())
                 if entity:
                     yield entity, part[2]
-            else:
+            elif part[0] in ("list", "shown", "view"):
                 yield from _shown_fields(part, names)
+            else:
+                yield from fields_read(part, names)
 
 
 def _changes(steps: Json) -> bool:

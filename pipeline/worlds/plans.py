@@ -331,7 +331,7 @@ class Plan:
                     usable.append((one, value))
         by_form: dict[str, list[tuple[SearchFilter, Json]]] = {}
         for one, value in usable:
-            by_form.setdefault(_form(one, kinds[one.argument]), []).append((one, value))
+            by_form.setdefault(form_of(one, kinds[one.argument]), []).append((one, value))
         if search.own:
             for form, share in NARROWED.items():
                 if by_form.get(form) and self.rng.random() < share:
@@ -420,7 +420,7 @@ def _alone(label: list[tuple[str, Json]], others: list[ShownKey]) -> bool:
     return not any(words <= other.values for other in others)
 
 
-def _form(one: SearchFilter, kind: Kind) -> str:
+def form_of(one: SearchFilter, kind: Kind) -> str:
     """What a condition is about, for whoever chooses conditions."""
     form = kind["type"]
     if one.sign == "has":

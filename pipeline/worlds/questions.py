@@ -13,6 +13,8 @@ from toolloom.pipeline.worlds.plans import Plan
 from toolloom.pipeline.worlds.solutions import PlayedCall, TaskFact, played
 
 DRAWS = 16  # of arguments until a read has something to tell
+WEIGHTS = {"choice": 0.4, "boolean": 1.0, "text": 1.5}
+"""How often a field of a type is asked for, beside 3 of dates and numbers."""
 LISTS = 0.35  # share of questions that are about a whole list
 MOST_ROWS, MOST_FACTS = 5, 10  # that an answer tells
 
@@ -106,14 +108,15 @@ class QuestionDrawer:
         made = self.plan.calls[-1]
         words = {*self.plan.rows[entity, key].words, *map(str, made.arguments.values())}
         item = next(s for s in made.shown if (s.entity, s.key) == (entity, key))
-        news = [
-            (str(path[-1]), value)
+        ranked = [
+            (self.rng.random() ** (1 / WEIGHTS.get(kind["type"], 3)), str(path[-1]), value)
             for path, kind, value in leaves(item.kind, item.item)
             if kind["type"] != "ref" and len(path) == 1 and not _within(value, words)
         ]
+        news = [(name, value) for _, name, value in sorted(ranked, reverse=True, key=_weight)]
         if not news:
             return False
-        asked = self.rng.sample(news, min(len(news), self.rng.choice((1, 1, 2))))
+        asked = news[: self.rng.choice((1, 1, 2))]
         self.plan.turns[-1].asks += [name for name, _ in asked]
         self.plan.facts += [self.fact(name, f, value, (entity, key)) for f, value in asked]
         return True
@@ -167,6 +170,10 @@ class QuestionDrawer:
         for item in made.response:
             self.plan.facts += [self.fact(name, f, item[f]) for f in fields if f in item]
         return bool(fields) and len(self.plan.facts) <= MOST_FACTS
+
+
+def _weight(ranked: tuple[float, str, Json]) -> float:
+    return ranked[0]
 
 
 def _within(value: Json, words: set[str] | frozenset[str]) -> bool:

@@ -125,6 +125,7 @@ class ScenarioDrawer:
             if self.works(name, other) and not self.machine.apply(after, name, other, self.now)[2]:
                 self.plan.turns[0].operations.append(name)
                 prepared = self.plan.prepare(name, args) and self.plan.prepare(name, other)
+                prepared = prepared and len(self.plan.turns) == 1  # nothing had to be chosen
                 return prepared and self.plan.act(name, args) and self.plan.act(name, other)
         return False
 
@@ -138,7 +139,7 @@ class ScenarioDrawer:
         if changes:
             new = [s for s in made.shown if s.key not in self.start["tables"][s.entity]]
             about |= {s.key for s in new}
-        elif made.name in self.lookups.reads:
+        elif all(fact.row is None for fact in self.plan.facts):
             about |= {s.key for s in made.shown if s.entity in self.lookups.named}
         self.plan.begin("ask")
         ask = bool(changes) and self.rng.random() < 0.5
@@ -183,6 +184,10 @@ class ScenarioDrawer:
                     continue
                 after, _, _ = self.machine.apply(self.plan.state, name, args, self.now)
                 end = difference(self.machine, self.start, after)
+                new = [change for change in end if change not in changes]
+                changed = {change[1] for change in changes}
+                if any(self._ends(change) and change[1] in changed for change in new):
+                    continue
                 if all(change in end for change in changes):
                     self.plan.turns[-1].operations.append(name)
                     return self.plan.act(name, args)
@@ -321,6 +326,7 @@ class ScenarioDrawer:
         """The same call with one thing changed: a moment, a choice, a row of nobody's."""
         kinds = self.machine.operations[name].args
         goals = GoalDrawer(self.machine, self.start, self.now, self.rng)
+        main = next((n for n, kind in kinds.items() if kind["type"] == "ref"), "")
         for argument, kind in kinds.items():
             if argument not in args:
                 continue
@@ -328,11 +334,16 @@ class ScenarioDrawer:
                 for item in args[argument]:
                     yield {**args, argument: [i for i in args[argument] if i is not item]}
             free = kind["type"] in ("date", "time", "datetime", "choice")
-            if free or (kind["type"] == "ref" and kind["entity"] not in self.lookups.own):
+            if kind["type"] == "ref" and kind["entity"] not in self.lookups.own:
+                free = argument != main or self._creates(name)
+            if free:
                 for _ in range(DRAWS // 2):
                     value = goals.value(kind)
                     if value is not None and value != args[argument]:
                         yield {**args, argument: value}
+
+    def _creates(self, name: str) -> bool:
+        return any(step[0] == "create" for step in self.machine.world["operations"][name]["steps"])
 
     def _granted(self, name: str, code: str) -> bool:
         """Whether an error says that all is already as it is wanted."""
@@ -355,7 +366,11 @@ class ScenarioDrawer:
         }
         shown = {field for made in self.plan.calls for field in self.lookups.shown[made.name]}
         keys = {e.key for e in self.machine.entities.values()}
-        reads = {(entity, field) for entity, field in reads if field not in keys}
+        reads = {
+            (entity, field)
+            for entity, field in reads
+            if field not in keys and (entity != self.machine.actor or field in self.lookups.changed)
+        }
         return reads <= shown
 
 

@@ -22,7 +22,7 @@ from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.lookups import Path, keys_in, leaves, lookups_of
-from toolloom.pipeline.worlds.plans import Plan
+from toolloom.pipeline.worlds.plans import Plan, form_of
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, ScenarioDrawer
 from toolloom.pipeline.worlds.solutions import (
     Avoided,
@@ -300,14 +300,18 @@ class _Sources:
     ) -> ArgumentSource:
         """A value is said where it is asked for, unless a name that was said holds it, or a result
         showed it."""
-        turn = self.request(made.turn)
+        turn, lookups = self.request(made.turn), self.plan.lookups
         if made.name not in self.goals and isinstance(value, str):
             for row in self.plan.rows.values():
                 words = (said for _, said in row.label if isinstance(said, str))
                 if row.turn <= made.turn and any(value in said for said in words):
                     return ArgumentSource(path, "said", row.turn, label=row.label)
             for earlier, shown in enumerate(self.calls[:number]):
-                if any(value in s.values for s in shown.shown):
+                implied = made.name in lookups.searches and any(
+                    one.argument == path[0] and form_of(one, kind) in ("subject", "words")
+                    for one in lookups.searches[made.name].filters
+                )
+                if implied and any(value in s.values for s in shown.shown):
                     return ArgumentSource(path, "result", call=earlier)
         turn = self.plan.withheld.get((made.name, path), turn)
         said = SaidValue(made.name, path, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,7 @@ def test_one_more_change_is_seen(world: str) -> None:
     """A right solution with another task's last change at its end does not reach the goal."""
     machine, found = drawn(world)
     tried = 0
-    for task, other in zip(found, found[1:], strict=False):
+    for task, other in pairwise(found):
         if task.start is not other.start or not other.calls or other.calls[-1].error:
             continue
         more = dataclasses.replace(other.calls[-1], agreed=True)
