@@ -106,8 +106,9 @@ class Endpoint(Record):
     )
     small: bool = Field(
         default=False,
-        description="A model too small to write rows by itself: `validate` and `run` say so. "
-        "True for `local`, with 6 candidates and concurrency 4, unless the recipe says otherwise.",
+        description="A model too small to write rows by itself, as `validate` and `run` say: in "
+        "worlds it chooses among candidates that are all right. True for `local`, with 6 "
+        "candidates and concurrency 4, unless the recipe says otherwise.",
     )
     candidates: int = Field(
         default=1, ge=1, le=32, description="Answers tried, with new seeds, until one is usable."

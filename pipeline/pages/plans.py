@@ -134,7 +134,9 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
 
 
 def too_small(recipe: Recipe) -> str:
-    """What to expect where a model that writes is small; nothing where none is."""
+    """What to expect where a model that is to write rows is small; worlds are written already."""
+    if not recipe.apis.sources and not recipe.apis.domains:
+        return ""
     writing: list[AgentName] = ["domain", "api", "query", "simulator"]
     endpoints = [recipe.endpoint(name) for name in writing]
     names = " and ".join(sorted({endpoint.model for endpoint in endpoints if endpoint.small}))

@@ -19,7 +19,7 @@ from toolloom.pipeline.dataset.report import (
     count,
     offered,
 )
-from toolloom.pipeline.pages.plans import recipe_sections
+from toolloom.pipeline.pages.plans import recipe_sections, too_small
 from toolloom.pipeline.pages.sections import counts_sections
 from toolloom.pipeline.render.section import dollars
 from toolloom.pipeline.run import run, run_recipe
@@ -77,11 +77,12 @@ def test_a_recipe_tells_its_budget() -> None:
 
 
 def test_a_small_model_is_told_what_it_is_for() -> None:
-    """`validate` says it once for all agents that write, and not of a small judge."""
+    """`validate` says it once for all agents that write, and not of a small judge or of worlds."""
     small = shown(recipe_sections(toys.recipe(model={"model": "tiny", "small": True})))
     assert small.count("as small as tiny writes hardly anything usable by itself") == 1
     judged = toys.recipe(model={"small": False}, agents={"tester": {"small": True}})
     assert "hardly anything" not in shown(recipe_sections(judged))
+    assert not too_small(parse_recipe({"name": "a", "worlds": ["shop"], "model": {}}, "a recipe"))
 
 
 def test_passwords_in_addresses_are_not_shown() -> None:
