@@ -18,6 +18,7 @@ from toolloom.pipeline.checks.world.kinds import Kind
 RELATED = 0.65  # share of keys that go with those named before
 AS_SHOWN = 0.5  # share of amounts that stand in a row
 OPTIONAL = 0.4  # share of optional arguments of a change that are given
+ITEMS = (1, 1, 2, 2, 3)  # of a list
 SMALL = (1, 1, 1, 1, 2, 2, 2, 3, 4)
 ROUND = (5, 10, 15, 20, 30, 45, 60, 90, 120)
 SOON = (1, 10)  # days ahead, of a moment that nothing bounds
@@ -54,7 +55,7 @@ class GoalDrawer:
         if form == "ref":
             return self._key(kind)
         if form == "list":
-            items = [self.value(kind["of"]) for _ in range(rng.choice((1, 1, 1, 2, 2, 3)))]
+            items = [self.value(kind["of"]) for _ in range(rng.choice(ITEMS))]
             return None if None in items or _repeats(items) else items
         if form == "object":
             item = {name: self.value(inner) for name, inner in kind["fields"].items()}
@@ -65,7 +66,9 @@ class GoalDrawer:
             return rng.choice(kind["choices"])
         if form in ("integer", "number"):
             return self._amount(kind)
-        return None if form == "text" else self._moment(kind)
+        if form == "text":
+            return rng.choice(kind["examples"]) if kind.get("examples") else None
+        return self._moment(kind)
 
     def candidates(self, entity: str, other: bool = False) -> list[Row]:
         """Rows that whoever speaks may name."""

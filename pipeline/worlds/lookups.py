@@ -55,6 +55,7 @@ class SearchFilter:
 class Search:
     """A read that lists rows under conditions."""
 
+    entity: str
     alias: str
     rows: Term  # of the conditions whose arguments are given
     filters: tuple[SearchFilter, ...]
@@ -304,7 +305,7 @@ def _search(returns: Json) -> Search | None:
     conjuncts = clause[1:] if clause and clause[0] == "and" else [clause] if clause else []
     filters = [found for part in conjuncts if (found := _filter(part, alias)) is not None]
     rows = as_term(["list", source, alias, clause, [], None, None])
-    return Search(alias, rows, tuple(filters), _mentions(clause, "var", "me"))
+    return Search(source[1], alias, rows, tuple(filters), _mentions(clause, "var", "me"))
 
 
 def _filter(part: Tree, alias: str) -> SearchFilter | None:

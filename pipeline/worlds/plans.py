@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from toolloom.pipeline.checks.world.interpreter import (
     PATTERNS,
@@ -38,6 +39,8 @@ from toolloom.pipeline.worlds.solutions import (
     seen,
 )
 
+PlanMark: TypeAlias = tuple[int, State, dict[tuple[str, str], NamedRow], int, int]
+CHOSEN = 0.6  # share of rows that are chosen from a list, where a name would do as well
 DEEPEST = 3  # lookups for the arguments of lookups
 MOST_CALLS = 8
 BY_NAME = 0.65  # share of rows that are named as the world calls them, not by something else
@@ -197,16 +200,23 @@ class Plan:
 
     def find(self, way: str, entity: str, key: str, name: str, wanted: Row, depth: int = 0) -> bool:
         """Make a read that shows a key beside what its row is called; nothing is left if not."""
-        before = (len(self.calls), self.state, dict(self.rows), len(self.turns))
+        before = self.mark()
         args = self._read_args(way, entity, key, name, wanted, depth)
         if args is not None:
             made = self.run(way, args)
             shows = any(s.entity == entity and s.key == key for s in made.shown)
             if shows and self._name(entity, key, made, self._labels_of(name, wanted)):
                 return True
-        count, self.state, self.rows, turns = before
-        del self.calls[count:], self.turns[turns:]
+        self.back(before)
         return False
+
+    def mark(self) -> PlanMark:
+        """Where the plan stands, to come back to."""
+        return len(self.calls), self.state, dict(self.rows), len(self.turns), len(self.facts)
+
+    def back(self, mark: PlanMark) -> None:
+        calls, self.state, self.rows, turns, facts = mark
+        del self.calls[calls:], self.turns[turns:], self.facts[facts:]
 
     def _labels_of(self, name: str, wanted: Row) -> set[str]:
         """How the rows are called that a goal is about."""
@@ -225,9 +235,13 @@ class Plan:
             return False
         said = " ".join(str(value) for _, value in label)
         search = self.lookups.searches.get(made.name)
-        asked = [value for value in made.arguments.values() if isinstance(value, str)]
-        free = entity not in self.lookups.own and search and not search.own and asked
-        listed = free and not any(value in said for value in asked)
+        kinds = self.machine.operations[made.name].args
+        asked = [value for name, value in made.arguments.items() if kinds[name].get("optional")]
+        listed = entity not in self.lookups.own and search is not None and not search.own
+        if asked:
+            listed = listed and not any(isinstance(v, str) and v in said for v in asked)
+        else:
+            listed = listed and self.rng.random() < CHOSEN
         listed = listed or entity not in self.lookups.named
         if listed and made.turn == self.turn:  # chosen from what the assistant lists
             self.begin("choose")
@@ -327,7 +341,7 @@ class Plan:
             if kind.get("optional") and one.argument not in frame.args:
                 values = one.of(frame, search.alias, row)
                 value = self._asked(one, kind, self.rng.choice(values)) if values else None
-                if value is not None:
+                if value is not None and self._narrows(way, search, one, value, frame):
                     usable.append((one, value))
         by_form: dict[str, list[tuple[SearchFilter, Json]]] = {}
         for one, value in usable:
@@ -340,7 +354,9 @@ class Plan:
         required = any(not kind.get("optional") for kind in kinds.values())
         if entity in self.lookups.named:
             words = by_form.get("words")
-            if words and (self.rng.random() < 0.9 or len(usable) == 1):
+            known = frozenset().union(*(row.words for row in self.rows.values()))
+            heard = any(value in word for _, value in words or () for word in known)
+            if words and (heard or self.rng.random() < 0.9 or len(usable) == 1):
                 return [self.rng.choice(words)]
             easy = [*by_form.get("choice", ()), *by_form.get("key", ())] or usable
             return [self.rng.choice(easy)] if easy else [] if required else None
@@ -354,6 +370,15 @@ class Plan:
         if by_form.get("choice") and self.rng.random() < 0.25:
             chosen.append(self.rng.choice(by_form["choice"]))
         return chosen
+
+    def _narrows(
+        self, way: str, search: Search, one: SearchFilter, value: Json, frame: Frame
+    ) -> bool:
+        """Whether a choice leaves some rows out: nobody asks for what all have."""
+        if self.machine.operations[way].args[one.argument]["type"] != "choice":
+            return True
+        every = search.rows(frame)
+        return any(value not in _flat(one.of(frame, search.alias, row)) for row in every)
 
     def _when(self, times: list[tuple[SearchFilter, Json]]) -> list[tuple[SearchFilter, Json]]:
         """One bound or both: a day, from a day on, after a time."""
@@ -374,8 +399,7 @@ class Plan:
             hour = int(value[:2]) + (one.sign == "<=" and value[3:] != "00")
             return f"{hour:02}:00"
         if form in ("integer", "number") and one.sign in (">=", "<="):
-            step = 10 if one.sign == "<=" else 1
-            return -(-int(-(-value // 1)) // step) * step
+            return -(-value // 10) * 10 if one.sign == "<=" else None  # what is needed is not known
         return value
 
     def _words(self, value: str) -> str:
@@ -418,6 +442,10 @@ def _alone(label: list[tuple[str, Json]], others: list[ShownKey]) -> bool:
     """Whether what is said of a row holds of no other."""
     words = {value for _, value in label}
     return not any(words <= other.values for other in others)
+
+
+def _flat(values: list[Json]) -> list[Json]:
+    return [v for value in values for v in (value if isinstance(value, list) else [value])]
 
 
 def form_of(one: SearchFilter, kind: Kind) -> str:

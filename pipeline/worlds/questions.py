@@ -87,8 +87,23 @@ class QuestionDrawer:
         self.plan.facts += facts
         return 0 < len(facts) <= MOST_FACTS
 
-    def _row(self, name: str) -> bool:
-        """A field of a row that people can name before they see it listed."""
+    def twice(self) -> bool:
+        """The same of two rows, which one call does not tell."""
+        names = [n for n, s in self.lookups.searches.items() if not s.own]
+        if not names:
+            return False
+        name = self.rng.choice(names)
+        self.plan.turns[-1].operations.append(name)
+        if any(not kind.get("optional") for kind in self.machine.operations[name].args.values()):
+            return False
+        if not self._row(name):
+            return False
+        asked = list(self.plan.turns[-1].asks)
+        return any(self._row(name, asked) for _ in range(DRAWS)) and len(self.plan.calls) > 1
+
+    def _row(self, name: str, asks: list[str] | None = None) -> bool:
+        """A field of a row that people can name before they see it listed; `asks`: the fields that
+        were asked of another row."""
         search = self.lookups.searches[name]
         rows = search.rows(self.machine.frame(self.plan.state, {}, self.now))
         shape = self.machine.world["operations"][name]["shape"]["of"]
@@ -103,7 +118,9 @@ class QuestionDrawer:
         key = row.get(spec.key) or next(
             (row[f] for f, to in spec.references.items() if to == entity), None
         )
-        if key is None or not self.plan.find(name, entity, key, "", {}):
+        if key is None or (entity, key) in self.plan.rows:
+            return False
+        if not self.plan.find(name, entity, key, "", {}):
             return False
         made = self.plan.calls[-1]
         words = {*self.plan.rows[entity, key].words, *map(str, made.arguments.values())}
@@ -117,7 +134,10 @@ class QuestionDrawer:
         if not news:
             return False
         asked = news[: self.rng.choice((1, 1, 2))]
-        self.plan.turns[-1].asks += [name for name, _ in asked]
+        if asks is not None:
+            asked = [(field, item.item[field]) for field in asks if field in item.item]
+        else:
+            self.plan.turns[-1].asks += [field for field, _ in asked]
         self.plan.facts += [self.fact(name, f, value, (entity, key)) for f, value in asked]
         return True
 

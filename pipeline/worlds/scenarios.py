@@ -14,7 +14,7 @@ from toolloom.pipeline.checks.world.interpreter import Json, Row, State
 from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.worlds.goals import GoalDrawer
-from toolloom.pipeline.worlds.lookups import Lookups, Path, fields_read, keys_in
+from toolloom.pipeline.worlds.lookups import Lookups, Path, fields_read, keys_in, scanned
 from toolloom.pipeline.worlds.plans import Plan
 from toolloom.pipeline.worlds.questions import QuestionDrawer
 from toolloom.pipeline.worlds.solutions import (
@@ -28,8 +28,8 @@ SCENARIOS = {
     "parallel": 2,
     "multi_turn": 5,
     "clarification": 3,
-    "irrelevance": 1,
-    "error_recovery": 3,
+    "irrelevance": 2,
+    "error_recovery": 4,
     "refusal": 2,
     "confirmation": 2,
 }
@@ -38,6 +38,7 @@ SCENARIOS = {
 KEYLESS = 0.3  # weight of changes that name no row, beside 1 of the others
 DRAWS = 16  # of arguments until a call succeeds
 QUESTIONS = 0.3  # share of goals that are reads
+THIRD = 0.5  # share of second wants after which a third is looked for
 YES = 0.65  # share of confirmations that are given
 
 
@@ -108,6 +109,8 @@ class ScenarioDrawer:
     def parallel(self) -> bool:
         """The same for two rows at once; no row of one's own is in both."""
         self.plan.begin("ask")
+        if not self.goal and self.rng.random() < QUESTIONS:
+            return QuestionDrawer(self.plan).twice() and len(self.plan.turns) == 1
         wish = self.wish(lists=False)
         if wish is None:
             return False
@@ -135,15 +138,29 @@ class ScenarioDrawer:
             return False
         changes = difference(self.machine, self.start, self.plan.state)
         made = self.plan.calls[-1]
-        about = {key for _, key in self.plan.rows}
+        kinds = self.machine.operations[made.name].args
+        about = {key for _, _, key in keys_in(made.arguments, kinds)}
+        about |= {fact.row[1] for fact in self.plan.facts if fact.row}
         if changes:
             new = [s for s in made.shown if s.key not in self.start["tables"][s.entity]]
             about |= {s.key for s in new}
         elif all(fact.row is None for fact in self.plan.facts):
             about |= {s.key for s in made.shown if s.entity in self.lookups.named}
         self.plan.begin("ask")
-        ask = bool(changes) and self.rng.random() < 0.5
-        return (ask and self._question_of(about, changes)) or self._next(about, changes)
+        mark = self.plan.mark()
+        if changes and self.rng.random() < 0.5:
+            if self._question_of(about, changes):
+                return True
+            self.plan.back(mark)
+            self.plan.turns[-1].operations.clear()
+        if not self._next(about, changes):
+            return False
+        if len(self.plan.turns) < 4 and self.rng.random() < THIRD:
+            mark, done = self.plan.mark(), self.plan.state
+            self.plan.begin("ask")
+            if not self._next(about, difference(self.machine, self.start, done)):
+                self.plan.back(mark)
+        return True
 
     def _question_of(self, about: set[str], changes: list[list[Any]]) -> bool:
         ended = {str(change[1]) for change in changes if self._ends(change)}
@@ -169,7 +186,7 @@ class ScenarioDrawer:
         """Another change about rows of before, which takes nothing of the first one back."""
         names = list(self.lookups.writes)
         self.rng.shuffle(names)
-        done = {made.name for made in self.plan.calls}
+        done = {made.name for made in self.plan.calls if made.after is not made.before}
         for name in names:
             kinds = self.machine.operations[name].args
             if name in done or self._keyless(name):
@@ -237,7 +254,8 @@ class ScenarioDrawer:
         others = shown - {key}
         serves = {k for k in others if self.works(name, {**args, str(path[0]): k})}
         row = self.plan.rows[entity, key]
-        if not serves:
+        used = any(key in call.arguments.values() for call in self.plan.calls)
+        if used or not serves:
             return False
         self.plan.begin("answer", name)
         self.plan.rows[entity, key] = NamedRow(entity, key, row.label, 1)
@@ -300,6 +318,7 @@ class ScenarioDrawer:
         self.plan.begin("ask")
         name = self.rng.choice(self.lookups.writes)
         goals = GoalDrawer(self.machine, self.start, self.now, self.rng)
+        met: list[str] = []
         for _ in range(DRAWS * 2):
             args = goals.draw(name)
             if args is None:
@@ -308,35 +327,51 @@ class ScenarioDrawer:
             known = self.machine.world["operations"][name]["errors"]
             if error not in known or forbidden(self.lookups, self.start, self.now, name, args):
                 continue
-            for other in self._ways_out(name, args):
-                if not self.works(name, other):
-                    continue
+            met.append(str(error))
+            if met.count(str(error)) > 1 or self._granted(name, str(error)):
+                continue
+            mark = self.plan.mark()
+            if self._recovered(name, args, str(error)):
                 self.plan.turns[0].operations.append(name)
-                if self._granted(name, str(error)) or not self.plan.prepare(name, args):
-                    return False
-                if self._foreseen(name, str(error)):
-                    return False
-                self.plan.consent(name)
-                self.plan.run(name, args, self.plan.agrees(name))
-                self.plan.begin("retry", name)
-                return self.plan.act(name, other)
+                return True
+            self.plan.back(mark)
         return False
 
+    def _recovered(self, name: str, args: Row, error: str) -> bool:
+        if not self.plan.prepare(name, args) or self._foreseen(name, error):
+            return False
+        others = (other for other in self._ways_out(name, args) if self.works(name, other))
+        other = next(others, None)
+        if other is None:
+            return False
+        self.plan.consent(name)
+        self.plan.run(name, args, self.plan.agrees(name))
+        self.plan.begin("retry", name)
+        return self.plan.act(name, other)
+
     def _ways_out(self, name: str, args: Row) -> Iterator[Row]:
-        """The same call with one thing changed: a moment, a choice, a row of nobody's."""
+        """The same call with one thing changed: a moment, a choice, another row of those that were
+        listed, one item less."""
         kinds = self.machine.operations[name].args
         goals = GoalDrawer(self.machine, self.start, self.now, self.rng)
-        main = next((n for n, kind in kinds.items() if kind["type"] == "ref"), "")
         for argument, kind in kinds.items():
             if argument not in args:
                 continue
             if kind["type"] == "list" and len(args[argument]) > 1:
                 for item in args[argument]:
                     yield {**args, argument: [i for i in args[argument] if i is not item]}
-            free = kind["type"] in ("date", "time", "datetime", "choice")
-            if kind["type"] == "ref" and kind["entity"] not in self.lookups.own:
-                free = argument != main or self._creates(name)
-            if free:
+            free = kind.get("optional") or self._creates(name)
+            if kind["type"] == "ref" and free and kind["entity"] not in self.lookups.own:
+                listed = {
+                    s.key
+                    for c in self.plan.calls
+                    for s in c.shown
+                    if s.path[1:] and (s.entity == kind["entity"])
+                }
+                for key in sorted(listed - {args[argument]}):
+                    yield {**args, argument: key}
+            moment = kind["type"] in ("date", "time", "datetime")
+            if moment or (kind["type"] == "choice" and len(args) > 1):
                 for _ in range(DRAWS // 2):
                     value = goals.value(kind)
                     if value is not None and value != args[argument]:
@@ -359,11 +394,20 @@ class ScenarioDrawer:
         names = {"me": self.machine.actor or ""} | {
             kind["as"]: kind["entity"] for kind in spec["args"].values() if kind.get("as")
         }
-        reads = {
-            field
-            for clause in _clauses(spec["steps"], code)
-            for field in fields_read(clause, names)
+        lets = dict(_lets(spec["steps"]))
+        reads, searched = set(), set()
+        for clause in _clauses(spec["steps"], code):
+            for tree in (clause, *(lets[name] for name in lets if _names(clause, name))):
+                reads |= fields_read(tree, names)
+                searched |= scanned(tree)
+        searches = self.lookups.searches
+        own = {
+            searches[made.name].entity
+            for made in self.plan.calls
+            if made.name in searches and searches[made.name].own
         }
+        if searched - own:
+            return False
         shown = {field for made in self.plan.calls for field in self.lookups.shown[made.name]}
         keys = {e.key for e in self.machine.entities.values()}
         reads = {
@@ -381,6 +425,20 @@ def _references(kinds: dict[str, Kind]) -> Iterator[Kind]:
             yield inner
         elif inner["type"] == "object":
             yield from _references(inner["fields"])
+
+
+def _lets(steps: Json) -> Iterator[tuple[str, Json]]:
+    for step in steps:
+        if step[0] == "let":
+            yield step[1], step[2]
+        elif step[0] == "each":
+            yield from _lets(step[4])
+
+
+def _names(tree: Json, name: str) -> bool:
+    if not isinstance(tree, list):
+        return False
+    return tree == ["var", name] or any(_names(part, name) for part in tree)
 
 
 def _clauses(steps: Json, code: str) -> Iterator[Json]:

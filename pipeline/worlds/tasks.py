@@ -39,7 +39,9 @@ from toolloom.pipeline.worlds.solutions import (
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 
 KINDS, TRIES = 8, 8  # scenarios, and goals of each, that are tried until one has a solution
-STATES = 8  # draws of a start state until a change can be made in it
+STATES = 16  # draws of a start state until a change can be made in it
+WISHES = ("single", "multi_turn", "clarification", "confirmation")  # that can begin with a change
+REPEATS = 3  # draws until a task is not like one of the same state
 PER_STATE = 4  # tasks that are drawn from one start state
 MOST_TURNS, MOST_CALLS = 4, 8
 
@@ -118,7 +120,8 @@ def draw_task(
     if start is None:
         now = draw_now(rng)
         start = draw_state(machine, rng, now), now
-    names, weights = zip(*SCENARIOS.items(), strict=True)
+    kinds = {name: often for name, often in SCENARIOS.items() if not goal or name in WISHES}
+    names, weights = zip(*kinds.items(), strict=True)
     for _ in range(KINDS):
         chosen = scenario or rng.choices(names, weights)[0]
         for _ in range(TRIES):
@@ -136,12 +139,27 @@ def tasks(
     be about the change whose turn it is: so no change is left out because few states allow it."""
     changes = lookups_of(machine).writes
     for number in range(count):
+        rng = rng_for(seed, "task", number)
         goal = None
         if number % PER_STATE == 0:
-            rng = rng_for(seed, "task state", number)
+            seen: set[str] = set()
             goal = changes[(number // PER_STATE) % len(changes)] if changes else None
-            start = _start(machine, rng, goal)
-        yield draw_task(machine, rng_for(seed, "task", number), scenario, start, goal)
+            start = _start(machine, rng_for(seed, "task state", number), goal)
+        task = draw_task(machine, rng, scenario, start, goal)
+        for _ in range(REPEATS):
+            if task and _likeness(task) not in seen:
+                break
+            task = draw_task(machine, rng, scenario, start)
+        if task:
+            seen.add(_likeness(task))
+        yield task
+
+
+def _likeness(task: Task) -> str:
+    """What two tasks share that differ at most in how they come about."""
+    facts = [(fact.operation, fact.field, fact.row) for fact in task.facts]
+    avoided = task.avoided and [task.avoided.name, task.avoided.arguments]
+    return json.dumps([task.changes, facts, avoided])
 
 
 def _start(machine: Machine, rng: random.Random, goal: str | None) -> tuple[State, str]:
@@ -212,13 +230,15 @@ def _task(plan: Plan, scenario: str) -> Task | None:
         return None
     if not calls and not plan.avoided:
         return None
+    if plan.avoided and len(plan.turns) > 1 and not calls:
+        return None  # what was chosen from is not even looked up
     if scenario == "single":
         scenario = "single" if len(calls) == 1 else "sequential"
     writer = _Sources(plan, calls)
     for fact in facts:
         if fact.row:
             writer.name(fact.operation, (), *fact.row)
-    order = sorted(range(len(calls)), key=lambda number: calls[number].name not in writer.goals)
+    order = sorted(range(len(calls)), key=lambda n: (calls[n].name not in writer.goals, n))
     traced = {number: writer.call(number) for number in order}
     made = tuple(traced[number] for number in range(len(calls)))
     if plan.avoided:
@@ -315,7 +335,10 @@ class _Sources:
                     return ArgumentSource(path, "result", call=earlier)
         turn = self.plan.withheld.get((made.name, path), turn)
         said = SaidValue(made.name, path, value)
-        if not any(_covers(s, said) for s in self.said[turn]):
+        named = any(str(value) in str(v) for s in self.said[turn] for _, v in s.label)
+        earlier = self.said[:turn] if self.plan.turns[turn].form == "retry" else []
+        there = [s for said_before in (*earlier, self.said[turn]) for s in said_before]
+        if not named and not any(_covers(s, said) for s in there):
             self.said[turn].append(said)
         return ArgumentSource(path, "said", turn)
 

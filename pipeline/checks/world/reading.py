@@ -268,6 +268,8 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
         kind["role"] = form
     if form == "choice":
         _choices(reader, kind, inside or "", place)
+    elif form == "text" and inside:
+        kind["examples"] = [text.strip() for text in inside.split(";") if text.strip()]
     elif form == "code":
         kind |= {"role": "code", "pattern": inside or "9999"}
     elif inside is not None:
