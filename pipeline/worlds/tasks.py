@@ -336,8 +336,8 @@ class _Sources:
         turn = self.plan.withheld.get((made.name, path), turn)
         said = SaidValue(made.name, path, value)
         named = any(str(value) in str(v) for s in self.said[turn] for _, v in s.label)
-        earlier = self.said[:turn] if self.plan.turns[turn].form == "retry" else []
-        there = [s for said_before in (*earlier, self.said[turn]) for s in said_before]
+        before = self.said[:turn] if self.plan.turns[turn].form == "retry" else []
+        there = [s for said_before in (*before, self.said[turn]) for s in said_before]
         if not named and not any(_covers(s, said) for s in there):
             self.said[turn].append(said)
         return ArgumentSource(path, "said", turn)

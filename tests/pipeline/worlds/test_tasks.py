@@ -149,7 +149,7 @@ def test_scenarios_are_what_they_say() -> None:
     assert all(task.calls[-1].error is None for task in by["error_recovery"])
     assert all(any(call.error for call in task.calls) for task in by["error_recovery"])
     assert all("answer" in [turn.form for turn in task.turns] for task in by["clarification"])
-    assert all(sum(t.form == "ask" for t in task.turns) == 2 for task in by["multi_turn"])
+    assert all(sum(t.form == "ask" for t in task.turns) in (2, 3) for task in by["multi_turn"])
     assert all(not task.calls for task in by["irrelevance"])
     assert all(task.avoided and "." in task.avoided.why for task in by["refusal"])
 
