@@ -39,6 +39,7 @@ from toolloom.schemas import (
     World,
     WorldGoal,
     WorldPlan,
+    digest,
 )
 from toolloom.schemas.splits import SEEN, split_of_script, zone
 
@@ -95,6 +96,7 @@ class WorldDraw:
         found: list[Chance] = []
         given: Counter[int] = Counter()
         tried: Counter[int] = Counter()
+        told: set[tuple[int, str]] = set()
         most = STATES + STATES_A_ROW * max(wanted.values(), default=0)
         for number in range(most):
             lacking = [place for place, count in wanted.items() if given[place] < count]
@@ -108,7 +110,13 @@ class WorldDraw:
                 tried[place] += 1
                 chance = Chance(number, place, given[place])
                 row = self.play(chance, now, state)
-                if row and self.wants(self.scripts[place], row, plan):
+                texts = row and digest([p for _, p in row.messages if isinstance(p, str)], 16)
+                if (
+                    row
+                    and (place, texts) not in told
+                    and self.wants(self.scripts[place], row, plan)
+                ):
+                    told.add((place, texts))
                     found.append(chance)
                     given[place] += 1
                     taken += 1

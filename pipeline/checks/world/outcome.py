@@ -105,18 +105,20 @@ def _repeats(dialogue: Dialogue, call: CallMade, seen: Observation) -> bool:
 
 
 def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[tuple[str, Any]]:
-    """Arguments that nobody can know: keys that no result showed and the user did not say, names,
-    amounts, and in what changes something moments. Choices, filters by time and texts that the
-    assistant writes are its own reading of the request, and judged by what comes of them."""
+    """Arguments that nobody can know: keys that no result showed and the user did not say, and
+    names; in what changes something, also amounts and moments, which the assistant may have put
+    forward and the user agreed to. Choices, filters by number and time, and free texts are the
+    assistant's reading of the request, and judged by what comes of them."""
     operation = machine.operations.get(_operation(call))
     if operation is None or call.api is None:
         return
     texts = said_before(dialogue, call.place)
+    agreed = [*texts, *_answered(dialogue, call.place)]
     seen = observed_before(dialogue, call.place)
     setting = dialogue.query.setting
     known = {leaf for leaf in leaves(seen) if isinstance(leaf, str)}
     known |= {setting.start["me"]} if setting else set()
-    moments = writes(machine.world["operations"][operation.name]["steps"])
+    changes = writes(machine.world["operations"][operation.name]["steps"])
     for name, value in call.arguments.items():
         schema = named(name, call.api.properties.get(name))
         for kind, leaf in _leaves_of(operation.args.get(name, {}), value):
@@ -125,14 +127,18 @@ def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[
                 held = leaf in known or any(exact(str(leaf), text) for text in texts)
             elif form == "text" and not kind.get("free"):
                 held = founded(leaf, texts, seen, schema, dialogue.query.now)
-            elif form in ("integer", "number"):
-                held = leaf == 1 or founded(leaf, texts, seen, schema, dialogue.query.now)
-            elif form in ("date", "time", "datetime") and moments:
-                held = founded(leaf, texts, seen, schema, dialogue.query.now)
+            elif changes and form in ("integer", "number", "date", "time", "datetime"):
+                held = leaf == 1 or founded(leaf, agreed, seen, schema, dialogue.query.now)
             else:
                 held = True
             if not held:
                 yield name, leaf
+
+
+def _answered(dialogue: Dialogue, place: int) -> list[str]:
+    """What the assistant said before a message, and the user answered."""
+    last = max((i for i, m in enumerate(dialogue.messages[:place]) if m.role == "user"), default=0)
+    return [text for at, text, _ in replies(dialogue) if at < last]
 
 
 def _leaves_of(kind: Json, value: Json) -> Iterator[tuple[Json, Json]]:
