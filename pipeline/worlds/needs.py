@@ -110,13 +110,11 @@ class WorldDraw:
                 tried[place] += 1
                 chance = Chance(number, place, given[place])
                 row = self.play(chance, now, state)
-                texts = row and digest([p for _, p in row.messages if isinstance(p, str)], 16)
-                if (
-                    row
-                    and (place, texts) not in told
-                    and self.wants(self.scripts[place], row, plan)
-                ):
-                    told.add((place, texts))
+                if row is None or not self.wants(self.scripts[place], row, plan):
+                    continue
+                said = digest([part for _, part in row.messages if isinstance(part, str)], 16)
+                if (place, said) not in told:  # else nothing of it can be seen to differ
+                    told.add((place, said))
                     found.append(chance)
                     given[place] += 1
                     taken += 1
