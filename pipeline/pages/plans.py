@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from toolloom.pipeline.dataset.report import API_BANK
 from toolloom.pipeline.pages.sections import lacking, use_cells
 from toolloom.pipeline.render.section import Section, counted, dollars, short
-from toolloom.schemas import AgentName, Recipe
+from toolloom.schemas import AgentName, Recipe, WorldPlan
 from toolloom.schemas.endpoint import public
 from toolloom.schemas.template import CLOSE, OPEN
 
@@ -92,14 +92,20 @@ def _sample_in_words(forecast: Forecast) -> str:
 def recipe_sections(recipe: Recipe) -> list[Section]:
     """What a recipe amounts to."""
     from toolloom.pipeline.sampling.draw import counted as needs_of  # loads all checks, 2 s
+    from toolloom.pipeline.worlds.staging import expect_rows
 
     apis, queries = recipe.apis, recipe.queries
     head = f"{recipe.name}, run {recipe.run_id}, seed {recipe.seed}, {', '.join(recipe.languages)}"
+    drawn = bool(apis.sources or apis.domains)
     domains = f"{apis.domains:,} domains with {apis.per_domain} APIs each, then "
+    wanted = [f"{domains if apis.domains else ''}{queries.count:,} queries"] if drawn else []
+    if recipe.worlds:
+        rows = counted(expect_rows(recipe), "dialogue")
+        wanted.append(f"{rows} in worlds, at most {recipe.worlds.per_script} of a script,")
+    votes = 0 if recipe.endpoint("tester").absent else recipe.tester.votes
     plan = (
-        f"{domains if apis.domains else ''}{queries.count:,} queries with {queries.distractors} "
-        f"distractors, each judged by {recipe.tester.votes or 'no'} votes, in shards of "
-        f"{recipe.shard_size:,}."
+        f"{' and '.join(wanted)} with {queries.distractors} distractors, each judged by "
+        f"{votes or 'no'} votes, in shards of {recipe.shard_size:,}."
     )
     sections = [
         Section(note="\n".join(filter(None, (head, recipe.description)))),
@@ -121,8 +127,10 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
     sections.append(
         Section(head=("agent", "asks", "requests at once"), rows=[_agent(recipe, a) for a in asked])
     )
-    kinds = needs_of(recipe)
-    for title, part in (("ability", 0), ("scenario", 1)):
+    kinds = needs_of(recipe) if drawn else {}
+    if recipe.worlds:
+        sections.append(_worlds(recipe.worlds))
+    for title, part in (("ability", 0), ("scenario", 1)) if drawn else ():
         sums: Counter[str] = Counter()
         for kind, number in kinds.items():
             sums[kind[part]] += number
@@ -131,6 +139,17 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
     if budget := _budget(recipe):
         return [*sections, Section(note="\n".join(filter(None, (budget, notes))))]
     return [*sections[:-1], replace(sections[-1], note=notes)]
+
+
+def _worlds(plan: WorldPlan) -> Section:
+    """What each world holds. Raises RecipeError and WorldError."""
+    from toolloom.pipeline.worlds.shelf import world_of
+
+    worlds = [world_of(name) for name in plan.use]
+    head = ("world", "operations", "policies", "scripts")
+    held = [(len(w.spec["operations"]), len(w.spec["policies"]), len(w.scripts)) for w in worlds]
+    rows = [(world.name, *counts) for world, counts in zip(worlds, held, strict=True)]
+    return Section(head=head, rows=rows)
 
 
 def too_small(recipe: Recipe) -> str:
@@ -158,6 +177,8 @@ def _beside(recipe: Recipe) -> Iterator[str]:
 
 def _agent(recipe: Recipe, name: AgentName) -> tuple[str, str, int]:
     endpoint = recipe.endpoint(name)
+    if endpoint.absent:
+        return name, "nobody: the words are written, and a seed chooses", 0
     where = "the embedded model's server" if endpoint.local else public(endpoint.base_url)
     return name, f"{endpoint.model} at {where}", endpoint.concurrency
 

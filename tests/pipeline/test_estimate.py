@@ -26,7 +26,7 @@ from toolloom.pipeline.stages import STAGES
 from toolloom.schemas import ApiSource, Brief, BudgetReached, Domain, Recipe, Usage, parse_recipe
 
 PRICES = {"fake": {"prompt": 1.0, "completion": 4.0}}
-QUERIES, DIALOGUES = STAGES[2:4]
+QUERIES, DIALOGUES = STAGES[3:5]
 SINGLES = {"count": 40, "abilities": {"call": 1}, "scenarios": {"single": 1}}
 SINGLE = NeedShape("", "call", "single")
 
@@ -131,7 +131,7 @@ def test_what_a_stage_rejects_does_not_enter_the_next() -> None:
 def test_sources_are_counted_as_they_are() -> None:
     """A sample holds every source; only domains are more in the run."""
     plan = {"sources": [{"path": "a.yaml"}, {"path": "b.yaml"}], "domains": 30, "per_domain": 2}
-    domains, apis = STAGES[:2]
+    domains, apis = STAGES[1:3]
     sample = {
         "domains": took(NeedShape(Brief.__name__), 1, times=3),
         "apis": took(NeedShape(ApiSource.__name__), 0, 50, 2)

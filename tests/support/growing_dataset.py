@@ -215,6 +215,6 @@ TOYS: dict[str, dict[str, Any]] = {
 BESIDE = tuple(
     dataclasses.replace(stage, check=None, expects=None, **TOYS[stage.name])
     for stage in STAGES
-    if stage.beside
+    if stage.name in TOYS
 )
 TEMPLATES, EXPANDED, REWRITTEN = BESIDE
