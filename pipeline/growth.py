@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -57,6 +58,7 @@ from toolloom.schemas import (
     SplitPlan,
     StoreError,
     Usage,
+    World,
     parse_recipe,
 )
 from toolloom.schemas.recipe import public_recipe
@@ -126,7 +128,8 @@ def _version(outputs: Path, wanted: Regeneration | Extension, advice: str) -> Ve
 def _begin_split(
     version: Version, wanted: Regeneration, seed: int, folder: RunFolder, stages: Sequence[Stage]
 ) -> Start:
-    """The version's APIs, so that only the queries of the split are drawn and paid for."""
+    """The version's worlds and APIs, so that only the queries of the split are drawn and paid
+    for."""
     path = folder.path / "needs.jsonl"
 
     def again(stage: Stage) -> Stage:
@@ -149,7 +152,7 @@ def _begin_split(
             for stage in stages
         ),
         {
-            stage.name: (lambda: _apis(version)) if stage.writes is Api else tuple
+            stage.name: partial(_records, version, stage.writes)
             for stage in stages
             if stage.name in before
         },
@@ -159,7 +162,8 @@ def _begin_split(
 
 
 def _begin_adding(version: Version | None, recipe: Recipe, stages: Sequence[Stage]) -> Start:
-    """The version's APIs and samples, so that only stages run whose records stand beside them."""
+    """The version's worlds, APIs and samples, so that only stages run whose records stand beside
+    them."""
 
     def rows_of_templates() -> Iterator[bytes]:
         """Rows that the version has of templates, which none may repeat."""
@@ -167,14 +171,15 @@ def _begin_adding(version: Version | None, recipe: Recipe, stages: Sequence[Stag
             if version and is_expanded(version, row):
                 yield known_line(version, row)
 
-    adding = [_fresh(stage, version) for stage in stages if stage.beside]
+    adding = [_fresh(stage, version) for stage in stages if _adds(stage)]
     if not adding:
         raise RecipeError("extend: there is nothing to add without `expand` or `rewrite`.")
-    before = stages[: [stage.beside for stage in stages].index(True)]
-    last = {stage.writes: stage for stage in before}  # that makes APIs, and samples
-    filled = [last[kind] for kind in (Api, Sample) if kind in last]
+    before = stages[: [_adds(stage) for stage in stages].index(True)]
+    last = {stage.writes: stage for stage in before}  # that makes worlds, APIs, samples
+    filled = [last[kind] for kind in (World, Api, Sample) if kind in last]
     lines: dict[type[Record], Lines] = {
-        Api: lambda: _apis(version) if version else (),
+        World: lambda: _records(version, World) if version else (),
+        Api: lambda: _records(version, Api) if version else (),
         Sample: lambda: _samples(version, recipe) if version else (),
     }
     return Start(
@@ -183,6 +188,11 @@ def _begin_adding(version: Version | None, recipe: Recipe, stages: Sequence[Stag
         known=rows_of_templates if recipe.expand else None,
         filled=frozenset(stage.name for stage in filled),
     )
+
+
+def _adds(stage: Stage) -> bool:
+    """Whether a stage's records stand beside the samples, in a version that has these already."""
+    return stage.beside and stage.writes is not World
 
 
 def _fresh(stage: Stage, version: Version | None) -> Stage:
@@ -200,8 +210,11 @@ def _fresh(stage: Stage, version: Version | None) -> Stage:
     return dataclasses.replace(stage, feed=feed_new)
 
 
-def _apis(version: Version) -> Iterator[bytes]:
-    return (to_line(version.parsed(row, "record")) for row in version.rows("apis"))
+def _records(version: Version, kind: type[Record]) -> Iterator[bytes]:
+    """What a version holds whole of what its queries are drawn from."""
+    name = {Api: "apis", World: "worlds"}.get(kind)
+    for row in version.rows(name) if name else ():
+        yield to_line(version.parsed(row, "record"))
 
 
 def _samples(version: Version, recipe: Recipe) -> Iterator[bytes]:

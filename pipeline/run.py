@@ -63,6 +63,7 @@ from toolloom.schemas import (
     Rejected,
     Sample,
     Usage,
+    World,
     load_recipe,
 )
 
@@ -124,7 +125,9 @@ async def run(
             gateway = Gateway(where, prices=recipe.prices, budget=recipe.budget, run=recipe.run_id)
             async with gateway, AsyncExitStack() as stack:
                 watch.opened(gateway.stats)
-                context = Context.of(recipe, gateway)
+                context = Context.of(
+                    recipe, gateway, map(World.model_validate, folder.worlds()) if start else ()
+                )
                 started_clusters: list[Dispatcher] = []
 
                 async def away(opened: Engine) -> Dispatcher:

@@ -16,7 +16,7 @@ from toolloom.llm import Gateway, Model
 from toolloom.llm.log import WORK, Work
 from toolloom.pipeline.store.files import Rows, read_records, record_line
 from toolloom.pipeline.store.run import PlannedStage
-from toolloom.schemas import AgentName, Outcome, Recipe, Record, Rejected, Usage, seed_for
+from toolloom.schemas import AgentName, Outcome, Recipe, Record, Rejected, Usage, World, seed_for
 
 if TYPE_CHECKING:
     from toolloom.pipeline.apis.execution.session import Executions
@@ -35,7 +35,8 @@ class Context:
     worlds: Worlds
 
     @classmethod
-    def of(cls, recipe: Recipe, gateway: Gateway) -> Context:
+    def of(cls, recipe: Recipe, gateway: Gateway, known: Iterable[World] = ()) -> Context:
+        """`known`: the worlds of the version that a run begins with."""
         from toolloom.pipeline.apis.execution.session import Executions
         from toolloom.pipeline.apis.search import Finder
         from toolloom.pipeline.worlds.shelf import Worlds
@@ -43,7 +44,7 @@ class Context:
         plan = recipe.search
         embedder = gateway.embedder(plan.embeddings) if plan.embeddings else None
         workshop = Executions(recipe.apis.sources, gateway.cache, recipe.seed)
-        worlds = Worlds(recipe.worlds.use if recipe.worlds else ())
+        worlds = Worlds(recipe.worlds.use if recipe.worlds else (), known)
         return cls(recipe, gateway, Finder(plan, embedder), workshop, worlds)
 
     def model(self, agent: AgentName) -> Model:

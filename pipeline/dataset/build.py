@@ -50,6 +50,7 @@ from toolloom.schemas import (
     Rejected,
     Sample,
     SplitPlan,
+    World,
 )
 from toolloom.schemas.recipe import public_recipe
 from toolloom.schemas.splits import api_id, shown, split_of, stray, zone
@@ -69,7 +70,7 @@ class Keep:
 
     def whole(self, config: Config, split: str) -> bool:
         """Whether all rows of a table stay, if there are any."""
-        if split != self.anew or config.row.origin is Api:
+        if split != self.anew or config.row.origin in (Api, World):
             return True
         return self.retries and config.row.origin is not Rejected
 
@@ -183,6 +184,9 @@ def build(folder: Path, run: RunFolder, keep: Keep) -> JsonObject:
             for api in apis_of(run):
                 split = zone(plan, api["category"], api["tool"]).value
                 _add(tables, made, Api, split, api)
+            for world in run.worlds():
+                split = zone(plan, world["category"], world["tool"]).value
+                _add(tables, made, World, split, world)
         grown = set(tables.begun)
         if parent and (wanted := run.recipe.regenerate):
             others = {split for _, split in grown} - {wanted.split.value, BEFORE_QUERIES}
@@ -284,7 +288,7 @@ def told_run(run: RunFolder, made: Figures) -> JsonObject:
     counts = report.count(run, sum(made.dialogues.values(), RowCounts()))
     makers = set(made.makers)
     for stage in run.plan:
-        if stage.name in ("domains", "apis", "templates") and not stage.given:
+        if stage.name in ("worlds", "domains", "apis", "templates") and not stage.given:
             for row in run.stage(stage.name).objects("accepted"):
                 makers |= set(map(maker, row["provenance"]))
     places = {stage.name: place for place, stage in enumerate(run.plan)}

@@ -26,6 +26,8 @@ from toolloom.schemas import (
     JsonObject,
     Record,
     Rejected,
+    World,
+    digest,
 )
 
 REJECTED_PARTS = ("findings", "record", "provenance")  # of a Rejected, stored as JSON
@@ -90,6 +92,39 @@ class SamplesRow(TableRow):
     @classmethod
     def record_of(cls, row: JsonObject) -> JsonObject:
         return {key: parsed(row[key]) for key in PARTS}
+
+
+class EnvironmentsRow(TableRow):
+    """The dialogues that play in a world, as environments: where each starts, what the user says,
+    and what is to come of it."""
+
+    id: Id
+    world: str = Field(description="The world's name.")
+    hash: str = Field(description="Hash of what its operations do, as in `worlds`.")
+    script: str = Field(description="The script it is a row of.")
+    scenario: ScenarioName
+    now: str = Field(description="The dialogue's present, as the world takes it.")
+    me: str = Field(description="Key of the one who speaks; empty where it matters to nobody.")
+    start: str = Field(description="JSON: the state before: `me`, `next`, `tables`.")
+    goal: str = Field(
+        description="JSON: `changes` of the state, none where nothing may change, and `facts` that "
+        "the user has to learn."
+    )
+    system: str = Field(description="The system turn.")
+    turns: list[str] = Field(description="What the user says, turn by turn.")
+    tools: list[str] = Field(description="The functions on offer, distractors included.")
+    operations: str = Field(
+        description="JSON: the functions that are the world's, each with its operation."
+    )
+    calls: str = Field(
+        description="JSON: the accepted dialogue's calls in the world, in order: `operation`, "
+        "`arguments`."
+    )
+
+    @classmethod
+    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
+        setting = record["dialogue"]["query"].get("setting")
+        return (environment_row(record["dialogue"], setting),) if setting else ()
 
 
 class InstructionsRow(WholeRow):
@@ -199,6 +234,39 @@ class ApisRow(WholeRow):
         return (row,)
 
 
+class WorldsRow(WholeRow):
+    """The worlds: APIs with a state that can be run, each with the dialogues written for it."""
+
+    origin = World
+    id: str = Field(description="Name and hash, such as `shop/94d3339e1e8a`.")
+    name: str = Field(description="Name, as rows tell it.")
+    hash: str = Field(description="Hash of what its operations do.")
+    category: str = Field(description="Category of its operations as APIs.")
+    tool: str = Field(description="Tool (service) that they belong to.")
+    about: str = Field(description="What it is, in a sentence.")
+    operations: int = Field(description="How many operations it has.")
+    policies: list[str] = Field(description="What an assistant in it is held to.")
+    scripts: int = Field(description="How many dialogues are written for it.")
+    spec: str = Field(description="JSON: the world as `replay/world.py` takes it.")
+    record: Whole
+
+    @classmethod
+    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
+        spec = record["spec"]
+        named = digest(spec)
+        row = {
+            "id": f"{record['name']}/{named}",
+            "hash": named,
+            **{key: record[key] for key in ("name", "category", "tool", "about")},
+            "operations": len(spec["operations"]),
+            "policies": [policy["says"] for policy in spec["policies"]],
+            "scripts": len(record["scripts"]),
+            "spec": to_text(spec),
+            "record": to_text(record),
+        }
+        return (row,)
+
+
 CONFIGS = (
     SFT := Config("sft", SftRow),
     SAMPLES := Config("samples", SamplesRow),
@@ -206,9 +274,11 @@ CONFIGS = (
     PLANNING := Config("planning", PlanningRow),
     REJECTED := Config("rejected", RejectedRow),
     APIS := Config("apis", ApisRow),
+    WORLDS := Config("worlds", WorldsRow),
+    ENVIRONMENTS := Config("environments", EnvironmentsRow),
 )
 # The configs that hold records whole. All others can be made of them again.
-BASES = (SAMPLES, INSTRUCTIONS, REJECTED, APIS)
+BASES = (SAMPLES, INSTRUCTIONS, REJECTED, APIS, WORLDS)
 
 
 def configs_of(record: type[Record]) -> list[Config]:
@@ -266,6 +336,37 @@ def samples_row(sample: JsonObject) -> JsonObject:
         **{key: query[key] for key in ("id", "ability", "scenario")},
         **{key: to_text(sample[key]) for key in ("dialogue", "verdict", "provenance")},
         "flags": to_text(sample.get("flags", [])),
+    }
+
+
+def environment_row(dialogue: JsonObject, setting: JsonObject) -> JsonObject:
+    query, messages, start = dialogue["query"], dialogue["messages"], setting["start"]
+    sources = {api["function"]: api.get("source") or {} for api in query["pool"]}
+    operations = {
+        function: source.get("operation", "")
+        for function, source in sources.items()
+        if (source.get("kind"), source.get("reference")) == ("world", setting["world"])
+    }
+    asked = (call["function"] for m in messages for call in m.get("tool_calls", ()))
+    calls = [
+        {"operation": operations[call["name"]], "arguments": call["arguments"]}
+        for call in asked
+        if call["name"] in operations
+    ]
+    said = [(m["role"], m.get("content") or "") for m in messages]
+    return {
+        **{key: query[key] for key in ("id", "scenario")},
+        **{key: setting[key] for key in ("world", "hash")},
+        "script": setting.get("script", ""),
+        "now": str(query["now"])[:16],
+        "me": str(start.get("me") or ""),
+        "start": to_text(start),
+        "goal": to_text(setting["goal"]),
+        "system": next((text for role, text in said if role == "system"), ""),
+        "turns": [text for role, text in said if role == "user"],
+        "tools": [*sources],
+        "operations": to_text(operations),
+        "calls": to_text(calls),
     }
 
 

@@ -51,6 +51,7 @@ from toolloom.pipeline.dataset.verify_rows import (
     verify_apis,
     verify_splits,
     verify_table,
+    verify_worlds,
 )
 from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import to_line
@@ -137,6 +138,7 @@ def _read(files: VersionFiles, told: Manifest, progress: Progress | None) -> Ver
     rows = VersionRows(files, told, step)
     with Solutions(rows) as solutions:
         verify_apis(rows)
+        verify_worlds(rows)
         for split in rows.splits(SAMPLES):
             for _, sample in verify_table(rows, SAMPLES, split, partial(inspect_sample, rows)):
                 solutions.keep(split, sample)

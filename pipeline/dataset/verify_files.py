@@ -23,7 +23,7 @@ from toolloom.pipeline.checks.findings import MOST, Findings
 from toolloom.pipeline.dataset import rows
 from toolloom.pipeline.dataset.figures import BEFORE_QUERIES
 from toolloom.pipeline.dataset.publish import sha256
-from toolloom.pipeline.dataset.rows import APIS, REJECTED
+from toolloom.pipeline.dataset.rows import APIS, REJECTED, WORLDS
 from toolloom.pipeline.store.files import explain
 from toolloom.pipeline.store.tables import Config, read_rows
 from toolloom.pipeline.store.version import LAYOUT, change, dotted, numbered, open_version
@@ -399,7 +399,7 @@ def _of_parent(
                 is_grown = (config, split) == (REJECTED.name, BEFORE_QUERIES)
             if is_grown and table["files"]:
                 grown.append((config, split, table))
-            elif not is_grown and (split != told.regenerated or config == APIS.name):
+            elif not is_grown and (split != told.regenerated or config in (APIS.name, WORLDS.name)):
                 kept |= {name: file["sha256"] for name, file in table["files"].items()}
     return kept, grown
 

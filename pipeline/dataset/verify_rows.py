@@ -18,10 +18,12 @@ from typing import Any, TypeVar, cast
 from pydantic_core import to_json
 
 from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.dataset.figures import Figures, split_of_rejected
 from toolloom.pipeline.dataset.rows import (
     APIS,
     BASES,
+    WORLDS,
     base_of,
     configs_of,
 )
@@ -36,8 +38,10 @@ from toolloom.schemas import (
     Record,
     Rejected,
     Sample,
+    Setting,
     Split,
     SplitPlan,
+    World,
     canonical,
 )
 from toolloom.schemas.splits import api_id, needed, shown, split_of, stray, tool_of, zone
@@ -59,6 +63,11 @@ _ORIGINS: dict[type[Record], tuple[str, str, Callable[[SplitPlan, JsonObject], s
     ),
     Api: (
         "API",
+        "its category and tool belong into",
+        lambda plan, raw: zone(plan, *tool_of(raw)),
+    ),
+    World: (
+        "world",
         "its category and tool belong into",
         lambda plan, raw: zone(plan, *tool_of(raw)),
     ),
@@ -104,6 +113,7 @@ class VersionRows:
     api_texts: Ids = field(default_factory=Ids)  # whole APIs, as rows show them
     api_values: Ids = field(default_factory=Ids)  # and whatever the order and number of fields
     seen_categories: set[str] = field(default_factory=set)
+    worlds: dict[str, Machine | None] = field(default_factory=dict)  # by hash; None: cannot be run
 
     @property
     def plan(self) -> SplitPlan:
@@ -309,6 +319,41 @@ def _inspect_api(rows: VersionRows, _: str, file: str, raw: JsonObject, api: Api
     rows.api_values.add(canonical(api.bare().model_dump(mode="json")))
 
 
+def verify_worlds(rows: VersionRows) -> None:
+    """The worlds: valid records, each once, in their zones, that can be run."""
+    for split in rows.splits(WORLDS):
+        deque(verify_table(rows, WORLDS, split, partial(_inspect_world, rows)), maxlen=0)
+
+
+def _inspect_world(rows: VersionRows, _: str, file: str, raw: JsonObject, world: World) -> None:
+    if world.hash in rows.worlds:
+        rows.fault(FaultKind.RECORD, file, "what it does is there twice", world.id)
+    if world.spec.get("name") != world.name:
+        rows.fault(FaultKind.RECORD, file, "is not called what its spec says", world.id)
+    rows.worlds[world.hash] = None
+    try:
+        rows.worlds[world.hash] = Machine(world.spec)
+    except Exception as error:  # noqa: BLE001  # a foreign tree is built: anything may come of it
+        rows.fault(FaultKind.RECORD, file, f"is no world that can be run ({_why(error)})", world.id)
+
+
+def _why(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def _machine(rows: VersionRows, file: str, name: str, setting: Setting) -> Machine | None:
+    """The machine of a row's world; None, which is told, if the version has not got it."""
+    machine = rows.worlds.get(setting.hash)
+    if machine and machine.world["name"] == setting.world:
+        return machine
+    if setting.hash not in rows.worlds or machine:
+        if any(config == WORLDS.name for config, _ in rows.broken):
+            return None
+        detail = f"plays in {setting.world} ({setting.hash}), which `worlds` has not"
+        rows.fault(FaultKind.RECORD, file, detail, name)
+    return None
+
+
 def inspect_sample(
     rows: VersionRows, split: str, file: str, raw: JsonObject, sample: Sample
 ) -> None:
@@ -317,7 +362,17 @@ def inspect_sample(
         rows.fault(FaultKind.RECORD, file, "its id is there twice", sample.id)
     if not sample.verdict.accepted:
         rows.fault(FaultKind.RECORD, file, "its verdict is not to accept it", sample.id)
-    for fault in inspect(sample.dialogue):
+    setting = sample.dialogue.query.setting
+    machine = _machine(rows, file, sample.id, setting) if setting else None
+    try:
+        faults = inspect(sample.dialogue, world=machine)
+    except Exception as error:
+        if machine is None:
+            raise
+        # A foreign world runs in a foreign state.
+        rows.fault(FaultKind.CHECK, file, f"cannot be replayed ({_why(error)})", sample.id)
+        faults = ()
+    for fault in faults:
         at = "" if fault.turn is None else f" (message {fault.turn})"
         rows.fault(FaultKind.CHECK, file, f"{fault.reason}: {fault.detail}{at}", sample.id)
     rows.inspected += 1

@@ -284,6 +284,10 @@ class RunFolder:
                 return self.stage(stage.name).objects("accepted")
         return iter(())
 
+    def worlds(self) -> Iterator[JsonObject]:
+        """The worlds in which its dialogues play."""
+        return self.stage("worlds").objects("accepted")
+
     def expansions(self) -> Iterator[Expansion]:
         """Templates and their rows, as far as they are chosen."""
         return chain.from_iterable(self._beside(Expansion))

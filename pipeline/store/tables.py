@@ -1,7 +1,7 @@
 """Parquet files as `datasets.load_dataset` reads them, whose columns a pydantic model declares.
 
-The annotation of a field says how its column is stored: `str` is text, `list[str]` a list of texts,
-`list[JsonObject]` a list of objects, each as its JSON.
+The annotation of a field says how its column is stored: `str` is text, `int` a number,
+`list[str]` a list of texts, `list[JsonObject]` a list of objects, each as its JSON.
 
 `datasets` reads Json features with pandas' ujson, which rounds floats of more than 15 digits and
 stops with an error at integers over 64 bits. A row with objects that would not come back exactly as
@@ -46,7 +46,7 @@ class TableRow(BaseModel):
     """A row of a config: its fields are the columns, its docstring what the card says of them."""
 
     origin: ClassVar[type[Record]] = (
-        Sample  # what rows are made of: also Instruction, Rejected, Api
+        Sample  # what rows are made of: also Instruction, Rejected, Api, World
     )
 
     @classmethod
@@ -65,8 +65,13 @@ class TableRow(BaseModel):
         return None
 
 
-Storage: TypeAlias = Literal["text", "texts", "objects"]
-_KINDS: dict[Any, Storage] = {str: "text", list[str]: "texts", list[JsonObject]: "objects"}
+Storage: TypeAlias = Literal["text", "number", "texts", "objects"]
+_KINDS: dict[Any, Storage] = {
+    str: "text",
+    int: "number",
+    list[str]: "texts",
+    list[JsonObject]: "objects",
+}
 
 
 @dataclass(frozen=True)
@@ -113,10 +118,16 @@ class Config:
             from datasets import Features, Json, List, Value
 
             texts = Value("string")
-            kinds = {"text": texts, "texts": List(texts), "objects": List(Json())}
+            numbers = Value("int64")
+            kinds = {
+                "text": texts,
+                "number": numbers,
+                "texts": List(texts),
+                "objects": List(Json()),
+            }
             columns = {name: kinds[column.kind] for name, column in self.columns.items()}
             return Features(columns).arrow_schema
-        plain = {"text": pa.string(), "texts": pa.list_(pa.string())}
+        plain = {"text": pa.string(), "number": pa.int64(), "texts": pa.list_(pa.string())}
         return pa.schema([(name, plain[column.kind]) for name, column in self.columns.items()])
 
     def encode(self, row: JsonObject) -> JsonObject:
@@ -222,6 +233,8 @@ class TableWriter:
 
 
 def _length(value: Any) -> int:
+    if isinstance(value, int):
+        return 8
     return len(value) if isinstance(value, str) else sum(map(len, value))
 
 

@@ -104,10 +104,12 @@ def briefing(machine: Machine, state: State) -> list[str]:
 class Worlds:
     """The machines of worlds, by the hash of what they do."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names`: worlds to be read when one of them is asked for first."""
+    def __init__(self, names: Iterable[str] = (), known: Iterable[World] = ()) -> None:
+        """`names`: worlds to be read when one of them is asked for first. `known`: read already."""
         self._names = list(names)
         self._machines: dict[str, Machine] = {}
+        for world in known:
+            self.add(world)
 
     def add(self, world: World) -> Machine:
         """The machine of a world."""

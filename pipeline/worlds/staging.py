@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from toolloom.agents import api, domain
 from toolloom.pipeline.stage import Context, StageInput, job_of
 from toolloom.pipeline.worlds.shelf import apis_of, world_of
-from toolloom.schemas import Outcome, Recipe, RecipeError, World, WorldPlan
+from toolloom.schemas import Outcome, Recipe, RecipeError, World, WorldError, WorldPlan
 
 
 def wants_worlds(recipe: Recipe) -> bool:
@@ -15,8 +15,10 @@ def wants_worlds(recipe: Recipe) -> bool:
 
 
 def check_worlds(recipe: Recipe) -> None:
-    """Raises RecipeError or WorldError for worlds that are not there or no worlds."""
-    for name in recipe.worlds.use if recipe.worlds else ():
+    """Raises RecipeError or WorldError for worlds that are not there or no worlds. A run that
+    begins with a version has that version's."""
+    given = recipe.regenerate or recipe.extend
+    for name in recipe.worlds.use if recipe.worlds and not given else ():
         world_of(name)
 
 
@@ -52,8 +54,16 @@ async def offer_world(world: World, context: Context) -> Outcome:
 
 def expect_rows(recipe: Recipe) -> int:
     """How many dialogues a recipe draws in worlds at most."""
-    if recipe.worlds is None:
+    plan, anew = recipe.worlds, recipe.regenerate
+    if plan is None:
         return 0
-    scripts = sum(len(world_of(name).scripts) for name in recipe.worlds.use)
-    most = scripts * recipe.worlds.per_script
-    return most if recipe.worlds.rows is None else min(most, recipe.worlds.rows)
+    if anew and plan.rows is not None:
+        return plan.rows  # the worlds are the version's, and the recipe's may be gone
+    try:
+        scripts = sum(len(world_of(name).scripts) for name in plan.use)
+    except (RecipeError, WorldError):
+        if not anew:
+            raise
+        return 0
+    most = scripts * plan.per_script
+    return most if plan.rows is None else min(most, plan.rows)

@@ -43,7 +43,12 @@ def test_rows_have_the_columns_of_their_model(origin: type[Record], record: Reco
 
 def columns_table() -> str:
     """The columns of all configs, as the docs have them."""
-    forms = {"text": "text", "texts": "list of text", "objects": "list of objects"}
+    forms = {
+        "text": "text",
+        "number": "number",
+        "texts": "list of text",
+        "objects": "list of objects",
+    }
     lines = ["| Config | Column | Form | What it holds |", "| --- | --- | --- | --- |"]
     for config in CONFIGS:
         for name, column in config.columns.items():

@@ -1,0 +1,200 @@
+"""Versions of dialogues in worlds: their configs, what verification finds, what growth keeps."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tampered import Row, fix, found, only, read_manifest, rows_of, write_rows
+
+from toolloom.pipeline.dataset.rows import ENVIRONMENTS, SFT, environment_row, sft_row
+from toolloom.pipeline.dataset.verify import verify
+from toolloom.pipeline.dataset.verify_files import FaultKind
+from toolloom.pipeline.growth import plan_regeneration
+from toolloom.pipeline.run import run_recipe
+from toolloom.schemas import parse_recipe
+
+WORLD = "clinic"
+RECIPE = {
+    "name": "small",
+    "model": "none",
+    "worlds": {"use": [WORLD], "rows": 12},
+    "splits": {"train": 0.7, "validation": 0.3, "test_instruction": 0, "test_tool": 0}
+    | {"test_category": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def outputs(built_once: Callable[..., Path]) -> Path:
+    """A small version of dialogues in a world, and the one it grew to."""
+
+    def build(folder: Path) -> None:
+        run_recipe(parse_recipe(RECIPE, "a recipe"), folder)
+        run_recipe(plan_regeneration(folder, "small", "train", keep=True), folder)
+
+    return built_once("worlds", build)
+
+
+@pytest.fixture
+def version(outputs: Path, tmp_path: Path) -> Path:
+    """A copy of the version, to be tampered with."""
+    shutil.copytree(outputs / "datasets", tmp_path / "datasets", symlinks=True)
+    return tmp_path / "datasets" / "small" / "1.0.0"
+
+
+def change(version: Path, place: int, act: Callable[[Row], object]) -> str:
+    """Change a dialogue of `train`, and all rows that are made of it, and their hashes."""
+    tables = {name: rows_of(version, name, "train") for name in ("samples", "sft", "environments")}
+    dialogue = json.loads(tables["samples"][place]["dialogue"])
+    act(dialogue)
+    text = json.dumps(dialogue, ensure_ascii=False, separators=(",", ":"))
+    tables["samples"][place]["dialogue"] = text
+    tables["sft"][place] = SFT.encode(sft_row({"dialogue": dialogue}))
+    made = environment_row(dialogue, dialogue["query"]["setting"])
+    tables["environments"][place] = ENVIRONMENTS.encode(made)
+    for name, rows in tables.items():
+        write_rows(version, name, "train", rows)
+    fix(version)
+    return str(tables["samples"][place]["id"])
+
+
+def changing(version: Path) -> int:
+    """The place of a dialogue that changes something of its world."""
+    rows = rows_of(version, "environments", "train")
+    return next(n for n, row in enumerate(rows) if json.loads(row["goal"])["changes"])
+
+
+def test_a_version_holds_its_worlds_and_environments(outputs: Path) -> None:
+    """A row for the world, and one for each dialogue that plays in it."""
+    path = outputs / "datasets" / "small" / "1.0.0"
+    (world,) = rows_of(path, "worlds", "train")
+    assert world["name"] == WORLD and world["id"] == f"{WORLD}/{world['hash']}"
+    assert json.loads(world["record"])["spec"] == json.loads(world["spec"])
+    for split in ("train", "validation"):
+        samples, rows = (rows_of(path, name, split) for name in ("samples", "environments"))
+        assert [row["id"] for row in rows] == [row["id"] for row in samples]
+        assert {row["hash"] for row in rows} == {world["hash"]}
+        assert all(row["turns"] and json.loads(row["operations"]) for row in rows)
+
+
+def test_a_version_of_worlds_holds(outputs: Path) -> None:
+    """Whole and grown."""
+    for number in ("1.0.0", "1.1.0"):
+        report = verify(outputs / "datasets" / "small" / number)
+        assert report.good, report.faults
+
+
+def test_growth_keeps_worlds(outputs: Path) -> None:
+    """The version that grew has the same file of worlds, and more rows that name them."""
+    old, new = (outputs / "datasets" / "small" / number for number in ("1.0.0", "1.1.0"))
+    name = "worlds/train-00000-of-00001.parquet"
+    assert (old / name).read_bytes() == (new / name).read_bytes()
+    before, after = (rows_of(path, "environments", "train") for path in (old, new))
+    assert after[: len(before)] == before and len(after) > len(before)
+    assert {row["hash"] for row in after} == {row["hash"] for row in before}
+
+
+def other_result(dialogue: Row) -> None:
+    """A call that failed where it did not."""
+    back = next(m for m in dialogue["messages"] if (m.get("execution") or {}).get("kind"))
+    back["content"] = json.dumps({"response": None, "error": "closed: We are closed."})
+    back["execution"]["failure"] = "tool_error"
+
+
+def other_start(dialogue: Row) -> None:
+    """A state without any row that a call could name."""
+    tables = dialogue["query"]["setting"]["start"]["tables"]
+    for name in tables:
+        tables[name] = {}
+
+
+def other_goal(dialogue: Row) -> None:
+    dialogue["query"]["setting"]["goal"]["changes"] = []
+
+
+def unknown_world(dialogue: Row) -> None:
+    dialogue["query"]["setting"]["hash"] = "0" * 12
+
+
+FORGED: list[tuple[Callable[[Row], None], FaultKind, str]] = [
+    (other_result, FaultKind.CHECK, ""),
+    (other_start, FaultKind.CHECK, "not_repeatable"),
+    (other_goal, FaultKind.CHECK, "collateral_change: nobody asked for"),
+    (unknown_world, FaultKind.RECORD, "which `worlds` has not"),
+]
+
+
+@pytest.mark.parametrize(("act", "kind", "told"), FORGED, ids=[row[0].__name__ for row in FORGED])
+def test_a_forged_row_is_found(
+    version: Path, act: Callable[[Row], None], kind: FaultKind, told: str
+) -> None:
+    """Also if everything that is made of it, and every hash, was made to fit."""
+    name = change(version, changing(version), act)
+    faults = found(verify(version), kind)
+    assert faults and {fault.row for fault in faults} == {name}
+    assert any(told in fault.detail for fault in faults), faults
+
+
+def test_an_environment_is_that_of_its_sample(version: Path) -> None:
+    """A state that differs from the sample's, or a row too few."""
+    rows = rows_of(version, "environments", "train")
+    rows[0]["start"] = rows[1]["start"]
+    write_rows(version, "environments", "train", rows[:-1])
+    fix(version)
+    first, last = found(verify(version), FaultKind.TRAINING)
+    assert first.row == rows[0]["id"] and first.detail.startswith("`start` has ")
+    assert last.row == rows[-1]["id"] and "no row in `environments`" in last.detail
+
+
+def test_a_missing_world_is_found(version: Path) -> None:
+    """Each row that plays in it is told."""
+    manifest = read_manifest(version)
+    shutil.rmtree(version / "worlds")
+    del manifest["configs"]["worlds"]
+    fix(version, manifest)
+    faults = found(verify(version), FaultKind.RECORD)
+    assert len(faults) == sum(told["rows"] for told in manifest["splits"].values())
+
+
+def change_world(version: Path, act: Callable[[Row], object]) -> None:
+    (row,) = rows_of(version, "worlds", "train")
+    record = json.loads(row["record"])
+    act(record["spec"])
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    write_rows(version, "worlds", "train", [{**row, "record": text}])
+    fix(version)
+
+
+def test_a_world_is_what_its_hash_says(version: Path) -> None:
+    """A spec that was changed has another hash than its row, and so than the rows that name it."""
+    change_world(version, lambda spec: spec["policies"].clear())
+    told = [fault.detail for fault in found(verify(version), FaultKind.RECORD)]
+    assert "`id` is not that of its record" in told
+    assert any("which `worlds` has not" in detail for detail in told)
+
+
+def deep(spec: Row) -> None:
+    tree: Any = ["value", 1]
+    for _ in range(400):
+        tree = ["not", tree]
+    next(iter(spec["operations"].values()))["returns"] = tree
+
+
+HOSTILE: list[Callable[[Row], object]] = [
+    lambda spec: spec["entities"].clear(),
+    lambda spec: spec["operations"].update(odd={}),
+    lambda spec: next(iter(spec["operations"].values())).update(steps=[["import", "os"]]),
+    lambda spec: next(iter(spec["operations"].values())).update(returns=[1, 2]),
+    deep,
+]
+
+
+@pytest.mark.parametrize("act", HOSTILE)
+def test_a_hostile_world_is_a_fault(version: Path, act: Callable[[Row], object]) -> None:
+    """No traceback, whatever its file holds."""
+    change_world(version, act)
+    assert FaultKind.RECORD in only(verify(version))
