@@ -75,6 +75,8 @@ class Lookups:
             for name in self.reads
             if (search := _search(operations[name]["returns"])) is not None
         }
+        self.listed = {name: _listed(operations[name]["shape"]) for name in self.searches}
+        """The entity whose rows a search lists: the first whose key an item shows."""
         self.ways: dict[str, list[str]] = {name: [] for name in machine.entities}
         for name in self.reads:
             for entity in {entity for entity, _ in _keys_of_shape(operations[name]["shape"])}:
@@ -83,6 +85,10 @@ class Lookups:
         self.own = {
             name for name, e in machine.entities.items() if e.owner and name != machine.actor
         }
+        self.mine = self.own | {
+            entity for name, entity in self.listed.items() if self.searches[name].own and entity
+        }
+        """Entities of which people speak as theirs: owned, or listed for whoever asks."""
         self.named = self.own | {
             name
             for name, entity in machine.entities.items()
@@ -339,6 +345,12 @@ def _some(count: Tree) -> SearchFilter | None:
             rows = as_term(["list", source, alias, rest, [], None, inner[1]])
             return SearchFilter(inner[2][1], "some", inner[1], rows)
     return None
+
+
+def _listed(shape: Kind) -> str:
+    item = shape["of"]
+    fields = item["fields"].values() if item["type"] == "object" else ()
+    return next((str(kind["entity"]) for kind in fields if kind["type"] == "ref"), "")
 
 
 def _keys_of_shape(kind: Kind) -> Iterator[tuple[str, Kind]]:

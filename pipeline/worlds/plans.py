@@ -68,6 +68,7 @@ class Plan:
         self.rows: dict[tuple[str, str], NamedRow] = {}
         self.facts: list[TaskFact] = []
         self.avoided: Avoided | None = None
+        self.wide = False  # whether lists of one's own serve several wants
         self.withheld: dict[tuple[str, Path], int] = {}  # turn that says an argument, if no other
 
     def begin(self, form: str, *operations: str) -> None:
@@ -348,6 +349,8 @@ class Plan:
             by_form.setdefault(form_of(one, kinds[one.argument]), []).append((one, value))
         if search.own:
             for form, share in NARROWED.items():
+                if self.wide and form != "words":
+                    continue
                 if by_form.get(form) and self.rng.random() < share:
                     return [self.rng.choice(by_form[form])]
             return []

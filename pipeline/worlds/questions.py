@@ -6,7 +6,10 @@ list. What an earlier result has told, or the question itself says, is not asked
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from toolloom.pipeline.checks.world.interpreter import Json, Row
+from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.worlds.goals import GoalDrawer
 from toolloom.pipeline.worlds.lookups import keys_in, leaves
 from toolloom.pipeline.worlds.plans import Plan
@@ -106,12 +109,8 @@ class QuestionDrawer:
         were asked of another row."""
         search = self.lookups.searches[name]
         rows = search.rows(self.machine.frame(self.plan.state, {}, self.now))
-        shape = self.machine.world["operations"][name]["shape"]["of"]
-        field = next((f for f, k in shape["fields"].items() if k["type"] == "ref"), None)
-        if not rows or field is None:
-            return False
-        entity = shape["fields"][field]["entity"]
-        if entity not in self.lookups.named:
+        entity = self.lookups.listed[name]
+        if not rows or entity not in self.lookups.named:
             return False
         row = self.rng.choice(rows)
         spec = self.machine.entities[entity]
@@ -120,7 +119,8 @@ class QuestionDrawer:
         )
         if key is None or (entity, key) in self.plan.rows:
             return False
-        if not self.plan.find(name, entity, key, "", {}):
+        turn = self.plan.turn
+        if not self.plan.find(name, entity, key, "", {}) or self.plan.turn > turn:
             return False
         made = self.plan.calls[-1]
         words = {*self.plan.rows[entity, key].words, *map(str, made.arguments.values())}
@@ -154,8 +154,7 @@ class QuestionDrawer:
         if not rows:
             return False
         row = self.rng.choice(rows)
-        entity = next((e for e, w in self.lookups.ways.items() if name in w), "")
-        filters = self.plan.narrow(name, search, entity, row, frame)
+        filters = self.plan.narrow(name, search, self.lookups.listed[name], row, frame)
         if filters is None:
             return False
         args: Row = {}
@@ -173,23 +172,29 @@ class QuestionDrawer:
         label = {
             value
             for s in made.shown
-            if len(s.path) == 2
+            if s.entity == self.lookups.listed[name] and len(s.path) == 2
             for _, value in self.lookups.label(
                 s.entity, self.plan.state["tables"][s.entity][s.key], frame
             )
         }
+        items = [list(_told(shape, item)) for item in made.response]
+        names = dict.fromkeys(f for f, _ in items[0])
         fields = [
-            f
-            for f, kind in shape["fields"].items()
-            if kind["type"] not in ("ref", "list", "object", "boolean")
-            if not any(_within(item.get(f), said) for item in made.response)
+            f for f in names if not any(_within(v, said) for i in items for g, v in i if g == f)
         ]
-        fields.sort(key=lambda f: made.response[0].get(f) not in label)
+        fields.sort(key=lambda f: dict(items[0])[f] not in label)
         fields = fields[:2]
         self.plan.turns[-1].asks += fields
-        for item in made.response:
-            self.plan.facts += [self.fact(name, f, item[f]) for f in fields if f in item]
+        for item in items:
+            self.plan.facts += [self.fact(name, f, value) for f, value in item if f in fields]
         return bool(fields) and len(self.plan.facts) <= MOST_FACTS
+
+
+def _told(shape: Kind, item: Json) -> Iterator[tuple[str, Json]]:
+    """What an item of a list says of itself, without what it lists in turn."""
+    for path, kind, value in leaves(shape, item):
+        if kind["type"] not in ("ref", "boolean") and all(isinstance(step, str) for step in path):
+            yield str(path[-1]), value
 
 
 def _weight(ranked: tuple[float, str, Json]) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from toolloom.pipeline.checks.world.interpreter import Json, Row, State
-from toolloom.pipeline.checks.world.kinds import Kind
+from toolloom.pipeline.checks.world.kinds import MOMENTS, Kind
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.worlds.goals import GoalDrawer
 from toolloom.pipeline.worlds.lookups import Lookups, Path, fields_read, keys_in, scanned
@@ -38,7 +38,9 @@ SCENARIOS = {
 KEYLESS = 0.3  # weight of changes that name no row, beside 1 of the others
 DRAWS = 16  # of arguments until a call succeeds
 QUESTIONS = 0.3  # share of goals that are reads
+TWO_FIRST = 0.15  # share of second wants that follow two at once
 THIRD = 0.5  # share of second wants after which a third is looked for
+SAME = 1  # calls that fail in the same way and are tried
 YES = 0.65  # share of confirmations that are given
 
 
@@ -81,12 +83,11 @@ class ScenarioDrawer:
 
     def works(self, name: str, args: Row) -> bool:
         """Whether a call succeeds, changes something and breaks no policy."""
-        after, _, error = self.machine.apply(self.plan.state, name, args, self.now)
-        return (
-            error is None
-            and after is not self.plan.state
-            and forbidden(self.lookups, self.plan.state, self.now, name, args) is None
-        )
+        state = self.plan.state
+        after, _, error = self.machine.apply(state, name, args, self.now)
+        if error is not None or after is state or not difference(self.machine, state, after):
+            return False
+        return forbidden(self.lookups, state, self.now, name, args) is None
 
     def _lists(self, name: str) -> bool:
         return any(kind["type"] == "list" for kind in self.machine.operations[name].args.values())
@@ -127,6 +128,7 @@ class ScenarioDrawer:
                 continue
             if self.works(name, other) and not self.machine.apply(after, name, other, self.now)[2]:
                 self.plan.turns[0].operations.append(name)
+                self.plan.wide = True
                 prepared = self.plan.prepare(name, args) and self.plan.prepare(name, other)
                 prepared = prepared and len(self.plan.turns) == 1  # nothing had to be chosen
                 return prepared and self.plan.act(name, args) and self.plan.act(name, other)
@@ -134,18 +136,24 @@ class ScenarioDrawer:
 
     def multi_turn(self) -> bool:
         """A second want of the rows of the first one, or of what it has found."""
-        if not self.single():
+        first = self.parallel if self.rng.random() < TWO_FIRST else self.single
+        if not first():
             return False
         changes = difference(self.machine, self.start, self.plan.state)
         made = self.plan.calls[-1]
         kinds = self.machine.operations[made.name].args
-        about = {key for _, _, key in keys_in(made.arguments, kinds)}
+        about = {
+            key
+            for _, entity, key in keys_in(made.arguments, kinds)
+            if entity in self.lookups.mine or not (changes or made.name in self.lookups.searches)
+        }
         about |= {fact.row[1] for fact in self.plan.facts if fact.row}
         if changes:
             new = [s for s in made.shown if s.key not in self.start["tables"][s.entity]]
             about |= {s.key for s in new}
         elif all(fact.row is None for fact in self.plan.facts):
-            about |= {s.key for s in made.shown if s.entity in self.lookups.named}
+            main = self.lookups.listed.get(made.name)
+            about |= {s.key for s in made.shown if s.entity == main and main in self.lookups.named}
         self.plan.begin("ask")
         mark = self.plan.mark()
         if changes and self.rng.random() < 0.5:
@@ -316,7 +324,10 @@ class ScenarioDrawer:
     def error_recovery(self) -> bool:
         """A call fails although nothing had shown why, and somebody takes another way."""
         self.plan.begin("ask")
-        name = self.rng.choice(self.lookups.writes)
+        names = [name for name in self.lookups.writes if any(self._loose(name))]
+        if not names:
+            return False
+        name = self.rng.choice(names)
         goals = GoalDrawer(self.machine, self.start, self.now, self.rng)
         met: list[str] = []
         for _ in range(DRAWS * 2):
@@ -328,7 +339,7 @@ class ScenarioDrawer:
             if error not in known or forbidden(self.lookups, self.start, self.now, name, args):
                 continue
             met.append(str(error))
-            if met.count(str(error)) > 1 or self._granted(name, str(error)):
+            if met.count(str(error)) > SAME or self._granted(name, str(error)):
                 continue
             mark = self.plan.mark()
             if self._recovered(name, args, str(error)):
@@ -352,30 +363,37 @@ class ScenarioDrawer:
     def _ways_out(self, name: str, args: Row) -> Iterator[Row]:
         """The same call with one thing changed: a moment, a choice, another row of those that were
         listed, one item less."""
-        kinds = self.machine.operations[name].args
         goals = GoalDrawer(self.machine, self.start, self.now, self.rng)
-        for argument, kind in kinds.items():
-            if argument not in args:
+        for argument, kind in self._loose(name):
+            value = args.get(argument)
+            if value is None:
                 continue
-            if kind["type"] == "list" and len(args[argument]) > 1:
-                for item in args[argument]:
-                    yield {**args, argument: [i for i in args[argument] if i is not item]}
-            free = kind.get("optional") or self._creates(name)
-            if kind["type"] == "ref" and free and kind["entity"] not in self.lookups.own:
-                listed = {
-                    s.key
-                    for c in self.plan.calls
-                    for s in c.shown
-                    if s.path[1:] and (s.entity == kind["entity"])
-                }
-                for key in sorted(listed - {args[argument]}):
+            if kind["type"] == "list":
+                for item in value[: len(value) > 1 and len(value)]:
+                    yield {**args, argument: [i for i in value if i is not item]}
+            elif kind["type"] == "ref":
+                shown = (s for c in self.plan.calls for s in c.shown if len(s.path) > 1)
+                listed = {s.key for s in shown if s.entity == kind["entity"]}
+                for key in sorted(listed - {value}):
                     yield {**args, argument: key}
-            moment = kind["type"] in ("date", "time", "datetime")
-            if moment or (kind["type"] == "choice" and len(args) > 1):
+            else:
                 for _ in range(DRAWS // 2):
-                    value = goals.value(kind)
-                    if value is not None and value != args[argument]:
-                        yield {**args, argument: value}
+                    other = goals.value(kind)
+                    if other is not None and other != value:
+                        yield {**args, argument: other}
+
+    def _loose(self, name: str) -> Iterator[tuple[str, Kind]]:
+        """The arguments of which another value may be as welcome."""
+        kinds = self.machine.operations[name].args
+        for argument, kind in kinds.items():
+            form = kind["type"]
+            free = kind.get("optional") or self._creates(name)
+            if form == "ref":
+                free = free or kind["entity"] not in self.lookups.named
+                if free and kind["entity"] not in self.lookups.own:
+                    yield argument, kind
+            elif form in (*MOMENTS, "list") or (form == "choice" and len(kinds) > 1):
+                yield argument, kind
 
     def _creates(self, name: str) -> bool:
         return any(step[0] == "create" for step in self.machine.world["operations"][name]["steps"])

@@ -38,10 +38,10 @@ from toolloom.pipeline.worlds.solutions import (
 )
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 
-KINDS, TRIES = 8, 8  # scenarios, and goals of each, that are tried until one has a solution
+KINDS, TRIES = 8, 5  # scenarios, and goals of each, that are tried until one has a solution
+STARTS = 4  # states that are tried
 STATES = 16  # draws of a start state until a change can be made in it
 WISHES = ("single", "multi_turn", "clarification", "confirmation")  # that can begin with a change
-REPEATS = 3  # draws until a task is not like one of the same state
 PER_STATE = 4  # tasks that are drawn from one start state
 MOST_TURNS, MOST_CALLS = 4, 8
 
@@ -116,20 +116,26 @@ def draw_task(
     goal: str | None = None,
 ) -> Task | None:
     """A task, of one scenario or about one change if they are named; None if none of several
-    goals has a solution. `start`: a state and its moment, if they are not to be drawn."""
+    goals has a solution. `start`: a state and its moment; if it is not given, several are tried.
+    """
     if start is None:
-        now = draw_now(rng)
-        start = draw_state(machine, rng, now), now
-    kinds = {name: often for name, often in SCENARIOS.items() if not goal or name in WISHES}
-    names, weights = zip(*kinds.items(), strict=True)
-    for _ in range(KINDS):
-        chosen = scenario or rng.choices(names, weights)[0]
+        starts = (_start(machine, rng, goal) for _ in range(STARTS))
+        drawn = (draw_task(machine, rng, scenario, start, goal) for start in starts)
+        return next(filter(None, drawn), None)
+    for _ in range(1 if scenario else KINDS):
+        chosen = scenario or draw_scenario(rng, goal)
         for _ in range(TRIES):
             plan = ScenarioDrawer(lookups_of(machine), *start, rng, goal).draw(chosen)
             task = _task(plan, chosen) if plan else None
             if task:
                 return task
     return None
+
+
+def draw_scenario(rng: random.Random, goal: str | None = None) -> str:
+    """A scenario, as often as SCENARIOS says; one that begins with a change if that is named."""
+    kinds = {name: often for name, often in SCENARIOS.items() if not goal or name in WISHES}
+    return rng.choices(list(kinds), list(kinds.values()))[0]
 
 
 def tasks(
@@ -145,11 +151,10 @@ def tasks(
             seen: set[str] = set()
             goal = changes[(number // PER_STATE) % len(changes)] if changes else None
             start = _start(machine, rng_for(seed, "task state", number), goal)
-        task = draw_task(machine, rng, scenario, start, goal)
-        for _ in range(REPEATS):
-            if task and _likeness(task) not in seen:
-                break
-            task = draw_task(machine, rng, scenario, start)
+        chosen = scenario or draw_scenario(rng, goal)
+        task = draw_task(machine, rng, chosen, start, goal)
+        if task is None or _likeness(task) in seen:  # another state may have one, or another
+            task = draw_task(machine, rng, chosen) or draw_task(machine, rng, scenario, start)
         if task:
             seen.add(_likeness(task))
         yield task
@@ -226,6 +231,8 @@ def _task(plan: Plan, scenario: str) -> Task | None:
     ]
     need = Requirement(changes, facts, plan.rows, plan.avoided, errors)
     calls = pruned(lookups, plan.start, plan.now, plan.calls, need)
+    if calls and len([c for c in calls if _acts(c)]) < len([c for c in plan.calls if _acts(c)]):
+        return None  # one of several wants came to nothing
     if calls is None or len(calls) > MOST_CALLS or len(plan.turns) > MOST_TURNS:
         return None
     if not calls and not plan.avoided:
@@ -267,6 +274,10 @@ def _task(plan: Plan, scenario: str) -> Task | None:
         plan.avoided,
         offered,
     )
+
+
+def _acts(made: PlayedCall) -> bool:
+    return made.after is not made.before or made.error is not None
 
 
 class _Sources:
@@ -384,7 +395,7 @@ def _told(plan: Plan, calls: list[PlayedCall], writer: _Sources) -> Iterator[Tas
         for path, kind, value in leaves(shape, made.response):
             if kind["type"] in ("ref", "choice", "text", "boolean") or len(path) > 1:
                 continue
-            if str(value) not in said:
+            if str(value) not in said and str(value) not in (plan.now, plan.now[:10]):
                 yield TaskFact(made.name, None, str(path[-1]), value, made.turn)
 
 
