@@ -32,6 +32,7 @@ class GoalDrawer:
         self.machine, self.rng, self.now = machine, rng, now
         self.frame = machine.frame(state, {}, now)
         self.rows: list[tuple[str, Row]] = []  # rows that arguments before referred to
+        self.size = rng.choice(ITEMS)
         self.beyond = False  # whether amounts and moments may be unusual ones
 
     def draw(self, name: str, beyond: bool = False) -> Row | None:
@@ -55,7 +56,7 @@ class GoalDrawer:
         if form == "ref":
             return self._key(kind)
         if form == "list":
-            items = [self.value(kind["of"]) for _ in range(rng.choice(ITEMS))]
+            items = [self.value(kind["of"]) for _ in range(self.size)]
             return None if None in items or _repeats(items) else items
         if form == "object":
             item = {name: self.value(inner) for name, inner in kind["fields"].items()}

@@ -16,7 +16,7 @@ from toolloom.pipeline.worlds.plans import Plan
 from toolloom.pipeline.worlds.solutions import PlayedCall, TaskFact, played
 
 DRAWS = 16  # of arguments until a read has something to tell
-WEIGHTS = {"choice": 0.4, "boolean": 1.0, "text": 1.5}
+WEIGHTS = {"choice": 0.2, "boolean": 0.5, "text": 1.5}
 """How often a field of a type is asked for, beside 3 of dates and numbers."""
 LISTS = 0.35  # share of questions that are about a whole list
 MOST_ROWS, MOST_FACTS = 5, 10  # that an answer tells
