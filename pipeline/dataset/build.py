@@ -28,6 +28,7 @@ from toolloom.pipeline.dataset.figures import (
     split_of_rejected,
     with_rejects,
 )
+from toolloom.pipeline.dataset.plays import PlayCounts
 from toolloom.pipeline.dataset.rows import (
     INSTRUCTIONS,
     PLANNING,
@@ -214,6 +215,7 @@ def build(folder: Path, run: RunFolder, keep: Keep) -> JsonObject:
         "instructions": {"splits": instructions, "example": shown} if instructions else None,
         "apis": before["apis"] if parent else {"run": run.id, **made.apis_json()},
         "contamination": _write_pairs(folder, chain(keep.pairs(), report.contamination(run))),
+        **({"worlds": told} if (told := figures.worlds()) else {}),
         "configs": configs,
     }
 
@@ -349,6 +351,20 @@ class _Merged:
             if counts:
                 found[split] = counts.told()
         return in_order(found)
+
+    def worlds(self) -> JsonObject | None:
+        """The worlds and what came of their scripts by split; None of a version without any."""
+        parent, keep = self.keep.parent, self.keep
+        before = (parent.manifest.get("worlds") if parent else None) or {"known": [], "splits": {}}
+        found: JsonObject = {**before["splits"]}
+        for split in {*self.made.plays, *([keep.anew] if keep.anew else [])}:
+            if (SAMPLES.name, split) in self.tables.begun or not keep.whole(SAMPLES, split):
+                found.pop(split, None)
+                counts = self.tables.stayed.plays.get(split, PlayCounts())
+                if counts := counts + self.made.plays.get(split, PlayCounts()):
+                    found[split] = counts.told()
+        known = before["known"] if parent else self.made.worlds_json()
+        return {"known": known, "splits": in_order(found)} if known or found else None
 
 
 _PARTS = (

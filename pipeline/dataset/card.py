@@ -23,10 +23,11 @@ from toolloom.pipeline.dataset.figures import (
     instructions_of,
     ranked,
 )
+from toolloom.pipeline.dataset.plays import worlds_told
 from toolloom.pipeline.dataset.report import API_BANK, KINDS, Counts
 from toolloom.pipeline.render.markdown import cell, table
 from toolloom.pipeline.render.plots import BAD, Plot, svg
-from toolloom.pipeline.render.section import dollars, percent
+from toolloom.pipeline.render.section import counted, dollars, percent
 from toolloom.pipeline.store.files import write_lines
 from toolloom.schemas import JsonObject, Metric
 
@@ -73,6 +74,7 @@ def card(manifest: JsonObject) -> str:
         "## What is in it",
         *(f"![{plot.title}](plots/{plot.name}.svg)" for plot in plots(manifest)),
         *(_counts(title, name, manifest) for title, name in COUNTS.items()),
+        *_worlds(manifest),
         *_expansion(manifest),
         *_instructions(manifest),
         "## How it was made",
@@ -199,6 +201,48 @@ def _counts(title: str, name: str, manifest: JsonObject) -> str:
         for value, count in total.items()
     ]
     return table((title, "All", *splits), rows)
+
+
+def _worlds(manifest: JsonObject) -> Iterator[str]:
+    """The worlds, what came of their scripts, and how to replay it; nothing of a version without
+    any."""
+    worlds = worlds_told(manifest)
+    if not worlds:
+        return
+    yield "## Worlds"
+    rows = sum(world.rows for world in worlds)
+    yield (
+        f"{counted(rows, 'dialogue')} of {counted(len(worlds), 'world')}: APIs with a state that "
+        "can be run. Each begins in a state of its own; what came of its calls was held against "
+        "its goal, and its calls against the policies. `worlds` and `environments` hold them for "
+        "training in the world itself, and `replay/` has what runs a world as one file that needs "
+        "Python's standard library alone."
+    )
+    yield table(
+        ("World", "Operations", "Policies", "Scripts with rows", "Rows", *_SPREAD, *_ALIKE),
+        [
+            (
+                *(world.name, world.operations, world.policies, len(world.scripts), world.rows),
+                *(f"{world.median:g}", world.most),
+                *("–" if n is None else percent(n) for n in (world.same, world.other)),
+            )
+            for world in worlds
+        ],
+    )
+    yield (
+        "How alike rows are is the share of their words that two have in common, its mean over a "
+        "sample: of two rows of one script, and of two scripts."
+    )
+    for world in worlds:
+        if world.dry:
+            more = len(world.dry) - NAMED
+            named = ", ".join(f"«{cell(script)}»" for script in world.dry[:NAMED])
+            rest = f" and {more:,} more" if more > 0 else ""
+            yield f"Scripts of `{world.name}` that gave no row: {named}{rest}."
+
+
+_SPREAD = ("Rows a script, median", "Most")
+_ALIKE = ("Alike, one script", "Alike, two scripts")
 
 
 def _expansion(manifest: JsonObject) -> Iterator[str]:

@@ -14,7 +14,15 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import TypeAlias
 
-from toolloom.pipeline.dataset.rows import APIS, INSTRUCTIONS, PLANNING, REJECTED, SAMPLES
+from toolloom.pipeline.dataset.plays import PlayCounts, world_json
+from toolloom.pipeline.dataset.rows import (
+    APIS,
+    INSTRUCTIONS,
+    PLANNING,
+    REJECTED,
+    SAMPLES,
+    WORLDS,
+)
 from toolloom.pipeline.dataset.unfold import STAGE as EXPANDED
 from toolloom.pipeline.store.tables import Config
 from toolloom.schemas import Granularity, JsonObject, Level, Metric, Scenario, Split, SplitPlan
@@ -47,6 +55,8 @@ class Figures:
     def __init__(self) -> None:
         self.dialogues: dict[str, RowCounts] = {}  # with the reasons of rejected records
         self.instructions: dict[str, InstructionCounts] = {}
+        self.plays: dict[str, PlayCounts] = {}  # dialogues in worlds
+        self.worlds: list[JsonObject] = []
         self.expanded = Counter[str]()  # rows of templates
         self.sources = Counter[tuple[str, str, str]]()  # of APIs: kind, reference, licence
         self.makers: set[Maker] = set()  # who made samples and instructions
@@ -66,16 +76,21 @@ class Figures:
         """
         if config is PLANNING:
             self.of_instructions(split).train(row)
-        if config not in (SAMPLES, INSTRUCTIONS, REJECTED, APIS):
+        if config not in (SAMPLES, INSTRUCTIONS, REJECTED, APIS, WORLDS):
             return
         record = config.row.record_of(row) if record is None else record
         if config is APIS:
             source = record["source"]
             self.sources[source["kind"], source["reference"], source["licence"]] += 1
             return
+        if config is WORLDS:
+            self.worlds.append(world_json(record))
+            return
         dialogues = self.dialogues.setdefault(split, RowCounts())  # told, also if it has none
         if config is SAMPLES:
             dialogues.add(record, times)
+            if record["dialogue"]["query"].get("setting"):
+                self.plays.setdefault(split, PlayCounts()).add(record["dialogue"], times)
             parts = (record, record["dialogue"], record["dialogue"]["query"])
             self.makers |= set(map(maker, chain(*(part["provenance"] for part in parts))))
             if any(share["stage"] == EXPANDED for share in record["provenance"]):
@@ -89,6 +104,10 @@ class Figures:
 
     def of_instructions(self, split: str) -> InstructionCounts:
         return self.instructions.setdefault(split, InstructionCounts())
+
+    def worlds_json(self) -> list[JsonObject]:
+        """The worlds by name, with what they hold."""
+        return sorted(self.worlds, key=lambda told: (told["name"], told["hash"]))
 
     def apis_json(self) -> JsonObject:
         """How many APIs, and where they come from: kind, reference, licence, most first."""

@@ -15,6 +15,7 @@ from functools import cache
 from importlib.metadata import version as installed
 from pathlib import Path
 
+from toolloom.pipeline.checks.world import interpreter
 from toolloom.pipeline.dataset.build import Keep, build
 from toolloom.pipeline.dataset.card import card, draw
 from toolloom.pipeline.store import mirror
@@ -197,6 +198,9 @@ def tables_of(manifest: JsonObject) -> Iterator[tuple[str, JsonObject]]:
 def _describe(manifest: JsonObject, folder: Path) -> None:
     """Add plots, card, manifest and checksums to the tables."""
     draw(manifest, folder / "plots")
+    if manifest.get("worlds"):
+        for name, content in replay_files().items():
+            write_lines(folder / name, [content])
     write_lines(folder / "README.md", [card(manifest).encode("utf-8", "replace")])
     tables = dict(tables_of(manifest))
     others = sorted(name for name in _names(folder) if name not in tables)
@@ -204,6 +208,42 @@ def _describe(manifest: JsonObject, folder: Path) -> None:
     text = json.dumps(manifest, indent=2, ensure_ascii=False)
     write_lines(folder / "manifest.json", [text.encode("utf-8", "replace") + b"\n"])
     write_lines(folder / "SHA256SUMS", list(sums(folder)))  # all of them, before it is there
+
+
+def replay_files() -> dict[str, bytes]:
+    """What replays the rows of `environments` without toolloom, by path in the version."""
+    machine = Path(interpreter.__file__).read_bytes()
+    return {"replay/README.md": REPLAY.encode(), "replay/world.py": machine}
+
+
+REPLAY = """# Replay
+
+`world.py` runs a world and needs Python's standard library alone. In this folder:
+
+```python
+import glob, json
+import pyarrow.parquet as parquet  # or any other reader of Parquet
+from world import Machine, difference, state_of
+
+def rows(config):
+    for name in sorted(glob.glob(f"../{config}/*.parquet")):
+        yield from parquet.read_table(name).to_pylist()
+
+worlds = {row["hash"]: Machine(json.loads(row["spec"])) for row in rows("worlds")}
+for row in rows("environments"):
+    machine, start = worlds[row["hash"]], json.loads(row["start"])
+    before = state = state_of(start["tables"], start["me"], start["next"])
+    for call in json.loads(row["calls"]):  # or those of your own model
+        name, arguments = call["operation"], call["arguments"]
+        state, response, error = machine.apply(state, name, arguments, row["now"])
+    reached = difference(machine, before, state) == json.loads(row["goal"])["changes"]
+    print(row["id"], "reached" if reached else "not reached")
+```
+
+`apply` never raises, whatever the arguments are: a call that fails has the code of its `error`, the
+text of it as `response`, and leaves the state as it was. What the user has to learn besides is in
+the goal's `facts`: each has its `value` and how it may be `said`.
+"""
 
 
 def _names(folder: Path) -> Iterator[str]:

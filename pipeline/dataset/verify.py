@@ -27,7 +27,7 @@ from toolloom.pipeline.checks.tags import NAMING, spoken_tags
 from toolloom.pipeline.dataset.card import card
 from toolloom.pipeline.dataset.figures import BEFORE_QUERIES, TOOLBENCH, RowCounts, example
 from toolloom.pipeline.dataset.instructions import seed_of, seed_of_rows
-from toolloom.pipeline.dataset.publish import code_hash
+from toolloom.pipeline.dataset.publish import code_hash, replay_files
 from toolloom.pipeline.dataset.report import Counts
 from toolloom.pipeline.dataset.rows import INSTRUCTIONS, REJECTED, SAMPLES, parsed
 from toolloom.pipeline.dataset.verify_files import (
@@ -109,6 +109,7 @@ def verify(path: Path, progress: Progress | None = None) -> VerifyReport:
         _runs(files, told)
         _makers(rows)
         _card(files)
+        _replay(files)
         verify_lineage(files, told)
     return VerifyReport(
         path=str(path),
@@ -179,6 +180,18 @@ def _figures(rows: VersionRows) -> None:
         made = counted.expanded[split]
         _compare(rows, f"expansion rows of {split}", expanded[split], made)
     _instructions(rows)
+    _worlds(rows)
+
+
+def _worlds(rows: VersionRows) -> None:
+    """What is told of worlds, and of the dialogues in them, is what there is."""
+    told, counted = rows.manifest.worlds or {}, rows.figures
+    _compare(rows, "worlds.known", told.get("known", []), counted.worlds_json())
+    splits = told.get("splits")
+    figures = splits if isinstance(splits, dict) else {}
+    found = {split: plays.told() for split, plays in counted.plays.items()}
+    for split in {**found, **figures}:
+        _compare(rows, f"worlds.{split}", figures.get(split), found.get(split))
 
 
 def _instructions(rows: VersionRows) -> None:
@@ -260,6 +273,14 @@ def _makers(rows: VersionRows) -> None:
             stage, agent, model, _ = maker
             detail = f"rows name {agent} of {stage} with the model {model!r}, and no run does"
             rows.fault(FaultKind.FIGURE, MANIFEST, detail)
+
+
+def _replay(files: VersionFiles) -> None:
+    """What replays the rows is ours: whoever runs it trusts it."""
+    for name, content in replay_files().items() if files.raw.get("worlds") else ():
+        differs = files.hashes.get(name) != hashlib.sha256(content).hexdigest()
+        if differs and name in files.hashes and files.raw["code"] == code_hash():
+            files.fault(FaultKind.FIGURE, name, "is not what toolloom publishes there")
 
 
 def _card(files: VersionFiles) -> None:

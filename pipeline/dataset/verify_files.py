@@ -134,6 +134,7 @@ class Manifest(BaseModel):
     splits: dict[str, dict[str, Any]]
     expansion: dict[str, dict[str, Any]] | None = None
     instructions: dict[str, Any] | None = None
+    worlds: dict[str, Any] | None = None
     apis: dict[str, Any]
     configs: dict[str, dict[str, TableEntry]]
     files: dict[str, str]

@@ -35,6 +35,7 @@ Step = Callable[["Frame"], None]
 
 VISITS = 200_000  # rows that one call may look at, nested searches included
 TEXT = 4_000  # characters of a text argument
+LONGEST = 100_000  # of a text that is made
 ITEMS = 100  # of a list argument
 LARGEST = 10**12  # of numbers, so that no product of a few grows beyond bounds
 DIGITS = 34
@@ -148,13 +149,11 @@ class Machine:
         }
         self.actor: str | None = world.get("actor")
         for entity in self.entities.values():
-            entity.owner = self._owner(entity.name, (entity.name,)) if self.actor else None
-            entity.pointed_at = [
-                (other.name, field)
-                for other in self.entities.values()
-                for field, target in other.references.items()
-                if target == entity.name
-            ]
+            for field, target in entity.references.items():
+                self.entities[target].pointed_at.append((entity.name, field))
+        steps = self._steps_to_actor()
+        for entity in self.entities.values():
+            entity.owner = self._owner(entity, steps) if entity.name in steps else None
 
     def apply(
         self, state: State, name: str, arguments: Json, now: str
@@ -203,17 +202,32 @@ class Machine:
         rules = self.entities[entity].rules
         return next((text for text, clause in rules if not clause(frame)), None)
 
-    def _owner(self, entity: str, path: tuple[str, ...]) -> list[tuple[str, str]] | None:
+    def _steps_to_actor(self) -> dict[str, int]:
+        """How many references lead from a row to the actor who owns it, where any do."""
+        if not self.actor:
+            return {}
+        steps, near = {self.actor: 0}, [self.actor]
+        for target in near:  # which grows as it is gone through
+            for name, field in self.entities[target].pointed_at:
+                if name not in steps and not self.entities[name].fields[field].get("other"):
+                    steps[name] = steps[target] + 1
+                    near.append(name)
+        return steps
+
+    def _owner(self, entity: _Entity, steps: dict[str, int]) -> list[tuple[str, str]]:
         """The references from a row to the actor who owns it: the shortest way."""
-        if entity == self.actor:
-            return []
-        ways = []
-        for field, target in self.entities[entity].references.items():
-            if target not in path:
-                way = self._owner(target, (*path, target))
-                if way is not None and not self.entities[entity].fields[field].get("other"):
-                    ways.append([(field, target), *way])
-        return min(ways, key=len, default=None)
+        way: list[tuple[str, str]] = []
+        while steps[entity.name]:
+            way.append(
+                next(
+                    (field, target)
+                    for field, target in entity.references.items()
+                    if steps.get(target) == steps[entity.name] - 1
+                    and not entity.fields[field].get("other")
+                )
+            )
+            entity = self.entities[way[-1][1]]
+        return way
 
     def _settle(self, frame: Frame) -> None:
         """Refuse a call that would leave rows against the types, references and rules."""
@@ -237,6 +251,40 @@ class Machine:
                     fault = fault or f"{field} is taken"
             if fault:
                 raise CallRefused(BROKEN, f"This would break a rule of {name}: {fault}.")
+
+
+def difference(machine: Machine, before: State, after: State) -> list[list[Any]]:
+    """What changed, in an order of its own: `[entity, key, field, value]` of rows that were there,
+    `[entity, "new", row]`, `[entity, key, "deleted"]`. New keys that rows refer to read "new"."""
+    fresh = {
+        key
+        for name in machine.entities
+        for key in after["tables"][name].keys() - before["tables"][name].keys()
+    }
+
+    def comparable(entity: str, field: str, value: Json) -> Json:
+        kind = machine.entities[entity].fields.get(field, {})
+        if kind.get("free"):
+            return "free"
+        return "new" if kind.get("type") == "ref" and value in fresh else value
+
+    changes: list[list[Any]] = []
+    for name, entity in machine.entities.items():
+        old, new = before["tables"][name], after["tables"][name]
+        if old is new:
+            continue
+        for key, row in new.items():
+            if key in old:
+                changes += (
+                    [name, key, field, comparable(name, field, value)]
+                    for field, value in row.items()
+                    if value != old[key][field]
+                )
+            else:
+                values = {f: comparable(name, f, v) for f, v in row.items() if f != entity.key}
+                changes.append([name, "new", values])
+        changes += ([name, key, "deleted"] for key in old if key not in new)
+    return sorted(changes, key=str)
 
 
 class _Entity:
@@ -426,6 +474,16 @@ def plain(value: Json) -> Json:
         return {name: plain(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(inner) for inner in value]
+    return value
+
+
+def _weighed(frame: Frame, value: Json) -> Json:
+    """A value that becomes part of another. What it holds counts as rows that were looked at, so
+    that no row of steps can double it for ever."""
+    if isinstance(value, (dict, list, tuple)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            frame.visit()
+            _weighed(frame, inner)
     return value
 
 
@@ -671,7 +729,19 @@ def _given(name: str) -> Term:
 
 def _text(*parts: Tree) -> Term:
     terms = [as_term(part) for part in parts]
-    return lambda frame: "".join(shown(term(frame)) for term in terms)
+
+    def result(frame: Frame) -> str:
+        text = "".join(shown(term(frame)) for term in terms)
+        if len(text) > LONGEST:
+            raise CallRefused(TOO_LARGE, "The request makes too long a text.")
+        return text
+
+    return result
+
+
+def _at(day: Json, hour: Json) -> str | None:
+    both = isinstance(day, str) and isinstance(hour, str) and day and hour
+    return f"{day[:10]}T{hour[:5]}" if both else None
 
 
 def _has(whole: Json, part: Json) -> bool:
@@ -833,7 +903,7 @@ def _list(
         shapes = []
         for row in chosen:
             frame.vars[alias] = row
-            shapes.append(shape(frame))
+            shapes.append(_weighed(frame, shape(frame)))
         frame.vars.pop(alias, None)
         if shadowed is not None:
             frame.vars[alias] = shadowed
@@ -857,7 +927,7 @@ def _view(fields: Sequence[tuple[str, Tree]]) -> Term:
     terms = [(name, as_term(tree)) for name, tree in fields]
 
     def result(frame: Frame) -> Row:
-        values = ((name, term(frame)) for name, term in terms)
+        values = ((name, _weighed(frame, term(frame))) for name, term in terms)
         return {name: value for name, value in values if value is not None}
 
     return result
@@ -897,7 +967,7 @@ FORMS: dict[str, Callable[..., Term]] = {
     "minutes": _of_two(_span(60)),
     "date": _of_one(lambda moment: moment[:10] if isinstance(moment, str) else None),
     "time": _of_one(lambda moment: moment[11:16] if isinstance(moment, str) else None),
-    "at": _of_two(lambda day, hour: f"{day}T{hour}" if day and hour else None),
+    "at": _of_two(_at),
     "weekday": _of_one(lambda value: (m := _moment(value)) and WEEKDAYS[m.weekday()]),
     "hour": _of_one(lambda value: (m := _moment(value)) and m.hour),
     "round": lambda of, places: _of_one(lambda value: rounded(value, places))(of),
@@ -991,7 +1061,7 @@ def _sets(fields: dict[str, Tree], names: dict[str, Sequence[str]]) -> Callable[
 
     def values(frame: Frame) -> Row:
         return {
-            field: term(frame)
+            field: _weighed(frame, term(frame))
             for field, term, args in terms
             if all(name in frame.args for name in args)
         }

@@ -32,6 +32,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     as_term,
     state_of,
 )
+from toolloom.pipeline.checks.world.interpreter import difference as difference
 from toolloom.pipeline.checks.world.signatures import writes
 from toolloom.schemas import Dialogue, Observation, Reason, Setting, canonical, digest
 
@@ -194,40 +195,6 @@ def _agreed(dialogue: Dialogue, call: CallMade) -> bool:
 
 
 LONGEST = 160  # characters of a change in a finding
-
-
-def difference(machine: Machine, before: State, after: State) -> list[list[Any]]:
-    """What changed, in an order of its own: `[entity, key, field, value]` of rows that were there,
-    `[entity, "new", row]`, `[entity, key, "deleted"]`. New keys that rows refer to read "new"."""
-    fresh = {
-        key
-        for name in machine.entities
-        for key in after["tables"][name].keys() - before["tables"][name].keys()
-    }
-
-    def plain(entity: str, field: str, value: Json) -> Json:
-        kind = machine.entities[entity].fields.get(field, {})
-        if kind.get("free"):
-            return "free"
-        return "new" if kind.get("type") == "ref" and value in fresh else value
-
-    changes: list[list[Any]] = []
-    for name, entity in machine.entities.items():
-        old, new = before["tables"][name], after["tables"][name]
-        if old is new:
-            continue
-        for key, row in new.items():
-            if key in old:
-                changes += (
-                    [name, key, field, plain(name, field, value)]
-                    for field, value in row.items()
-                    if value != old[key][field]
-                )
-            else:
-                values = {f: plain(name, f, v) for f, v in row.items() if f != entity.key}
-                changes.append([name, "new", values])
-        changes += ([name, key, "deleted"] for key in old if key not in new)
-    return sorted(changes, key=str)
 
 
 def broken_policies(

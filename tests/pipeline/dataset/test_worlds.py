@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +15,14 @@ from typing import Any
 import pytest
 from support.tampered import Row, fix, found, only, read_manifest, rows_of, write_rows
 
+from toolloom.pipeline.dataset.plays import PlayCounts, worlds_told
 from toolloom.pipeline.dataset.rows import ENVIRONMENTS, SFT, environment_row, sft_row
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.dataset.verify_files import FaultKind
 from toolloom.pipeline.growth import plan_regeneration
 from toolloom.pipeline.run import run_recipe
+from toolloom.pipeline.store.version import open_version
+from toolloom.pipeline.worlds.shelf import shipped
 from toolloom.schemas import parse_recipe
 
 WORLD = "clinic"
@@ -198,3 +205,81 @@ def test_a_hostile_world_is_a_fault(version: Path, act: Callable[[Row], object])
     """No traceback, whatever its file holds."""
     change_world(version, act)
     assert FaultKind.RECORD in only(verify(version))
+
+
+def test_rows_are_replayed_without_toolloom(outputs: Path) -> None:
+    """What the folder `replay` says is run there, with Python and a reader of Parquet."""
+    folder = outputs / "datasets" / "small" / "1.1.0" / "replay"
+    (code,) = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.S)
+    alone = "import sys; sys.modules['toolloom'] = None; sys.path.insert(0, '.')\n"
+    run = [sys.executable, "-B", "-c", alone + code]
+    said = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=True).stdout
+    version = open_version(folder.parent)
+    ids = [row["id"] for row in version.rows("samples")]
+    assert sorted(said.splitlines()) == sorted(f"{name} reached" for name in ids)
+
+
+def test_another_machine_is_found(version: Path) -> None:
+    """Whoever runs it trusts it."""
+    (version / "replay" / "world.py").write_text("print('hello')")
+    fix(version)
+    (fault,) = verify(version).faults
+    assert fault.file == "replay/world.py" and "not what toolloom publishes" in fault.detail
+
+
+def test_the_card_tells_what_came_of_scripts(outputs: Path) -> None:
+    """Those that gave rows, and those that ran dry."""
+    version = open_version(outputs / "datasets" / "small" / "1.1.0")
+    (told,) = worlds_told(version.manifest)
+    rows = list(version.rows("environments"))
+    assert told.rows == len(rows) and told.scripts == Counter(row["script"] for row in rows)
+    (world,) = version.rows("worlds")
+    written = {script["name"] for script in json.loads(world["record"])["scripts"]}
+    assert {*told.dry} == written - {*told.scripts} and told.dry
+    assert told.other is not None and 0 < told.other < 1
+    card = (version.path / "README.md").read_text()
+    assert f"| {WORLD} | {told.operations} | {told.policies} | {len(told.scripts)} |" in card
+    assert f"Scripts of `{WORLD}` that gave no row: «{told.dry[0]}»" in card
+
+
+def test_figures_of_worlds_are_compared(version: Path) -> None:
+    """The manifest's are those of the rows."""
+    manifest = read_manifest(version)
+    (plays,) = manifest["worlds"]["splits"]["train"].values()
+    plays["scripts"]["one more"] = 1
+    fix(version, manifest)
+    (fault,) = verify(version).faults
+    assert fault.kind is FaultKind.FIGURE and fault.detail.startswith("worlds.train.")
+
+
+def test_figures_do_not_depend_on_the_order_of_rows(outputs: Path) -> None:
+    """Nor on what of them was counted together: a version that grows adds to what it had."""
+    rows = list(open_version(outputs / "datasets" / "small" / "1.1.0").rows("samples"))
+    dialogues = [json.loads(row["dialogue"]) for row in rows] * 3
+    for number, dialogue in enumerate(dialogues):
+        dialogue = dialogues[number] = json.loads(json.dumps(dialogue))
+        dialogue["query"]["id"] += f"-{number}"
+        dialogue["messages"][1]["content"] += f" {number}"
+    one, back, first, last = (PlayCounts() for _ in range(4))
+    for dialogue in dialogues:
+        one.add(dialogue)
+    for dialogue in reversed(dialogues):
+        back.add(dialogue)
+    for number, dialogue in enumerate(dialogues):
+        (first if number < 9 else last).add(dialogue)
+    assert one.told() == back.told() == (first + last).told()
+
+
+def test_growth_plays_in_the_worlds_of_its_version(tmp_path: Path) -> None:
+    """Also if the file of a world is another one by now, or gone."""
+    ours = tmp_path / "clinic.yaml"
+    for path in shipped()[WORLD].parent.glob(f"{WORLD}*.yaml"):
+        shutil.copyfile(path, tmp_path / path.name)
+    recipe = RECIPE | {"worlds": {"use": [str(ours)], "rows": 6}}
+    run_recipe(parse_recipe(recipe, "a recipe"), tmp_path)
+    for path in tmp_path.glob("clinic*.yaml"):
+        path.unlink()
+    made = run_recipe(plan_regeneration(tmp_path, "small", "train", keep=True), tmp_path)
+    assert made.published and verify(made.published.path).good
+    again = run_recipe(plan_regeneration(tmp_path, "small", "train"), tmp_path)
+    assert again.published and verify(again.published.path).good

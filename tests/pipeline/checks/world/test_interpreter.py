@@ -207,3 +207,37 @@ def test_a_search_that_looks_at_too_much_is_refused(library: Machine, shelf: Sta
         tree = ["count", ["table", "books"], f"x{depth}", ["=", tree, ["value", 2]]]
     with pytest.raises(interpreter.CallRefused, match="too many rows"):
         as_term(tree)(library.frame(shelf, {}, NOW))
+
+
+X = ["var", "x"]
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        ["text", X, X],
+        ["view", [["a", X], ["b", X]]],
+        ["list", ["table", "books"], "b", None, [], None, X],
+    ],
+)
+def test_a_value_that_doubles_for_ever_is_refused(
+    library: Machine, shelf: State, twice: list[Any]
+) -> None:
+    """A foreign world may say so in sixty steps; no text and no response grows without end."""
+    world = copy.deepcopy(library.world)
+    steps = [["let", "x", ["value", "ab"]], *(["let", "x", twice] for _ in range(60))]
+    world["operations"]["list_holds"] |= {"steps": steps, "returns": X}
+    state, _, error = Machine(world).apply(shelf, "list_holds", {}, NOW)
+    assert error == "too_large" and state is shelf
+
+
+def test_an_owner_is_found_however_many_ways_lead_to_one() -> None:
+    """The shortest way, in time that grows with the references."""
+    names = [f"e{n}" for n in range(40)]
+    fields = {name: {"type": "ref", "entity": name} for name in names}
+    entities = {name: {"key": "id", "prefix": "", "fields": fields} for name in names}
+    entities["last"] = {"key": "id", "prefix": "", "fields": {"it": fields["e7"]}}
+    machine = Machine({"entities": entities, "operations": {}, "actor": "e0"})
+    assert machine.entities["e0"].owner == []
+    assert machine.entities["e39"].owner == [("e0", "e0")]
+    assert machine.entities["last"].owner == [("it", "e7"), ("e0", "e0")]
