@@ -197,7 +197,7 @@ class Plan:
             return 200.0
         search = self.lookups.searches.get(way)
         direct = search is not None and search.own == (entity in self.lookups.own)
-        return 8.0 if direct and not required else 2.0 if direct else 0.3
+        return 8.0 if direct and not required else 2.0 if direct else 0.2
 
     def find(self, way: str, entity: str, key: str, name: str, wanted: Row, depth: int = 0) -> bool:
         """Make a read that shows a key beside what its row is called; nothing is left if not."""

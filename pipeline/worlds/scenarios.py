@@ -35,11 +35,11 @@ SCENARIOS = {
 }
 """Scenarios, each as often as its number among all."""
 
-KEYLESS = 0.3  # weight of changes that name no row, beside 1 of the others
+KEYLESS = 0.3  # weight of a change that names no row, beside 1 more for each row
 DRAWS = 16  # of arguments until a call succeeds
-QUESTIONS = 0.3  # share of goals that are reads
-TWO_FIRST = 0.15  # share of second wants that follow two at once
-THIRD = 0.5  # share of second wants after which a third is looked for
+QUESTIONS = 0.25  # share of goals that are reads
+TWO_FIRST = 0.25  # share of second wants that follow two at once
+THIRD = 0.7  # share of second wants after which a third is looked for
 SAME = 1  # calls that fail in the same way and are tried
 YES = 0.65  # share of confirmations that are given
 
@@ -70,7 +70,8 @@ class ScenarioDrawer:
         names = [name for name in self.lookups.writes if lists or not self._lists(name)]
         if not names:
             return None
-        weights = [KEYLESS if self._keyless(name) else 1.0 for name in names]
+        kinds = [self.machine.operations[name].args for name in names]
+        weights = [KEYLESS + sum(1 for _ in _references(args)) for args in kinds]
         name = self.rng.choices(names, weights)[0]
         if self.goal in names:
             name = self.goal

@@ -313,6 +313,7 @@ class _Sources:
             return ArgumentSource(path, "me")
         self.name(name, path, entity, key)
         row = self.plan.rows[entity, key]
+        self._again(name, path, row, self.request(self.calls[number].turn))
         for earlier, made in enumerate(self.calls[:number]):
             if keys_called(made.shown, entity, row.words) == {key}:
                 where = next(s.path for s in made.shown if s.entity == entity and s.key == key)
@@ -325,6 +326,18 @@ class _Sources:
         if (row.entity, row.key) not in self.rows:
             self.rows[row.entity, row.key] = row
             self.said[row.turn].append(SaidValue(name, path, None, row.label))
+
+    def _again(self, name: str, path: Path, row: NamedRow, turn: int) -> None:
+        """Say in a later want which row is meant, where more than one was spoken of."""
+        others = {
+            key
+            for (entity, key), other in self.plan.rows.items()
+            if entity == row.entity and other.turn <= turn
+        }
+        said = SaidValue(name, path, None, row.label)
+        unclear = row.turn < turn and len(others) > 1 and name in self.plan.turns[turn].operations
+        if unclear and not any(part.label == row.label for part in self.said[turn]):
+            self.said[turn].append(said)
 
     def value(
         self, number: int, made: PlayedCall, path: Path, kind: Kind, value: Json

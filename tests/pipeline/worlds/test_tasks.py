@@ -154,6 +154,24 @@ def test_scenarios_are_what_they_say() -> None:
     assert all(task.avoided and "." in task.avoided.why for task in by["refusal"])
 
 
+def test_a_later_want_says_which_of_two_rows_it_is_about() -> None:
+    """After two were spoken of, "it" would be either."""
+    tried = 0
+    for world in WORLDS:
+        machine = Machine(load_world(WORLDS[world]))
+        for task in filter(None, tasks(machine, 5, 40, "multi_turn")):
+            for call in task.calls:
+                turn = task.turns[call.turn]
+                rows = {row.key: row for row in task.rows}
+                for _, entity, key in keys_in(call.arguments, machine.operations[call.name].args):
+                    before = [r for r in task.rows if r.entity == entity and r.turn < call.turn]
+                    asked = turn.form == "ask" and call.name in turn.operations
+                    if asked and key in rows and len(before) > 1:
+                        tried += 1
+                        assert rows[key].label in [said.label for said in turn.said]
+    assert tried > 5
+
+
 def test_what_is_never_drawn_is_told() -> None:
     """Goals that no task is about and errors that none meets, by name."""
     machine, found = drawn("library")
