@@ -53,7 +53,10 @@ def natural_requests(dialogue: Dialogue) -> Iterator[Fault]:
         text = message.content or ""
         if message.role != "user":
             continue
-        for fault in _faults(text, _AS_ASSISTANT, "speaks as the assistant"):
+        # Who answers a question may begin with "Sure", as in worlds most later turns do.
+        answers = dialogue.query.setting is not None and place > 1
+        swapped = None if answers else _AS_ASSISTANT
+        for fault in _faults(text, swapped, "speaks as the assistant"):
             yield Fault(Reason.UNNATURAL_QUERY, place, fault)
         for name in sorted(
             n for n in names if n in text and bool(re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text))

@@ -106,10 +106,10 @@ def _repeats(dialogue: Dialogue, call: CallMade, seen: Observation) -> bool:
 
 
 def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[tuple[str, Any]]:
-    """Arguments that nobody can know: keys that no result showed and the user did not say, and
-    names; in what changes something, also amounts and moments, which the assistant may have put
-    forward and the user agreed to. Choices, filters by number and time, and free texts are the
-    assistant's reading of the request, and judged by what comes of them."""
+    """Arguments that nobody can know: keys that no result showed and the user did not say; in what
+    changes something, also names, amounts and moments, which the assistant may have put forward and
+    the user agreed to. Choices, what a lookup is narrowed by, and free texts are the assistant's
+    reading of the request, and judged by what comes of them."""
     operation = machine.operations.get(_operation(call))
     if operation is None or call.api is None:
         return
@@ -126,9 +126,7 @@ def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[
             form = kind.get("type")
             if form == "ref":
                 held = leaf in known or any(exact(str(leaf), text) for text in texts)
-            elif form == "text" and not kind.get("free"):
-                held = founded(leaf, texts, seen, schema, dialogue.query.now)
-            elif changes and form in ("integer", "number", "date", "time", "datetime"):
+            elif changes and form in _SAID and not kind.get("free"):
                 held = leaf == 1 or founded(leaf, agreed, seen, schema, dialogue.query.now)
             else:
                 held = True
@@ -194,6 +192,7 @@ def _agreed(dialogue: Dialogue, call: CallMade) -> bool:
     return spoken[-2:] == ["assistant", "user"]
 
 
+_SAID = ("text", "integer", "number", "date", "time", "datetime")
 LONGEST = 160  # characters of a change in a finding
 
 
