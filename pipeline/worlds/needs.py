@@ -44,8 +44,8 @@ from toolloom.schemas import (
 from toolloom.schemas.splits import SEEN, split_of_script, zone
 
 PER_STATE = 2  # rows of different scripts
-STATES = 400  # drawn of a world, and
-STATES_A_ROW = 150  # more for each row that a script may give
+STATES = 300  # drawn of a world, and
+STATES_A_ROW = 80  # more for each row that a script may give
 
 
 @dataclass(frozen=True)

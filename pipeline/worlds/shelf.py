@@ -7,7 +7,7 @@ API Search, splits and distractors need to know nothing of worlds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -43,6 +43,13 @@ def place(name: str) -> Path:
 def world_of(name: str) -> World:
     """A world with its scripts. Raises RecipeError, or WorldError with all mistakes of a file."""
     path = place(name)
+    both = (path, path.with_suffix(".scripts.yaml"))
+    return _read(path, tuple(one.stat().st_mtime_ns for one in both if one.exists()))
+
+
+@lru_cache(maxsize=32)  # a run asks for each several times
+def _read(path: Path, _: tuple[int, ...]) -> World:
+    """The world of a file, as it was at these times."""
     spec = load_world(path)
     machine = Machine(spec)
     world = World(
