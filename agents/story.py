@@ -130,19 +130,21 @@ class _Played:
         self.made += len(made)
         self.messages.append(Message(role="assistant", tool_calls=tuple(made)))
         for call, (api, _, seen) in zip(made, calls, strict=True):
-            response, whole = seen.observation.response, None
-            if api is not API_SEARCH:
-                response, whole = self.shorten(response, api.returns)
-            told = seen.observation.model_copy(update={"response": response})
-            self.messages.append(
-                Message(
-                    role="tool",
-                    tool_call_id=call.id,
-                    name=api.function,
-                    content=told.model_dump_json(),
-                    execution=seen.execution.model_copy(update={"whole_tokens": whole}),
-                )
-            )
+            self.messages.append(returned(call.id, api, seen, self.shorten))
+
+
+def returned(call: str, api: Api, seen: Executed, shorten: Shorten) -> Message:
+    """The tool message that answers a call of this id."""
+    response, whole = seen.observation.response, None
+    if api is not API_SEARCH:
+        response, whole = shorten(response, api.returns)
+    return Message(
+        role="tool",
+        tool_call_id=call,
+        name=api.function,
+        content=seen.observation.model_copy(update={"response": response}).model_dump_json(),
+        execution=seen.execution.model_copy(update={"whole_tokens": whole}),
+    )
 
 
 def _keywords(api: Api) -> Iterator[str]:

@@ -25,6 +25,7 @@ from toolloom.cli.run import (
 
 if TYPE_CHECKING:
     from toolloom.pipeline.run import Made
+    from toolloom.pipeline.store.version import Version
     from toolloom.schemas import Recipe, Rejected, Template
 
 
@@ -241,14 +242,18 @@ def preview(
     """
     from toolloom.pipeline.pages.dialogue import preview_view
     from toolloom.pipeline.pages.plans import previews_in_words
+    from toolloom.pipeline.store.version import find_version
     from toolloom.pipeline.templates.written import files as previews
     from toolloom.schemas import NothingFound
 
     if not paths and dataset is None:
         raise NothingFound("There is nothing to preview: name a PATH, or a dataset with --dataset.")
-    templates, refused = _templates(paths or [], dataset, seed, outputs)
+    version = find_version(outputs, dataset) if dataset is not None else None
+    templates, refused = _templates(paths or [], version, seed)
+    worlds = previews.worlds_of(version) if version is not None else []
     shown = [
-        previews.preview(each, n, seed) for each in (templates if paths else templates[:SHOWN])
+        previews.preview(each, n, seed, worlds)
+        for each in (templates if paths else templates[:SHOWN])
     ]
     for each in shown:
         say(preview_view(each), "")
@@ -258,14 +263,12 @@ def preview(
 
 
 def _templates(
-    paths: list[Path], dataset: str | None, seed: int, outputs: Path
+    paths: list[Path], version: Version | None, seed: int
 ) -> tuple[list[Template], list[Rejected]]:
     """The templates that are asked for, and the samples that make none."""
-    from toolloom.pipeline.store.version import find_version
     from toolloom.pipeline.templates.written.files import Given, apis_of, load_templates, mined
     from toolloom.schemas import Rejected, Template
 
-    version = find_version(outputs, dataset) if dataset is not None else None
     if not paths and version is not None:
         found = mined(version)
         made = [one for one in found if isinstance(one, Template)]

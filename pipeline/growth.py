@@ -257,7 +257,8 @@ def known_line(version: Version, row: JsonObject) -> bytes:
     names = ("api", "arguments", "references")
     intent = [{name: one[name] for name in names} for one in query["intent"]]
     told = {name: query[name] for name in ("id", "ability", "scenario")}
-    place = {"setting": True} if query.get("setting") else {}
+    setting = query.get("setting")
+    place = {"setting": {name: setting[name] for name in ("world", "script")}} if setting else {}
     return to_line({**told, **place, "text": compared({"dialogue": dialogue}), "intent": intent})
 
 

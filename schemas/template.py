@@ -10,7 +10,7 @@ from toolloom.schemas.base import JsonObject, Provenance, Record
 from toolloom.schemas.sample import Finding
 from toolloom.schemas.splits import Split
 
-TemplateKind: TypeAlias = Literal["mined", "written", "asked"]
+TemplateKind: TypeAlias = Literal["mined", "written", "asked", "world"]
 
 # Slots in a skeleton stand between these two: private characters, which no text of ours holds.
 OPEN, CLOSE = "\ue000", "\ue001"
@@ -52,9 +52,12 @@ class Template(Record):
     In `sample`, a string that is one marker and nothing else stands for the value itself, of any
     type; a marker inside a longer string for the value's text. The content of a tool message is
     JSON text, and its strings follow the same rule.
+
+    One of the kind `world` is a script's: its one choice has the start state with all that comes
+    of it, and its rows are drawn, by playing the script in other states, when they are wanted.
     """
 
-    id: str = Field(description="Unique in its run; for a mined one the id of its sample.")
+    id: str = Field(description="Unique in its run; of one made of a sample, the sample's.")
     kind: TemplateKind
     goal: str = Field(description="The first user turn, with {slots}.")
     apis: tuple[str, ...] = Field(description="Ids of the APIs its calls go to, in order.")
@@ -67,6 +70,11 @@ class Template(Record):
         default=(), description="Values that stay as they are, and why they are no slots."
     )
     provenance: tuple[Provenance, ...] = Field(default=(), description="How it was made.")
+
+    @property
+    def of_sample(self) -> bool:
+        """Whether its first row is a row of the dataset already."""
+        return self.kind in ("mined", "world")
 
     @property
     def combination(self) -> tuple[str, ...]:

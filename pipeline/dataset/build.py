@@ -231,8 +231,11 @@ def _write(run: RunFolder, plan: SplitPlan, tables: VersionWriter, made: Figures
             if _checked_split(plan, first) != split:
                 raise PublishError(f"{expansion.id}: its rows are not of the split {split}.")
             write_expansion(expansion, tables, run.recipe.seed)
-            # What is not a slot is the same in all rows, so one is counted for all.
-            made.add(SAMPLES, split, {}, first, times=len(expansion.rows))
+            if expansion.template.kind == "world":  # how alike its rows are is told
+                for row in unfolded(expansion, run.recipe.seed):
+                    made.add(SAMPLES, split, {}, row)
+            else:  # what is not a slot is the same in all rows, so one is counted for all
+                made.add(SAMPLES, split, {}, first, times=len(expansion.rows))
     recipe = public_recipe(run.recipe)
     for each in run.instructions():
         record = each.model_dump(mode="json")

@@ -37,7 +37,7 @@ from toolloom.schemas.splits import SEEN, api_id, need_of, split_of, tool_of, zo
 
 API_BANK = 0.1  # US dollars for a dialogue of API-Bank's five agents, as its authors report
 DECONTAMINATED = "decontaminated"  # a stage
-KINDS = ("mined", "written", "asked")  # of templates
+KINDS = ("mined", "written", "asked", "world")  # of templates; the last only where there are any
 SHOWN = 10  # APIs without a template that a screen names
 MOST = 1000  # that a manifest names
 
@@ -307,7 +307,7 @@ class TemplateCoverage(Record):
     """How far templates reach over the APIs that may be called in the splits that get rows."""
 
     apis: int = Field(description="APIs that may be called there.")
-    kinds: dict[str, int] = Field(description="APIs with a mined, written or asked template.")
+    kinds: dict[str, int] = Field(description="APIs with a template of a kind.")
     covered: int = Field(description="APIs with a template of any kind.")
     without: tuple[str, ...] = Field(description="Ids of the APIs without any, the first 1,000.")
     templates: dict[str, int] = Field(description="Templates by kind.")
@@ -334,14 +334,15 @@ class TemplateCoverage(Record):
         for rejected in refused:
             fallen[rejected.reason.value] += 1
             samples += not rejected.agent and "dialogue" in rejected.record
+        kinds = [kind for kind in KINDS if made[kind] or kind != "world"]
         any_kind = set[str]().union(*called.values()) & offered
         return cls(
             apis=len(offered),
-            kinds={kind: len(called[kind] & offered) for kind in KINDS},
+            kinds={kind: len(called[kind] & offered) for kind in kinds},
             covered=len(any_kind),
             without=tuple(sorted(offered - any_kind)[:MOST]),
-            templates={kind: made[kind] for kind in KINDS},
-            samples=made["mined"] + samples,
+            templates={kind: made[kind] for kind in kinds},
+            samples=made["mined"] + made["world"] + samples,
             refused=ranked(fallen),
             kept=ranked(kept),
             rows=sum(len(each.rows) for each in expansions),

@@ -148,9 +148,9 @@ class TemplateRenderer:
         self.messages = [self._text(message, groups) for message in self._fixed["messages"]]
         self.tools = list(map(to_text, self._fixed["tools"]))
         self._calls = self._read(pieces_of(signature(self.query["intent"])), canonical)
-        turns = (
-            m["content"] or "" for m in skeleton["dialogue"]["messages"] if m["role"] == "user"
-        )
+        # What `curation.parts.compared` compares.
+        said = ("user", "assistant") if self.query.get("setting") else ("user",)
+        turns = (m["content"] or "" for m in skeleton["dialogue"]["messages"] if m["role"] in said)
         self._said = self._read(raw("\n".join(turns)))
         if unused := sorted(set(self._owners) - self._used):
             raise TemplateMisfit(f"the slot `{unused[0]}` stands nowhere in the sample")
@@ -233,7 +233,7 @@ class TemplateRenderer:
         return self._calls.fill_many(places, (), count)
 
     def words(self, places: Indices, count: int) -> list[str]:
-        """All that the user says in rows, as `curation.rows.instruction`."""
+        """What rows must not share with others, as `curation.parts.compared`."""
         return self._said.fill_many(places, (), count)
 
     def sft_columns(
@@ -276,17 +276,21 @@ def _owners(template: Template) -> dict[str, tuple[int, int]]:
 
 def _skeleton(template: Template) -> JsonObject:
     """The sample in its full form, named by a slot, without what is told of its making."""
+    made = template.sample
     try:
-        made = Sample.model_validate(template.sample).model_dump(mode="json")
+        if template.kind != "world":  # which is dumped whole, with slots where no text may stand
+            made = Sample.model_validate(made).model_dump(mode="json")
     except ValidationError as error:
         raise TemplateMisfit(f"its sample is none: {first_error(error)}") from error
-    for message in made["dialogue"]["messages"]:
-        if message["role"] == "tool" and message["content"]:
-            message["content"] = unescaped(message["content"])
+    messages = [
+        {**m, "content": unescaped(m["content"])} if m["role"] == "tool" and m["content"] else m
+        for m in made["dialogue"]["messages"]
+    ]
     if odd_keys(made):
         raise TemplateMisfit("a slot stands in the name of a field")
     query = {**made["dialogue"]["query"], "id": marker(NAME), "provenance": []}
-    return {**made, "dialogue": {**made["dialogue"], "query": query, "provenance": []}, "flags": []}
+    dialogue = {**made["dialogue"], "query": query, "messages": messages, "provenance": []}
+    return {**made, "dialogue": dialogue, "flags": []}
 
 
 def grouped(skeleton: JsonObject) -> tuple[JsonObject, dict[str, list[Piece]]]:

@@ -233,7 +233,7 @@ def _choice(choice: Choice) -> tuple[str, int, str, str]:
     more = " …" if len(choice.rows) > EXAMPLES else ""
     sources = ", ".join(choice.sources)
     return (
-        ", ".join(choice.slots),
+        short(", ".join(choice.slots), 68),
         len(choice.rows),
         sources or "–",
         short(" | ".join(rows), 68) + more,

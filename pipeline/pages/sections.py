@@ -128,10 +128,9 @@ def lacking(counts: Counts) -> str:
 
 def coverage_sections(coverage: TemplateCoverage) -> list[Section]:
     """APIs and templates by kind, then what was refused."""
-    from toolloom.pipeline.dataset.report import KINDS as SORTS
     from toolloom.pipeline.dataset.report import SHOWN
 
-    rows = [(sort, coverage.templates[sort], coverage.kinds[sort]) for sort in SORTS]
+    rows = [(sort, count, coverage.kinds[sort]) for sort, count in coverage.templates.items()]
     total = ("all", sum(coverage.templates.values()), coverage.covered)
     words = f"{coverage.samples:,} samples looked at, {coverage.rows:,} rows made."
     head = ("templates", "count", f"APIs of {coverage.apis:,}")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toolloom.pipeline.curation.parts import hashed, instruction, mixed, query
+from toolloom.pipeline.curation.parts import compared, hashed, mixed, query
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.stage import StageInput
 from toolloom.pipeline.templates.composition import Mask, Row, Table
@@ -92,6 +92,7 @@ class RowSplits:
         self._plan = plan
         zones = {zone(plan, *tool_of(api)) for api in needed(mould.query)}
         alone = not zones <= {Split.TRAIN} or not any(map(plan.weight, SEEN[1:]))
+        alone = alone or bool(mould.query.get("setting"))  # a script is all in one
         self.fixed = split_of(plan, mould.query) if alone else None
         """The split of all its rows, if it is the same."""
 
@@ -134,14 +135,14 @@ class RowDraw:
         # What stands in observations alone makes no row of its own: it comes as it may.
         seen = [choice for choice in range(len(sizes)) if choice not in mould.told]
         self._seen = [(c, np.uint64(rng.getrandbits(64)), np.uint64(sizes[c])) for c in seen]
-        self._original = mould.template.kind == "mined"
+        self._original = mould.template.of_sample
         times = min(_TIMES, math.prod(sizes[choice] for choice in seen))
         self.count = self._order.count * times
 
     def rows(
         self, start: int, count: int, over: Callable[[Table], Mask] | None = None
     ) -> Iterator[DrawnRow]:
-        """Those from a place in the order on. The sample of a mined template is none of them.
+        """Those from a place in the order on. The sample that a template is of is none of them.
 
         `over`: tells which rows are passed over before anything is made of them.
         """
@@ -209,7 +210,7 @@ class HeldApart:
         self._tools: dict[str, tuple[str, str]] = {}  # category and tool of an API
         self._plan, self._apart = given.recipe.splits, apart
         for _, row in given.rows.objects():
-            self._hold(query(row), instruction(row))
+            self._hold(query(row), compared(row))
         for _, row in given.known.objects():
             if found := _NUMBERED.fullmatch(row["id"]):
                 self._first[found[1]] = max(self._first[found[1]], int(found[2]) + 1)
@@ -253,5 +254,6 @@ def _split_of(plan: SplitPlan, need: JsonObject, tools: dict[str, tuple[str, str
         if api in tools:
             category, tool = tools[api]
             name = api.removeprefix(f"{category}/{tool}/")
-        pool.append({"category": category, "tool": tool, "name": name})
+        source = {"reference": need["setting"]["world"]} if need.get("setting") else {}
+        pool.append({"category": category, "tool": tool, "name": name, "source": source})
     return split_of(plan, {**need, "pool": pool})

@@ -6,19 +6,32 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.curation.contamination import (
     BenchmarkIndex,
     contamination_of,
     read_benchmarks,
 )
 from toolloom.pipeline.dataset.unfold import TemplateMisfit, TemplateRenderer
+from toolloom.pipeline.render.section import counted
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.templates.composition import Row
 from toolloom.pipeline.templates.drawing import DrawnRow, HeldApart, RowDraw, RowSplits, even
+from toolloom.pipeline.templates.redraws import AT_ONCE, WorldRows
 from toolloom.pipeline.templates.verdicts import Checker
-from toolloom.schemas import Expansion, ExpansionPlan, Finding, Reason, Rejected, Split, Template
+from toolloom.pipeline.worlds.needs import Chance
+from toolloom.schemas import (
+    Expansion,
+    ExpansionPlan,
+    Finding,
+    Reason,
+    Rejected,
+    Split,
+    Template,
+    World,
+)
 
 ROWS = 10_000  # of a template in one record
 _PASSES = 20  # over the templates, as some have fewer rows than they seem to
@@ -28,6 +41,7 @@ _AT_FIRST = 100
 _PATIENCE = 20_000  # draws without enough rows, after which a template has no more
 _VAIN = 500  # rows that benchmarks hold, after which a template with fewer others has no more
 _DRAWS = 200  # and draws for a wanted row
+_ENDLESS = 2**40  # rows of a script, until it runs dry
 
 
 def expand(given: StageInput) -> Iterator[Sifted]:
@@ -78,6 +92,8 @@ class _Run:
         self.entries: list[_Entry] = []
         self._held = HeldApart(given, plan.apart)
         self.wanted = plan.rows
+        worlds = (World.model_validate(row) for _, row in given.earlier("worlds").objects())
+        self._worlds = WorldRows(given.recipe, worlds)
         against = given.recipe.curation.against
         self._index = read_benchmarks(given) if against else None
 
@@ -122,8 +138,10 @@ class _Run:
                 if not single:
                     yield self._held_out(mould, entry.splits)
                 entry.splits = single
-            entry.most = _draw(self._given, mould, entry).count
-            entry.distinct = mould.distinct - (template.kind == "mined")
+            entry.most = entry.distinct = _ENDLESS
+            if template.kind != "world":
+                entry.most = _draw(self._given, mould, entry).count
+                entry.distinct = mould.distinct - template.of_sample
             entry.done = not entry.splits
 
     def _held_out(self, mould: TemplateRenderer, splits: Sequence[Split]) -> Rejected:
@@ -139,13 +157,50 @@ class _Run:
     def make(self) -> Iterator[Sifted]:
         """One pass over the templates, each of which makes its share."""
         shares = even(self.wanted, [entry.left for entry in self.entries])
+        plays = any(entry.most == _ENDLESS for entry in self.entries)
+        states = (
+            self._worlds.settle(
+                (template, share)
+                for template, share in zip(self._read(), shares, strict=True)
+                if share and template.kind == "world"
+            )
+            if plays
+            else {}
+        )
         for template, entry, share in zip(self._read(), self.entries, shares, strict=True):
-            if share:
-                before = entry.made
-                yield from _Maker(self._given, TemplateRenderer(template), entry, share).work(
-                    self._held, self._index
-                )
-                self.wanted -= entry.made - before
+            if not share:
+                continue
+            before = entry.made
+            if template.kind == "world":
+                yield from self._play(template, entry, share, states.get(template.id, []))
+            else:
+                maker = _Maker(self._given, TemplateRenderer(template), entry, share)
+                yield from maker.work(self._held, self._index)
+            self.wanted -= entry.made - before
+
+    def _play(
+        self, template: Template, entry: _Entry, share: int, states: Sequence[Chance]
+    ) -> Iterator[Sifted]:
+        """Rows of a script in these states. Told where it has run dry: no more states fit it, or
+        in none of them it says anything new."""
+        rows, before = self._worlds.of(template), entry.made
+        for start in range(0, len(states), AT_ONCE):
+            self._given.rows.check()
+            mould = TemplateRenderer(rows.drawn(states[start : start + AT_ONCE]))
+            count, first = len(mould.template.choices[0].rows), entry.first + entry.made
+            part = _Entry(entry.splits, count, count - 1, first=first, done=False)
+            maker = _Maker(self._given, mould, part, count - 1, rows.machine)
+            yield from maker.work(self._held, self._index)
+            entry.made += part.made
+        entry.done = len(states) < share or entry.made == before
+        if entry.done:
+            detail = (
+                f"{counted(entry.made, 'row')} of the script {rows.name} in {rows.tried:,} "
+                "states: no other fits it and says anything new."
+            )
+            why = Finding(check="states", reason=Reason.NOTHING_TO_DRAW, detail=detail)
+            own = template.provenance
+            yield Rejected.of(rows.sample, self._given.stage, [why], id=template.id, provenance=own)
 
 
 def _draw(given: StageInput, mould: TemplateRenderer, entry: _Entry) -> RowDraw:
@@ -158,12 +213,17 @@ class _Maker:
     """Makes rows of one template."""
 
     def __init__(
-        self, given: StageInput, mould: TemplateRenderer, entry: _Entry, share: int
+        self,
+        given: StageInput,
+        mould: TemplateRenderer,
+        entry: _Entry,
+        share: int,
+        world: Machine | None = None,
     ) -> None:
         seed = given.recipe.seed
         self._given, self._mould, self._entry, self._share = given, mould, entry, share
         number, spare = entry.first + entry.made, (entry.left - share) // _SPARED
-        self._checker = Checker(mould, given.stage, seed, share, spare, number)
+        self._checker = Checker(mould, given.stage, seed, share, spare, number, world)
         self._draw = _draw(given, mould, entry)
         self._made: dict[Split, _Made] = {}
         self._contaminated = 0

@@ -14,6 +14,7 @@ from toolloom.pipeline.sampling.values import NoValue, rng_for
 from toolloom.pipeline.stage import Context, StageInput
 from toolloom.pipeline.templates.mining.mining import STAGE, mine
 from toolloom.pipeline.templates.mining.survey import SeenValues
+from toolloom.pipeline.templates.redraws import Scripts, script_of
 from toolloom.pipeline.templates.written.files import Given, load_templates
 from toolloom.pipeline.templates.written.sample import play
 from toolloom.schemas import (
@@ -31,6 +32,7 @@ from toolloom.schemas import (
     Scenario,
     Split,
     Template,
+    World,
     digest,
     seed_for,
 )
@@ -47,8 +49,11 @@ def draw_templates(given: StageInput) -> Iterator[Template | Rejected | Need]:
     """
     plan = given.recipe.expand or ExpansionPlan()
     called: set[str] = set()
+    worlds = [World.model_validate(row) for _, row in given.earlier("worlds").objects()]
     apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
-    for made in chain(_mined(given, plan) if plan.mine else (), _written(given.recipe, plan, apis)):
+    for made in chain(
+        _mined(given, plan, worlds) if plan.mine else (), _written(given.recipe, plan, apis)
+    ):
         called |= set(made.apis if isinstance(made, Template) else ())
         yield made
     if plan.ask:
@@ -56,16 +61,24 @@ def draw_templates(given: StageInput) -> Iterator[Template | Rejected | Need]:
         for api in sorted(apis, key=lambda a: a.id):
             place = zone(given.recipe.splits, api.category, api.tool)
             wanted = set(plan.splits) & ({place} if place.unseen else set(SEEN))
-            if wanted and api.id not in called:
+            in_world = api.source.kind == "world"  # whose dialogues are written
+            if wanted and not in_world and api.id not in called:
                 yield _need(given.recipe, api, wanted, zones.offers(place))
 
 
-def _mined(given: StageInput, plan: ExpansionPlan) -> Iterator[Template | Rejected]:
+def _mined(
+    given: StageInput, plan: ExpansionPlan, worlds: Iterable[World]
+) -> Iterator[Template | Rejected]:
     known: dict[Split, SeenValues] = {split: SeenValues() for split in plan.splits}
     for split, sample in _samples(given, plan):
-        known[split].add(sample)
+        if script_of(sample) is None:
+            known[split].add(sample)
+    scripts = Scripts(worlds)
     for split, sample in _samples(given, plan):
-        yield mine(sample, known[split], split)
+        if script_of(sample) is None:
+            yield mine(sample, known[split], split)
+        elif made := scripts.template(sample, split):
+            yield made
 
 
 def _samples(given: StageInput, plan: ExpansionPlan) -> Iterator[tuple[Split, JsonObject]]:

@@ -30,6 +30,8 @@ read (full stops, quotes, negations), and two long texts, count as interfering f
 and the first composed rows and one in five hundred of the others are inspected all the same. If one
 of them falls, nothing of the template is composed any more, and its earlier rows are inspected.
 
+Rows of a script of a world are inspected one by one: each is played again in its own state.
+
 A value that falls in every row with it, where the other values passed without it, is rejected:
 none of its rows is made. A row that falls though each of its values passed is rejected alone.
 """
@@ -43,6 +45,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.templates.composition import Composition, Mask, Pairs, Row, Table
 from toolloom.schemas import Finding, Rejected
@@ -69,6 +72,7 @@ class Checker:
     wanted: int  # rows: few of them are inspected one by one
     spare: int = 0  # rows that may be passed over
     first: int = 0  # number of the first row, for the names of rejected ones
+    world: Machine | None = None  # in which rows are played again
     inspected: int = 0
     rejected: list[Rejected] = field(default_factory=list)
     looked: bool = False  # the last row was inspected
@@ -85,6 +89,8 @@ class Checker:
     _passed_over: int = 0
 
     def __post_init__(self) -> None:
+        # What came of calls in a world is no comparison of words.
+        self.whole = self.whole or self.world is not None
         original = (0,) * len(self.mould.template.choices)
         if not self._inspect(original):
             self._pass(original)
@@ -184,7 +190,7 @@ class Checker:
 
     def _inspect(self, row: Row) -> tuple[Finding, ...]:
         self.inspected += 1
-        return inspect(self.mould.dialogue_of(row))
+        return inspect(self.mould.dialogue_of(row), world=self.world)
 
     def _pass(self, row: Row) -> None:
         self._good.update(enumerate(row))

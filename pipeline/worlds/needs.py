@@ -12,8 +12,9 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -63,10 +64,16 @@ class WorldDraw:
 
     recipe: Recipe
     world: World
+    # What is drawn if not needs: in other states, and no longer than a script keeps giving rows.
+    purpose: str = ""
+    drawn: int = 0  # states so far
+    hash: str = field(init=False)
     machine: Machine = field(init=False)
     scripts: list[WorldScript] = field(init=False)
+    _told: set[tuple[int, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.hash = self.world.hash
         self.machine = Machine(self.world.spec)
         self.scripts = scripts_of(self.world, self.machine)
 
@@ -81,27 +88,37 @@ class WorldDraw:
         rng = self._rng("script", script.name, chance.state)
         return play_in(script, self.machine, state, now, rng)
 
-    def wants(self, script: WorldScript, row: Play, plan: WorldPlan) -> bool:
+    def wants(self, plan: WorldPlan, script: int, row: Play) -> bool:
         """Whether the recipe's dials let a row in."""
         asked = sum(role == "user" for role, _ in row.messages)
-        scenario = scenario_of(script, row, self.machine)
+        scenario = scenario_of(self.scripts[script], row, self.machine)
         return (
             plan.calls[0] <= len(row.calls) <= plan.calls[1]
             and plan.turns[0] <= asked <= plan.turns[1]
             and (not plan.scenarios or scenario in plan.scenarios)
         )
 
-    def chances(self, wanted: dict[int, int], plan: WorldPlan) -> list[Chance]:
-        """Where rows can be drawn, as many of each script as are `wanted`, by number of state."""
+    def hold(self, script: int, texts: Sequence[str]) -> None:
+        """A script's row is there already that says these texts."""
+        self._told.add((script, digest(list(texts), 16)))
+
+    def chances(self, wanted: Mapping[int, int], fits: Callable[[int, Play], bool]) -> list[Chance]:
+        """Where rows can be drawn, as many of each script as are `wanted`, by number of state: of
+        states that were not drawn before. `fits`: whether a script's row will do."""
         found: list[Chance] = []
         given: Counter[int] = Counter()
         tried: Counter[int] = Counter()
-        told: set[tuple[int, str]] = set()
         most = STATES + STATES_A_ROW * max(wanted.values(), default=0)
-        for number in range(most):
-            lacking = [place for place, count in wanted.items() if given[place] < count]
+        for number in range(self.drawn, self.drawn + most):
+            lacking = [
+                place
+                for place, count in wanted.items()
+                if given[place] < count
+                and (not self.purpose or tried[place] < STATES + STATES_A_ROW * given[place])
+            ]
             if not lacking:
                 break
+            self.drawn = number + 1
             now, state = self.start(number)
             # What fits seldom comes first, or it would find the state taken.
             lacking.sort(key=lambda place: ((given[place] + 1) / (tried[place] + 1), place))
@@ -110,11 +127,12 @@ class WorldDraw:
                 tried[place] += 1
                 chance = Chance(number, place, given[place])
                 row = self.play(chance, now, state)
-                if row is None or not self.wants(self.scripts[place], row, plan):
+                if row is None:
                     continue
-                said = digest([part for _, part in row.messages if isinstance(part, str)], 16)
-                if (place, said) not in told:  # else nothing of it can be seen to differ
-                    told.add((place, said))
+                said = place, digest([m for _, m in row.messages if isinstance(m, str)], 16)
+                # Else nothing of it can be seen to differ.
+                if said not in self._told and fits(place, row):
+                    self._told.add(said)
                     found.append(chance)
                     given[place] += 1
                     taken += 1
@@ -123,7 +141,8 @@ class WorldDraw:
         return found
 
     def _rng(self, *parts: Any) -> random.Random:
-        return rng_for(self.recipe.seed, "worlds", self.world.name, *parts)
+        named = (self.purpose,) if self.purpose else ()
+        return rng_for(self.recipe.seed, "worlds", self.world.name, *named, *parts)
 
 
 def draw_world_needs(
@@ -140,7 +159,7 @@ def draw_world_needs(
     draws = [WorldDraw(recipe, world) for world in worlds]
     for draw, wanted in zip(draws, parted(recipe, plan, draws), strict=True):
         own = [api for api in known if api.source.reference == draw.world.name]
-        chances = draw.chances(wanted, plan)
+        chances = draw.chances(wanted, partial(draw.wants, plan))
         kinds = abilities(recipe, draw, len(chances))
         for number, same in groupby(chances, key=lambda chance: chance.state):
             now, state = draw.start(number)
@@ -225,22 +244,33 @@ def _need(
         scenario=scenario_of(script, row, machine),
         now=dt.datetime.fromisoformat(row.now),
         pool=tuple(pool),
-        intent=tuple(
-            Intention(api=by_operation[call.name].id, turn=turn, arguments=call.arguments)
-            for turn, call in _by_turn(row)
+        intent=intent_of(row, by_operation),
+        setting=setting_of(draw, row),
+    )
+
+
+def intent_of(row: Play, by_operation: Mapping[str, Api]) -> tuple[Intention, ...]:
+    """The calls of a row."""
+    return tuple(
+        Intention(api=by_operation[call.name].id, turn=turn, arguments=call.arguments)
+        for turn, call in _by_turn(row)
+    )
+
+
+def setting_of(draw: WorldDraw, row: Play) -> Setting:
+    """A row's place in its world, with its words and calls."""
+    machine = draw.machine
+    return Setting(
+        world=draw.world.name,
+        hash=draw.hash,
+        script=row.script,
+        start=_plain(row.start),
+        told=tuple(briefing(machine, row.start)),
+        goal=WorldGoal(
+            changes=tuple(tuple(c) for c in difference(machine, row.start, row.end)),
+            facts=tuple(Told(value=value, said=said) for value, said in _facts(row)),
         ),
-        setting=Setting(
-            world=draw.world.name,
-            hash=draw.world.hash,
-            script=script.name,
-            start=_plain(row.start),
-            told=tuple(briefing(machine, row.start)),
-            goal=WorldGoal(
-                changes=tuple(tuple(c) for c in difference(machine, row.start, row.end)),
-                facts=tuple(Told(value=value, said=said) for value, said in _facts(row)),
-            ),
-            story=tuple(story(row, machine)),
-        ),
+        story=tuple(story(row, machine)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from toolloom.pipeline.apis.execution.results import Executed
 from toolloom.pipeline.checks.world.interpreter import Machine, State, state_of
@@ -30,16 +31,21 @@ class WorldSession:
         """What a call returns; a failure changes nothing, and is an observation with its error."""
         operation = api.source.operation
         self.state, response, error = self.machine.apply(self.state, operation, arguments, self.now)
-        seen = observed(response, error)
-        return Executed(
-            seen,
-            Execution(
-                kind="executed",
-                by=f"world:{self.setting.world}",
-                failure=Failure.TOOL_ERROR if error else None,
-                digest=digest(seen.model_dump(mode="json"), 64),
-            ),
-        )
+        return executed(self.setting.world, response, error)
+
+
+def executed(world: str, response: Any, error: str | None) -> Executed:
+    """What a call's result in a world is to those who called."""
+    seen = observed(response, error)
+    return Executed(
+        seen,
+        Execution(
+            kind="executed",
+            by=f"world:{world}",
+            failure=Failure.TOOL_ERROR if error else None,
+            digest=digest(seen.model_dump(mode="json"), 64),
+        ),
+    )
 
 
 def moment_of(query: Query) -> str:

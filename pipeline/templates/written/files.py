@@ -20,6 +20,7 @@ from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.store.documents import WrittenDocument, read
 from toolloom.pipeline.store.version import Version
+from toolloom.pipeline.templates.redraws import Scripts, WorldRows, script_of
 from toolloom.pipeline.templates.written.compiling import Compiler, Scope
 from toolloom.pipeline.templates.written.forms import (
     FileForm,
@@ -40,6 +41,8 @@ from toolloom.schemas import (
     StoreError,
     Template,
     TemplateFileError,
+    World,
+    parse_recipe,
 )
 
 SUFFIXES = (".yaml", ".yml")
@@ -205,7 +208,7 @@ class TemplatePreview:
 
     @property
     def possible(self) -> int:
-        """How many rows there could be."""
+        """How many rows there could be; of a script of a world, how many were drawn."""
         return math.prod(len(choice.rows) for choice in self.template.choices)
 
     @property
@@ -214,11 +217,20 @@ class TemplatePreview:
         return all(row.findings for row in self.rows)
 
 
-def preview(template: Template, count: int, seed: int = 0) -> TemplatePreview:
-    """Up to `count` different rows: the original values, then others by chance.
+def preview(
+    template: Template, count: int, seed: int = 0, worlds: Sequence[World] = ()
+) -> TemplatePreview:
+    """Up to `count` different rows: the original values, then others by chance. Those of a script
+    of one of the `worlds` are drawn.
 
     Raises TemplateMisfit.
     """
+    machine = None
+    if template.kind == "world":
+        scripts = WorldRows(parse_recipe({"name": "preview", "seed": seed}, "a preview"), worlds)
+        states = scripts.settle([(template, count - 1)]).get(template.id, [])
+        rows_of = scripts.of(template)
+        template, machine = rows_of.drawn(states), rows_of.machine
     mould, rng = TemplateRenderer(template), rng_for(seed, "preview", template.id)
     sizes = [len(choice.rows) for choice in template.choices]
     drawn = {(0,) * len(sizes): 0}  # with their numbers
@@ -229,7 +241,7 @@ def preview(template: Template, count: int, seed: int = 0) -> TemplatePreview:
     samples = (
         mould.sample(row, f"{template.id}-x{number:06d}", seed) for row, number in drawn.items()
     )
-    rows = (PreviewRow(sample, inspect(sample.dialogue)) for sample in samples)
+    rows = (PreviewRow(each, inspect(each.dialogue, world=machine)) for each in samples)
     return TemplatePreview(template, tuple(rows))
 
 
@@ -252,11 +264,25 @@ def mined(version: Version) -> Sequence[Template | Rejected]:
     from toolloom.pipeline.templates.mining.survey import SeenValues
 
     made: list[Template | Rejected] = []
+    scripts = Scripts(worlds_of(version))
     for split in version.splits("samples"):
         samples = islice(version.samples(split), MOST_MINED)
         dumped = [sample.model_dump(mode="json") for sample in samples]
         known = SeenValues()  # of its split alone: no value crosses over
         for sample in dumped:
-            known.add(sample)
-        made += (mine(sample, known, Split(split)) for sample in dumped)
+            if script_of(sample) is None:
+                known.add(sample)
+        for sample in dumped:
+            if script_of(sample) is None:
+                made.append(mine(sample, known, Split(split)))
+            elif template := scripts.template(sample, Split(split)):
+                made.append(template)
     return made
+
+
+def worlds_of(version: Version) -> list[World]:
+    """The worlds of a dataset. Raises StoreError."""
+    try:
+        return [World.model_validate_json(row["record"]) for row in version.rows("worlds")]
+    except ValueError as error:
+        raise StoreError(f"{version.path}: the config `worlds` is damaged.") from error

@@ -1,0 +1,287 @@
+"""Templates of scripts of worlds: a row plays the script again, in another start state.
+
+All that another state changes is one choice: the moment, the state, the goal, arguments, results
+and words. So a row's results are true, which of values drawn for slots nobody could say. Its shape
+is that of the accepted dialogue: the same messages and calls in the same order, the same scenario.
+Where API Search stands, what it finds is the same too, as it does not lean on the state.
+
+A template holds the state of its sample alone. Others are drawn when rows are wanted, and settled
+first, in a few bytes a row: so memory holds the states of `AT_ONCE` rows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+from toolloom.agents.simulator import system_turn
+from toolloom.agents.story import returned
+from toolloom.pipeline.apis.execution.compression import compress
+from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.dataset.unfold import TemplateRenderer
+from toolloom.pipeline.store.files import to_text
+from toolloom.pipeline.worlds.needs import (
+    Chance,
+    WorldDraw,
+    intent_of,
+    scenario_of,
+    setting_of,
+    story,
+)
+from toolloom.pipeline.worlds.scripts import MadeCall, Play
+from toolloom.pipeline.worlds.session import executed
+from toolloom.schemas import (
+    API_SEARCH,
+    Choice,
+    Finding,
+    JsonObject,
+    Provenance,
+    Reason,
+    Recipe,
+    Rejected,
+    Split,
+    Template,
+    World,
+    marker,
+)
+
+AT_ONCE = 250  # rows of a template in memory
+STAGE = "templates"
+
+
+def script_of(sample: JsonObject) -> tuple[str, str] | None:
+    """Hash of the world and name of the script that a sample, as JSON, is a row of."""
+    setting = sample["dialogue"]["query"].get("setting")
+    return (setting["hash"], setting["script"]) if setting and setting["script"] else None
+
+
+class Scripts:
+    """The scripts of worlds, each of which gives one template."""
+
+    def __init__(self, worlds: Iterable[World]) -> None:
+        self._left = {(w.hash, name) for w in worlds for name in w.script_names}
+        self._known = frozenset(self._left)
+
+    def template(self, sample: JsonObject, split: Split) -> Template | Rejected | None:
+        """That of a script, of the first of its samples; None of others."""
+        script = script_of(sample)
+        if script in self._left:
+            self._left.remove(script)
+            return world_template(sample, split)
+        if script in self._known:
+            return None
+        query = sample["dialogue"]["query"]
+        setting = query["setting"]
+        detail = f"the script {setting['script']} of {setting['world']} is not there any more"
+        why = Finding(check="mining", reason=Reason.NOTHING_TO_VARY, detail=detail)
+        return Rejected.of(sample, STAGE, [why], id=query["id"])
+
+
+def world_template(sample: JsonObject, split: Split | None = None) -> Template:
+    """The template of a script, of one of its samples."""
+    skeleton, values = slotted(sample["dialogue"])
+    query = sample["dialogue"]["query"]
+    setting = query["setting"]
+    choice = Choice(
+        slots=tuple(values),
+        rows=(tuple(values.values()),),
+        about=f"start state of {setting['world']} for the script {setting['script']}",
+        sources={"sample": 1},
+    )
+    own = Provenance(stage=STAGE, agent="", model="", seed=0, parents=(query["id"],))
+    return Template(
+        id=query["id"],
+        kind="world",
+        goal=query["text"],
+        apis=tuple(intention["api"] for intention in query["intent"]),
+        split=split,
+        sample={**sample, "dialogue": skeleton, "flags": [], "provenance": []},
+        choices=(choice,),
+        provenance=(own,),
+    )
+
+
+def slotted(dialogue: JsonObject) -> tuple[JsonObject, JsonObject]:
+    """A dialogue with slots for all that another state changes, and their values by slot."""
+    skeleton, values = deepcopy(dialogue), dict[str, Any]()
+
+    def cut(parent: Any, key: Any, slot: str) -> None:
+        values[slot] = parent[key]
+        parent[key] = marker(slot)
+
+    query, messages = skeleton["query"], skeleton["messages"]
+    cut(query, "now", "now")
+    cut(query, "text", "text")
+    for name in ("start", "told", "goal"):
+        cut(query["setting"], name, name)
+    for number, intention in enumerate(query["intent"]):
+        cut(intention, "arguments", f"intent_{number}")
+    for place, message in enumerate(messages):
+        if message["name"] == API_SEARCH.function:
+            continue
+        if message["role"] == "tool":
+            seen = json.loads(message["content"])
+            for name in ("response", "error"):
+                cut(seen, name, f"{name}_{place}")
+            message["content"] = to_text(seen)
+            for name in ("digest", "whole_tokens"):
+                cut(message["execution"], name, f"{name}_{place}")
+        elif message["content"]:
+            cut(message, "content", f"words_{place}")
+        for number, call in enumerate(message["tool_calls"]):
+            if call["function"]["name"] != API_SEARCH.function:
+                cut(call["function"], "arguments", f"call_{place}_{number}")
+    skeleton["provenance"] = query["provenance"] = []
+    return skeleton, values
+
+
+class ScriptRows:
+    """The rows of a script's template."""
+
+    def __init__(self, template: Template, draw: WorldDraw) -> None:
+        self._template, self._draw = template, draw
+        original = TemplateRenderer(template).sample((0,), template.id, 0)
+        self._query = original.dialogue.query
+        self._before: JsonObject = original.dialogue.model_dump(mode="json")
+        assert self._query.setting
+        self.id, self.world, self.machine = template.id, draw.hash, draw.machine
+        self.sample = {**template.sample, "dialogue": self._before}
+        self.name = self._query.setting.script
+        self.script = [script.name for script in draw.scripts].index(self.name)
+        """Its place among the scripts of its world."""
+        draw.hold(self.script, [m["content"] for m in self._before["messages"][1:] if _speaks(m)])
+        own = [api for api in self._query.pool if api.source.reference == draw.world.name]
+        self._apis = {api.source.operation: api for api in own}
+
+    @property
+    def tried(self) -> int:
+        """States that were drawn of its world."""
+        return self._draw.drawn
+
+    def fits(self, row: Play) -> bool:
+        """Whether the dialogue has the same shape in another state."""
+        return self._values(row) is not None
+
+    def drawn(self, chances: Iterable[Chance]) -> Template:
+        """The template with what these states make of its script as rows, after the original."""
+        (choice,) = self._template.choices
+        rows = [choice.rows[0]]
+        for chance in chances:
+            row = self._draw.play(chance, *self._draw.start(chance.state))
+            values = self._values(row) if row else None
+            assert values is not None  # it was drawn before, from the same seed
+            rows.append(values)
+        update = {"rows": tuple(rows), "sources": {**choice.sources, "states": len(rows) - 1}}
+        return self._template.model_copy(update={"choices": (choice.model_copy(update=update),)})
+
+    def _values(self, row: Play) -> tuple[Any, ...] | None:
+        """The values of the slots; None if the dialogue has another shape."""
+        messages = None if {c.name for c in row.calls} - set(self._apis) else self._messages(row)
+        if messages is None:
+            return None
+        setting, now = setting_of(self._draw, row), dt.datetime.fromisoformat(row.now)
+        query = self._query.model_copy(update={"now": now, "setting": setting})
+        script = self._draw.scripts[self.script]
+        told = {
+            "text": messages[0]["content"],
+            "now": now.isoformat(),
+            "scenario": scenario_of(script, row, self._draw.machine).value,
+            "intent": [each.model_dump(mode="json") for each in intent_of(row, self._apis)],
+            "setting": {**setting.model_dump(mode="json"), "story": []},
+        }
+        opening = system_turn(query).model_dump(mode="json")
+        dialogue = {
+            **self._before,
+            "query": {**self._before["query"], **told},
+            "messages": [opening, *messages],
+        }
+        skeleton, values = slotted(dialogue)
+        return tuple(values.values()) if skeleton == self._template.sample["dialogue"] else None
+
+    def _messages(self, row: Play) -> list[JsonObject] | None:
+        """What is said, called and returned, with the searches of the sample in their places; None
+        if that has other messages."""
+        limit = self._draw.recipe.observation_tokens
+        turns = iter(turns_of(row, self._draw.machine))
+        made: list[JsonObject] = []
+        waiting: Iterator[MadeCall] = iter(())  # for their results
+        for message in self._before["messages"][1:]:
+            calls = message["tool_calls"]
+            if API_SEARCH.function in (message["name"], *(c["function"]["name"] for c in calls)):
+                made.append(message)
+            elif message["role"] == "tool":
+                call = next(waiting)
+                api = self._apis[call.name]
+                seen = executed(self._draw.world.name, call.response, call.error)
+                back = returned(
+                    message["tool_call_id"], api, seen, lambda r, s: compress(r, s, limit)
+                )
+                made.append(back.model_dump(mode="json"))
+            else:
+                role, said, batch = next(turns, ("", None, ()))
+                if len(batch) != len(calls):
+                    return None
+                named = [
+                    {"name": self._apis[c.name].function, "arguments": c.arguments} for c in batch
+                ]
+                asked = [{**old, "function": new} for old, new in zip(calls, named, strict=True)]
+                made.append({**message, "role": role, "content": said, "tool_calls": asked})
+                waiting = iter(batch)
+        return made if next(turns, None) is None else None
+
+
+def _speaks(message: JsonObject) -> bool:
+    return message["role"] != "tool" and bool(message["content"])
+
+
+def turns_of(row: Play, machine: Machine) -> Iterator[tuple[str, str | None, tuple[MadeCall, ...]]]:
+    """What is said, and calls that go side by side together: role, words, calls."""
+    batch: list[MadeCall] = []
+    for part, (_, said) in zip(story(row, machine), row.messages, strict=True):
+        if batch and not part.beside:
+            yield "assistant", None, tuple(batch)
+            batch = []
+        if isinstance(said, MadeCall):
+            batch.append(said)
+        else:
+            yield part.role, said, ()
+    if batch:
+        yield "assistant", None, tuple(batch)
+
+
+class WorldRows:
+    """The rows of all templates of scripts: which states they have is settled, pass by pass."""
+
+    def __init__(self, recipe: Recipe, worlds: Iterable[World]) -> None:
+        # Each version that is added to draws states of its own.
+        purpose = f"expand {recipe.extend.version if recipe.extend else ''}"
+        self._draws = {world.hash: WorldDraw(recipe, world, purpose) for world in worlds}
+
+    def of(self, template: Template) -> ScriptRows:
+        """Those of a template."""
+        world = template.sample["dialogue"]["query"]["setting"]["hash"]
+        return ScriptRows(template, self._draws[world])
+
+    def settle(self, wanted: Iterable[tuple[Template, int]]) -> dict[str, list[Chance]]:
+        """For each template, by its id, the states in which it has rows: so many as are wanted, or
+        as were found."""
+        counts: dict[str, dict[int, int]] = defaultdict(dict)  # by world and script
+        scripts: dict[str, dict[int, ScriptRows]] = defaultdict(dict)
+        for template, count in wanted:
+            rows = self.of(template)
+            counts[rows.world][rows.script] = count
+            scripts[rows.world][rows.script] = rows
+        found: dict[str, list[Chance]] = defaultdict(list)
+        for world, own in scripts.items():
+            for chance in self._draws[world].chances(counts[world], partial(_fits, own)):
+                found[own[chance.script].id].append(chance)
+        return found
+
+
+def _fits(scripts: Mapping[int, ScriptRows], script: int, row: Play) -> bool:
+    return scripts[script].fits(row)
