@@ -242,7 +242,7 @@ class Plan:
         if asked:
             listed = listed and not any(isinstance(v, str) and v in said for v in asked)
         else:
-            listed = listed and self.rng.random() < CHOSEN
+            listed = listed and bool(kinds) and self.rng.random() < CHOSEN
         listed = listed or entity not in self.lookups.named
         if listed and made.turn == self.turn:  # chosen from what the assistant lists
             self.begin("choose")
@@ -336,6 +336,8 @@ class Plan:
     ) -> list[tuple[SearchFilter, Json]] | None:
         """Conditions under which somebody would search for a row; None if there is none to give."""
         kinds = self.machine.operations[way].args
+        if not search.filters:
+            return []
         usable: list[tuple[SearchFilter, Json]] = []
         for one in search.filters:
             kind = kinds[one.argument]

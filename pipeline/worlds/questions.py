@@ -131,8 +131,8 @@ class QuestionDrawer:
             if kind["type"] != "ref" and len(path) == 1 and not _within(value, words)
         ]
         news = [(name, value) for _, name, value in sorted(ranked, reverse=True, key=_weight)]
-        if not news:
-            return False
+        if not news or (entity in self.lookups.mine and not any(map(_counts, news))):
+            return False  # one knows one's own address
         asked = news[: self.rng.choice((1, 1, 2))]
         if asks is not None:
             asked = [(field, item.item[field]) for field in asks if field in item.item]
@@ -195,6 +195,11 @@ def _told(shape: Kind, item: Json) -> Iterator[tuple[str, Json]]:
     for path, kind, value in leaves(shape, item):
         if kind["type"] not in ("ref", "boolean") and all(isinstance(step, str) for step in path):
             yield str(path[-1]), value
+
+
+def _counts(field: tuple[str, Json]) -> bool:
+    """Whether a field is a number, a truth or a moment."""
+    return not isinstance(field[1], str) or field[1][:2].isdigit()
 
 
 def _weight(ranked: tuple[float, str, Json]) -> float:

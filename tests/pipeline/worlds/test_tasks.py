@@ -9,9 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
 
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
+from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.worlds.files import load_world
 from toolloom.pipeline.worlds.lookups import keys_in
 from toolloom.pipeline.worlds.tasks import (
@@ -170,6 +172,16 @@ def test_a_later_want_says_which_of_two_rows_it_is_about() -> None:
                         tried += 1
                         assert rows[key].label in [said.label for said in turn.said]
     assert tried > 5
+
+
+def test_a_world_without_an_actor_has_tasks_too() -> None:
+    """The till of docs/worlds.md: a list that takes no arguments is looked up as it is."""
+    text = (ROOT / "docs" / "worlds.md").read_text().split("```yaml")[1].split("```")[0]
+    raw = yaml.load(text, yaml.BaseLoader)
+    machine = Machine(read_world(raw, lambda *fault: pytest.fail(str(fault))))
+    found = [task for task in tasks(machine, 1, 12) if task]
+    assert any([call.name for call in t.calls] == ["list_accounts", "pay_in"] for t in found)
+    assert not any(faults(machine, task, task.calls) for task in found)
 
 
 def test_what_is_never_drawn_is_told() -> None:
