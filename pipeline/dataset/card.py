@@ -449,13 +449,15 @@ def _limits(manifest: JsonObject, splits: list[JsonObject]) -> str:
     languages = sorted({language for recipe in runs for language in recipe["languages"]})
     models = sorted({a["model"] for run in manifest["runs"].values() for a in run["agents"]} - {""})
     played = added(splits, "observations") if splits else {}
-    real = played.get("executed", 0)
+    real, worlds = played.get("executed", 0), bool(manifest.get("worlds"))
+    writers = [*map(cell, models), *(["those who wrote the worlds' scripts"] if worlds else [])]
+    invented = ", or from worlds, which are invented" if worlds else ""
     lines = [
-        f"Words are written by {', '.join(map(cell, models)) or 'no model'}, in "
+        f"Words are written by {', '.join(writers) or 'no model'}, in "
         f"{', '.join(map(cell, languages))}: their errors and manners are in it. The checks of "
         "words are made for English.",
         f"{real:,} of {sum(played.values()):,} observations come from APIs that were "
-        "really executed; the others were played, and are no facts about the world."
+        f"really executed{invented}; the others were played, and are no facts about the world."
         if played
         else "",
         "Checks find what contradicts a schema, the user or an observation. They do not show "

@@ -423,11 +423,9 @@ def accepted(run: RunFolder) -> Iterator[JsonObject]:
 
 
 def write_expansion(expansion: Expansion, tables: VersionWriter, seed: int) -> None:
-    """Add the rows of an expansion to the tables, as their samples one by one would be added.
-
-    `sft` and `samples` get them column by column; a row that `datasets` would not give back
-    exactly is left out of `sft`.
-    """
+    """Add the rows of an expansion to the tables, as their samples one by one would be added:
+    column by column to `sft` and `samples`. A row that `datasets` would not give back exactly is
+    left out of `sft`."""
     renderer, split = TemplateRenderer(expansion.template), expansion.split.value
     readable = Readable(renderer)
     for start in range(0, len(expansion.rows), AT_ONCE):
@@ -440,8 +438,9 @@ def write_expansion(expansion: Expansion, tables: VersionWriter, seed: int) -> N
             tables.leave_out(SFT, split, len(kept) - sum(kept))
             columns = {name: list(compress(column, kept)) for name, column in columns.items()}
         tables.add_many(SFT, split, columns)
+    first = next(unfolded(expansion, seed), None)  # what makes no row of it makes none of others
     for config in configs_of(Sample):
-        if config not in (SFT, SAMPLES):
+        if first and config not in (SFT, SAMPLES) and any(config.row.of(first)):
             for row in chain.from_iterable(map(config.row.of, unfolded(expansion, seed))):
                 tables.add_made(config, split, row)
 

@@ -34,7 +34,8 @@ NEAR = 80  # from here on two requests are told to be alike
 _LONE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(f"[{_LONE}]|[^\\W{_LONE}]+")
 SHOWN = 20  # samples of each kind
-WRITTEN, TEMPLATES, INSTRUCTED = "written by agents", "rows of templates", "instructions"
+WRITTEN, SCRIPTED = "written by agents", "of worlds' scripts"
+TEMPLATES, INSTRUCTED = "rows of templates", "instructions"
 
 Row: TypeAlias = tuple[str, JsonObject]
 """Its split, and a row of a config as it is stored."""
@@ -174,7 +175,8 @@ def _take_sample(seen: ReadRows, split: str, row: JsonObject) -> None:
         seen.request(TEMPLATES, row["id"], need["text"])
     else:
         seen.accepted.offer(_text(row, "ability"), row["scenario"], row["id"], (split, row))
-        seen.request(WRITTEN, row["id"], need["text"])
+        scripted = (need.get("setting") or {}).get("script")
+        seen.request(SCRIPTED if scripted else WRITTEN, row["id"], need["text"])
 
 
 def _bytes(message: JsonObject) -> int:

@@ -13,6 +13,7 @@ from toolloom.pipeline.dataset.figures import LEVELS, added
 from toolloom.pipeline.pages.dialogue import REASONS, samples
 from toolloom.pipeline.pages.reading import (
     INSTRUCTED,
+    SCRIPTED,
     SHOWN,
     TEMPLATES,
     WRITTEN,
@@ -23,7 +24,7 @@ from toolloom.pipeline.pages.reading import (
     funnel,
     manifest_readable,
 )
-from toolloom.pipeline.pages.sections import use_cells
+from toolloom.pipeline.pages.sections import use_cells, worlds_sections
 from toolloom.pipeline.render.html import render, source, words
 from toolloom.pipeline.render.section import Bar, Label, Section, counted, dollars, percent
 from toolloom.pipeline.store.files import FULL, replacing
@@ -112,7 +113,8 @@ def chapters_of(version: Version, seen: ReadRows) -> Iterator[Chapter]:
     )
     yield Chapter("reasons", "Reasons", "Why records were rejected", [_reasons(seen)])
     charts = Block([*_charts(version, seen)], layout="charts")
-    yield Chapter("distributions", "Distributions", "What is in it", [charts])
+    worlds = [Block([section], "Worlds") for section in worlds_sections(version.manifest)]
+    yield Chapter("distributions", "Distributions", "What is in it", [charts, *worlds])
     diverse = [*_diversity(seen), *_coverage(seen)]
     nothing = Block(about="There are no requests and no APIs in it.")
     yield Chapter("diversity", "Diversity", "Diversity", diverse or [nothing])
@@ -208,10 +210,19 @@ def _funnel(stages: Funnel, seen: ReadRows) -> Iterator[Block]:
     legend = () if beside else LEGEND
     yield Block([Section(title, rows=rows, note=note, legend=legend)], about=about)
     if beside:
+        kinds = (
+            "templates, the rows they were expanded into, and requests rewritten as instructions."
+        )
+        worlds = (
+            "the worlds in which they play, "
+            if any(step.name == "worlds" for step in stages.steps)
+            else ""
+        )
+        about = worlds + kinds
         yield Block(
             [Section(f"{title} beside the dialogues", rows=beside, legend=LEGEND)],
             "Beside the dialogues",
-            "Templates, the rows they were expanded into, and requests rewritten as instructions.",
+            about[:1].upper() + about[1:],
         )
 
 
@@ -334,7 +345,7 @@ def _range(edge: int, width: int) -> str:
 
 def _diversity(seen: ReadRows) -> Iterator[Block]:
     """Of each group of requests the figures, and how near the nearest other ones are."""
-    for group in (WRITTEN, TEMPLATES, INSTRUCTED):
+    for group in (WRITTEN, SCRIPTED, TEMPLATES, INSTRUCTED):
         if not (draw := seen.requests.get(group)):
             continue
         measured = diversity(draw.items(), draw.seen)

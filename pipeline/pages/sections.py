@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolloom.pipeline.dataset.figures import added
+from toolloom.pipeline.dataset.plays import worlds_told
 from toolloom.pipeline.dataset.report import API_BANK
 from toolloom.pipeline.render.section import (
     Section,
@@ -165,6 +166,7 @@ def version_sections(version: Version) -> list[Section]:
             for value, count in added(splits.values(), name).items()
         ]
         sections.append(Section(head=(title, "all", *splits), rows=cells))
+    sections += worlds_sections(manifest)
     if reasons := added(manifest["splits"].values(), "reasons"):
         sections.append(Section(head=("rejected because", "records"), rows=[*reasons.items()]))
     for name, run in manifest["runs"].items():
@@ -177,6 +179,21 @@ def version_sections(version: Version) -> list[Section]:
     )
     words = f"{accepted:,} dialogues accepted, {several:,} with several user turns."
     return [*sections, Section(note=words)]
+
+
+def worlds_sections(manifest: JsonObject) -> list[Section]:
+    """What came of the scripts of worlds; nothing of a version without any."""
+    head = ("world", "rows", "scripts with rows", "without", "rows a script", "most", *_ALIKE)
+    rows: list[tuple[str | int, ...]] = []
+    for world in worlds_told(manifest):
+        counts = (world.rows, len(world.scripts), len(world.dry), f"{world.median:g}", world.most)
+        alike = ("–" if n is None else percent(n) for n in (world.same, world.other))
+        rows.append((world.name, *counts, *alike))
+    note = "Alike: words that two rows have in common, of one script and of two; means of a sample."
+    return [Section(head=head, rows=rows, note=note)] if rows else []
+
+
+_ALIKE = ("alike in one", "alike in two")
 
 
 def versions_section(versions: Sequence[Version], latest: str) -> Section:

@@ -19,11 +19,14 @@ from toolloom.pipeline.dataset.plays import PlayCounts, worlds_told
 from toolloom.pipeline.dataset.rows import ENVIRONMENTS, SFT, environment_row, sft_row
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.dataset.verify_files import FaultKind
-from toolloom.pipeline.growth import plan_regeneration
+from toolloom.pipeline.growth import plan_extension, plan_regeneration
+from toolloom.pipeline.pages.reading import read
+from toolloom.pipeline.pages.report import page
+from toolloom.pipeline.pages.sections import worlds_sections
 from toolloom.pipeline.run import run_recipe
 from toolloom.pipeline.store.version import open_version
 from toolloom.pipeline.worlds.shelf import shipped
-from toolloom.schemas import parse_recipe
+from toolloom.schemas import ExpansionPlan, parse_recipe
 
 WORLD = "clinic"
 RECIPE = {
@@ -283,3 +286,23 @@ def test_growth_plays_in_the_worlds_of_its_version(tmp_path: Path) -> None:
     assert made.published and verify(made.published.path).good
     again = run_recipe(plan_regeneration(tmp_path, "small", "train"), tmp_path)
     assert again.published and verify(again.published.path).good
+
+
+def test_rows_of_scripts_played_again_are_environments_too(outputs: Path, tmp_path: Path) -> None:
+    """What is expanded names the version's world, and is replayed in it."""
+    shutil.copytree(outputs / "datasets", tmp_path / "datasets", symlinks=True)
+    plan = plan_extension(tmp_path, "small", expand=ExpansionPlan(rows=6, ask=False))
+    made = run_recipe(plan, tmp_path).published
+    assert made and verify(made.path).good
+    ids = [row["id"] for row in made.version.rows("environments")]
+    assert [name for name in ids if name.endswith("-x000000")]
+    assert ids == [row["id"] for row in made.version.rows("samples")]
+
+
+def test_a_report_and_a_screen_tell_of_worlds(outputs: Path) -> None:
+    """Rows, scripts and likeness; requests are those of scripts, not of agents."""
+    version = open_version(outputs / "datasets" / "small" / "1.1.0")
+    (section,) = worlds_sections(version.manifest)
+    assert section.rows[0][:2] == (WORLD, sum(1 for _ in version.rows("samples")))
+    text = page(version, read(version))
+    assert "Requests: of worlds" in text and "Requests: written by agents" not in text
