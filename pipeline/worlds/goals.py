@@ -159,6 +159,9 @@ class GoalDrawer:
                 for row in self.machine.world["entities"][entity]["data"]
                 if spoken and all(isinstance(row.get(field), str) for field in spoken)
             ]
+            constants = {f: tree[1] for f, tree in fields.items() if tree[0] == "value"}
+            alike = [r for r in written if all(r.get(f, v) == v for f, v in constants.items())]
+            written = alike or written  # a draft is not worded as what came in
             there = self.frame.tables[entity].values()
             main = next(iter(spoken), "")
             fresh = [row for row in written if all(row[main] != other[main] for other in there)]

@@ -44,7 +44,7 @@ CHOSEN = 0.6  # share of rows that are chosen from a list, where a name would do
 DEEPEST = 3  # lookups for the arguments of lookups
 MOST_CALLS = 8
 BY_NAME = 0.65  # share of rows that are named as the world calls them, not by something else
-NARROWED = {"words": 0.6, "key": 0.2, "subject": 0.3, "choice": 0.08}
+NARROWED = {"words": 0.6, "key": 0.2, "subject": 0.3, "choice": 0.04}
 """Shares of lists of one's own that are narrowed, by what."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolloom.pipeline.checks.world.interpreter import Json, Row
+from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Row
 from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.worlds.goals import GoalDrawer
 from toolloom.pipeline.worlds.lookups import keys_in, leaves
@@ -199,7 +199,8 @@ def _told(shape: Kind, item: Json) -> Iterator[tuple[str, Json]]:
 
 def _counts(field: tuple[str, Json]) -> bool:
     """Whether a field is a number, a truth or a moment."""
-    return not isinstance(field[1], str) or field[1][:2].isdigit()
+    moments = PATTERNS.values()
+    return not isinstance(field[1], str) or any(form.fullmatch(field[1]) for form in moments)
 
 
 def _weight(ranked: tuple[float, str, Json]) -> float:

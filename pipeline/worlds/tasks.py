@@ -359,9 +359,11 @@ class _Sources:
                     return ArgumentSource(path, "result", call=earlier)
         turn = self.plan.withheld.get((made.name, path), turn)
         said = SaidValue(made.name, path, value)
-        named = any(str(value) in str(v) for s in self.said[turn] for _, v in s.label)
+        names = [str(v) for s in self.said[turn] for _, v in s.label]
+        named = isinstance(value, str) and any(value in name for name in names)
         before = self.said[:turn] if self.plan.turns[turn].form == "retry" else []
-        there = [s for said_before in (*before, self.said[turn]) for s in said_before]
+        there = [s for said_before in before for s in said_before]
+        there += [s for s in self.said[turn] if s.operation != made.name]
         if not named and not any(_covers(s, said) for s in there):
             self.said[turn].append(said)
         return ArgumentSource(path, "said", turn)

@@ -7,6 +7,7 @@ import json
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -98,6 +99,35 @@ def test_every_argument_has_a_source(world: str) -> None:
                         value = value[step]
                     assert value == keys[path]
                     assert source.label
+
+
+@every_world
+def test_what_is_said_stands_in_a_turn(world: str) -> None:
+    """Each value that comes from the user is in the turn that its source names, or in a name there;
+    so is the name of each row."""
+    _, found = drawn(world)
+    for task in found:
+        spoken = [
+            [
+                *(str(part.value) for part in turn.said),
+                *(str(v) for s in turn.said for _, v in s.label),
+            ]
+            for turn in task.turns
+        ]
+        for call in task.calls:
+            for source in call.sources:
+                value: Any = call.arguments
+                for step in source.path:
+                    value = value[step]
+                if source.form == "said" and source.turn is not None:
+                    before = [text for turn in spoken[: source.turn + 1] for text in turn]
+                    wanted = str(value)
+                    if isinstance(value, str):
+                        assert any(wanted in text for text in before), as_text(task)
+                    else:
+                        assert wanted in before, as_text(task)
+                for _, label in source.label:
+                    assert any(label in turn for turn in spoken), as_text(task)
 
 
 @every_world
