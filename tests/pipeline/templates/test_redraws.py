@@ -75,7 +75,9 @@ def outputs(world: Path, built_once: Callable[..., Path]) -> Path:
 
     def build(folder: Path) -> None:
         run_recipe(recipe(world, expand={"rows": ROWS}), folder)
-        run_recipe(plan_extension(folder, "small", expand=ExpansionPlan(rows=5)), folder)
+        run_recipe(
+            plan_extension(folder, "small", expand=ExpansionPlan(rows=5, apart=True)), folder
+        )
 
     return built_once("redraws", build)
 
@@ -190,3 +192,14 @@ def test_a_preview_plays_scripts(outputs: Path) -> None:
         script = template.sample["dialogue"]["query"]["setting"]["script"]
         assert len(shown.rows) == shown.possible == (3 if script == "renewal" else 1)
         assert not any(row.findings for row in shown.rows)
+
+
+def test_a_world_that_ships_expands(tmp_path: Path) -> None:
+    """Two scripts of it give as many rows as are wanted, in the split of each, and hold."""
+    plan = {"use": ["calendar"], "rows": 2}
+    fields = {"name": "shipped", "model": "none", "worlds": plan, "splits": SPLITS}
+    made = run_recipe(parse_recipe({**fields, "expand": {"rows": ROWS}}, "a recipe"), tmp_path)
+    folder = RunFolder(Path(made.summary.path))
+    assert len(list(folder.samples())) == 2 and len(list(expanded(folder))) == ROWS
+    assert not list(folder.stage("templates").objects("rejected"))
+    assert made.published and verify(made.published.path).faults == ()
