@@ -1,0 +1,275 @@
+"""What is drawn in worlds: which scripts, in which states, how often."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import yaml
+from support import lending
+from support.toys import ALL_IN_TRAIN
+
+from toolloom.pipeline.checks.world.interpreter import Machine, state_of
+from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds.needs import PER_STATE, WorldDraw, draw_world_needs, parted
+from toolloom.pipeline.worlds.scripts import play
+from toolloom.pipeline.worlds.session import moment_of
+from toolloom.pipeline.worlds.shelf import apis_of
+from toolloom.schemas import (
+    Ability,
+    Need,
+    Part,
+    Recipe,
+    Regeneration,
+    Scenario,
+    Split,
+    World,
+    WorldPlan,
+)
+from toolloom.schemas.splits import split_of_need, split_of_script
+
+FITTING = ("renewal", "refused", "both at once", "fines", "no longer wanted")
+NEVER = "{name: never, find: [{x: books where title = 'Ulysses'}], turns: [{user: Hello}]}"
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """The library with the scripts that fit many states."""
+    return lending.world(*FITTING)
+
+
+@pytest.fixture(scope="module")
+def drawn(world: World) -> list[Need]:
+    return lending.needs(lending.recipe(), [world])
+
+
+def scripts(needs: Sequence[Need]) -> Counter[str]:
+    return Counter(need.setting.script for need in needs if need.setting)
+
+
+def said(need: Need) -> tuple[tuple[str, ...], ...]:
+    return tuple(part.words for part in need.setting.story) if need.setting else ()
+
+
+def state_told(need: Need) -> str:
+    assert need.setting
+    return f"{need.now} {json.dumps(need.setting.start, sort_keys=True)}"
+
+
+def test_rows_are_those_of_the_seed(world: World, drawn: list[Need]) -> None:
+    """Drawn again they are the same, whatever was drawn before; another seed has others."""
+    assert lending.needs(lending.recipe(), [world]) == drawn
+    other = lending.needs(lending.recipe(seed=7), [world])
+    assert not {map(state_told, other)} & {map(state_told, drawn)}
+    assert len({need.id for need in (*drawn, *other)}) == len(drawn) + len(other)
+
+
+def test_a_smaller_run_is_the_beginning_of_a_larger_one(world: World, drawn: list[Need]) -> None:
+    """With fewer rows of a script, each row that is drawn is drawn in the same state."""
+    fewer = lending.needs(lending.recipe(worlds={"per_script": 1}), [world])
+    assert len(fewer) == len(world.scripts)
+    assert {need.id for need in fewer} < {need.id for need in drawn}
+
+
+def test_a_state_gives_few_rows(world: World) -> None:
+    """So that rows differ in people, days and stock."""
+    many = lending.needs(lending.recipe(worlds={"per_script": 6}), [world])
+    states = Counter(map(state_told, many))
+    assert 1 < max(states.values()) <= PER_STATE
+    for need in many:
+        others = [one for one in many if state_told(one) == state_told(need) and one is not need]
+        assert need.setting not in [one.setting for one in others]
+        assert not scripts(others) & scripts([need])
+
+
+def test_no_two_rows_of_a_script_say_the_same(world: World) -> None:
+    """However many are wanted: a script without slots gives one row."""
+    plain = lending.world("no coffee", "refused")
+    needs = lending.needs(lending.recipe(worlds={"per_script": 4}), [plain])
+    assert scripts(needs) == {"no coffee": 1, "refused": 4}
+    assert len({said(need) for need in needs}) == len(needs)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5, 6, 8, 10, 99])
+def test_each_script_has_its_turn_before_any_has_its_second(world: World, rows: int) -> None:
+    """Of all worlds together, however many scripts each has; no more than there can be."""
+    other = lending.world("renewal", "fines first").model_copy(update={"name": "other"})
+    plan = WorldPlan(use=("a", "b"), rows=rows, per_script=2)
+    recipe = lending.recipe()
+    draws = [WorldDraw(recipe, each) for each in (world, other)]
+    wanted = parted(recipe, plan, draws)
+    counts = [count for each in wanted for count in each.values()]
+    assert sum(counts) == min(rows, 2 * (len(world.scripts) + 2))
+    assert max(counts) - min([*counts, *([0] if len(counts) < 7 else [])]) <= 1
+    if rows in (3, 5):
+        assert len(wanted[1]) in (1, 2)  # the shorter list is not left to the end
+
+
+def test_dials_say_how_long_rows_are(world: World, drawn: list[Need]) -> None:
+    """Calls, turns of the user, scenarios: what does not fit is not drawn."""
+    kinds = {need.setting.script: need for need in drawn if need.setting}
+    assert {name: len(need.intent) for name, need in kinds.items()} == {
+        "renewal": 2,
+        "refused": 2,
+        "both at once": 3,
+        "fines": 3,
+        "no longer wanted": 2,
+    }
+    cases: list[tuple[dict[str, Any], set[str]]] = [
+        ({"calls": [3, 3]}, {"both at once", "fines"}),
+        ({"calls": [0, 1]}, set()),
+        ({"turns": [2, 9]}, {"fines"}),
+        ({"turns": [1, 2], "calls": [3, 9]}, {"both at once"}),
+        ({"scenarios": ["multi_turn"]}, {"fines"}),
+        ({"scenarios": ["sequential"], "calls": [0, 2]}, {"renewal", "refused", FITTING[-1]}),
+    ]
+    recipe = lending.recipe()
+    draw = WorldDraw(recipe, world)
+    for dials, names in cases:
+        plan = WorldPlan(use=("library",), **dials)
+        wanted = set()
+        for script in draw.scripts:
+            row = play(script, draw.machine, rng_for(script.name))
+            assert row
+            if draw.wants(script, row, plan):
+                wanted.add(script.name)
+        assert wanted == names, dials
+    short = lending.recipe(worlds={"turns": [3, 3]})
+    assert set(scripts(lending.needs(short, [lending.world("fines")]))) == {"fines"}
+
+
+def test_a_script_that_no_state_meets_runs_dry() -> None:
+    """It gives no row, and takes none from the others."""
+    dry = yaml.load(NEVER, yaml.BaseLoader)
+    world = lending.world("renewal")
+    world = world.model_copy(update={"scripts": (dry, *world.scripts)})
+    needs = lending.needs(lending.recipe(worlds={"per_script": 1}), [world])
+    assert scripts(needs) == {"renewal": 1}
+
+
+def test_a_row_is_in_the_split_of_its_script(world: World) -> None:
+    """Known before anything is drawn, and the same for all rows of a script."""
+    recipe = lending.recipe(splits={**ALL_IN_TRAIN, "train": 0.5, "validation": 0.5})
+    needs = lending.needs(recipe, [world])
+    for need in needs:
+        assert need.setting
+        expected = split_of_script(recipe.splits, world, need.setting.script)
+        assert split_of_need(recipe.splits, need) is expected
+    assert {split_of_need(recipe.splits, need) for need in needs} == {*list(Split)[:2]}
+    held = lending.recipe(splits={**ALL_IN_TRAIN, "unseen": [world.category]})
+    assert split_of_script(held.splits, world, "renewal") is Split.TEST_CATEGORY
+
+
+@pytest.mark.parametrize("split", [Split.TRAIN, Split.VALIDATION])
+def test_a_regeneration_draws_the_scripts_of_its_split(world: World, split: Split) -> None:
+    """And no others."""
+    splits = {**ALL_IN_TRAIN, "train": 0.5, "validation": 0.5}
+    whole = lending.recipe(splits=splits)
+    anew = Regeneration(version="lent/1.0.0", content="0", split=split)
+    recipe = whole.model_copy(update={"regenerate": anew, "seed": 1})
+    names = {spec["name"] for spec in world.scripts}
+    own = {name for name in names if split_of_script(whole.splits, world, name) is split}
+    assert 0 < len(own) < len(names)
+    assert set(scripts(lending.needs(recipe, [world]))) == own
+
+
+def test_the_goal_is_what_the_calls_come_to(world: World, drawn: list[Need]) -> None:
+    """Changes and facts; a pool of all operations; the state as JSON, the speaker's name told."""
+    machine = Machine(world.spec)
+    for need in drawn:
+        setting = need.setting
+        assert setting and setting.hash == world.hash
+        state = state_of(setting.start["tables"], setting.start["me"], setting.start["next"])
+        failed = []
+        for intention in need.intent:
+            name = intention.api.rpartition("/")[2]
+            state, _, error = machine.apply(state, name, intention.arguments, moment_of(need))
+            failed.append(error)
+        assert bool(setting.goal.changes) == (setting.script != "refused")
+        assert setting.goal.facts and (failed[-1] == "twice") == (setting.script == "refused")
+        assert {api.name for api in need.pool} == set(world.spec["operations"])
+        assert setting.told[0] == world.about and setting.told[2:] == (
+            "Members with fines above 5 renew at the desk.",
+        )
+        assert setting.told[1].endswith(", who is signed in.")
+
+
+def test_a_story_is_told_with_all_alternatives(drawn: list[Need]) -> None:
+    """Reads that do not need each other stand side by side; what changes something never does."""
+    need = next(need for need in drawn if need.setting and need.setting.script == "fines")
+    assert need.setting
+    story = need.setting.story
+    assert [(part.role, part.name, part.beside) for part in story if part.role == "call"] == [
+        ("call", "list_loans", False),
+        ("call", "list_holds", True),
+        ("call", "pay_fines", False),
+    ]
+    assert [len(part.words) for part in story if part.role == "user"] == [1, 1, 2]
+    for one, other in pairwise(story):
+        assert not (one.role == "user" and other.beside)
+
+
+def test_abilities_are_those_of_the_recipe() -> None:
+    """A row without a call searches for nothing, and planning takes two operations in a turn."""
+    weights = {"queries": {"abilities": {"plan_retrieve_call": 1}}}
+    world = lending.world("no coffee", "renewal", "refused")
+    needs = lending.needs(lending.recipe(worlds={"per_script": 1}, **weights), [world])
+    found = {need.setting.script: need.ability for need in needs if need.setting}
+    assert found["no coffee"] is Ability.CALL
+    assert found["renewal"] is found["refused"] is Ability.PLAN_RETRIEVE_CALL
+    mixed = {"queries": {"abilities": {"call": 3, "retrieve_call": 1, "plan_retrieve_call": 0}}}
+    many = lending.recipe(worlds={"per_script": 20}, **mixed)
+    counts = Counter(need.ability for need in lending.needs(many, [lending.world("renewal")]))
+    assert counts == {Ability.CALL: 15, Ability.RETRIEVE_CALL: 5}
+
+
+def test_distractors_stand_beside_where_every_turn_calls(world: World) -> None:
+    """Where the assistant may say that it has no tool for it, another world's would make it lie."""
+    other = world.model_copy(update={"name": "archive", "tool": "archive"})
+    recipe = lending.recipe(worlds={"per_script": 1})
+    own = [api.model_copy(update={"collections": ("library", "archive")}) for api in apis_of(world)]
+    beside = [api.model_copy(update={"collections": ("archive",)}) for api in apis_of(other)]
+    needs = draw_world_needs(recipe, [world], [*own, *beside])
+    for need in needs:
+        assert need.setting
+        foreign = [api for api in need.pool if api.source.reference == "archive"]
+        calling = need.setting.script != "fines"  # there the user is asked before the call
+        assert len(foreign) == (recipe.queries.distractors if calling else 0), need.setting.script
+
+
+def test_distractors_of_an_unseen_category_are_not_shown(world: World) -> None:
+    """No row of a seen split shows an API of an unseen one."""
+    other = world.model_copy(update={"name": "archive", "category": "Hidden"})
+    recipe: Recipe = lending.recipe(
+        worlds={"per_script": 1}, splits={**ALL_IN_TRAIN, "unseen": ["Hidden"]}
+    )
+    own = [api.model_copy(update={"collections": ("library", "archive")}) for api in apis_of(world)]
+    beside = [api.model_copy(update={"collections": ("archive",)}) for api in apis_of(other)]
+    needs = list(draw_world_needs(recipe, [world], [*own, *beside]))
+    assert needs and all(len(need.pool) == len(own) for need in needs)
+
+
+def test_scenarios_are_told_by_calls_or_by_their_writer() -> None:
+    """What a script says itself comes first."""
+    fixing = lending.world("fines first", "no coffee")
+    needs = lending.needs(lending.recipe(worlds={"per_script": 1}), [fixing])
+    found = {need.setting.script: need.scenario for need in needs if need.setting}
+    assert found == {
+        "fines first": Scenario.ERROR_RECOVERY,
+        "no coffee": Scenario.IRRELEVANCE,
+    }
+    (spec,) = lending.world("refused").scripts
+    world = fixing.model_copy(update={"scripts": ({**spec, "scenario": "refusal"},)})
+    (need,) = lending.needs(lending.recipe(worlds={"per_script": 1}), [world])
+    assert need.scenario is Scenario.REFUSAL
+
+
+def test_a_story_survives_json(drawn: list[Need]) -> None:
+    """A need is a line of a file between two stages."""
+    for need in drawn:
+        assert Need.model_validate_json(need.model_dump_json()) == need
+        assert all(isinstance(part, Part) for part in (need.setting.story if need.setting else ()))

@@ -1,0 +1,78 @@
+"""The library as a run's world: its dialogues, drawn and played as a run does, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from support import toys
+from toolloom.agents import query, simulator
+from toolloom.agents.ask import Job
+from toolloom.llm import Gateway
+from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.worlds.needs import draw_world_needs
+from toolloom.pipeline.worlds.session import WorldSession, moment_of
+from toolloom.pipeline.worlds.shelf import apis_of, world_of
+from toolloom.schemas import (
+    Api,
+    Dialogue,
+    Endpoint,
+    Need,
+    Outcome,
+    Query,
+    Recipe,
+    World,
+    parse_recipe,
+)
+
+LIBRARY = Path(__file__).with_name("library.yaml")
+NOBODY = Endpoint(base_url="none", model="none")
+ONLY_CALL = {"abilities": {"call": 1}}
+
+
+def world(*names: str, **changes: Any) -> World:
+    """The library, with the scripts of these names alone, if any are told."""
+    whole = world_of(str(LIBRARY))
+    kept = tuple(each for each in whole.scripts if not names or each["name"] in names)
+    return whole.model_copy(update={"scripts": kept, **changes})
+
+
+def recipe(**changes: Any) -> Recipe:
+    """A recipe of two dialogues of each script, all in `train`; `worlds` adds dials."""
+    dials = {"use": [str(LIBRARY)], "per_script": 2, **changes.pop("worlds", {})}
+    fields = {"name": "lent", "model": "none", "splits": toys.ALL_IN_TRAIN, "queries": ONLY_CALL}
+    return parse_recipe({**fields, "worlds": dials, **changes}, "a recipe")
+
+
+def needs(of: Recipe, worlds: Sequence[World], beside: Iterable[Api] = ()) -> list[Need]:
+    """The dialogues that a recipe draws in worlds; `beside`: APIs of worlds that give none."""
+    own = [api for each in worlds for api in apis_of(each)]
+    return list(draw_world_needs(of, worlds, [*own, *beside]))
+
+
+def query_of(need: Need, text: str = "") -> Query:
+    assert need.setting
+    fields = {name: getattr(need, name) for name in Need.model_fields}
+    return Query(**fields, text=text or need.setting.story[0].words[0])
+
+
+async def outcome_of(asked: Query, job: Job, machine: Machine) -> Outcome:
+    """The dialogue of a query, played by the simulator."""
+    assert asked.setting
+    within = WorldSession(machine, asked.setting, moment_of(asked))
+    return await simulator.run(asked, job, toys.environment(within))
+
+
+async def played(drawn: Sequence[Need], machine: Machine, folder: Path) -> list[Dialogue]:
+    """Finished dialogues of needs."""
+    dialogues = []
+    async with Gateway(folder / "cache.sqlite") as gateway:
+        for need in drawn:
+            job = Job("dialogues", "simulator", need.id, 1, gateway.model(NOBODY))
+            (asked,) = (await query.run(need, job)).accepted
+            assert isinstance(asked, Query)
+            (dialogue,) = (await outcome_of(asked, job, machine)).accepted
+            assert isinstance(dialogue, Dialogue)
+            dialogues.append(dialogue)
+    return dialogues
