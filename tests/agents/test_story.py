@@ -1,0 +1,275 @@
+"""Dialogues in worlds, played: words chosen, calls run, operations searched for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import lending, toys
+
+from toolloom.agents import query, simulator
+from toolloom.agents.api import offer
+from toolloom.agents.ask import Job
+from toolloom.agents.domain import order
+from toolloom.llm import Gateway
+from toolloom.llm.fake import ScriptedFailure
+from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.worlds.shelf import apis_of
+from toolloom.schemas import Ability, Dialogue, EndpointDown, Need, Query, Reason, Scenario, World
+
+SCRIPTS = ("fines", "renewal", "no coffee", "fines first")
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return lending.world(*SCRIPTS)
+
+
+@pytest.fixture(scope="module")
+def machine(world: World) -> Machine:
+    return Machine(world.spec)
+
+
+@pytest.fixture(scope="module")
+def drawn(world: World) -> dict[str, Need]:
+    """One dialogue of each script."""
+    needs = lending.needs(lending.recipe(worlds={"per_script": 1}), [world])
+    return {need.setting.script: need for need in needs if need.setting}
+
+
+async def seeded(need: Need, machine: Machine, folder: Path, seed: int = 1) -> Dialogue:
+    """A dialogue played without a model."""
+    async with Gateway(folder / "cache.sqlite") as gateway:
+        job = Job("dialogues", "simulator", need.id, seed, gateway.model(lending.NOBODY))
+        (asked,) = (await query.run(need, job)).accepted
+        (dialogue,) = (await lending.outcome_of(asked, job, machine)).accepted
+    assert isinstance(dialogue, Dialogue)
+    return dialogue
+
+
+def roles(dialogue: Dialogue) -> str:
+    return " ".join(message.role for message in dialogue.messages)
+
+
+async def test_a_dialogue_is_in_openai_form(
+    drawn: dict[str, Need], machine: Machine, tmp_path: Path
+) -> None:
+    """System turn first; calls side by side in one message, each answered under its id, in order."""
+    dialogue = await seeded(drawn["fines"], machine, tmp_path)
+    assert roles(dialogue) == (
+        "system user assistant tool tool assistant user assistant user assistant tool assistant"
+    )
+    both, *results = dialogue.messages[2:5]
+    assert [call.function.name for call in both.tool_calls] == ["list_loans", "list_holds"]
+    assert [m.tool_call_id for m in results] == [c.id for c in both.tool_calls]
+    assert [m.name for m in results] == ["list_loans", "list_holds"]
+    ids = [call.id for message in dialogue.messages for call in message.tool_calls]
+    assert ids == ["call_0", "call_1", "call_2"]
+    told = dialogue.messages[0].content or ""
+    assert "Members with fines above 5 renew at the desk." in told and "signed in" in told
+    assert not inspect(dialogue, world=machine)
+
+
+async def test_results_are_those_of_the_world(
+    drawn: dict[str, Need], machine: Machine, tmp_path: Path
+) -> None:
+    """Executed, by the world; an error is an observation, and the state is as it was before."""
+    dialogue = await seeded(drawn["fines first"], machine, tmp_path)
+    seen = [(m.observation(), m.execution) for m in dialogue.messages if m.role == "tool"]
+    assert [bool(result.error) for result, _ in seen if result] == [False, True, False, False]
+    assert {how.by for _, how in seen if how} == {"world:library"}
+    assert [how.failure is not None for _, how in seen if how] == [False, True, False, False]
+    assert dialogue.query.scenario is Scenario.ERROR_RECOVERY
+
+
+async def test_the_story_is_told_once(
+    drawn: dict[str, Need], machine: Machine, tmp_path: Path
+) -> None:
+    """What was played is not kept beside the messages; where it starts and its goal are."""
+    need = drawn["renewal"]
+    dialogue = await seeded(need, machine, tmp_path)
+    assert need.setting and need.setting.story
+    assert dialogue.query.setting == need.setting.model_copy(update={"story": ()})
+    assert '"story":[]' in dialogue.model_dump_json()
+
+
+async def test_words_are_chosen_by_seed(
+    drawn: dict[str, Need], machine: Machine, tmp_path: Path
+) -> None:
+    """The same by the same seed; every alternative by some; nothing that is not written."""
+    need = drawn["renewal"]
+    assert need.setting
+    heard: dict[int, set[str]] = {0: set(), 3: set()}
+    for seed in range(12):
+        dialogue = await seeded(need, machine, tmp_path, seed)
+        assert dialogue == await seeded(need, machine, tmp_path, seed)
+        heard[0].add(dialogue.messages[1].content or "")
+        heard[3].add(dialogue.messages[-1].content or "")
+    assert heard == {place: {*need.setting.story[place].words} for place in heard}
+
+
+@pytest.mark.parametrize("ability", [Ability.RETRIEVE_CALL, Ability.PLAN_RETRIEVE_CALL])
+async def test_what_is_called_was_found_before(
+    drawn: dict[str, Need], machine: Machine, tmp_path: Path, ability: Ability
+) -> None:
+    """A search before the first call of an operation, and none where an earlier one found it."""
+    need = drawn["fines first"].model_copy(update={"ability": ability})
+    dialogue = await seeded(need, machine, tmp_path)
+    known: set[str] = set()
+    searches = 0
+    for place, call in dialogue.calls():
+        if call.function.name != "api_search":
+            assert call.function.name in known
+            continue
+        searches += 1
+        (answer,) = (m for m in dialogue.messages[place + 1 :][:1] if m.tool_call_id == call.id)
+        found = answer.observation()
+        known |= {document["name"] for document in (found.response if found else ())}
+    assert 0 < searches <= 3  # renew is called twice
+    assert not inspect(dialogue, world=machine)
+
+
+async def test_what_no_search_finds_ends_in_a_reject(
+    drawn: dict[str, Need], machine: Machine, tmp_path: Path
+) -> None:
+    """With what was said so far."""
+    need = drawn["renewal"]
+    asked = lending.query_of(need.model_copy(update={"ability": Ability.RETRIEVE_CALL}))
+
+    async def nothing(pool: Any, keywords: str) -> list[Any]:
+        return []
+
+    async with Gateway(tmp_path / "cache.sqlite") as gateway:
+        job = Job("dialogues", "simulator", need.id, 1, gateway.model(lending.NOBODY))
+        outside = toys.environment()
+        environment = simulator.Environment(nothing, outside.executor, outside.shorten)
+        (rejected,) = (await simulator.run(asked, job, environment)).rejected
+    assert rejected.reason is Reason.SEARCH_SKIPPED
+    assert "finds list_loans" in rejected.detail
+    assert [m["role"] for m in rejected.record["messages"]] == ["system", "user"]
+
+
+async def test_a_dialogue_without_calls_is_words_alone(
+    drawn: dict[str, Need], machine: Machine, tmp_path: Path
+) -> None:
+    """Also in an ability that searches."""
+    need = drawn["no coffee"].model_copy(update={"ability": Ability.RETRIEVE_CALL})
+    dialogue = await seeded(need, machine, tmp_path)
+    assert roles(dialogue) == "system user assistant"
+    assert dialogue.provenance[0].requests == 0 and not dialogue.provenance[0].model
+
+
+async def chosen(
+    working: Any, need: Need, machine: Machine, answers: Any, **endpoint: Any
+) -> tuple[Query, Dialogue, Any]:
+    """A dialogue whose words a model on a server chose."""
+    async with working(answers, "simulator", **{"small": True, **endpoint}) as (job, server):
+        (asked,) = (await query.run(need, job)).accepted
+        (dialogue,) = (await lending.outcome_of(asked, job, machine)).accepted
+    return asked, dialogue, server
+
+
+async def test_a_small_model_chooses_among_what_is_right(
+    working: Any, drawn: dict[str, Need], machine: Machine
+) -> None:
+    """It is shown all alternatives under letters; what it chose is said, and booked."""
+    need = drawn["renewal"]
+    assert need.setting
+    for letter, place in (("A", 0), ("B", 1)):
+        asked, dialogue, server = await chosen(
+            working, need, machine, lambda body, letter=letter: {"choice": letter}
+        )
+        words = [part.words for part in need.setting.story if part.words]
+        spoken = [m.content for m in dialogue.messages if m.content and m.role != "tool"][1:]
+        assert spoken == [texts[place] for texts in words]
+        assert server.answered == 2
+        assert (asked.provenance[0].requests, dialogue.provenance[0].requests) == (1, 1)
+        for body, texts in zip(server.bodies, words, strict=True):
+            prompt = body["messages"][-1]["content"]
+            assert all(f"{sign}: {text}" in prompt for sign, text in zip("AB", texts, strict=True))
+
+
+REFUSAL = ScriptedFailure(400)
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "A", {"choice": "C"}, {"choice": ["A"]}, "I like the 2nd.", REFUSAL]
+)
+async def test_the_seed_chooses_where_a_model_does_not(
+    working: Any, drawn: dict[str, Need], machine: Machine, tmp_path: Path, answer: Any
+) -> None:
+    """What it answered is booked, and the dialogue is that of a run without a model."""
+    need = drawn["renewal"]
+    async with working(lambda body: answer, "simulator", small=True) as (job, server):
+        asked = lending.query_of(need)
+        (dialogue,) = (await lending.outcome_of(asked, job, machine)).accepted
+    assert dialogue.provenance[0].requests == server.answered
+    assert server.received > 0
+    async with Gateway(tmp_path / "none.sqlite") as gateway:
+        alone = Job(job.stage, job.agent, job.record, job.seed, gateway.model(lending.NOBODY))
+        (same,) = (await lending.outcome_of(asked, alone, machine)).accepted
+    assert dialogue.messages == same.messages
+
+
+async def test_an_endpoint_that_is_down_stops_the_run(
+    working: Any, drawn: dict[str, Need], machine: Machine
+) -> None:
+    """Or the words would be others when the run goes on."""
+    with pytest.raises(EndpointDown):
+        await chosen(working, drawn["renewal"], machine, lambda body: ScriptedFailure(500))
+
+
+async def test_a_large_model_is_not_asked(
+    working: Any, drawn: dict[str, Need], machine: Machine
+) -> None:
+    """There is nothing to be improved: each text is right."""
+    _, _, server = await chosen(working, drawn["renewal"], machine, [], small=False)
+    assert server.received == 0
+
+
+def letters(*said: str) -> list[dict[str, str]]:
+    return [{"choice": letter} for letter in said]
+
+
+def worlds(count: int) -> Sequence[World]:
+    one = lending.world("renewal")
+    return [one.model_copy(update={"name": f"w{n}", "about": f"About {n}."}) for n in range(count)]
+
+
+async def test_worlds_have_the_order_that_a_small_model_gives_them(working: Any) -> None:
+    """Asked for one after the other; each tells how it was chosen."""
+    async with working(letters("C", "A"), small=True) as (job, server):
+        outcome = await order(worlds(3), job)
+    assert [world.name for world in outcome.accepted] == ["w2", "w0", "w1"]
+    assert {world.provenance[0].requests for world in outcome.accepted} == {2}
+    assert "B: Library: About 1." in server.bodies[0]["messages"][-1]["content"]
+    async with working([]) as (job, server):
+        assert [w.name for w in (await order(worlds(3), job)).accepted] == ["w0", "w1", "w2"]
+    assert server.received == 0
+
+
+async def test_operations_stand_beside_those_of_a_world_that_is_chosen(working: Any) -> None:
+    """They are of one collection with it; a world that is alone asks nobody."""
+    one, *others = worlds(3)
+    apis = list(apis_of(one))
+    async with working(letters("B"), "api", small=True) as (job, server):
+        outcome = await offer(one, apis, others, job)
+    assert {api.collections for api in outcome.accepted} == {("w0", "w2")}
+    assert [api.name for api in outcome.accepted] == [api.name for api in apis]
+    assert server.answered == outcome.accepted[0].provenance[0].requests == 1
+    async with working([], "api", small=True) as (job, server):
+        alone = await offer(one, apis, [], job)
+    assert {api.collections for api in alone.accepted} == {("w0",)} and server.received == 0
+
+
+async def test_a_choice_is_remembered(working: Any, drawn: dict[str, Need]) -> None:
+    """A run that goes on asks nothing twice, and has the same words."""
+    need = drawn["renewal"]
+    answers = json.dumps({"choice": "B"})
+    async with working(lambda body: answers, "simulator", small=True) as (job, server):
+        one, other = [(await query.run(need, job)).accepted[0] for _ in "ab"]
+    assert one == other and server.received == 1

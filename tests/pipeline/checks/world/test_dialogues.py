@@ -1,0 +1,369 @@
+"""What came of a dialogue in a world: each planted fault is found, and no right path refused."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import lending, toys
+
+from toolloom.agents import simulator
+from toolloom.agents.ask import Job
+from toolloom.llm import Gateway
+from toolloom.pipeline.apis.execution.compression import compress
+from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.checks.world.interpreter import Machine, state_of
+from toolloom.pipeline.checks.world.outcome import observed
+from toolloom.pipeline.worlds.session import WorldSession, moment_of
+from toolloom.schemas import Dialogue, Need, Reason
+
+Raw: TypeAlias = dict[str, Any]
+SCRIPTS = ("fines", "renewal", "refused", "both at once", "fines first", "no longer wanted")
+SETTLED = st.sampled_from(SCRIPTS)
+
+
+class Played:
+    """Finished dialogues by script, and the machine that they were played on."""
+
+    def __init__(self, folder: Any) -> None:
+        world = lending.world(*SCRIPTS)
+        self.machine = Machine(world.spec)
+        self.needs = lending.needs(lending.recipe(), [world])
+        dialogues = asyncio.run(lending.played(self.needs, self.machine, folder))
+        self.by_script: dict[str, list[Dialogue]] = {}
+        for dialogue in dialogues:
+            assert dialogue.query.setting
+            self.by_script.setdefault(dialogue.query.setting.script, []).append(dialogue)
+
+    def raw(self, script: str, number: int = 0) -> Raw:
+        raw: Raw = self.by_script[script][number].model_dump(mode="json")
+        return raw
+
+    def reasons(self, raw: Raw, machine: Machine | None = None) -> set[Reason]:
+        dialogue = Dialogue.model_validate(raw)
+        return {each.reason for each in inspect(dialogue, world=machine or self.machine)}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    return Played(tmp_path_factory.mktemp("played"))
+
+
+def calls(raw: Raw, name: str = "") -> list[Raw]:
+    found = [call["function"] for m in raw["messages"] for call in m.get("tool_calls") or ()]
+    return [call for call in found if name in ("", call["name"])]
+
+
+def again(raw: Raw, machine: Machine) -> Raw:
+    """Every result as the world gives it: what is wrong then is wrong with the calls alone."""
+    query = raw["query"]
+    start = query["setting"]["start"]
+    state = state_of(start["tables"], start["me"], start["next"])
+    now = query["now"][:16]
+    made = {
+        call["id"]: call["function"] for m in raw["messages"] for call in m.get("tool_calls") or ()
+    }
+    for message in raw["messages"]:
+        if message["role"] == "tool":
+            call = made[message["tool_call_id"]]
+            state, response, error = machine.apply(state, call["name"], call["arguments"], now)
+            message["content"] = observed(response, error).model_dump_json()
+            message["execution"]["failure"] = "tool_error" if error else None
+    return raw
+
+
+def drop(raw: Raw, name: str) -> None:
+    """The last call of this name, with its result."""
+    place = max(
+        n
+        for n, m in enumerate(raw["messages"])
+        for call in m.get("tool_calls") or ()
+        if call["function"]["name"] == name
+    )
+    del raw["messages"][place : place + 2]
+
+
+def add(raw: Raw, name: str, arguments: Raw, place: int = -1) -> None:
+    """A call with an empty result, before a message."""
+    call = {"id": "call_9", "type": "function", "function": {"name": name, "arguments": arguments}}
+    result = copy.deepcopy(next(m for m in raw["messages"] if m["role"] == "tool"))
+    result |= {"tool_call_id": "call_9", "name": name}
+    act = {"role": "assistant", "content": None, "tool_calls": [call]}
+    place = place % len(raw["messages"])
+    raw["messages"][place:place] = [act, result]
+
+
+def strangers(raw: Raw, table: str, key: str) -> str:
+    """A key of a table that no result of the dialogue shows."""
+    seen = json.dumps([m["content"] for m in raw["messages"]])
+    rows = raw["query"]["setting"]["start"]["tables"][table]
+    return next((name for name in rows if name not in seen and name != key), "NONE-1")
+
+
+def other_key(raw: Raw, name: str, argument: str, table: str) -> None:
+    (call, *_) = calls(raw, name)
+    call["arguments"][argument] = strangers(raw, table, call["arguments"][argument])
+
+
+def put(raw: Raw, name: str, argument: str, change: Callable[[Any], Any]) -> None:
+    for call in calls(raw, name):
+        call["arguments"][argument] = change(call["arguments"][argument])
+
+
+def say(raw: Raw, text: str) -> None:
+    raw["messages"][-1]["content"] = text
+
+
+PLANTED: list[tuple[str, str, Callable[[Raw], object], Reason]] = [
+    ("call dropped", "renewal", lambda r: drop(r, "renew"), Reason.GOAL_NOT_REACHED),
+    ("payment dropped", "fines", lambda r: drop(r, "pay_fines"), Reason.GOAL_NOT_REACHED),
+    (
+        "payment added",
+        "no longer wanted",
+        lambda r: (pay(r), add(r, "pay_fines", {"amount": 0.5})),
+        Reason.COLLATERAL_CHANGE,
+    ),
+    (
+        "another's loan",
+        "renewal",
+        lambda r: other_key(r, "renew", "loan_id", "loans"),
+        Reason.UNGROUNDED_ARGUMENT,
+    ),
+    (
+        "another's hold",
+        "no longer wanted",
+        lambda r: other_key(r, "cancel_hold", "hold_id", "holds"),
+        Reason.GOAL_NOT_REACHED,
+    ),
+    (
+        "invented key",
+        "refused",
+        lambda r: put(r, "renew", "loan_id", lambda _: "LOA-9999"),
+        Reason.UNGROUNDED_ARGUMENT,
+    ),
+    (
+        "one key of a list",
+        "both at once",
+        lambda r: put(r, "place_holds", "book_ids", lambda ids: ids[:1]),
+        Reason.GOAL_NOT_REACHED,
+    ),
+    (
+        "amount less",
+        "fines",
+        lambda r: put(r, "pay_fines", "amount", lambda n: n - 0.5),
+        Reason.GOAL_NOT_REACHED,
+    ),
+    (
+        "amount that nobody said",
+        "fines",
+        lambda r: put(r, "pay_fines", "amount", lambda n: n - 0.5),
+        Reason.UNGROUNDED_ARGUMENT,
+    ),
+    ("fact dropped", "renewal", lambda r: say(r, "That worked."), Reason.FACT_NOT_TOLD),
+    (
+        "refusal not told",
+        "refused",
+        lambda r: say(r, "That is not possible."),
+        Reason.FACT_NOT_TOLD,
+    ),
+]
+
+
+def pay(raw: Raw) -> None:
+    """Let the speaker owe something."""
+    start = raw["query"]["setting"]["start"]
+    start["tables"]["members"][start["me"]]["fines"] = 3
+
+
+@pytest.mark.parametrize(
+    ("script", "act", "reason"), [row[1:] for row in PLANTED], ids=[row[0] for row in PLANTED]
+)
+def test_a_planted_fault_is_found(
+    played: Played, script: str, act: Callable[[Raw], object], reason: Reason
+) -> None:
+    """Also where every result is the one that the world gives to the calls as they are now."""
+    for number in range(len(played.by_script[script])):
+        raw = played.raw(script, number)
+        assert not played.reasons(raw)
+        act(raw)
+        assert reason in played.reasons(again(raw, played.machine))
+
+
+@given(script=SETTLED, data=st.data())
+def test_a_result_that_was_changed_is_found(played: Played, script: str, data: Any) -> None:
+    """Whichever value of whichever result; where the row is no longer well formed, that is told."""
+    raw = played.raw(script)
+    results = [m for m in raw["messages"] if m["role"] == "tool"]
+    result = data.draw(st.sampled_from(results))
+    content = json.loads(result["content"])
+    places = [(content, "response"), *(inside(content["response"]))]
+    holder, key = data.draw(st.sampled_from(places))
+    old = holder[key]
+    holder[key] = data.draw(st.sampled_from([v for v in (None, 1, "x", [], {}) if v != old]))
+    result["content"] = json.dumps(content)
+    assert played.reasons(raw)
+
+
+def inside(value: Any) -> list[tuple[Any, Any]]:
+    pairs = list(value.items() if isinstance(value, dict) else enumerate(value or ()))
+    if isinstance(value, str):
+        return []
+    return [(value, key) for key, _ in pairs] + [
+        deeper for _, inner in pairs if isinstance(inner, dict | list) for deeper in inside(inner)
+    ]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_reply_of_another_row_is_found(played: Played, script: str) -> None:
+    """It tells what is true elsewhere."""
+    raw, other = played.raw(script, 0), played.raw(script, 1)
+    for one, foreign in zip(raw["messages"][1:], other["messages"][1:], strict=True):
+        if one["role"] == "assistant" and one["content"] and one["content"] != foreign["content"]:
+            one["content"] = foreign["content"]
+            assert {Reason.FACT_NOT_TOLD, Reason.UNGROUNDED_ANSWER} & played.reasons(raw)
+            return
+
+
+def turn_of(raw: Raw, name: str) -> int:
+    return next(
+        n
+        for n, m in enumerate(raw["messages"])
+        if any(c["function"]["name"] == name for c in m.get("tool_calls") or ())
+    )
+
+
+def policy(machine: Machine, **changes: Any) -> Machine:
+    world = copy.deepcopy(machine.world)
+    world["policies"] = [{"says": "So it is.", **changes}]
+    return Machine(world)
+
+
+def test_consent_is_asked_for(played: Played) -> None:
+    """Paying after a yes to what was put forward is right; right after the request it is not."""
+    machine = policy(played.machine, calls=["pay_fines"], consent=True)
+    raw = played.raw("fines")
+    assert not played.reasons(raw, machine)
+    place = turn_of(raw, "pay_fines")
+    earlier = turn_of(raw, "list_loans")
+    moved = raw["messages"][place : place + 2]
+    del raw["messages"][place : place + 2]
+    raw["messages"][earlier:earlier] = moved
+    assert Reason.POLICY_BROKEN in played.reasons(again(raw, machine), machine)
+
+
+def test_one_looks_first(played: Played) -> None:
+    """Where a policy orders it; a look afterwards is none."""
+    machine = policy(played.machine, calls=["renew"], first=["list_holds"])
+    raw = played.raw("renewal")
+    assert played.reasons(raw, machine) == {Reason.POLICY_BROKEN}
+    for place, broken in ((-1, True), (2, False)):
+        looked = copy.deepcopy(raw)
+        add(looked, "list_holds", {}, place)
+        assert bool(played.reasons(again(looked, machine), machine)) == broken
+
+
+def test_what_is_forbidden_breaks_a_policy(played: Played) -> None:
+    """The one that the library has: who owes more than 5 renews at the desk."""
+    raw = played.raw("renewal")
+    start = raw["query"]["setting"]["start"]
+    start["tables"]["members"][start["me"]]["fines"] = 6
+    dialogue = Dialogue.model_validate(raw)
+    (finding,) = inspect(dialogue, world=played.machine)
+    assert finding.reason is Reason.POLICY_BROKEN
+    assert finding.detail == "renew: Members with fines above 5 renew at the desk."
+    assert finding.turn == turn_of(raw, "renew")
+
+
+def swap_results(raw: Raw, place: int) -> None:
+    """Two calls side by side, the other way round."""
+    messages = raw["messages"]
+    messages[place]["tool_calls"].reverse()
+    messages[place + 1], messages[place + 2] = messages[place + 2], messages[place + 1]
+
+
+def test_independent_calls_may_be_made_in_any_order(played: Played) -> None:
+    """Side by side, one after the other, or the other way round; and so may items of a list."""
+    raw = played.raw("fines")
+    place = turn_of(raw, "list_loans")
+    swap_results(raw, place)
+    assert not played.reasons(raw)
+    first, second = raw["messages"][place]["tool_calls"]
+    raw["messages"][place]["tool_calls"] = [first]
+    act = {"role": "assistant", "content": None, "tool_calls": [second]}
+    raw["messages"].insert(place + 2, act)
+    assert not played.reasons(raw)
+    both = played.raw("both at once")
+    searches = both["messages"][2:6]
+    both["messages"][2:6] = [*searches[2:], *searches[:2]]
+    put(both, "place_holds", "book_ids", lambda ids: ids[::-1])
+    assert not played.reasons(again(both, played.machine))
+
+
+def test_a_read_more_is_no_fault(played: Played) -> None:
+    """It changes nothing, and may well be needed by one who does not know the solution."""
+    for script in SCRIPTS:
+        raw = played.raw(script)
+        add(raw, "list_holds", {}, 2)
+        assert not played.reasons(again(raw, played.machine)), script
+
+
+def test_a_key_may_be_said_by_the_user(played: Played) -> None:
+    """Then no result has to show it."""
+    raw = played.raw("renewal")
+    (call,) = calls(raw, "renew")
+    raw["messages"][1]["content"] += f" It is {call['arguments']['loan_id']}."
+    place = turn_of(raw, "list_loans")
+    del raw["messages"][place : place + 2]
+    raw["messages"][-1]["content"] = f"Done: it is due {tell_due(raw)} now."
+    found = played.reasons(raw)
+    assert Reason.UNGROUNDED_ARGUMENT not in found and Reason.GOAL_NOT_REACHED not in found
+
+
+def tell_due(raw: Raw) -> str:
+    return str(json.loads(raw["messages"][-2]["content"])["response"]["due"])
+
+
+async def shortened(need: Need, machine: Machine, folder: Any) -> Dialogue:
+    """A dialogue played under a limit that its observations do not keep."""
+    assert need.setting
+    async with Gateway(folder / "cache.sqlite") as gateway:
+        job = Job("dialogues", "simulator", need.id, 1, gateway.model(lending.NOBODY))
+        within = WorldSession(machine, need.setting, moment_of(lending.query_of(need)))
+        outside = toys.environment(within)
+        environment = simulator.Environment(
+            outside.search, within, lambda response, schema: compress(response, schema, 33)
+        )
+        outcome = await simulator.run(lending.query_of(need), job, environment)
+    (dialogue,) = outcome.accepted
+    assert isinstance(dialogue, Dialogue)
+    return dialogue
+
+
+async def test_a_shortened_result_is_known_by_its_hash(played: Played, tmp_path: Any) -> None:
+    """It repeats as it was before it was cut."""
+    needs = [n for n in played.needs if n.setting and n.setting.script == "fines"]
+    dialogues = [await shortened(need, played.machine, tmp_path) for need in needs]
+    cut = [
+        (dialogue, place)
+        for dialogue in dialogues
+        for place, message in enumerate(dialogue.messages)
+        if message.execution and message.execution.whole_tokens
+    ]
+    assert cut
+    for dialogue, place in cut:
+        raw = dialogue.model_dump(mode="json")
+        assert Reason.NOT_REPEATABLE not in played.reasons(raw)
+        raw["messages"][place]["execution"]["digest"] = "0" * 64
+        assert Reason.NOT_REPEATABLE in played.reasons(raw)
+
+
+def test_without_a_setting_nothing_is_said(played: Played) -> None:
+    """A row outside of worlds has no outcome in one."""
+    sample = toys.sample().dialogue
+    assert inspect(sample, world=played.machine) == inspect(sample)
