@@ -6,6 +6,7 @@ import datetime as dt
 
 from toolloom.agents.ask import Answer, BadAnswer, Job, NoUsableAnswer, ask
 from toolloom.agents.story import first_words
+from toolloom.agents.telling import tell
 from toolloom.agents.wording import Fact, facts, read_request
 from toolloom.pipeline.checks.grounding import mentions
 from toolloom.prompts import Prompt, render
@@ -77,13 +78,19 @@ async def word(need: Need, job: Job) -> Answer[str]:
 
 async def run(need: Need, job: Job) -> Outcome:
     """The need as a query, or rejected with what its words lack."""
+    fields = {name: getattr(need, name) for name in Need.model_fields}
     try:
-        answer = await word(need, job)
+        if need.setting and not need.setting.story[0].words:
+            told = await tell(need, need.setting, moment(need.now), job)
+            fields["setting"] = need.setting.model_copy(update={"story": told.value})
+            answer = Answer(told.value[0].words[0], told.costs)
+        else:
+            answer = await word(need, job)
     except NoUsableAnswer as why:
         return Outcome(rejected=(job.reject(need, why),))
     parents = [api.id for api in need.needed]
     query = Query(
-        **{name: getattr(need, name) for name in Need.model_fields},
+        **fields,
         text=answer.value,
         provenance=job.provenance(answer.costs, parents),
     )

@@ -97,8 +97,13 @@ class WorldPlan(Record):
     rows: int | None = Field(
         default=None,
         ge=1,
-        description="Dialogues to draw of all worlds together; as many as the scripts give, "
-        "unless told.",
+        description="Dialogues to draw of all worlds together. Unless told, as many as the scripts "
+        "give, and where a model writes as many as `queries.count`.",
+    )
+    words: Literal["auto", "scripts", "model"] = Field(
+        default="auto",
+        description="Who writes: people, in `scripts`, or the query agent's `model`, for tasks "
+        "that are solved first. `auto`: the model, unless it is small or there is none.",
     )
     per_script: int = Field(
         default=5, ge=1, le=10_000, description="Dialogues that one script gives at most."

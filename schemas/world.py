@@ -62,7 +62,9 @@ class Part(Record):
 
     role: Literal["user", "assistant", "call"]
     words: tuple[str, ...] = Field(default=(), description="What may be said: each is right.")
+    says: str = Field(default="", description="What a model is to say, where no words are written.")
     name: str = Field(default="", description="Of a call: its operation.")
+    result: str = Field(default="", description="Of a call that a model words: what it returns.")
     arguments: JsonObject = Field(default_factory=dict, description="Of a call.")
     beside: bool = Field(
         default=False, description="Of a call: side by side with the one before it."

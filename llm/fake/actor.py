@@ -317,6 +317,25 @@ def finish_request(asked: str, schema: JsonObject, dice: random.Random) -> str:
     return f"Please use {listed or 'anything'} {dice.choice(AIMS)}."
 
 
+_LINE = re.compile(r"^(User|Assistant) \d+:(.*)$", re.MULTILINE)
+_VALUE = re.compile(r"(?: = | is the one with [\w.]+ )([^;,]+)")
+
+
+def word_turns(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
+    """The words of a dialogue in a world: the values of its lines, and little else."""
+    turns: list[JsonObject] = []
+    for who, line in _LINE.findall(asked):
+        values = ", ".join(value.strip() for value in _VALUE.findall(line))
+        if who == "User":
+            opening = dice.choice(OPENINGS) if not turns else "Yes,"
+            turns.append({"user": f"{opening} see to this: {values or 'as you say'}."})
+        elif "asks for a yes" in line:
+            turns[-1]["assistant"] = f"I would do that, with {values or 'no cost'}. Shall I?"
+        else:
+            turns[-1]["assistant"] = f"That is done. It comes to {values or 'what you asked for'}."
+    return {"person": "somebody in a hurry", "turns": turns}
+
+
 def rate(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
     """Marks: mostly good, seldom poor."""
     marks = {metric: dice.choices((1, 2, 3), (1, 6, 13))[0] for metric in METRICS}
@@ -335,6 +354,7 @@ PARTS: dict[str, Callable[[str, JsonObject, random.Random], Any]] = {
     "You find the part of a request": choose_situation,
     "You finish a person's request": finish_request,
     "You rate what people say": rate,
+    "You write what is said in a dialogue": word_turns,
 }
 
 

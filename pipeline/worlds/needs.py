@@ -16,16 +16,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, Literal
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, State
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.checks.world.signatures import writes
+from toolloom.pipeline.sampling.draw import shares
 from toolloom.pipeline.sampling.needs import Distractors
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.scripts import MadeCall, Play, WorldScript, acts, play_in
 from toolloom.pipeline.worlds.shelf import briefing, scripts_of
 from toolloom.pipeline.worlds.states import draw_now, draw_state
+from toolloom.pipeline.worlds.tasks import draw_task
+from toolloom.pipeline.worlds.wants import play_of
 from toolloom.schemas import (
     Ability,
     Api,
@@ -40,11 +43,13 @@ from toolloom.schemas import (
     World,
     WorldGoal,
     WorldPlan,
+    canonical,
     digest,
 )
-from toolloom.schemas.splits import SEEN, split_of_script, zone
+from toolloom.schemas.splits import SEEN, split_of_need, split_of_script, zone
 
 PER_STATE = 2  # rows of different scripts
+TASKS = 40  # drawn until one is of the wanted kind
 STATES = 300  # drawn of a world, and
 STATES_A_ROW = 80  # more for each row that a script may give
 
@@ -79,24 +84,19 @@ class WorldDraw:
 
     def start(self, number: int) -> tuple[str, State]:
         """Moment and state of a number."""
-        rng = self._rng("state", number)
+        rng = self.rng("state", number)
         now = draw_now(rng)
         return now, draw_state(self.machine, rng, now)
 
     def play(self, chance: Chance, now: str, state: State) -> Play | None:
         script = self.scripts[chance.script]
-        rng = self._rng("script", script.name, chance.state)
+        rng = self.rng("script", script.name, chance.state)
         return play_in(script, self.machine, state, now, rng)
 
     def wants(self, plan: WorldPlan, script: int, row: Play) -> bool:
         """Whether the recipe's dials let a row in."""
-        asked = sum(role == "user" for role, _ in row.messages)
         scenario = scenario_of(self.scripts[script], row, self.machine)
-        return (
-            plan.calls[0] <= len(row.calls) <= plan.calls[1]
-            and plan.turns[0] <= asked <= plan.turns[1]
-            and (not plan.scenarios or scenario in plan.scenarios)
-        )
+        return fits_dials(row, plan) and (not plan.scenarios or scenario in plan.scenarios)
 
     def hold(self, script: int, texts: Sequence[str]) -> None:
         """A script's row is there already that says these texts."""
@@ -140,7 +140,7 @@ class WorldDraw:
                         break
         return found
 
-    def _rng(self, *parts: Any) -> random.Random:
+    def rng(self, *parts: Any) -> random.Random:
         named = (self.purpose,) if self.purpose else ()
         return rng_for(self.recipe.seed, "worlds", self.world.name, *named, *parts)
 
@@ -157,6 +157,9 @@ def draw_world_needs(
         return
     known = list(apis)
     draws = [WorldDraw(recipe, world) for world in worlds]
+    if written_by_model(recipe):
+        yield from _draw_tasks(recipe, plan, draws, known)
+        return
     for draw, wanted in zip(draws, parted(recipe, plan, draws), strict=True):
         own = [api for api in known if api.source.reference == draw.world.name]
         chances = draw.chances(wanted, partial(draw.wants, plan))
@@ -167,7 +170,56 @@ def draw_world_needs(
                 row = draw.play(chance, now, state)
                 assert row is not None  # it was drawn before, from the same seed
                 name = f"{draw.world.name}-{recipe.seed}-{chance.script:03d}-{chance.use:02d}"
-                yield _need(recipe, draw, row, chance, name, own, known, next(kinds))
+                script = draw.scripts[chance.script]
+                scenario = scenario_of(script, row, draw.machine)
+                more = (scenario, name, own, known, next(kinds))
+                yield _need(recipe, draw, row, *more)
+
+
+def written_by_model(recipe: Recipe) -> bool:
+    """Whether the query agent words tasks, or scripts are played."""
+    endpoint = recipe.endpoint("query")
+    words = recipe.worlds.words if recipe.worlds else "scripts"
+    return words == "model" or (words == "auto" and not (endpoint.small or endpoint.absent))
+
+
+def _draw_tasks(
+    recipe: Recipe, plan: WorldPlan, draws: Sequence[WorldDraw], known: Sequence[Api]
+) -> Iterator[Need]:
+    """Needs whose calls are settled and whose words are missing, as many of each world."""
+    rows = plan.rows or recipe.queries.count
+    counts = shares({str(number): 1.0 for number in range(len(draws))}, rows)
+    anew = recipe.regenerate
+    for draw, count in zip(draws, counts.values(), strict=True):
+        kinds = abilities(recipe, draw, count)
+        for number in range(count):
+            name = f"{draw.world.name}-{recipe.seed}-t{number:05d}"
+            ability, rng = next(kinds), draw.rng("task", number)
+            for _ in range(TASKS):
+                task = draw_task(draw.machine, rng)
+                if task is None or (plan.scenarios and task.scenario not in plan.scenarios):
+                    continue
+                row = play_of(task, draw.machine)
+                if not fits_dials(row, plan):
+                    continue
+                offered = frozenset(task.offered)
+                own = [
+                    api
+                    for api in known
+                    if api.source.reference == draw.world.name and api.source.operation in offered
+                ]
+                scenario = Scenario(task.scenario)
+                need = _need(recipe, draw, row, scenario, name, own, known, ability)
+                if anew is None or split_of_need(recipe.splits, need) is anew.split:
+                    yield need
+                    break
+
+
+def fits_dials(row: Play, plan: WorldPlan) -> bool:
+    """Whether a row has as many calls and turns as the recipe wants."""
+    asked = sum(role == "user" for role, _ in row.messages)
+    calls, turns = plan.calls, plan.turns
+    return calls[0] <= len(row.calls) <= calls[1] and turns[0] <= asked <= turns[1]
 
 
 def parted(recipe: Recipe, plan: WorldPlan, draws: Sequence[WorldDraw]) -> list[dict[int, int]]:
@@ -216,13 +268,12 @@ def _need(
     recipe: Recipe,
     draw: WorldDraw,
     row: Play,
-    chance: Chance,
+    scenario: Scenario,
     name: str,
     own: Sequence[Api],
     known: Sequence[Api],
     ability: Ability,
 ) -> Need:
-    machine, script = draw.machine, draw.scripts[chance.script]
     by_operation = {api.source.operation: api for api in own}
     rng = rng_for(recipe.seed, "worlds", name, "pool")
     turns: dict[int, set[str]] = {}
@@ -241,7 +292,7 @@ def _need(
     return Need(
         id=name,
         ability=ability,
-        scenario=scenario_of(script, row, machine),
+        scenario=scenario,
         now=dt.datetime.fromisoformat(row.now),
         pool=tuple(pool),
         intent=intent_of(row, by_operation),
@@ -321,16 +372,27 @@ def _by_turn(row: Play) -> Iterator[tuple[int, MadeCall]]:
 
 def story(row: Play, machine: Machine) -> Iterator[Part]:
     """What is said and called, each text with all alternatives."""
-    texts = iter(row.choices)
+    texts, says = iter(row.choices), iter(row.says or [""] * len(row.choices))
     batch: list[MadeCall] = []
     for role, part in row.messages:
         if isinstance(part, MadeCall):
             beside = bool(batch) and _independent(part, batch, machine)
             batch = [*batch, part] if beside else [part]
-            yield Part(role="call", name=part.name, arguments=part.arguments, beside=beside)
+            yield Part(
+                role="call",
+                name=part.name,
+                arguments=part.arguments,
+                beside=beside,
+                result=_result(part) if row.says else "",
+            )
         else:
             batch = []
-            yield Part(role="user" if role == "user" else "assistant", words=next(texts))
+            who: Literal["user", "assistant"] = "user" if role == "user" else "assistant"
+            yield Part(role=who, words=next(texts), says=next(says))
+
+
+def _result(call: MadeCall) -> str:
+    return f"{call.error}: {call.response}" if call.error else canonical(call.response)
 
 
 def _independent(call: MadeCall, batch: Sequence[MadeCall], machine: Machine) -> bool:

@@ -79,6 +79,7 @@ class Play:
     messages: list[tuple[str, str | MadeCall]] = field(default_factory=list)
     choices: list[tuple[str, ...]] = field(default_factory=list)  # of each text, all that are right
     facts: list[tuple[Any, str]] = field(default_factory=list)  # the assistant tells, and how
+    says: list[str] = field(default_factory=list)  # of each text that a model is to write
 
     @property
     def calls(self) -> list[MadeCall]:

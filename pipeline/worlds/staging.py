@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from toolloom.agents import api, domain
 from toolloom.pipeline.stage import Context, StageInput, job_of
+from toolloom.pipeline.worlds.needs import written_by_model
 from toolloom.pipeline.worlds.shelf import apis_of, world_of
 from toolloom.schemas import Outcome, Recipe, RecipeError, World, WorldError, WorldPlan
 
@@ -59,6 +60,8 @@ def expect_rows(recipe: Recipe) -> int:
         return 0
     if anew and plan.rows is not None:
         return plan.rows  # the worlds are the version's, and the recipe's may be gone
+    if written_by_model(recipe):
+        return plan.rows or recipe.queries.count
     try:
         scripts = sum(len(world_of(name).scripts) for name in plan.use)
     except (RecipeError, WorldError):
