@@ -166,7 +166,7 @@ class GoalDrawer:
             main = next(iter(spoken), "")
             fresh = [row for row in written if all(row[main] != other[main] for other in there)]
             if written:
-                row = self.rng.choice(fresh or written)
+                row = self.rng.choice(written if constants and len(fresh) < 3 else fresh or written)
                 texts |= {argument: row[field] for field, argument in spoken.items()}
         return texts
 

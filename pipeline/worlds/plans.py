@@ -44,8 +44,9 @@ CHOSEN = 0.6  # share of rows that are chosen from a list, where a name would do
 DEEPEST = 3  # lookups for the arguments of lookups
 MOST_CALLS = 8
 BY_NAME = 0.65  # share of rows that are named as the world calls them, not by something else
-NARROWED = {"words": 0.6, "key": 0.2, "subject": 0.3, "choice": 0.04}
+NARROWED = {"words": 0.6, "key": 0.2, "subject": 0.3}
 """Shares of lists of one's own that are narrowed, by what."""
+LISTED = 0.4  # share of lists of one's own that are wanted with one status only
 
 
 @dataclass
@@ -332,9 +333,16 @@ class Plan:
         return self.rng.choice(own) if own else None
 
     def narrow(
-        self, way: str, search: Search, entity: str, row: Row, frame: Frame
+        self,
+        way: str,
+        search: Search,
+        entity: str,
+        row: Row,
+        frame: Frame,
+        whole: bool = False,
     ) -> list[tuple[SearchFilter, Json]] | None:
-        """Conditions under which somebody would search for a row; None if there is none to give."""
+        """Conditions under which somebody would search for a row, or, if `whole`, want all rows;
+        None if there is none to give."""
         kinds = self.machine.operations[way].args
         if not search.filters:
             return []
@@ -350,6 +358,8 @@ class Plan:
         for one, value in usable:
             by_form.setdefault(form_of(one, kinds[one.argument]), []).append((one, value))
         if search.own:
+            if whole and by_form.get("choice") and self.rng.random() < LISTED:
+                return [self.rng.choice(by_form["choice"])]
             for form, share in NARROWED.items():
                 if self.wide and form != "words":
                     continue

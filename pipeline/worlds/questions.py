@@ -154,7 +154,7 @@ class QuestionDrawer:
         if not rows:
             return False
         row = self.rng.choice(rows)
-        filters = self.plan.narrow(name, search, self.lookups.listed[name], row, frame)
+        filters = self.plan.narrow(name, search, self.lookups.listed[name], row, frame, True)
         if filters is None:
             return False
         args: Row = {}

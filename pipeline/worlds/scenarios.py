@@ -127,6 +127,8 @@ class ScenarioDrawer:
             other = goals.draw(name)
             if other is None or keys & {key for _, _, key in keys_in(other, kinds)}:
                 continue
+            if any(other.get(n) == args[n] for n in args if kinds[n]["type"] == "text"):
+                continue
             if self.works(name, other) and not self.machine.apply(after, name, other, self.now)[2]:
                 self.plan.turns[0].operations.append(name)
                 self.plan.wide = True
