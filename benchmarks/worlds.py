@@ -7,6 +7,9 @@ All on one core. Calls are those of random walks, made again from the states tha
 ones included. The baseline of the same process is what a call cannot cost less than: its arguments
 and response through JSON once. Single tasks are those of one want; of all tasks the share is told
 that takes so many calls, each of them needed.
+
+Of a version of dialogues of the world's scripts: how many `toolloom verify` goes through a second,
+in CPU time, with and without running their calls again.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from measure import alone, answer, show
@@ -31,6 +35,7 @@ from toolloom.pipeline.worlds.tasks import coverage, tasks
 SHIPPED = Path(__file__).parents[1] / "recipes" / "worlds"
 SECONDS = 2.0  # of each measurement
 TASKS = 400
+ROWS = 120  # of a version
 DEPTHS = range(7)  # calls of a task; the last stands for more
 
 
@@ -84,6 +89,29 @@ def measured(file: str) -> dict[str, float]:
     }
 
 
+def verified(file: str) -> dict[str, float]:
+    """Dialogues of a version that are verified a second, with their replay and without it."""
+    from toolloom.pipeline.checks import inspect
+    from toolloom.pipeline.dataset import verify_rows
+    from toolloom.pipeline.dataset.verify import verify
+    from toolloom.pipeline.run import run_recipe
+    from toolloom.schemas import parse_recipe
+
+    recipe = {"name": "benchmark", "model": "none", "worlds": {"use": [file], "rows": ROWS}}
+    with TemporaryDirectory() as folder:
+        made = run_recipe(parse_recipe(recipe, "a recipe"), folder).published
+        assert made
+        ways = {"replayed": inspect, "read": lambda dialogue, **_: inspect(dialogue)}
+        taken: dict[str, list[float]] = {way: [] for way in ways}
+        for way in [*ways, *ways, *ways]:  # in turns
+            verify_rows.inspect = ways[way]
+            began = time.process_time()
+            report = verify(made.path)
+            taken[way].append((time.process_time() - began) / report.inspected)
+    # The first round loads what the others have.
+    return {way: 1 / min(seconds[1:]) for way, seconds in taken.items()}
+
+
 def main() -> None:
     files = sys.argv[1:] or [
         str(path) for path in sorted(SHIPPED.glob("*.yaml")) if "scripts" not in path.name
@@ -98,8 +126,12 @@ def main() -> None:
     show("Worlds", rows, {"world": "world", **columns})
     depths = {str(d): f"{d}+" if d == DEPTHS[-1] else str(d) for d in DEPTHS}
     show("Share of tasks by calls, %", rows, {"world": "world", **depths})
+    rows = [{**alone(__file__, "verified", file=file), "world": Path(file).stem} for file in files]
+    rows = [{**taken, "ratio": taken["replayed"] / taken["read"]} for taken in rows]
+    ways = {"replayed": "rows/s", "read": "without replay", "ratio": "ratio"}
+    show("Verified", rows, {"world": "world", **ways})
 
 
 if __name__ == "__main__":
-    answer({"measured": measured}, cores=1)
+    answer({"measured": measured, "verified": verified}, cores=1)
     main()
