@@ -53,7 +53,7 @@ ABOUT = {
     FaultKind.TABLE: "tables that cannot be read, or are not in the layout",
     FaultKind.RECORD: "rows that hold no valid record",
     FaultKind.CHECK: "rows in which a certain check finds a fault",
-    FaultKind.TRAINING: "rows of `sft` or `planning` that are not made of their record",
+    FaultKind.TRAINING: "rows that are not made of their record",
     FaultKind.SPLIT: "rows and APIs that are in the wrong split",
     FaultKind.LINEAGE: "what does not follow from the parent version",
     FaultKind.FIGURE: "figures that are not those of the data",
