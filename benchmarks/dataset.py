@@ -358,7 +358,10 @@ def by_expand(folder: Path, rows: int) -> Json:
     path = folder / "templates.jsonl"
     given = Rows(path, path.read_bytes().count(b"\n"))
     nothing = nothing_of("known")
-    of = StageInput(recipe, "expanded", nothing, nothing, folder, lambda _: given)
+    earlier = {"templates": given}
+    of = StageInput(
+        recipe, "expanded", nothing, nothing, folder, lambda name: earlier.get(name, nothing)
+    )
     write_lines(folder / "expanded.jsonl", (x for x in expand(of) if isinstance(x, bytes)))
     count = 0
     with VersionWriter(folder / "tables", CONFIGS) as tables:

@@ -154,9 +154,14 @@ class ScriptRows:
         self.name = self._query.setting.script
         self.script = [script.name for script in draw.scripts].index(self.name)
         """Its place among the scripts of its world."""
-        draw.hold(self.script, [m["content"] for m in self._before["messages"][1:] if _speaks(m)])
         own = [api for api in self._query.pool if api.source.reference == draw.world.name]
         self._apis = {api.source.operation: api for api in own}
+
+    @property
+    def said(self) -> list[str]:
+        """The texts of its sample."""
+        spoken = (m for m in self._before["messages"][1:] if m["role"] != "tool")
+        return [message["content"] for message in spoken if message["content"]]
 
     @property
     def tried(self) -> int:
@@ -235,10 +240,6 @@ class ScriptRows:
         return made if next(turns, None) is None else None
 
 
-def _speaks(message: JsonObject) -> bool:
-    return message["role"] != "tool" and bool(message["content"])
-
-
 def turns_of(row: Play, machine: Machine) -> Iterator[tuple[str, str | None, tuple[MadeCall, ...]]]:
     """What is said, and calls that go side by side together: role, words, calls."""
     batch: list[MadeCall] = []
@@ -274,6 +275,7 @@ class WorldRows:
         scripts: dict[str, dict[int, ScriptRows]] = defaultdict(dict)
         for template, count in wanted:
             rows = self.of(template)
+            self._draws[rows.world].hold(rows.script, rows.said)
             counts[rows.world][rows.script] = count
             scripts[rows.world][rows.script] = rows
         found: dict[str, list[Chance]] = defaultdict(list)
