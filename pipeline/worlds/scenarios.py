@@ -375,8 +375,12 @@ class ScenarioDrawer:
                 for item in value[: len(value) > 1 and len(value)]:
                     yield {**args, argument: [i for i in value if i is not item]}
             elif kind["type"] == "ref":
-                shown = (s for c in self.plan.calls for s in c.shown if len(s.path) > 1)
-                listed = {s.key for s in shown if s.entity == kind["entity"]}
+                lists = (
+                    made
+                    for made in self.plan.calls
+                    if self.lookups.listed.get(made.name) == kind["entity"]
+                )
+                listed = {s.key for made in lists for s in made.shown if s.entity == kind["entity"]}
                 for key in sorted(listed - {value}):
                     yield {**args, argument: key}
             else:
