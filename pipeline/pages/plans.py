@@ -143,9 +143,9 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
 
 def _worlds(plan: WorldPlan) -> Section:
     """What each world holds. Raises RecipeError and WorldError."""
-    from toolloom.pipeline.worlds.shelf import world_of
+    from toolloom.pipeline.worlds.shelf import named_worlds
 
-    worlds = [world_of(name) for name in plan.use]
+    worlds = named_worlds(plan)
     head = ("world", "operations", "policies", "scripts")
     held = [(len(w.spec["operations"]), len(w.spec["policies"]), len(w.scripts)) for w in worlds]
     rows = [(world.name, *counts) for world, counts in zip(worlds, held, strict=True)]
@@ -196,7 +196,8 @@ def _budget(recipe: Recipe) -> str:
 
 def _missing_keys(recipe: Recipe, asked: Iterable[AgentName]) -> Iterator[str]:
     endpoints = map(recipe.endpoint, asked)
-    wanted = sorted({e.key_env for e in endpoints if not e.local and e.key_env not in os.environ})
+    asking = (each for each in endpoints if not (each.local or each.absent))
+    wanted = sorted({each.key_env for each in asking if each.key_env not in os.environ})
     for name in wanted:
         yield f"Note: {name} is not set; endpoints that ask for a key will refuse."
 

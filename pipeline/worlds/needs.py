@@ -41,6 +41,7 @@ from toolloom.schemas import (
     Split,
     Told,
     World,
+    WorldError,
     WorldGoal,
     WorldPlan,
     canonical,
@@ -150,16 +151,33 @@ def draw_world_needs(
 ) -> Iterator[Need]:
     """Needs of all worlds, world by world; of a regeneration those of its split alone.
 
-    Each script has its turn before any has its second. Raises WorldError for scripts that are none.
+    Each script has its turn before any has its second. Raises WorldError for scripts that are none,
+    and where nothing can be drawn, for want of which there would be no run.
     """
     plan = recipe.worlds
     if plan is None:
         return
     known = list(apis)
     draws = [WorldDraw(recipe, world) for world in worlds]
-    if written_by_model(recipe):
-        yield from _draw_tasks(recipe, plan, draws, known)
-        return
+    drawn = _draw_tasks if written_by_model(recipe) else _draw_scripts
+    count = 0
+    for need in drawn(recipe, plan, draws, known):
+        count += 1
+        yield need
+    if not count and all(api.source.kind == "world" for api in known):
+        anew = recipe.regenerate
+        raise WorldError(
+            f"worlds: nothing can be drawn in {' and '.join(world.name for world in worlds)}"
+            f"{f' for the split {anew.split}' if anew else ''}: no state meets a script that "
+            "`calls`, `turns` and `scenarios` let in. Widen these, or look with "
+            "`toolloom world proof` at which scripts run dry."
+        )
+
+
+def _draw_scripts(
+    recipe: Recipe, plan: WorldPlan, draws: Sequence[WorldDraw], known: Sequence[Api]
+) -> Iterator[Need]:
+    """Needs with their words: rows of scripts."""
     for draw, wanted in zip(draws, parted(recipe, plan, draws), strict=True):
         own = [api for api in known if api.source.reference == draw.world.name]
         chances = draw.chances(wanted, partial(draw.wants, plan))

@@ -16,7 +16,7 @@ from toolloom.pipeline.checks.world.kinds import near
 from toolloom.pipeline.checks.world.signatures import parameters, returns
 from toolloom.pipeline.worlds.files import load_world, written_scripts
 from toolloom.pipeline.worlds.scripts import WorldScript, read_scripts
-from toolloom.schemas import Api, RecipeError, Source, World, WorldError
+from toolloom.schemas import Api, RecipeError, Source, World, WorldError, WorldPlan
 
 ERROR_TEXT = "Fails with {}."
 
@@ -45,6 +45,15 @@ def world_of(name: str) -> World:
     path = place(name)
     both = (path, path.with_suffix(".scripts.yaml"))
     return _read(path, tuple(one.stat().st_mtime_ns for one in both if one.exists()))
+
+
+def named_worlds(plan: WorldPlan) -> list[World]:
+    """A recipe's worlds, in its order. Raises RecipeError, also for two of one name."""
+    worlds = [world_of(name) for name in plan.use]
+    names = [world.name for world in worlds]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise RecipeError(f"worlds.use: two of the worlds are called {twice!r}: rename one.")
+    return worlds
 
 
 @lru_cache(maxsize=32)  # a run asks for each several times

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from toolloom.agents import api, domain
 from toolloom.pipeline.stage import Context, StageInput, job_of
 from toolloom.pipeline.worlds.needs import written_by_model
-from toolloom.pipeline.worlds.shelf import apis_of, world_of
+from toolloom.pipeline.worlds.shelf import apis_of, named_worlds, world_of
 from toolloom.schemas import Outcome, Recipe, RecipeError, World, WorldError, WorldPlan
 
 
@@ -19,8 +19,8 @@ def check_worlds(recipe: Recipe) -> None:
     """Raises RecipeError or WorldError for worlds that are not there or no worlds. A run that
     begins with a version has that version's."""
     given = recipe.regenerate or recipe.extend
-    for name in recipe.worlds.use if recipe.worlds and not given else ():
-        world_of(name)
+    if recipe.worlds and not given:
+        named_worlds(recipe.worlds)
 
 
 def feed_worlds(given: StageInput) -> Iterator[WorldPlan]:
@@ -34,10 +34,7 @@ def expect_worlds(_: Recipe, __: int) -> int:
 
 async def take_worlds(plan: WorldPlan, context: Context) -> Outcome:
     """The recipe's worlds, in the order in which they have their turn."""
-    worlds = [world_of(name) for name in plan.use]
-    if twice := next((w.name for w in worlds if [v.name for v in worlds].count(w.name) > 1), None):
-        raise RecipeError(f"worlds.use: two of the worlds are called {twice!r}: rename one.")
-    return await domain.order(worlds, job_of(context, "worlds", "domain", plan.name))
+    return await domain.order(named_worlds(plan), job_of(context, "worlds", "domain", plan.name))
 
 
 def worlds_of(given: StageInput) -> list[World]:

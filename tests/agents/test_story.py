@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from toolloom.llm.fake import ScriptedFailure
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.worlds.shelf import apis_of
-from toolloom.schemas import Ability, Dialogue, EndpointDown, Need, Query, Reason, Scenario, World
+from toolloom.schemas import Ability, Dialogue, Need, Query, Reason, Scenario, World
 
 SCRIPTS = ("fines", "renewal", "no coffee", "fines first")
 
@@ -215,14 +214,6 @@ async def test_the_seed_chooses_where_a_model_does_not(
     assert dialogue.messages == same.messages
 
 
-async def test_an_endpoint_that_is_down_stops_the_run(
-    working: Any, drawn: dict[str, Need], machine: Machine
-) -> None:
-    """Or the words would be others when the run goes on."""
-    with pytest.raises(EndpointDown):
-        await chosen(working, drawn["renewal"], machine, lambda body: ScriptedFailure(500))
-
-
 async def test_a_large_model_is_not_asked(
     working: Any, drawn: dict[str, Need], machine: Machine
 ) -> None:
@@ -264,12 +255,3 @@ async def test_operations_stand_beside_those_of_a_world_that_is_chosen(working: 
     async with working([], "api", small=True) as (job, server):
         alone = await offer(one, apis, [], job)
     assert {api.collections for api in alone.accepted} == {("w0",)} and server.received == 0
-
-
-async def test_a_choice_is_remembered(working: Any, drawn: dict[str, Need]) -> None:
-    """A run that goes on asks nothing twice, and has the same words."""
-    need = drawn["renewal"]
-    answers = json.dumps({"choice": "B"})
-    async with working(lambda body: answers, "simulator", small=True) as (job, server):
-        one, other = [(await query.run(need, job)).accepted[0] for _ in "ab"]
-    assert one == other and server.received == 1

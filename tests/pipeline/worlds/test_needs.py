@@ -132,10 +132,10 @@ def test_dials_say_how_long_rows_are(world: World, drawn: list[Need]) -> None:
     for dials, names in cases:
         plan = WorldPlan(use=("library",), **dials)
         wanted = set()
-        for script in draw.scripts:
+        for place, script in enumerate(draw.scripts):
             row = play(script, draw.machine, rng_for(script.name))
             assert row
-            if draw.wants(script, row, plan):
+            if draw.wants(plan, place, row):
                 wanted.add(script.name)
         assert wanted == names, dials
     short = lending.recipe(worlds={"turns": [3, 3]})

@@ -106,92 +106,55 @@ def strangers(raw: Raw, table: str, key: str) -> str:
     return next((name for name in rows if name not in seen and name != key), "NONE-1")
 
 
-def other_key(raw: Raw, name: str, argument: str, table: str) -> None:
-    (call, *_) = calls(raw, name)
-    call["arguments"][argument] = strangers(raw, table, call["arguments"][argument])
-
-
 def put(raw: Raw, name: str, argument: str, change: Callable[[Any], Any]) -> None:
     for call in calls(raw, name):
         call["arguments"][argument] = change(call["arguments"][argument])
+
+
+def other_key(raw: Raw, name: str, argument: str, table: str) -> None:
+    put(raw, name, argument, lambda key: strangers(raw, table, key))
 
 
 def say(raw: Raw, text: str) -> None:
     raw["messages"][-1]["content"] = text
 
 
-PLANTED: list[tuple[str, str, Callable[[Raw], object], Reason]] = [
-    ("call dropped", "renewal", lambda r: drop(r, "renew"), Reason.GOAL_NOT_REACHED),
-    ("payment dropped", "fines", lambda r: drop(r, "pay_fines"), Reason.GOAL_NOT_REACHED),
-    (
-        "payment added",
-        "no longer wanted",
-        lambda r: (pay(r), add(r, "pay_fines", {"amount": 0.5})),
-        Reason.COLLATERAL_CHANGE,
-    ),
-    (
-        "another's loan",
-        "renewal",
-        lambda r: other_key(r, "renew", "loan_id", "loans"),
-        Reason.UNGROUNDED_ARGUMENT,
-    ),
-    (
-        "another's hold",
-        "no longer wanted",
-        lambda r: other_key(r, "cancel_hold", "hold_id", "holds"),
-        Reason.GOAL_NOT_REACHED,
-    ),
-    (
-        "invented key",
-        "refused",
-        lambda r: put(r, "renew", "loan_id", lambda _: "LOA-9999"),
-        Reason.UNGROUNDED_ARGUMENT,
-    ),
-    (
-        "one key of a list",
-        "both at once",
-        lambda r: put(r, "place_holds", "book_ids", lambda ids: ids[:1]),
-        Reason.GOAL_NOT_REACHED,
-    ),
-    (
-        "amount less",
-        "fines",
-        lambda r: put(r, "pay_fines", "amount", lambda n: n - 0.5),
-        Reason.GOAL_NOT_REACHED,
-    ),
-    (
-        "amount that nobody said",
-        "fines",
-        lambda r: put(r, "pay_fines", "amount", lambda n: n - 0.5),
-        Reason.UNGROUNDED_ARGUMENT,
-    ),
-    ("fact dropped", "renewal", lambda r: say(r, "That worked."), Reason.FACT_NOT_TOLD),
-    (
-        "refusal not told",
-        "refused",
-        lambda r: say(r, "That is not possible."),
-        Reason.FACT_NOT_TOLD,
-    ),
+def pay_more(raw: Raw) -> None:
+    """A payment that nobody asked for, of one who owes something."""
+    start = raw["query"]["setting"]["start"]
+    start["tables"]["members"][start["me"]]["fines"] = 3
+    add(raw, "pay_fines", {"amount": 0.5})
+
+
+def less(number: Any) -> Any:
+    return number - 0.5
+
+
+PLANTED: list[tuple[str, Reason, Callable[..., None], tuple[Any, ...]]] = [
+    ("renewal", Reason.GOAL_NOT_REACHED, drop, ("renew",)),
+    ("fines", Reason.GOAL_NOT_REACHED, drop, ("pay_fines",)),
+    ("no longer wanted", Reason.COLLATERAL_CHANGE, pay_more, ()),
+    ("renewal", Reason.UNGROUNDED_ARGUMENT, other_key, ("renew", "loan_id", "loans")),
+    ("no longer wanted", Reason.GOAL_NOT_REACHED, other_key, ("cancel_hold", "hold_id", "holds")),
+    ("refused", Reason.UNGROUNDED_ARGUMENT, put, ("renew", "loan_id", lambda _: "LOA-9999")),
+    ("both at once", Reason.GOAL_NOT_REACHED, put, ("place_holds", "book_ids", lambda x: x[:1])),
+    ("fines", Reason.GOAL_NOT_REACHED, put, ("pay_fines", "amount", less)),
+    ("fines", Reason.COLLATERAL_CHANGE, put, ("pay_fines", "amount", less)),
+    ("fines", Reason.UNGROUNDED_ARGUMENT, put, ("pay_fines", "amount", less)),
+    ("renewal", Reason.FACT_NOT_TOLD, say, ("That worked.",)),
+    ("refused", Reason.FACT_NOT_TOLD, say, ("That is not possible.",)),
 ]
 
 
-def pay(raw: Raw) -> None:
-    """Let the speaker owe something."""
-    start = raw["query"]["setting"]["start"]
-    start["tables"]["members"][start["me"]]["fines"] = 3
-
-
-@pytest.mark.parametrize(
-    ("script", "act", "reason"), [row[1:] for row in PLANTED], ids=[row[0] for row in PLANTED]
-)
+@pytest.mark.parametrize(("script", "reason", "act", "more"), PLANTED)
 def test_a_planted_fault_is_found(
-    played: Played, script: str, act: Callable[[Raw], object], reason: Reason
+    played: Played, script: str, reason: Reason, act: Callable[..., None], more: tuple[Any, ...]
 ) -> None:
     """Also where every result is the one that the world gives to the calls as they are now."""
     for number in range(len(played.by_script[script])):
         raw = played.raw(script, number)
         assert not played.reasons(raw)
-        act(raw)
+        act(raw, *more)
         assert reason in played.reasons(again(raw, played.machine))
 
 
@@ -361,9 +324,3 @@ async def test_a_shortened_result_is_known_by_its_hash(played: Played, tmp_path:
         assert Reason.NOT_REPEATABLE not in played.reasons(raw)
         raw["messages"][place]["execution"]["digest"] = "0" * 64
         assert Reason.NOT_REPEATABLE in played.reasons(raw)
-
-
-def test_without_a_setting_nothing_is_said(played: Played) -> None:
-    """A row outside of worlds has no outcome in one."""
-    sample = toys.sample().dialogue
-    assert inspect(sample, world=played.machine) == inspect(sample)

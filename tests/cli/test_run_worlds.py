@@ -1,0 +1,164 @@
+"""Mistakes in recipes with worlds, as users meet them: one message that says where and what to do."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support import lending
+from support.commands import call
+
+RECIPE = "name: lent\nmodel: none\nworlds: {use: [%s], per_script: 1}\n"
+NEVER = """
+- name: never
+  find: [{x: books where title = 'Ulysses'}]
+  turns: [{user: "Is it in?"}, {assistant: "No."}]
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a world of the user's own, and a recipe of it."""
+    monkeypatch.chdir(tmp_path)
+    for path in lending.LIBRARY.parent.glob("library*.yaml"):
+        shutil.copyfile(path, tmp_path / path.name)
+    (tmp_path / "lent.yaml").write_text(RECIPE % "library.yaml")
+    return tmp_path
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def script(old: str, new: str) -> Callable[[Path], None]:
+    return lambda home: edit(home / "library.scripts.yaml", old, new)
+
+
+def world(old: str, new: str) -> Callable[[Path], None]:
+    return lambda home: edit(home / "library.yaml", old, new)
+
+
+def use(*names: str) -> Callable[[Path], object]:
+    return lambda home: (home / "lent.yaml").write_text(RECIPE % ", ".join(names))
+
+
+def without_scripts(home: Path) -> None:
+    (home / "library.scripts.yaml").unlink()
+
+
+def twins(home: Path) -> None:
+    for path in home.glob("library*.yaml"):
+        shutil.copyfile(path, home / path.name.replace("library", "other"))
+    use("library.yaml", "other.yaml")(home)
+
+
+def bomb(home: Path) -> None:
+    levels = "".join(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]\n" for n in range(1, 9))
+    (home / "library.yaml").write_text(f"world: library\na0: &a0 [x]\n{levels}")
+
+
+def values(home: Path) -> None:
+    (home / "library.yaml").write_text(f"world: library\nentities: [{'x,' * 120_000}]\n")
+
+
+def bytes_of_it(home: Path) -> None:
+    with (home / "library.scripts.yaml").open("a") as file:
+        file.write("# filled up\n" * 100_000)
+
+
+def deep(home: Path) -> None:
+    (home / "library.scripts.yaml").write_text("[" * 3000)
+
+
+MISTAKES: list[tuple[str, Callable[[Path], object], str]] = [
+    ("unknown world", use("clinc"), "worlds.use: 'clinc' is neither a world that ships nor a file"),
+    ("near name", use("clinc"), "clinic can stand here"),
+    ("names that ship", use("zzzzzz"), "calendar, clinic"),
+    ("a folder", use('"."'), "worlds.use: '.' is neither a world that ships nor a file"),
+    ("no scripts", without_scripts, "library.yaml: has no scripts, and so no dialogues. Write"),
+    (
+        "slot",
+        script('"Renew {l.book.title}."', '"Renew {l.book.titel}."'),
+        "library.scripts.yaml has 1 mistake:\n  line 9: [0].turns[0].user: a row of books has no "
+        "field `titel` in 'l.book.titel'; title can stand here.",
+    ),
+    ("condition", script("and me.fines <= 5\n", "and me.fine <= 5\n"), "line 6: [0].find[1].need"),
+    ("call", script("- why: renew(", "- why: renevv("), "renevv"),
+    (
+        "never met",
+        lambda home: (home / "library.scripts.yaml").write_text(NEVER),
+        "worlds: nothing can be drawn in library: no state meets a script",
+    ),
+    ("two of one name", twins, "worlds.use: two of the worlds are called 'library': rename one."),
+    ("bomb", bomb, "library.yaml: line 2: `&a0`: anchors and aliases are not read."),
+    (
+        "a million rows",
+        world("rows: 7", "rows: 1000000"),
+        "line 10: entities.members.rows: '1000000' is no number of rows up to 200.",
+    ),
+    ("values without end", values, "library.yaml: line 2: more than 100,000 values. Split the"),
+    ("a file without end", bytes_of_it, "at most 1,000,000 are read. Split it."),
+    ("depth", deep, "library.scripts.yaml: line 1: nested too deeply."),
+    ("not text", lambda home: (home / "library.yaml").write_bytes(b"\xff\xfe"), "not UTF-8 text."),
+    ("rule", world("fines >= 0", "fines > 100"), "No row of members keeps `fines > 100`"),
+]
+WHEN_RUN = {"never met", "rule"}
+"""What shows only when states are drawn."""
+
+
+@pytest.mark.parametrize(
+    ("name", "act", "says"), MISTAKES, ids=[name.replace(" ", "_") for name, _, _ in MISTAKES]
+)
+def test_a_mistake_is_one_message(
+    home: Path, name: str, act: Callable[[Path], object], says: str
+) -> None:
+    """Exit code 2 and no traceback, whether the recipe is judged or run."""
+    act(home)
+    for command in (("validate",), ("run", "--engine", "local")):
+        if command == ("validate",) and name in WHEN_RUN:
+            continue
+        result = call(*command, "lent.yaml")
+        assert result.exit_code == 2, result.output
+        assert says in result.output and "Traceback" not in result.output
+    assert not (home / "outputs" / "datasets").exists()
+
+
+def test_dials_that_let_nothing_in_are_said(home: Path) -> None:
+    """And what can be done."""
+    text = RECIPE.replace("{use", "{calls: [9, 9], rows: 1, use") % "library.yaml"
+    (home / "lent.yaml").write_text(text)
+    result = call("run", "--engine", "local", "lent.yaml")
+    assert result.exit_code == 2
+    assert "Widen these, or look with `toolloom world proof`" in result.output
+
+
+def test_a_world_that_was_changed_since_is_said(home: Path) -> None:
+    """The run keeps what it has, and goes on when the change is undone."""
+    (home / "lent.yaml").write_text(RECIPE.replace("{use", "{rows: 2, use") % "library.yaml")
+    assert call("run", "--engine", "local", "lent.yaml").exit_code == 0
+    (run,) = (home / "outputs" / "runs").iterdir()
+    shutil.rmtree(home / "outputs" / "datasets")
+    for stage in ("dialogues", "tested", "deduplicated"):
+        shutil.rmtree(run / stage)
+    before = (home / "library.yaml").read_text()
+    edit(home / "library.yaml", "14 days", "21 days")
+    result = call("run", "--engine", "local", "lent.yaml")
+    assert result.exit_code == 2 and "Traceback" not in result.output
+    assert "library: what this world does is another since the run drew its" in result.output
+    (home / "library.yaml").write_text(before)
+    assert call("run", "--engine", "local", "lent.yaml").exit_code == 0
+
+
+def test_no_key_is_missed_where_nobody_is_asked(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan tells who is asked: nobody."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    result = call("validate", "lent.yaml")
+    assert result.exit_code == 0, result.output
+    assert "OPENAI_API_KEY" not in result.output
+    assert "nobody: the words are written, and a seed chooses" in result.output

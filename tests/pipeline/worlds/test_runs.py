@@ -1,0 +1,88 @@
+"""Runs in worlds, from recipe to version."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from support import lending
+from support.toys import ALL_IN_TRAIN
+
+from toolloom.llm import FakeServer
+from toolloom.pipeline.dataset.verify import verify
+from toolloom.pipeline.run import Made, run_recipe
+from toolloom.schemas import Recipe, parse_recipe
+
+SHIPPED = {"name": "small", "model": "none", "worlds": {"use": ["clinic"], "rows": 2}}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def rows(made: Made, stage: str, kind: str = "accepted") -> list[dict[str, Any]]:
+    path = Path(made.summary.path) / stage / f"{kind}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def own(folder: Path) -> Path:
+    """The library, as a file of the user's."""
+    folder.mkdir(exist_ok=True)
+    for path in lending.LIBRARY.parent.glob("library*.yaml"):
+        shutil.copyfile(path, folder / path.name)
+    return folder / "library.yaml"
+
+
+def lent(path: Path, **changes: Any) -> Recipe:
+    fields = {"name": "lent", "model": "none", "splits": ALL_IN_TRAIN, **changes}
+    return parse_recipe({**fields, "worlds": {"use": [str(path)], "rows": 6}}, "a recipe")
+
+
+def test_a_shipped_world_makes_a_version_without_a_model(tmp_path: Path) -> None:
+    """Twice the same bytes; no request, no cost, every row holds."""
+    made = [run_recipe(parse_recipe(SHIPPED, "a recipe"), tmp_path / name) for name in "ab"]
+    one, other = (each.published.path for each in made if each.published)
+    assert files(one) == files(other) and len(files(one)) > 10
+    assert verify(one).good
+    assert {sample["dialogue"]["query"]["setting"]["script"] for sample in rows(made[0], "tested")}
+    assert len(rows(made[0], "tested")) == 2
+
+
+def test_a_world_of_ones_own_is_named_by_its_path(tmp_path: Path) -> None:
+    """Its dialogues are of the world's category and tool, and each is judged by what came of it."""
+    made = run_recipe(lent(own(tmp_path / "mine")), tmp_path / "out")
+    assert made.published and verify(made.published.path).good
+    assert len(rows(made, "tested")) == 6 and not rows(made, "tested", "rejected")
+    (world,) = rows(made, "worlds")
+    assert (world["name"], world["tool"]) == ("library", "city_library")
+    assert {api["tool"] for api in rows(made, "apis")} == {"city_library"}
+
+
+async def answer(body: Any) -> Any:
+    """The last text that is offered."""
+    offered = [line[0] for line in body["messages"][-1]["content"].splitlines() if ": " in line[1:]]
+    return {"choice": max(letter for letter in offered if letter in "ABCDEF")}
+
+
+def test_a_small_model_chooses_in_a_run(tmp_path: Path) -> None:
+    """What may be chosen is all that it is asked; a run that goes on asks nothing again."""
+    server = FakeServer(answer)
+    with server.serve_in_thread():
+        model = {"base_url": server.base_url, "model": "tiny", "small": True}
+        recipe = lent(own(tmp_path), model=model, tester={"votes": 0})
+        made = run_recipe(recipe, tmp_path / "out")
+        asked = server.received
+        again = run_recipe(recipe, tmp_path / "out")
+    assert made.published and again.published and again.published.path == made.published.path
+    assert server.received == asked > 0
+    assert all("Answer with JSON" in b["messages"][0]["content"] for b in server.bodies)
+    spoken = {sample["dialogue"]["messages"][1]["content"] for sample in rows(made, "tested")}
+    first = {need["setting"]["story"][0]["words"][-1] for need in rows(made, "queries")}
+    assert spoken == first and not rows(made, "tested", "rejected")
+    assert verify(made.published.path).good
