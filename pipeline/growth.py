@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from toolloom.llm.cache import address
 from toolloom.pipeline.curation.parts import compared
-from toolloom.pipeline.dataset.build import TRIED_AGAIN
+from toolloom.pipeline.dataset.build import is_tried_again
 from toolloom.pipeline.dataset.publish import came_to_nothing
 from toolloom.pipeline.stage import Stage, StageInput
 from toolloom.pipeline.store.files import read_records, record_line, to_line, write_lines
@@ -265,7 +265,7 @@ def known_line(version: Version, row: JsonObject) -> bytes:
 def fallen(version: Version, split: str) -> Iterator[JsonObject]:
     """The needs of a split that fell on their way to a sample; not those sorted out after."""
     for row in version.rows("rejected", split):
-        if row["stage"] in TRIED_AGAIN:
+        if is_tried_again(row):
             yield need_of(version.parsed(row, "record"))
 
 

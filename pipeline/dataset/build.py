@@ -54,11 +54,20 @@ from toolloom.schemas import (
     World,
 )
 from toolloom.schemas.recipe import public_recipe
-from toolloom.schemas.splits import api_id, shown, split_of, stray, zone
+from toolloom.schemas.splits import api_id, need_of, shown, split_of, stray, zone
 
 TRIED_AGAIN = ("queries", "dialogues", "tested")  # stages whose rejects --only-rejected asks again
 PAIRS = "contamination.jsonl"
 PAIRS_SHOWN = 20  # of rows and benchmarks, on the card
+
+
+def is_tried_again(row: JsonObject) -> bool:
+    """Whether --only-rejected asks a rejected record again, of its row as it is stored. A script
+    that was played would be played alike: growth plays it in another state."""
+    if row["stage"] not in TRIED_AGAIN:
+        return False
+    setting = need_of(rows.parsed(row["record"])).get("setting")
+    return not setting or bool(setting.get("story"))
 
 
 @dataclass(frozen=True)
@@ -92,7 +101,7 @@ class Keep:
         if self.whole(config, split):
             yield from stored
         elif config.name == REJECTED.name:
-            yield from (row for row in stored if self.retries and row["stage"] not in TRIED_AGAIN)
+            yield from (row for row in stored if self.retries and not is_tried_again(row))
         elif config.name == INSTRUCTIONS.name:  # the others go with their samples
             yield from (row for row in stored if row["source"] == TOOLBENCH)
         elif config.name != SAMPLES.name:  # made of records, of which some stay

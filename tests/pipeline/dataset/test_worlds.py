@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from support.tampered import Row, fix, found, only, read_manifest, rows_of, write_rows
 
+from toolloom.pipeline.dataset.build import is_tried_again
 from toolloom.pipeline.dataset.plays import PlayCounts, worlds_told
 from toolloom.pipeline.dataset.rows import ENVIRONMENTS, SFT, environment_row, sft_row
 from toolloom.pipeline.dataset.verify import verify
@@ -306,3 +307,18 @@ def test_a_report_and_a_screen_tell_of_worlds(outputs: Path) -> None:
     assert section.rows[0][:2] == (WORLD, sum(1 for _ in version.rows("samples")))
     text = page(version, read(version))
     assert "Requests: of worlds" in text and "Requests: written by agents" not in text
+
+
+def test_what_fell_of_a_played_script_is_not_tried_again(outputs: Path) -> None:
+    """It would be played alike; what was not played yet, or plays in no world, is."""
+    (row, *_) = rows_of(outputs / "datasets" / "small" / "1.0.0", "samples", "train")
+    dialogue = json.loads(row["dialogue"])
+
+    def tried() -> bool:
+        return is_tried_again({"stage": "tested", "record": json.dumps(dialogue)})
+
+    assert not tried()
+    dialogue["query"]["setting"]["story"] = [{"role": "user", "words": ["Hello."]}]
+    assert tried()
+    del dialogue["query"]["setting"]
+    assert tried()
