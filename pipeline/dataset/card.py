@@ -206,9 +206,9 @@ def _counts(title: str, name: str, manifest: JsonObject) -> str:
 def _worlds(manifest: JsonObject) -> Iterator[str]:
     """The worlds, what came of their scripts, and how to replay it; nothing of a version without
     any."""
-    worlds = worlds_told(manifest)
-    if not worlds:
+    if not manifest.get("worlds"):
         return
+    worlds = worlds_told(manifest)
     yield "## Worlds"
     rows = sum(world.rows for world in worlds)
     yield (
