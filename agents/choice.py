@@ -17,12 +17,14 @@ from toolloom.schemas import seed_for
 MOST = 6  # candidates of one question
 
 
-async def choose(job: Job, what: str, candidates: Sequence[str], *about: object) -> Answer[int]:
+async def choose(
+    job: Job, what: str, candidates: Sequence[str], *about: object, ask_model: bool = True
+) -> Answer[int]:
     """The place of one candidate. `what` says what is chosen, `about` tells questions of one job
-    apart."""
+    apart; without `ask_model` the seed chooses."""
     seed = seed_for(job.seed, "choice", *about)
     drawn = random.Random(seed).randrange(len(candidates))
-    if len(candidates) == 1 or not job.model.endpoint.small:
+    if len(candidates) == 1 or not (ask_model and job.model.endpoint.small):
         return Answer(drawn, Costs())
     offered = range(len(candidates))[:MOST]
     letters = ascii_uppercase[: len(offered)]

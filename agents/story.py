@@ -84,9 +84,13 @@ class _Played:
         self.apis = {api.source.operation: api for api in own}
         self.known: set[str] = set()
         self.made = 0
+        # One question a dialogue: the query agent had its own where the opening left a choice.
+        self.asked = bool(query.setting and len(query.setting.story[0].words) > 1)
 
     async def say(self, part: Part) -> None:
-        picked = await choose(self.job, TURN[part.role], part.words, len(self.messages))
+        place, what = len(self.messages), TURN[part.role]
+        picked = await choose(self.job, what, part.words, place, ask_model=not self.asked)
+        self.asked = self.asked or len(part.words) > 1
         self.costs.book(picked.costs)
         self.messages.append(
             Message(

@@ -25,6 +25,7 @@ from toolloom.pipeline.run import run, standard_stages
 from toolloom.pipeline.sampling.draw import counted
 from toolloom.pipeline.stage import Context, Stage, StageInput, planned, use_of
 from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.worlds.staging import expect_rows
 from toolloom.schemas import (
     ApiSource,
     Brief,
@@ -38,6 +39,8 @@ from toolloom.schemas import (
     Record,
     Seed,
     Usage,
+    World,
+    WorldPlan,
 )
 
 QUERIES = 12  # in a sample, unless told otherwise
@@ -129,6 +132,7 @@ async def estimate(
     small = recipe.model_copy(
         update={
             "queries": recipe.queries.model_copy(update={"count": min(n, recipe.queries.count)}),
+            "worlds": recipe.worlds and recipe.worlds.at_most(n),
             "expand": recipe.expand and recipe.expand.model_copy(update={"rows": n}),
             "regenerate": None,
             "extend": None,
@@ -321,7 +325,7 @@ def flows(recipe: Recipe, stages: Sequence[Stage], sample: StageSample) -> list[
             found[stage.name] = _beside(stage, recipe, sample, before, found)
             continue
         if stage.feed:
-            rows = _drawn(stage, recipe, before)
+            rows = _drawn(stage, recipe, before, sample)
         flow = Flow(sum(rows.values()), sum(rows.values())) if stage.sift else Flow()
         if not stage.sift:  # what a few rows have in common says nothing of many
             rows = _sent(flow, rows, stage, sample)
@@ -348,18 +352,33 @@ def _beside(
         templates = found["templates"].accepted if "templates" in found else 0.0
         most = float(recipe.expand.rows) if recipe.expand and templates else 0.0
         return Flow(templates, most)
+    if stage.reads is WorldPlan:
+        flow = Flow()
+        _sent(flow, {NeedShape(WorldPlan.__name__): 1.0}, stage, sample)
+        return flow
     flow, apis = Flow(), found["apis"].accepted if "apis" in found else 0.0
     gathered = sample.gathered.get(stage.name, SampledRecords())
     _sent(flow, gathered.whole(rows, apis), stage, sample)
     return flow
 
 
-def _drawn(stage: Stage, recipe: Recipe, before: float) -> Mapping[NeedShape, float]:
+def _drawn(
+    stage: Stage, recipe: Recipe, before: float, sample: StageSample
+) -> Mapping[NeedShape, float]:
     """What a stage draws in the whole run, when the one ahead of it accepted `before` records."""
+    if stage.name == "queries" and recipe.worlds:  # of the kinds that the sample has
+        drawn = recipe.queries.count if recipe.apis.sources or recipe.apis.domains else 0
+        took = sample.took[stage.name]
+        each = (expect_rows(recipe) + drawn) / max(1, len(took))
+        return {kind: n * each for kind, n in Counter(t.kind for t in took).items()}
     if stage.name == "queries":
         return {NeedShape(ability=a, scenario=s): float(n) for (a, s), n in counted(recipe).items()}
     if stage.name == "apis":
-        sources = {NeedShape(ApiSource.__name__): float(len(recipe.apis.sources))}
+        worlds = len(recipe.worlds.use) if recipe.worlds else 0
+        sources = {
+            NeedShape(ApiSource.__name__): float(len(recipe.apis.sources)),
+            NeedShape(World.__name__): float(worlds),
+        }
         return {**sources, NeedShape(Domain.__name__): before}
     drawn = stage.feed(StageInput.none(recipe, stage.name)) if stage.feed else iter(())
     return {kind: float(n) for kind, n in Counter(map(kind_of, drawn)).items()}

@@ -227,6 +227,7 @@ def shrunk(recipe: Recipe, n: int) -> Recipe:
     changes = {
         "apis": apis.model_copy(update={"domains": domains}),
         "queries": queries.model_copy(update={"count": min(queries.count, 3 * n)}),
+        "worlds": recipe.worlds and recipe.worlds.at_most(3 * n),
         "regenerate": None,
         "extend": None,
         # No more of what its few APIs and samples need.

@@ -138,6 +138,10 @@ class WorldPlan(Record):
     def name(self) -> str:
         return "worlds"
 
+    def at_most(self, rows: int) -> WorldPlan:
+        """The plan for no more than so many dialogues."""
+        return self.model_copy(update={"rows": min(self.rows or rows, rows)})
+
 
 class SearchPlan(Record):
     """How API Search finds APIs."""
