@@ -6,12 +6,15 @@ retrieve abilities each operation is searched for before it is called first.
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer
 from toolloom.agents.choice import choose
 from toolloom.pipeline.apis.execution.results import Executed, Executor, Search, Shorten
+from toolloom.pipeline.checks.text.words import STOP
 from toolloom.schemas import (
     API_SEARCH,
     Api,
@@ -26,8 +29,12 @@ from toolloom.schemas import (
     Query,
     Reason,
     ToolCall,
+    seed_for,
 )
 
+KEYWORDS = 4  # of a search
+BY_WHAT_IT_DOES = 0.7  # share of searches that begin so
+VAGUE = frozenset(["one", "all", "something", "known", "several"])
 TURN = {"user": "Which of these would a person say?", "assistant": "Which reply reads best?"}
 
 
@@ -112,8 +119,12 @@ class _Played:
         self._add(calls)
 
     async def _find(self, api: Api) -> None:
-        """Search until it is found, with more of its own words each time."""
-        for keywords in _keywords(api):
+        """Search until it is found: by its name or by what it does, whichever comes first by seed,
+        and at last by all of its words."""
+        tries = [api.name.replace("_", " "), _gist(re.split(r"[,.;:]", api.description)[0])]
+        if random.Random(seed_for(self.job.seed, "search", api.name)).random() < BY_WHAT_IT_DOES:
+            tries.reverse()
+        for keywords in (*tries, f"{tries[0]} {_gist(api.description, 16)}"):
             found = await self.search(self.query.pool, keywords)
             if any(document["name"] == api.function for document in found):
                 self.known |= {document["name"] for document in found}
@@ -151,10 +162,7 @@ def returned(call: str, api: Api, seen: Executed, shorten: Shorten) -> Message:
     )
 
 
-def _keywords(api: Api) -> Iterator[str]:
-    """What a person would look for: its name in words, then the beginning of its description."""
-    named = api.name.replace("_", " ")
-    yield named
-    about = api.description.split(". ")[0].rstrip(".").split()
-    for count in (4, 8, 16):
-        yield " ".join([named, *about[:count]])
+def _gist(text: str, most: int = KEYWORDS) -> str:
+    """Its first words that carry meaning, as they stand."""
+    found = re.findall(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", text.lower())
+    return " ".join([w for w in found if w not in STOP | VAGUE][:most]) or text[:40]

@@ -367,9 +367,9 @@ def _drawn(
 ) -> Mapping[NeedShape, float]:
     """What a stage draws in the whole run, when the one ahead of it accepted `before` records."""
     if stage.name == "queries" and recipe.worlds:  # of the kinds that the sample has
-        drawn = recipe.queries.count if recipe.apis.sources or recipe.apis.domains else 0
+        others = recipe.queries.count if recipe.apis.sources or recipe.apis.domains else 0
         took = sample.took[stage.name]
-        each = (expect_rows(recipe) + drawn) / max(1, len(took))
+        each = (expect_rows(recipe) + others) / max(1, len(took))
         return {kind: n * each for kind, n in Counter(t.kind for t in took).items()}
     if stage.name == "queries":
         return {NeedShape(ability=a, scenario=s): float(n) for (a, s), n in counted(recipe).items()}

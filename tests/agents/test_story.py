@@ -175,7 +175,8 @@ async def chosen(
 async def test_a_small_model_chooses_among_what_is_right(
     working: Any, drawn: dict[str, Need], machine: Machine
 ) -> None:
-    """It is shown all alternatives under letters; what it chose is said, and booked."""
+    """It is shown all alternatives under letters; what it chose is said, and booked. One question
+    a dialogue: the seed chooses what comes after it."""
     need = drawn["renewal"]
     assert need.setting
     for letter, place in (("A", 0), ("B", 1)):
@@ -184,10 +185,10 @@ async def test_a_small_model_chooses_among_what_is_right(
         )
         words = [part.words for part in need.setting.story if part.words]
         spoken = [m.content for m in dialogue.messages if m.content and m.role != "tool"][1:]
-        assert spoken == [texts[place] for texts in words]
-        assert server.answered == 2
-        assert (asked.provenance[0].requests, dialogue.provenance[0].requests) == (1, 1)
-        for body, texts in zip(server.bodies, words, strict=True):
+        assert spoken[0] == words[0][place] and spoken[1] in words[1]
+        assert server.answered == 1
+        assert (asked.provenance[0].requests, dialogue.provenance[0].requests) == (1, 0)
+        for body, texts in zip(server.bodies, words, strict=False):
             prompt = body["messages"][-1]["content"]
             assert all(f"{sign}: {text}" in prompt for sign, text in zip("AB", texts, strict=True))
 
@@ -203,6 +204,11 @@ async def test_the_seed_chooses_where_a_model_does_not(
 ) -> None:
     """What it answered is booked, and the dialogue is that of a run without a model."""
     need = drawn["renewal"]
+    opening, *later = need.setting.story if need.setting else ()
+    settled = need.setting and need.setting.model_copy(
+        update={"story": (opening.model_copy(update={"words": opening.words[:1]}), *later)}
+    )
+    need = need.model_copy(update={"setting": settled})  # so that the simulator is to choose
     async with working(lambda body: answer, "simulator", small=True) as (job, server):
         asked = lending.query_of(need)
         (dialogue,) = (await lending.outcome_of(asked, job, machine)).accepted
