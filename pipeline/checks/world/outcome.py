@@ -73,9 +73,13 @@ def outcome(dialogue: Dialogue, machine: Machine) -> Iterator[Fault]:
     start = state = state_of(setting.start["tables"], setting.start["me"], setting.start["next"])
     calls = [call for call in made(dialogue) if call.api and call.api.source.kind == "world"]
     own = [call for call in calls if call.api and call.api.source.reference == setting.world]
+    watch, broken = _PolicyWatch(machine, now), list[Fault]()
     for call in own:
-        state, response, error = machine.apply(state, _operation(call), call.arguments, now)
-        seen = observed(response, error)
+        acted = Acted(_operation(call), call.arguments, _agreed(dialogue, call))
+        after, response, error = machine.apply(state, acted.name, call.arguments, now)
+        policies = watch.broken(acted, state, error)
+        broken += (Fault(Reason.POLICY_BROKEN, call.place, f"{call.name}: {p}") for p in policies)
+        seen, state = observed(response, error), after
         if not _repeats(dialogue, call, seen):
             there = shown(
                 call.observation.error if call.failed and call.observation else call.response
@@ -88,11 +92,7 @@ def outcome(dialogue: Dialogue, machine: Machine) -> Iterator[Fault]:
             yield Fault(Reason.UNGROUNDED_ARGUMENT, call.place, detail)
     yield from _changed(setting, difference(machine, start, state))
     yield from _untold(dialogue, setting)
-    acted = [Acted(_operation(call), call.arguments, _agreed(dialogue, call)) for call in own]
-    for broken in broken_policies(machine, start, now, acted):
-        place = own[broken.call]
-        detail = f"{place.name}: {broken.says}"
-        yield Fault(Reason.POLICY_BROKEN, place.place, detail)
+    yield from broken
 
 
 def _repeats(dialogue: Dialogue, call: CallMade, seen: Observation) -> bool:
@@ -200,18 +200,31 @@ def broken_policies(
     machine: Machine, start: State, now: str, calls: Sequence[Acted]
 ) -> Iterator[Broken]:
     """Each policy that a call breaks: calls that fail break none, as nothing comes of them."""
-    state = start
-    done: list[Acted] = []
-    users: dict[str, set[str]] = {}
+    state, watch = start, _PolicyWatch(machine, now)
     for number, call in enumerate(calls):
         after, _, error = machine.apply(state, call.name, call.arguments, now)
-        frame = _bound(machine, state, call, now)
-        if error is None and frame is not None:
-            for policy in machine.world["policies"]:
-                if call.name in policy["calls"] and not _kept(policy, call, done, frame, users):
-                    yield Broken(number, policy["says"])
-        done.append(call)
+        yield from (Broken(number, says) for says in watch.broken(call, state, error))
         state = after
+
+
+class _PolicyWatch:
+    """A dialogue's calls, one after the other, as far as policies look back at them."""
+
+    def __init__(self, machine: Machine, now: str) -> None:
+        self._machine, self._now = machine, now
+        self._done: list[Acted] = []
+        self._users: dict[str, set[str]] = {}
+
+    def broken(self, call: Acted, before: State, error: str | None) -> list[str]:
+        """The policies that a call breaks, made in the state `before`."""
+        policies = [p for p in self._machine.world["policies"] if call.name in p["calls"]]
+        found = []
+        if policies and error is None:
+            frame = _bound(self._machine, before, call, self._now)
+            kept = (_kept(p, call, self._done, frame, self._users) for p in policies if frame)
+            found = [p["says"] for p, held in zip(policies, kept, strict=False) if not held]
+        self._done.append(call)
+        return found
 
 
 def _bound(machine: Machine, state: State, call: Acted, now: str) -> Frame | None:
