@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
-from support import lending, toys
+from support import lending
 
-from toolloom.agents import query, simulator
+from toolloom.agents import query
 from toolloom.agents.api import offer
 from toolloom.agents.ask import Job
 from toolloom.agents.domain import order
@@ -18,8 +18,9 @@ from toolloom.llm.fake import ScriptedFailure
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.worlds.shelf import apis_of
-from toolloom.schemas import Ability, Dialogue, Need, Query, Reason, Scenario, World
+from toolloom.schemas import Ability, Dialogue, Need, Query, World
 
+Drawn: TypeAlias = dict[str, Need]
 SCRIPTS = ("fines", "renewal", "no coffee", "fines first")
 
 
@@ -54,9 +55,7 @@ def roles(dialogue: Dialogue) -> str:
     return " ".join(message.role for message in dialogue.messages)
 
 
-async def test_a_dialogue_is_in_openai_form(
-    drawn: dict[str, Need], machine: Machine, tmp_path: Path
-) -> None:
+async def test_a_dialogue_is_in_openai_form(drawn: Drawn, machine: Machine, tmp_path: Path) -> None:
     """System turn first; calls side by side in one message, each answered under its id, in order."""
     dialogue = await seeded(drawn["fines"], machine, tmp_path)
     assert roles(dialogue) == (
@@ -73,21 +72,7 @@ async def test_a_dialogue_is_in_openai_form(
     assert not inspect(dialogue, world=machine)
 
 
-async def test_results_are_those_of_the_world(
-    drawn: dict[str, Need], machine: Machine, tmp_path: Path
-) -> None:
-    """Executed, by the world; an error is an observation, and the state is as it was before."""
-    dialogue = await seeded(drawn["fines first"], machine, tmp_path)
-    seen = [(m.observation(), m.execution) for m in dialogue.messages if m.role == "tool"]
-    assert [bool(result.error) for result, _ in seen if result] == [False, True, False, False]
-    assert {how.by for _, how in seen if how} == {"world:library"}
-    assert [how.failure is not None for _, how in seen if how] == [False, True, False, False]
-    assert dialogue.query.scenario is Scenario.ERROR_RECOVERY
-
-
-async def test_the_story_is_told_once(
-    drawn: dict[str, Need], machine: Machine, tmp_path: Path
-) -> None:
+async def test_the_story_is_told_once(drawn: Drawn, machine: Machine, tmp_path: Path) -> None:
     """What was played is not kept beside the messages; where it starts and its goal are."""
     need = drawn["renewal"]
     dialogue = await seeded(need, machine, tmp_path)
@@ -96,9 +81,7 @@ async def test_the_story_is_told_once(
     assert '"story":[]' in dialogue.model_dump_json()
 
 
-async def test_words_are_chosen_by_seed(
-    drawn: dict[str, Need], machine: Machine, tmp_path: Path
-) -> None:
+async def test_words_are_chosen_by_seed(drawn: Drawn, machine: Machine, tmp_path: Path) -> None:
     """The same by the same seed; every alternative by some; nothing that is not written."""
     need = drawn["renewal"]
     assert need.setting
@@ -113,7 +96,7 @@ async def test_words_are_chosen_by_seed(
 
 @pytest.mark.parametrize("ability", [Ability.RETRIEVE_CALL, Ability.PLAN_RETRIEVE_CALL])
 async def test_what_is_called_was_found_before(
-    drawn: dict[str, Need], machine: Machine, tmp_path: Path, ability: Ability
+    drawn: Drawn, machine: Machine, tmp_path: Path, ability: Ability
 ) -> None:
     """A search before the first call of an operation, and none where an earlier one found it."""
     need = drawn["fines first"].model_copy(update={"ability": ability})
@@ -132,28 +115,8 @@ async def test_what_is_called_was_found_before(
     assert not inspect(dialogue, world=machine)
 
 
-async def test_what_no_search_finds_ends_in_a_reject(
-    drawn: dict[str, Need], machine: Machine, tmp_path: Path
-) -> None:
-    """With what was said so far."""
-    need = drawn["renewal"]
-    asked = lending.query_of(need.model_copy(update={"ability": Ability.RETRIEVE_CALL}))
-
-    async def nothing(pool: Any, keywords: str) -> list[Any]:
-        return []
-
-    async with Gateway(tmp_path / "cache.sqlite") as gateway:
-        job = Job("dialogues", "simulator", need.id, 1, gateway.model(lending.NOBODY))
-        outside = toys.environment()
-        environment = simulator.Environment(nothing, outside.executor, outside.shorten)
-        (rejected,) = (await simulator.run(asked, job, environment)).rejected
-    assert rejected.reason is Reason.SEARCH_SKIPPED
-    assert "finds list_loans" in rejected.detail
-    assert [m["role"] for m in rejected.record["messages"]] == ["system", "user"]
-
-
 async def test_a_dialogue_without_calls_is_words_alone(
-    drawn: dict[str, Need], machine: Machine, tmp_path: Path
+    drawn: Drawn, machine: Machine, tmp_path: Path
 ) -> None:
     """Also in an ability that searches."""
     need = drawn["no coffee"].model_copy(update={"ability": Ability.RETRIEVE_CALL})
@@ -173,7 +136,7 @@ async def chosen(
 
 
 async def test_a_small_model_chooses_among_what_is_right(
-    working: Any, drawn: dict[str, Need], machine: Machine
+    working: Any, drawn: Drawn, machine: Machine
 ) -> None:
     """It is shown all alternatives under letters; what it chose is said, and booked. One question
     a dialogue: the seed chooses what comes after it."""
@@ -200,7 +163,7 @@ REFUSAL = ScriptedFailure(400)
     "answer", ["", "A", {"choice": "C"}, {"choice": ["A"]}, "I like the 2nd.", REFUSAL]
 )
 async def test_the_seed_chooses_where_a_model_does_not(
-    working: Any, drawn: dict[str, Need], machine: Machine, tmp_path: Path, answer: Any
+    working: Any, drawn: Drawn, machine: Machine, tmp_path: Path, answer: Any
 ) -> None:
     """What it answered is booked, and the dialogue is that of a run without a model."""
     need = drawn["renewal"]
@@ -220,9 +183,7 @@ async def test_the_seed_chooses_where_a_model_does_not(
     assert dialogue.messages == same.messages
 
 
-async def test_a_large_model_is_not_asked(
-    working: Any, drawn: dict[str, Need], machine: Machine
-) -> None:
+async def test_a_large_model_is_not_asked(working: Any, drawn: Drawn, machine: Machine) -> None:
     """There is nothing to be improved: each text is right."""
     _, _, server = await chosen(working, drawn["renewal"], machine, [], small=False)
     assert server.received == 0

@@ -57,14 +57,16 @@ def query_of(need: Need, text: str = "") -> Query:
     return Query(**fields, text=text or need.setting.story[0].words[0])
 
 
-async def outcome_of(asked: Query, job: Job, machine: Machine) -> Outcome:
-    """The dialogue of a query, played by the simulator."""
+async def outcome_of(asked: Query, job: Job, machine: Machine, limit: int = 1024) -> Outcome:
+    """The dialogue of a query, played by the simulator; `limit`: tokens of an observation."""
     assert asked.setting
     within = WorldSession(machine, asked.setting, moment_of(asked))
-    return await simulator.run(asked, job, toys.environment(within))
+    return await simulator.run(asked, job, toys.environment(within, limit))
 
 
-async def played(drawn: Sequence[Need], machine: Machine, folder: Path) -> list[Dialogue]:
+async def played(
+    drawn: Sequence[Need], machine: Machine, folder: Path, limit: int = 1024
+) -> list[Dialogue]:
     """Finished dialogues of needs."""
     dialogues = []
     async with Gateway(folder / "cache.sqlite") as gateway:
@@ -72,7 +74,7 @@ async def played(drawn: Sequence[Need], machine: Machine, folder: Path) -> list[
             job = Job("dialogues", "simulator", need.id, 1, gateway.model(NOBODY))
             (asked,) = (await query.run(need, job)).accepted
             assert isinstance(asked, Query)
-            (dialogue,) = (await outcome_of(asked, job, machine)).accepted
+            (dialogue,) = (await outcome_of(asked, job, machine, limit)).accepted
             assert isinstance(dialogue, Dialogue)
             dialogues.append(dialogue)
     return dialogues

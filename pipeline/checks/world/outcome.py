@@ -6,13 +6,15 @@ without the keys of new rows, which any order of calls may give, and without fre
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from toolloom.pipeline.checks.grounding import founded, leaves, mentions, named
-from toolloom.pipeline.checks.text.words import exact, fold
+from toolloom.pipeline.checks.text.words import exact, fold, sentences, stem, stems_of
 from toolloom.pipeline.checks.transcript import (
     CallMade,
     Fault,
@@ -22,6 +24,7 @@ from toolloom.pipeline.checks.transcript import (
     said_before,
     shown,
 )
+from toolloom.pipeline.checks.world.claims import false_claims
 from toolloom.pipeline.checks.world.interpreter import (
     CallRefused,
     Frame,
@@ -34,7 +37,7 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.pipeline.checks.world.interpreter import difference as difference
 from toolloom.pipeline.checks.world.signatures import writes
-from toolloom.schemas import Dialogue, Observation, Reason, Setting, canonical, digest
+from toolloom.schemas import Dialogue, Observation, Reason, Setting, Told, canonical, digest
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ def outcome(dialogue: Dialogue, machine: Machine) -> Iterator[Fault]:
             yield Fault(Reason.UNGROUNDED_ARGUMENT, call.place, detail)
     yield from _changed(setting, difference(machine, start, state))
     yield from _untold(dialogue, setting)
+    yield from false_claims(dialogue, machine, setting)
     yield from broken
 
 
@@ -175,11 +179,28 @@ def _untold(dialogue: Dialogue, setting: Setting) -> Iterator[Fault]:
     texts = [text for _, text, _ in replies(dialogue)]
     plain = fold(" ".join(texts))
     for fact in setting.goal.facts:
-        told = fold(fact.said) in plain or any(
-            mentions(text, fact.value, {}, dialogue.query.now) for text in texts
-        )
-        if not told:
+        if not _stands(fold(fact.said), plain) and not any(
+            _tells(text, fact, dialogue.query.now) for text in texts
+        ):
             yield Fault(Reason.FACT_NOT_TOLD, None, f"the user is not told {shown(fact.said)}")
+
+
+def _stands(said: str, text: str) -> bool:
+    """Whether a text holds a value whole: «$5» does not stand in «$50», nor «two» in «two-day»."""
+    inside = r"(?![\w-]|[.,:]\d)" if said[-1:].isalnum() else ""
+    before = r"(?<![\w-])(?<!\d[.,:])" if said[:1].isalnum() else ""
+    return re.search(f"{before}{re.escape(said)}{inside}", text) is not None
+
+
+def _tells(text: str, fact: Told, now: dt.datetime) -> bool:
+    """Whether a text tells a fact in words of its own; a count, where it says of what."""
+    if isinstance(fact.value, int | float) and (noun := _COUNTED.fullmatch(fact.said)):
+        what = stem(noun[1].lower())
+        return any(
+            mentions(part, fact.value, {}, now) and what in stems_of(part)
+            for part in sentences(text)
+        )
+    return mentions(text, fact.value, {}, now)
 
 
 def _agreed(dialogue: Dialogue, call: CallMade) -> bool:
@@ -192,6 +213,7 @@ def _agreed(dialogue: Dialogue, call: CallMade) -> bool:
     return spoken[-2:] == ["assistant", "user"]
 
 
+_COUNTED = re.compile(r"\S+ (?:\w+ )*?([A-Za-z]+)")  # «three copies»
 _SAID = ("text", "integer", "number", "date", "time", "datetime")
 LONGEST = 160  # characters of a change in a finding
 

@@ -11,17 +11,12 @@ from typing import Any, TypeAlias
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import lending, toys
+from support import lending
 
-from toolloom.agents import simulator
-from toolloom.agents.ask import Job
-from toolloom.llm import Gateway
-from toolloom.pipeline.apis.execution.compression import compress
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine, state_of
-from toolloom.pipeline.checks.world.outcome import observed
-from toolloom.pipeline.worlds.session import WorldSession, moment_of
-from toolloom.schemas import Dialogue, Need, Reason
+from toolloom.pipeline.checks.world.outcome import observed, outcome
+from toolloom.schemas import Dialogue, Reason
 
 Raw: TypeAlias = dict[str, Any]
 SCRIPTS = ("fines", "renewal", "refused", "both at once", "fines first", "no longer wanted")
@@ -276,42 +271,10 @@ def test_a_read_more_is_no_fault(played: Played) -> None:
         assert not played.reasons(again(raw, played.machine)), script
 
 
-def test_a_key_may_be_said_by_the_user(played: Played) -> None:
-    """Then no result has to show it."""
-    raw = played.raw("renewal")
-    (call,) = calls(raw, "renew")
-    raw["messages"][1]["content"] += f" It is {call['arguments']['loan_id']}."
-    place = turn_of(raw, "list_loans")
-    del raw["messages"][place : place + 2]
-    raw["messages"][-1]["content"] = f"Done: it is due {tell_due(raw)} now."
-    found = played.reasons(raw)
-    assert Reason.UNGROUNDED_ARGUMENT not in found and Reason.GOAL_NOT_REACHED not in found
-
-
-def tell_due(raw: Raw) -> str:
-    return str(json.loads(raw["messages"][-2]["content"])["response"]["due"])
-
-
-async def shortened(need: Need, machine: Machine, folder: Any) -> Dialogue:
-    """A dialogue played under a limit that its observations do not keep."""
-    assert need.setting
-    async with Gateway(folder / "cache.sqlite") as gateway:
-        job = Job("dialogues", "simulator", need.id, 1, gateway.model(lending.NOBODY))
-        within = WorldSession(machine, need.setting, moment_of(lending.query_of(need)))
-        outside = toys.environment(within)
-        environment = simulator.Environment(
-            outside.search, within, lambda response, schema: compress(response, schema, 33)
-        )
-        outcome = await simulator.run(lending.query_of(need), job, environment)
-    (dialogue,) = outcome.accepted
-    assert isinstance(dialogue, Dialogue)
-    return dialogue
-
-
 async def test_a_shortened_result_is_known_by_its_hash(played: Played, tmp_path: Any) -> None:
     """It repeats as it was before it was cut."""
     needs = [n for n in played.needs if n.setting and n.setting.script == "fines"]
-    dialogues = [await shortened(need, played.machine, tmp_path) for need in needs]
+    dialogues = await lending.played(needs, played.machine, tmp_path, limit=33)
     cut = [
         (dialogue, place)
         for dialogue in dialogues
@@ -324,3 +287,69 @@ async def test_a_shortened_result_is_known_by_its_hash(played: Played, tmp_path:
         assert Reason.NOT_REPEATABLE not in played.reasons(raw)
         raw["messages"][place]["execution"]["digest"] = "0" * 64
         assert Reason.NOT_REPEATABLE in played.reasons(raw)
+
+
+def more(text: str) -> Callable[[Raw], None]:
+    return lambda raw: say(raw, f"{raw['messages'][-1]['content']} {text}")
+
+
+def by_another(raw: Raw) -> None:
+    """Tell of a member whom nobody named."""
+    start = raw["query"]["setting"]["start"]
+    seen = json.dumps(raw["messages"])
+    names = (row["name"] for row in start["tables"]["members"].values())
+    more(f"So says {next(name for name in names if name not in seen)}.")(raw)
+
+
+CLAIMS: list[tuple[Callable[[Raw], None], str]] = [
+    (more("That was €2."), "€ is not the world's currency, which is $"),
+    (more("A renewal is for 14 weeks."), '"14 weeks" was told in another unit'),
+    (more("A renewal is for 14 days."), ""),
+    (more("Come on Monday at 3 pm."), 'no result has "on Monday at 3 pm"'),
+    (by_another, "and no result shows it"),
+]
+
+
+@pytest.mark.parametrize(("act", "says"), CLAIMS)
+def test_a_claim_that_nothing_bears_out_is_found(
+    played: Played, act: Callable[[Raw], None], says: str
+) -> None:
+    """Another currency, unit, moment or row than anybody or any result told."""
+    raw = played.raw("fines")
+    act(raw)
+    found = outcome(Dialogue.model_validate(raw), played.machine)
+    details = [fault.detail for fault in found]
+    assert bool(details) == bool(says) and any(says in detail for detail in details or [says])
+
+
+def test_a_moment_that_the_user_says_is_known(played: Played) -> None:
+    """So it may be said again."""
+    raw = played.raw("fines")
+    raw["messages"][1]["content"] += " I am there on Monday at 3 pm."
+    more("See you on Monday at 3 pm.")(raw)
+    assert not played.reasons(raw)
+
+
+def test_a_lookup_by_a_name_that_nobody_said_is_found(played: Played) -> None:
+    """All else that narrows a lookup is the assistant's reading."""
+    text = json.dumps(played.raw("renewal"))
+    (call,) = calls(json.loads(text), "list_loans")
+    raw = json.loads(text.replace(call["arguments"]["title"], "Northanger Abbey"))
+    assert not played.reasons(raw)
+    raw["messages"][1]["content"] = raw["query"]["text"] = "Renew my novel."
+    assert Reason.UNGROUNDED_ARGUMENT in played.reasons(raw)
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [("You owe $5 now.", True), ("You owe $50 now.", False), ("You owe $5.50 now.", False)],
+)
+def test_an_amount_is_told_whole(played: Played, reply: str, told: bool) -> None:
+    """Not as the beginning of another."""
+    raw = played.raw("fines")
+    raw["query"]["setting"]["goal"]["facts"] = [{"value": 5, "said": "$5"}]
+    for message in raw["messages"][5::2]:
+        message["content"] = "Yes." if message["role"] == "assistant" else message["content"]
+    say(raw, reply)
+    found = {fault.reason for fault in outcome(Dialogue.model_validate(raw), played.machine)}
+    assert (Reason.FACT_NOT_TOLD not in found) == told

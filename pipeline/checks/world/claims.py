@@ -1,0 +1,172 @@
+"""What is said in a world, held against its state: moments, amounts, and names that rows go by.
+
+Only what is certain is told: a moment that no result has, another currency than the world's, a row
+that is named in a reply or looked for and that nothing said or returned before.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from toolloom.pipeline.checks.evidence import Evidence, evidence_at
+from toolloom.pipeline.checks.schema import parts_of
+from toolloom.pipeline.checks.text.dates import dated
+from toolloom.pipeline.checks.text.numbers import quantities
+from toolloom.pipeline.checks.text.times import seconds_in, timed
+from toolloom.pipeline.checks.text.words import fold
+from toolloom.pipeline.checks.transcript import Fault, made, replies, said_before, shown
+from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.schemas import Dialogue, Reason, Setting
+
+CURRENCIES = "$€£¥"
+_GAP = 6  # characters between a day and its time, as in «Monday, at 9»
+_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2})")
+_MARK = re.compile(r"[\dT:.-]+|[A-Z]{2,}-?\d+")  # days, times, keys
+_PROPER = re.compile(r"[A-Z]\w+(?:[ -][A-Z]\w+)+")
+
+
+def false_claims(dialogue: Dialogue, machine: Machine, setting: Setting) -> Iterator[Fault]:
+    """What replies say, and lookups are narrowed by, that is nowhere."""
+    named = _names(machine, setting)
+    for place, text, _ in replies(dialogue):
+        evidence = evidence_at(dialogue, place)
+        for detail in (
+            *_moments_untrue(dialogue, text, place),
+            *_units_untrue(text, evidence, machine),
+            *_names_untrue(dialogue, text, place, named),
+        ):
+            yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
+    yield from _names_invented(dialogue, machine, setting)
+
+
+def _names_invented(dialogue: Dialogue, machine: Machine, setting: Setting) -> Iterator[Fault]:
+    """Lookups by a name that nobody said and no result showed: all else that narrows one is the
+    assistant's reading of the request."""
+    proper = _names(machine, setting).values()
+    for call in made(dialogue):
+        if call.api is None or call.api.source.reference != setting.world:
+            continue
+        operation = machine.operations.get(call.api.source.operation)
+        takes = operation.args if operation else {}
+        for name, value in call.arguments.items():
+            kind = takes.get(name, {})
+            if kind.get("type") != "text" or kind.get("free") or not isinstance(value, str):
+                continue
+            parts = [part for part in value.split() if part[:1].isupper()]
+            if not parts or not any(set(parts) <= set(label.split()) for label in proper):
+                continue
+            before = fold("\n".join(m.content or "" for m in dialogue.messages[: call.place]))
+            if not any(fold(part) in before for part in parts):
+                detail = f"{call.name}: nothing said or returned {name}={shown(value)}"
+                yield Fault(Reason.UNGROUNDED_ARGUMENT, call.place, detail)
+
+
+def _moments_untrue(dialogue: Dialogue, text: str, place: int) -> Iterator[str]:
+    """A day with a time that no result, and nobody, has together."""
+    today = dialogue.query.now.date()
+    known: set[dt.datetime] | None = None
+    for start, end, told in _moments(text, today):
+        if known is None:
+            known = _known_moments(dialogue, place, today)
+        if not told & known:
+            yield f"no result has {shown(text[start:end].rstrip(' .,'))}"
+
+
+@lru_cache(maxsize=4096)
+def _moments(text: str, today: dt.date) -> tuple[tuple[int, int, frozenset[dt.datetime]], ...]:
+    """Each day with the time beside it: where, and every moment that it may mean."""
+    found = []
+    clocks = [each for each in timed(text) if each.sure]
+    for day in dated(text, today):
+        for clock in clocks:
+            gap = text[day.end : clock.start] if day.end <= clock.start else None
+            if gap is not None and len(gap) <= _GAP and re.fullmatch(r",? ?(?:at )?", gap):
+                both = frozenset(dt.datetime.combine(d, t) for d in day.days for t in clock.times)
+                found.append((day.start, clock.end, both))
+                break
+    return tuple(found)
+
+
+def _known_moments(dialogue: Dialogue, place: int, today: dt.date) -> set[dt.datetime]:
+    known = {dialogue.query.now.replace(tzinfo=None)}
+    texts = said_before(dialogue, place)
+    for text in texts:
+        days = {d for each in dated(text, today) for d in each.days} or {today}
+        known |= {
+            dt.datetime.combine(d, t) for d in days for each in timed(text) for t in each.times
+        }
+    setting = dialogue.query.setting
+    values: list[Any] = [fact.value for fact in setting.goal.facts] if setting else []
+    for call in made(dialogue):
+        if call.back is not None and call.back < place and call.observation:
+            values += [call.response, call.observation.error, call.arguments]
+    for part in (inner for value in values for inner in parts_of(value)):
+        if isinstance(part, str):
+            known |= {dt.datetime.fromisoformat("T".join(m)) for m in _MOMENT.findall(part)}
+            known |= {m for _, _, both in _moments(part, today) for m in both}
+        elif isinstance(part, dict):
+            known |= _joined(part.values())
+    return known
+
+
+def _joined(values: Iterable[Any]) -> set[dt.datetime]:
+    """The days and times that stand side by side in a row."""
+    texts = [value for value in values if isinstance(value, str)]
+    days = [v for v in texts if re.fullmatch(r"\d{4}-\d{2}-\d{2}", v)]
+    clocks = [v for v in texts if re.fullmatch(r"\d{2}:\d{2}", v)]
+    return {dt.datetime.fromisoformat(f"{d}T{t}") for d in days for t in clocks}
+
+
+def _units_untrue(text: str, evidence: Evidence, machine: Machine) -> Iterator[str]:
+    """Another currency than the world's, and lengths of time in another unit than they were told
+    in."""
+    own = machine.world.get("currency", "$")
+    for sign in sorted(set(CURRENCIES) & set(text) - set(own)):
+        if not any(sign in said for said in evidence.texts):
+            yield f"{sign} is not the world's currency, which is {own}"
+    spoken = tuple(said for said in evidence.texts if not _MARK.fullmatch(said))
+    lengths = [q for q in quantities(text) if seconds_in(q.unit)]
+    units: dict[float, set[int]] = {}
+    for said in spoken if lengths else ():
+        for q in quantities(said):
+            units.setdefault(q.value, set()).add(seconds_in(q.unit))
+    for q in lengths:
+        told, length = units.get(q.value, set()), seconds_in(q.unit)
+        held = q.value in evidence.values or q.value * length in evidence.seconds
+        if told and 0 not in told and length not in told and not held:
+            yield f"{shown(f'{text[q.start : q.end]} {q.unit}')} was told in another unit"
+
+
+def _names(machine: Machine, setting: Setting) -> dict[str, str]:
+    """The proper names by which rows of the state go, folded, with their entity."""
+    found: dict[str, str] = {}
+    for entity, table in setting.start["tables"].items():
+        fields = machine.world["entities"].get(entity, {}).get("fields", {})
+        labels = [
+            name for name, kind in fields.items() if isinstance(kind, dict) and kind.get("label")
+        ]
+        for row in table.values():
+            for label in labels:
+                value = row.get(label)
+                if isinstance(value, str) and _PROPER.fullmatch(value):
+                    found[fold(value)] = value
+    return found
+
+
+def _names_untrue(
+    dialogue: Dialogue, text: str, place: int, named: dict[str, str]
+) -> Iterator[str]:
+    """A row that a reply names, and that nothing said or returned before."""
+    folded = fold(text)
+    there = [name for name in named if name in folded]
+    if not there:
+        return
+    before = [m.content or "" for m in dialogue.messages[:place]]
+    heard = fold("\n".join(before))
+    for name in there:
+        if name not in heard:
+            yield f"nobody named {shown(named[name])}, and no result shows it"
