@@ -69,16 +69,8 @@ async def test_a_dialogue_is_in_openai_form(drawn: Drawn, machine: Machine, tmp_
     assert ids == ["call_0", "call_1", "call_2"]
     told = dialogue.messages[0].content or ""
     assert "Members with fines above 5 renew at the desk." in told and "signed in" in told
+    assert dialogue.query.setting and not dialogue.query.setting.story
     assert not inspect(dialogue, world=machine)
-
-
-async def test_the_story_is_told_once(drawn: Drawn, machine: Machine, tmp_path: Path) -> None:
-    """What was played is not kept beside the messages; where it starts and its goal are."""
-    need = drawn["renewal"]
-    dialogue = await seeded(need, machine, tmp_path)
-    assert need.setting and need.setting.story
-    assert dialogue.query.setting == need.setting.model_copy(update={"story": ()})
-    assert '"story":[]' in dialogue.model_dump_json()
 
 
 async def test_words_are_chosen_by_seed(drawn: Drawn, machine: Machine, tmp_path: Path) -> None:
@@ -181,12 +173,6 @@ async def test_the_seed_chooses_where_a_model_does_not(
         alone = Job(job.stage, job.agent, job.record, job.seed, gateway.model(lending.NOBODY))
         (same,) = (await lending.outcome_of(asked, alone, machine)).accepted
     assert dialogue.messages == same.messages
-
-
-async def test_a_large_model_is_not_asked(working: Any, drawn: Drawn, machine: Machine) -> None:
-    """There is nothing to be improved: each text is right."""
-    _, _, server = await chosen(working, drawn["renewal"], machine, [], small=False)
-    assert server.received == 0
 
 
 def letters(*said: str) -> list[dict[str, str]]:

@@ -127,15 +127,6 @@ def test_a_mistake_is_one_message(
     assert not (home / "outputs" / "datasets").exists()
 
 
-def test_dials_that_let_nothing_in_are_said(home: Path) -> None:
-    """And what can be done."""
-    text = RECIPE.replace("{use", "{calls: [9, 9], rows: 1, use") % "library.yaml"
-    (home / "lent.yaml").write_text(text)
-    result = call("run", "--engine", "local", "lent.yaml")
-    assert result.exit_code == 2
-    assert "Widen these, or look with `toolloom world proof`" in result.output
-
-
 def test_a_world_that_was_changed_since_is_said(home: Path) -> None:
     """The run keeps what it has, and goes on when the change is undone."""
     (home / "lent.yaml").write_text(RECIPE.replace("{use", "{rows: 2, use") % "library.yaml")

@@ -38,13 +38,6 @@ def test_worlds_alone_need_neither_apis_nor_a_model() -> None:
     assert recipe(worlds=["shop"], model="none") == bare
 
 
-def test_a_model_may_be_absent_for_most_agents_alone() -> None:
-    """An agent that has one of its own keeps it."""
-    one = recipe(worlds=["shop"], agents={"tester": {"base_url": "http://a/v1", "model": "m"}})
-    assert one.endpoint("simulator").absent
-    assert not one.endpoint("tester").absent
-
-
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
@@ -91,10 +84,3 @@ def test_a_recipe_without_worlds_is_what_it_was() -> None:
     assert "setting" not in toys.query().model_dump(mode="json")
     assert "setting" not in toys.sample().model_dump_json()
     assert recipe(worlds=["shop"]).run_id != recipe(worlds=["clinic"]).run_id
-
-
-def test_a_recipe_with_worlds_goes_through_json() -> None:
-    """What a version holds of it makes the same run again."""
-    one = recipe(worlds={"use": ["shop", "own.yaml"], "rows": 9, "scenarios": ["refusal"]})
-    again = parse_recipe(one.model_dump(mode="json"), "a version's")
-    assert again == one and again.run_id == one.run_id

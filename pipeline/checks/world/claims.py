@@ -10,9 +10,10 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
-from toolloom.pipeline.checks.evidence import Evidence, evidence_at
+from toolloom.pipeline.checks.evidence import evidence_at
 from toolloom.pipeline.checks.schema import parts_of
 from toolloom.pipeline.checks.text.dates import dated
 from toolloom.pipeline.checks.text.numbers import quantities
@@ -33,20 +34,21 @@ def false_claims(dialogue: Dialogue, machine: Machine, setting: Setting) -> Iter
     """What replies say, and lookups are narrowed by, that is nowhere."""
     named = _names(machine, setting)
     for place, text, _ in replies(dialogue):
-        evidence = evidence_at(dialogue, place)
         for detail in (
             *_moments_untrue(dialogue, text, place),
-            *_units_untrue(text, evidence, machine),
+            *_units_untrue(dialogue, text, place, machine),
             *_names_untrue(dialogue, text, place, named),
         ):
             yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
-    yield from _names_invented(dialogue, machine, setting)
+    yield from _names_invented(dialogue, machine, setting, named)
 
 
-def _names_invented(dialogue: Dialogue, machine: Machine, setting: Setting) -> Iterator[Fault]:
+def _names_invented(
+    dialogue: Dialogue, machine: Machine, setting: Setting, named: dict[str, str]
+) -> Iterator[Fault]:
     """Lookups by a name that nobody said and no result showed: all else that narrows one is the
     assistant's reading of the request."""
-    proper = _names(machine, setting).values()
+    proper = [set(label.split()) for label in named.values()]
     for call in made(dialogue):
         if call.api is None or call.api.source.reference != setting.world:
             continue
@@ -57,7 +59,7 @@ def _names_invented(dialogue: Dialogue, machine: Machine, setting: Setting) -> I
             if kind.get("type") != "text" or kind.get("free") or not isinstance(value, str):
                 continue
             parts = [part for part in value.split() if part[:1].isupper()]
-            if not parts or not any(set(parts) <= set(label.split()) for label in proper):
+            if not parts or not any(label >= set(parts) for label in proper):
                 continue
             before = fold("\n".join(m.content or "" for m in dialogue.messages[: call.place]))
             if not any(fold(part) in before for part in parts):
@@ -107,7 +109,8 @@ def _known_moments(dialogue: Dialogue, place: int, today: dt.date) -> set[dt.dat
     for part in (inner for value in values for inner in parts_of(value)):
         if isinstance(part, str):
             known |= {dt.datetime.fromisoformat("T".join(m)) for m in _MOMENT.findall(part)}
-            known |= {m for _, _, both in _moments(part, today) for m in both}
+            if " " in part:
+                known |= {m for _, _, both in _moments(part, today) for m in both}
         elif isinstance(part, dict):
             known |= _joined(part.values())
     return known
@@ -121,39 +124,39 @@ def _joined(values: Iterable[Any]) -> set[dt.datetime]:
     return {dt.datetime.fromisoformat(f"{d}T{t}") for d in days for t in clocks}
 
 
-def _units_untrue(text: str, evidence: Evidence, machine: Machine) -> Iterator[str]:
+def _units_untrue(dialogue: Dialogue, text: str, place: int, machine: Machine) -> Iterator[str]:
     """Another currency than the world's, and lengths of time in another unit than they were told
     in."""
     own = machine.world.get("currency", "$")
-    for sign in sorted(set(CURRENCIES) & set(text) - set(own)):
+    foreign = sorted(set(CURRENCIES) & set(text) - set(own))
+    lengths = [q for q in quantities(text) if seconds_in(q.unit)]
+    if not foreign and not lengths:
+        return
+    evidence = evidence_at(dialogue, place)
+    for sign in foreign:
         if not any(sign in said for said in evidence.texts):
             yield f"{sign} is not the world's currency, which is {own}"
-    spoken = tuple(said for said in evidence.texts if not _MARK.fullmatch(said))
-    lengths = [q for q in quantities(text) if seconds_in(q.unit)]
     units: dict[float, set[int]] = {}
-    for said in spoken if lengths else ():
-        for q in quantities(said):
+    for said in evidence.texts if lengths else ():
+        for q in () if _MARK.fullmatch(said) else quantities(said):
             units.setdefault(q.value, set()).add(seconds_in(q.unit))
     for q in lengths:
-        told, length = units.get(q.value, set()), seconds_in(q.unit)
+        told, length = units.get(q.value, {0}), seconds_in(q.unit)
         held = q.value in evidence.values or q.value * length in evidence.seconds
-        if told and 0 not in told and length not in told and not held:
+        if not {0, length} & told and not held:
             yield f"{shown(f'{text[q.start : q.end]} {q.unit}')} was told in another unit"
 
 
 def _names(machine: Machine, setting: Setting) -> dict[str, str]:
-    """The proper names by which rows of the state go, folded, with their entity."""
+    """The proper names by which rows of the state go, by how they are folded."""
     found: dict[str, str] = {}
-    for entity, table in setting.start["tables"].items():
-        fields = machine.world["entities"].get(entity, {}).get("fields", {})
-        labels = [
-            name for name, kind in fields.items() if isinstance(kind, dict) and kind.get("label")
-        ]
-        for row in table.values():
-            for label in labels:
-                value = row.get(label)
-                if isinstance(value, str) and _PROPER.fullmatch(value):
-                    found[fold(value)] = value
+    for name, entity in machine.entities.items():
+        labels = [field for field, kind in entity.fields.items() if kind.get("label")]
+        rows = setting.start["tables"].get(name, {}).values() if labels else ()
+        for row, label in product(rows, labels):
+            value = row.get(label)
+            if isinstance(value, str) and _PROPER.fullmatch(value):
+                found[fold(value)] = value
     return found
 
 

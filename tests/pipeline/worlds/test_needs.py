@@ -65,13 +65,6 @@ def test_rows_are_those_of_the_seed(world: World, drawn: list[Need]) -> None:
     assert len({need.id for need in (*drawn, *other)}) == len(drawn) + len(other)
 
 
-def test_a_smaller_run_is_the_beginning_of_a_larger_one(world: World, drawn: list[Need]) -> None:
-    """With fewer rows of a script, each row that is drawn is drawn in the same state."""
-    fewer = lending.needs(lending.recipe(worlds={"per_script": 1}), [world])
-    assert len(fewer) == len(world.scripts)
-    assert {need.id for need in fewer} < {need.id for need in drawn}
-
-
 def test_a_state_gives_few_rows(world: World) -> None:
     """So that rows differ in people, days and stock."""
     many = lending.needs(lending.recipe(worlds={"per_script": 6}), [world])
