@@ -1,0 +1,204 @@
+"""The interpreter as a machine: whatever is called in whatever order, what must hold holds."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from toolloom.pipeline.checks.world.interpreter import (
+    BROKEN,
+    ITEMS,
+    TEXT,
+    TOO_LARGE,
+    Frame,
+    Machine,
+    State,
+    shifted,
+)
+from toolloom.pipeline.checks.world.signatures import writes
+from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds.files import load_world
+from toolloom.pipeline.worlds.states import draw_now, draw_state
+
+SHIPPED = sorted(
+    path
+    for path in Path(__file__).parents[4].joinpath("recipes/worlds").glob("*.yaml")
+    if "." not in path.stem
+)
+NESTED: Any = "x"
+for _ in range(5_000):
+    NESTED = [NESTED]
+HOSTILE: list[Any] = [
+    *(None, True, 0, -1, 0.1, -0.0, 1e-300, 10**12, 10**12 + 1, 10**5_000, 1e308),
+    *(float("nan"), float("inf"), float("-inf")),
+    *("", " ", "\ud800", "\x00", "٢٠٢٦-٠١-٢٠", "2026-02-30", "0000-01-01", "9999-12-31"),
+    *("24:00", "2026-01-20T10:00:00", "2026-01-20 10:00:00\n", "x" * TEXT, "x" * (TEXT + 1)),
+    *("x" * 100_000, NESTED, [NESTED] * 3, ["x"] * ITEMS, ["x"] * 5_000, [None], {}, []),
+    *({"": 1}, {"x" * 5_000: 1}, {str(number): number for number in range(2_000)}),
+]
+hostile = st.integers(0, len(HOSTILE) - 1)  # which: some are too large to be printed
+
+
+class Watched(Machine):
+    """Keeps the last frame, to see how much a call looked at."""
+
+    last: Frame | None = None
+
+    def frame(self, state: State, args: dict[str, Any], now: str) -> Frame:
+        self.last = super().frame(state, args, now)
+        return self.last
+
+
+def canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def plausible(kind: Any, state: State, now: str) -> st.SearchStrategy[Any]:
+    """Values of a type, of the state where it has some, and next to the bounds on both sides."""
+    form = kind["type"]
+    if form == "ref":
+        return st.sampled_from([*state["tables"][kind["entity"]], "none"])
+    if form == "list":
+        return st.lists(plausible(kind["of"], state, now), max_size=4)
+    if form == "object":
+        return arguments(kind["fields"], state, now)
+    if form == "choice":
+        return st.sampled_from(kind["choices"])
+    if form == "boolean":
+        return st.booleans()
+    if form in ("integer", "number"):
+        low, high = kind.get("low", 0), kind.get("high", 20)
+        near = st.sampled_from([low - 1, low, high, high + 1, high - 0.5])
+        return (
+            near | st.integers(int(low), int(high)) | st.integers(100, 5_000).map(lambda n: n / 100)
+        )
+    if form == "text":
+        rows = [row for table in state["tables"].values() for row in table.values()]
+        texts = [v for row in rows for v in row.values() if isinstance(v, str)]
+        return st.sampled_from([*texts, "a"]) | st.text(max_size=9)
+    day = st.integers(-3, 40).map(lambda days: shifted(now[:10], days, "days"))
+    clock = st.integers(16, 36).map(lambda half: f"{half // 2:02}:{half % 2 * 30:02}")
+    both = st.builds("{}T{}".format, day, clock)
+    return {"date": day, "time": clock, "datetime": both}[form]
+
+
+def arguments(kinds: Any, state: State, now: str) -> st.SearchStrategy[dict[str, Any]]:
+    values = {name: plausible(kind, state, now) for name, kind in kinds.items()}
+    optional = {name for name, kind in kinds.items() if kind.get("optional")}
+    return st.fixed_dictionaries(
+        {name: value for name, value in values.items() if name not in optional},
+        optional={name: values[name] for name in optional},
+    )
+
+
+class Calls(RuleBasedStateMachine):
+    """Calls of a world, one upon the other."""
+
+    machine: Watched
+    sound = True  # a world whose operations require what its rules do
+
+    @initialize(seed=st.integers(0, 999))
+    def start(self, seed: int) -> None:
+        rng = rng_for("machine", seed)
+        self.now = draw_now(rng)
+        self.state = draw_state(self.machine, rng, self.now)
+        self.checked: State | None = None
+
+    def call(self, name: str, args: Any) -> None:
+        before = canonical(self.state)
+        after, response, error = self.machine.apply(self.state, name, args, self.now)
+        again = self.machine.apply(self.state, name, args, self.now)
+        assert canonical(self.state) == before
+        assert (canonical(again[0]), *again[1:]) == (canonical(after), response, error)
+        assert json.loads(json.dumps(response, allow_nan=False)) == response
+        assert self.machine.last is None or self.machine.last.left >= -1
+        if error is None:
+            assert name in self.machine.operations
+            if not writes(self.machine.world["operations"][name]["steps"]):
+                assert after is self.state
+        else:
+            assert after is self.state and isinstance(response, str)
+            assert not self.sound or error not in (BROKEN, TOO_LARGE)
+        self.state = after
+
+    @rule(data=st.data())
+    def plausible_call(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(list(self.machine.operations)))
+        kinds = self.machine.operations[name].args
+        args = data.draw(arguments(kinds, self.state, self.now))
+        given = copy.deepcopy(args)
+        self.call(name, args)
+        assert args == given
+
+    @rule(data=st.data(), which=hostile)
+    def hostile_call(self, data: st.DataObject, which: int) -> None:
+        name = data.draw(st.sampled_from(list(self.machine.operations)))
+        kinds = self.machine.operations[name].args
+        args = data.draw(arguments(kinds, self.state, self.now))
+        key = data.draw(st.sampled_from([*kinds, "unknown", "\ud800"]))
+        value, within = HOSTILE[which], args.get(key)
+        if isinstance(within, list) and within and data.draw(st.booleans()):
+            value = [*within, {**within[0], "x": value} if isinstance(within[0], dict) else value]
+        self.call(name, {**args, key: value})
+
+    @rule(data=st.data(), which=hostile)
+    def arguments_of_another_kind(self, data: st.DataObject, which: int) -> None:
+        self.call(data.draw(st.sampled_from(list(self.machine.operations))), HOSTILE[which])
+
+    @rule(name=st.text(max_size=9) | st.sampled_from(["\ud800", "x" * 5_000, "__init__"]))
+    def unknown_operation(self, name: str) -> None:
+        assume(name not in self.machine.operations)
+        self.call(name, {})
+
+    @precondition(lambda self: self.checked is not self.state)
+    @invariant()
+    def rows_keep_what_the_world_says(self) -> None:
+        """Of all rows, those that no call touched among them."""
+        self.checked = self.state
+        frame = self.machine.frame(self.state, {}, self.now)
+        for name, table in self.state["tables"].items():
+            entity = self.machine.entities[name]
+            for key, row in table.items():
+                assert row[entity.key] == key and row.keys() == {entity.key, *entity.fields}
+                assert entity.fault(row, None) is None
+                assert not self.sound or self.machine.broken(frame, name, row) is None
+                for field, target in entity.references.items():
+                    assert row[field] is None or row[field] in self.state["tables"][target]
+            for field in entity.unique:
+                values = [row[field] for row in table.values() if row[field] is not None]
+                assert all(values.count(value) == 1 for value in values)
+
+
+def run(world: Any, examples: int, steps: int) -> None:
+    class Here(Calls):
+        machine = Watched(world)
+
+    bounds = settings(max_examples=examples, stateful_step_count=steps)
+    run_state_machine_as_test(Here, settings=bounds)
+
+
+def test_calls_upon_calls_keep_a_library_whole(library: Machine) -> None:
+    """Never raises, a failure and a read change nothing, rules and references hold, and a call
+    made twice says the same."""
+    run(library.world, 30, 30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+def test_calls_upon_calls_keep_a_shipped_world_whole(file: Path) -> None:
+    """The same of the worlds that ship."""
+    run(load_world(file), 60, 40)
