@@ -47,6 +47,7 @@ PATTERNS = {
     "datetime": re.compile(r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d"),
 }
 EXACT = Context(prec=DIGITS, traps=[])
+_CENT = Decimal("0.01")
 
 INVALID, BROKEN, TOO_LARGE = "invalid_arguments", "rule_broken", "too_large"
 """Errors that no operation declares: arguments that do not fit, an operation that would leave rows
@@ -247,7 +248,8 @@ class Machine:
                 if row.get(field) is not None and row[field] not in frame.tables[target]:
                     fault = fault or f"{field} refers to nothing"
             for field in entity.unique:
-                if row[field] is not None and len(frame.tables[name].by(field)[row[field]]) > 1:
+                alike = frame.tables[name].by(field)[_hashable(row[field])]
+                if row[field] is not None and len(alike) > 1:
                     fault = fault or f"{field} is taken"
             if fault:
                 raise CallRefused(BROKEN, f"This would break a rule of {name}: {fault}.")
@@ -593,7 +595,7 @@ def shown(value: Json) -> str:
 
 def money(value: Json) -> str:
     number = _exact(value)
-    return "" if number is None else f"{number:.2f}"
+    return "" if number is None else f"{number.quantize(_CENT, ROUND_HALF_UP, EXACT):f}"
 
 
 # --- terms and clauses -----------------------------------------------------------------------
@@ -1089,6 +1091,7 @@ def _create(
         for field, term in kind.derived.items():
             if row[field] is None:
                 row[field] = term(frame)
+                frame.writable(entity)  # for what a search has found by this field until now
         del frame.vars["this"]
         if name:
             frame.vars[name] = row
@@ -1107,12 +1110,14 @@ def _update(
 
     def run(frame: Frame) -> None:
         row = target(frame)
-        if not isinstance(row, dict):
+        key = row[machine.entities[entity].key] if isinstance(row, dict) else ""
+        if key not in frame.tables[entity]:
             raise CallRefused(BROKEN, f"There is no row of {entity} to change.")
+        row = frame.tables[entity][key]  # a list may still hold what it was
         frame.vars["this"] = row
         changed = {**row, **values(frame)}
         del frame.vars["this"]
-        frame.put(entity, row[machine.entities[entity].key], changed)
+        frame.put(entity, key, changed)
 
     return run
 
