@@ -32,6 +32,7 @@ from toolloom.pipeline.checks.world.interpreter import (
 from toolloom.pipeline.checks.world.signatures import writes
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.files import load_world
+from toolloom.pipeline.worlds.mutation import mutants
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 
 SHIPPED = sorted(
@@ -175,7 +176,7 @@ class Calls(RuleBasedStateMachine):
             for key, row in table.items():
                 assert row[entity.key] == key and row.keys() == {entity.key, *entity.fields}
                 assert entity.fault(row, None) is None
-                assert not self.sound or self.machine.broken(frame, name, row) is None
+                assert self.machine.broken(frame, name, row) is None
                 for field, target in entity.references.items():
                     assert row[field] is None or row[field] in self.state["tables"][target]
             for field in entity.unique:
@@ -184,8 +185,16 @@ class Calls(RuleBasedStateMachine):
 
 
 def run(world: Any, examples: int, steps: int) -> None:
+    """Over a world as it is, and with one fault in an operation, so that its rules are tried."""
+    faulty = [mutant for *_, mutant in mutants(world)]
+
     class Here(Calls):
         machine = Watched(world)
+
+        @initialize(number=st.none() | st.integers(0, len(faulty) - 1))
+        def plant(self, number: int | None) -> None:
+            self.sound = number is None
+            self.machine = Watched(world if number is None else faulty[number])
 
     bounds = settings(max_examples=examples, stateful_step_count=steps)
     run_state_machine_as_test(Here, settings=bounds)
@@ -194,7 +203,7 @@ def run(world: Any, examples: int, steps: int) -> None:
 def test_calls_upon_calls_keep_a_library_whole(library: Machine) -> None:
     """Never raises, a failure and a read change nothing, rules and references hold, and a call
     made twice says the same."""
-    run(library.world, 30, 30)
+    run(library.world, 40, 30)
 
 
 @pytest.mark.slow
