@@ -306,6 +306,7 @@ def test_an_owner_is_found_however_many_ways_lead_to_one() -> None:
     entities = {name: {"key": "id", "prefix": "", "fields": fields} for name in names}
     entities["last"] = {"key": "id", "prefix": "", "fields": {"it": fields["e7"]}}
     machine = Machine({"entities": entities, "operations": {}, "actor": "e0"})
+    assert Machine({**machine.world, "actor": None}).entities["e0"].owner is None
     assert machine.entities["e0"].owner == []
     assert machine.entities["e39"].owner == [("e0", "e0")]
     assert machine.entities["last"].owner == [("it", "e7"), ("e0", "e0")]
@@ -403,6 +404,8 @@ operations:
   part: {about: x., args: {box_id: -> boxes}, steps: [{create: parts, set: {box_id: box, size: "1"}}, {delete: box}]}
   grow: {about: x., args: {more: integer(1..3)}, steps: [{each: boxes where owner_id = me, as: b, do: [{update: b, set: {size: size + $more}}, {update: b, set: {size: size + $more}}]}], returns: "boxes where owner_id = me [size]"}
   sized: {about: x., args: {size: number}, steps: [{let: {before: count(boxes where size = $size)}}, {each: boxes as b where b.size != $size, as: b, do: [{update: b, set: {size: $size}}]}], returns: count(boxes where size = $size) - before}
+  spread: {about: x., steps: [{each: boxes as b, as: b, do: [{update: first(boxes where name = 'b2'), set: {size: size + b.size}}]}], returns: "boxes [size]"}
+  change_none: {about: x., steps: [{update: first(boxes where name = 'x'), set: {size: "1"}}]}
   like: {about: x., args: {size: number optional}, returns: "boxes where size = $size by name desc [box_id]"}
   many: {about: x., args: {box_ids: list of -> boxes}, returns: size($box_ids)}
   rows: {about: x., args: {rows: {list: {box_id: -> boxes, n: integer optional}}}, returns: "sum(r.n for $rows as r)"}
@@ -458,6 +461,8 @@ def full(boxes: Machine) -> State:
         ("part", {"box_id": "BOX-2"}, BROKEN),
         ("grow", {"more": 2}, [{"size": 5}, {"size": 6}]),
         ("sized", {"size": 2}, 3),
+        ("spread", {}, [{"size": size} for size in (1, 13, 3, 4)]),
+        ("change_none", {}, BROKEN),
         ("like", {}, [{"box_id": f"BOX-{n}"} for n in (4, 3, 2, 1)]),
         ("like", {"size": 2}, [{"box_id": "BOX-2"}]),
         ("many", {"box_ids": ["BOX-1", "BOX-4"]}, 2),
@@ -478,6 +483,9 @@ def test_each_step_does_what_it_says(
         assert type(response) is type(expected)
     assert (response if error is None else error) == expected
     assert (name == "drop" and error is None) == ("BOX-2" not in after["tables"]["boxes"])
+    if isinstance(response, list):  # which a caller may change
+        response.clear()
+        assert "tags" not in args or after["tables"]["boxes"]["BOX-1"]["tags"] == args["tags"]
 
 
 def test_a_choice_moves_only_where_it_may(boxes: Machine, full: State) -> None:
