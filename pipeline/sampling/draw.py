@@ -205,7 +205,7 @@ TRIES = 8  # values drawn for one combination until its calls fall into the spli
 PROBED = 200  # APIs looked at to tell whether a pool of one tool allows for irrelevance
 
 FITS: Mapping[Ability, tuple[Scenario, ...]] = {
-    Ability.CALL: tuple(Scenario),
+    Ability.CALL: tuple(scenario for scenario in Scenario if not scenario.of_worlds),
     Ability.RETRIEVE_CALL: (
         Scenario.SINGLE,
         Scenario.MULTI_TURN,

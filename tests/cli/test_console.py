@@ -61,7 +61,7 @@ def test_every_line_is_an_object(run: Run) -> None:
     told = {line["event"]: line for line in lines(ran)}
     assert all(list(line)[:4] == ["time", "level", "event", "message"] for line in lines(ran))
     assert next(iter(told)) == "run"
-    assert {*told} == {"run", "planned", "progress", "stage", "odd", "log"}
+    assert {*told} == {"run", "model", "planned", "progress", "stage", "odd", "log"}
     assert "17 dialogues accepted" in ran.stdout
     odd, last = told["odd"], told["progress"]
     assert odd["run"].startswith("toy-")

@@ -65,7 +65,7 @@ def test_proportions_are_exact() -> None:
     needs = draw(abilities={"call": 2, "retrieve_call": 1, "plan_retrieve_call": 1})
     assert Counter(n.ability for n in needs) == dict(zip(Ability, (42, 21, 21), strict=True))
     of_call = Counter(n.scenario for n in needs if n.ability is Ability.CALL)
-    assert of_call == dict.fromkeys(Scenario, 6)
+    assert of_call == {s: 6 for s in Scenario if not s.of_worlds}
     assert {n.scenario for n in needs if n.ability is Ability.PLAN_RETRIEVE_CALL} == {
         *FITS[Ability.PLAN_RETRIEVE_CALL]
     }
@@ -133,7 +133,10 @@ def test_what_the_pool_cannot_serve_is_not_drawn() -> None:
     """Without a link there is nothing sequential; with one API nothing is irrelevant."""
     lone = [pool(1)[0]]
     kinds = {n.scenario for n in draw(lone)}
-    assert kinds == {*Scenario} - {Scenario.SEQUENTIAL, Scenario.IRRELEVANCE}
+    assert kinds == {s for s in Scenario if not s.of_worlds} - {
+        Scenario.SEQUENTIAL,
+        Scenario.IRRELEVANCE,
+    }
     assert not any(n.ability is Ability.PLAN_RETRIEVE_CALL for n in draw(lone))
     assert draw([]) == []
     assert not Group(lone).links

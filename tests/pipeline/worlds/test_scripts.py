@@ -16,6 +16,7 @@ from toolloom.pipeline.worlds.files import load_world
 from toolloom.pipeline.worlds.mutation import score
 from toolloom.pipeline.worlds.scripts import WorldScript, as_text, play, read_scripts
 from toolloom.pipeline.worlds.soundness import examine
+from toolloom.schemas import parse_recipe
 
 LIBRARY = Path(__file__).parents[2] / "support" / "library.yaml"
 RENEWAL = """
@@ -125,11 +126,12 @@ def test_what_is_no_script_is_told(machine: Machine, raw: str) -> None:
 
 
 def test_the_examples_of_the_page_are_read_and_hold() -> None:
-    """docs/worlds.md: its world is sound, and its script plays in the shop."""
+    """docs/worlds.md: its world is sound, its script plays in the shop, its recipe is one."""
     page = (LIBRARY.parents[2] / "docs" / "worlds.md").read_text()
-    till, script = (
+    till, script, recipe = (
         yaml.load(part.split("```")[0], yaml.BaseLoader) for part in page.split("```yaml")[1:]
     )
+    assert parse_recipe(recipe, "docs/worlds.md").model.absent
     read_till = read_world(till, lambda *fault: pytest.fail(str(fault)))
     small = Machine(json.loads(json.dumps(read_till)))
     assert not examine(small).findings
