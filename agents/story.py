@@ -34,7 +34,7 @@ from toolloom.schemas import (
 
 KEYWORDS = 4  # of a search
 BY_WHAT_IT_DOES = 0.7  # share of searches that begin so
-VAGUE = frozenset(["one", "all", "something", "known", "several"])
+VAGUE = frozenset(["one", "all", "something", "known", "several", "words", "some"])
 TURN = {"user": "Which of these would a person say?", "assistant": "Which reply reads best?"}
 
 
@@ -163,6 +163,8 @@ def returned(call: str, api: Api, seen: Executed, shorten: Shorten) -> Message:
 
 
 def _gist(text: str, most: int = KEYWORDS) -> str:
-    """Its first words that carry meaning, as they stand."""
-    found = re.findall(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", text.lower())
-    return " ".join([w for w in found if w not in STOP | VAGUE][:most]) or text[:40]
+    """Its first words, to the last that carries meaning: «cancel a meeting»."""
+    found = re.findall(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", text.lower())[:most]
+    while found and (found[-1] in STOP or found[-1] in VAGUE):
+        found.pop()
+    return " ".join(found[1:] if found[:1] == ["your"] else found) or text[:40]
