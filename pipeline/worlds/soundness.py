@@ -207,6 +207,7 @@ def _form(value: Json) -> str:
 def judge(machine: Machine, call: TriedCall, result: Soundness) -> None:
     if call.error is None:
         result.successes[call.name] += 1
+        _rules_held(machine, call, result)
     else:
         result.errors[call.name, call.error] += 1
         if call.after is not call.before:
@@ -216,6 +217,33 @@ def judge(machine: Machine, call: TriedCall, result: Soundness) -> None:
     promise = machine.world["promises"].get(call.name)
     if promise and call.error != INVALID:
         _kept(machine, call, promise, result)
+
+
+def _rules_held(machine: Machine, call: TriedCall, result: Soundness) -> None:
+    """A call holds the rules of rows that it changes; here are those of the others."""
+    if call.after is call.before:
+        return
+    before, after = (machine.frame(s, {}, call.now) for s in (call.before, call.after))
+    changed = {name for name in machine.entities if before.tables[name] is not after.tables[name]}
+    for name, spec in machine.world["entities"].items():
+        for text, tree in spec.get("rules", ()):
+            if not _tables(tree) & changed:
+                continue
+            clause = as_term(tree)
+            for key, row in call.after["tables"][name].items():
+                before.vars["this"], after.vars["this"] = call.before["tables"][name].get(key), row
+                if before.vars["this"] is row and not clause(after) and clause(before):
+                    result.find(
+                        f"{call.name} breaks `{text}` of {name} that it leaves alone.", call
+                    )
+
+
+def _tables(tree: Json) -> set[str]:
+    """The entities whose rows a tree looks at, beside those it is given."""
+    if not isinstance(tree, list) or tree[:1] == ["value"]:
+        return set()
+    own = {"table": tree[1:2], "hop": tree[2:3]}.get(str(tree[0]), []) if tree else []
+    return set(own).union(*map(_tables, tree))
 
 
 def bound(machine: Machine, call: TriedCall, state: State) -> Frame | None:

@@ -253,13 +253,6 @@ class Machine:
                     fault = fault or f"{field} is taken"
             if fault:
                 raise CallRefused(BROKEN, f"This would break a rule of {name}: {fault}.")
-        changed = {name for name, _ in frame.touched}
-        for name, entity in self.entities.items():
-            # A rule that looks at other rows may no longer hold of one that nothing touched.
-            for row in frame.tables[name].values() if entity.watched & changed else ():
-                fault = self.broken(frame, name, row)
-                if fault:
-                    raise CallRefused(BROKEN, f"This would break a rule of {name}: {fault}.")
 
 
 def difference(machine: Machine, before: State, after: State) -> list[list[Any]]:
@@ -307,7 +300,6 @@ class _Entity:
         self.rules: list[tuple[str, Term]] = [
             (text, as_term(tree)) for text, tree in spec.get("rules", ())
         ]
-        self.watched = _tables([tree for _, tree in spec.get("rules", ())])
         self.derived = {
             field: as_term(kind["derived"])
             for field, kind in self.fields.items()
@@ -846,18 +838,6 @@ def _names(tree: Json, alias: str) -> bool:
     if not isinstance(tree, (list, tuple)):
         return False
     return list(tree) == ["var", alias] or any(_names(part, alias) for part in tree)
-
-
-def _tables(tree: Json) -> set[str]:
-    """The entities whose rows a tree looks at, beside those it is given."""
-    if not isinstance(tree, (list, tuple)):
-        return set()
-    if tree and tree[0] == "value":
-        return set()
-    own = {tree[1]} if tree and tree[0] == "table" else set()
-    if tree and tree[0] == "hop":
-        own = {tree[2]}
-    return own.union(*map(_tables, tree))
 
 
 def _count(source: Tree, alias: str, clause: Tree | None) -> Term:

@@ -39,6 +39,14 @@ def test_a_sound_world_has_no_finding(raw: Any) -> None:
     assert all(result.successes[name] for name in raw["operations"])
 
 
+def test_a_rule_of_a_row_that_a_call_leaves_alone_is_held(raw: Any) -> None:
+    """A hold may not leave a book, whose rule counts holds, with too many."""
+    rule = "count(holds as h where h.book_id = this.book_id and h.status = 'waiting') <= 1"
+    raw["entities"]["books"]["rules"] = [rule]
+    findings = examine(machine_of(raw)).findings.kept
+    assert f"place_holds breaks `{rule}` of books that it leaves alone." in findings
+
+
 def test_equal_seeds_walk_alike(raw: Any) -> None:
     """Findings can be looked at again: the walks are those of the seed, on any machine."""
     machine = machine_of(raw)

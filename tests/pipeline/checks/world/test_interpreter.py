@@ -388,7 +388,6 @@ entities:
   parts:
     key: part_id PAR-
     called: "{box.name}"
-    rules: [box.size < 8]
     fields: {box_id: -> boxes, size: integer(0..9)}
 operations:
   change:
@@ -440,8 +439,6 @@ def full(boxes: Machine) -> State:
     [
         ("change", {"box_id": "BOX-4", "size": 0}, 0),
         ("change", {"box_id": "BOX-1", "size": -0.5}, BROKEN),
-        ("change", {"box_id": "BOX-1", "size": 8}, BROKEN),  # of the part in it
-        ("change", {"box_id": "BOX-2", "size": 8}, 8),
         ("change", {"box_id": "BOX-3", "size": 1}, "unknown_box"),
         ("change", {"box_id": "BOX-9", "size": 1}, "unknown_box"),
         ("change", {"box_id": "BOX-1", "name": "b2"}, BROKEN),
