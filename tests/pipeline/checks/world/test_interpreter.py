@@ -145,7 +145,6 @@ def test_hostile_arguments_never_raise(
         (["text", ["value", False]], "no"),
         (["-", ["value", 1], ["value", 0.9]], 0.1),
         (["*", ["value", 1.1], ["value", 1.1]], 1.21),
-        (["/", ["value", 1], ["value", 8]], 0.125),
         (["+", ["value", 10**12 - 1], ["value", 1]], 10**12),
         (["+", ["value", 10**12], ["value", 1]], None),
         (["+", ["value", True], ["value", 1]], None),
@@ -207,7 +206,6 @@ def test_hostile_arguments_never_raise(
         (["list", ["value", [3, 1, 2]], "x", None, [[X, True]], ["value", 2], None], [3, 2]),
         (["list", ["value", [1, 2]], "x", None, [], ["value", 0], None], []),
         (["list", ["value", [1, 2]], "x", None, [], ["value", -1], None], []),
-        (["list", ["value", [1, 2]], "x", None, [], ["value", None], None], [1, 2]),
         (["list", ["value", [2, None, 1]], "x", None, [[X, False]], None, None], [1, 2, None]),
         (["list", ["value", [2, None, 1]], "x", None, [[X, True]], None, None], [None, 2, 1]),
         (["view", [["a", ["value", None]], ["b", ["value", 0]]]], {"b": 0}),
@@ -246,8 +244,6 @@ def test_terms_are_exact_and_null_where_they_say_nothing(
         ("2026-11-30", 1, "months", "2026-12-30"),
         ("2026-12-31", 2, "months", "2027-02-28"),
         ("2026-01-15", -13, "months", "2024-12-15"),
-        ("2026-05-31", 1, "months", "2026-06-30"),
-        ("2024-02-28", 1, "days", "2024-02-29"),
         ("2026-01-31T09:30", 1, "months", "2026-02-28T09:30"),
         ("2026-01-01T00:00", -1, "hours", "2025-12-31T23:00"),
         ("0001-01-01", -1, "months", None),
@@ -326,9 +322,7 @@ OBJECT = {
         ({"type": "text"}, "x" * (TEXT + 1), "must be a text"),
         ({"type": "text"}, " ", "must not be empty"),
         ({"type": "boolean"}, 1, "must be true or false"),
-        ({"type": "boolean"}, False, None),
         ({"type": "number"}, LARGEST, None),
-        ({"type": "number"}, -LARGEST, None),
         ({"type": "number"}, LARGEST + 1, "is out of bounds"),
         ({"type": "integer"}, 1.5, "must be an integer"),
         ({"type": "integer"}, "1", "must be an integer"),
@@ -343,6 +337,7 @@ OBJECT = {
         ({"type": "choice", "choices": ["a", "b"]}, ["a"], "must be one of a, b"),
         ({"type": "date"}, "2024-02-29", None),
         ({"type": "date"}, "2026-02-29", "must be a date like YYYY-MM-DD"),
+        ({"type": "date"}, 7, "must be a date like YYYY-MM-DD"),
         ({"type": "date"}, "20260228", "must be a date like YYYY-MM-DD"),
         ({"type": "time"}, "23:59", None),
         ({"type": "time"}, "24:00", "must be a time like HH:MM"),
@@ -354,7 +349,6 @@ OBJECT = {
         (LIST, [1, "x"], "holds an item that must be an integer"),
         (LIST, "x", f"must be a list of at most {ITEMS}"),
         (OBJECT, {"n": 1}, None),
-        (OBJECT, {"n": 1, "m": 2}, None),
         (OBJECT, {"m": 1}, "lacks 'n'"),
         (OBJECT, {"n": "x"}, "holds 'n', which must be an integer"),
         (OBJECT, {"n": 1, "x": 2}, "has no field 'x'"),
@@ -403,11 +397,13 @@ operations:
   part: {about: x., args: {box_id: -> boxes}, steps: [{create: parts, set: {box_id: box, size: "1"}}, {delete: box}]}
   grow: {about: x., args: {more: integer(1..3)}, steps: [{each: boxes where owner_id = me, as: b, do: [{update: b, set: {size: size + $more}}, {update: b, set: {size: size + $more}}]}], returns: "boxes where owner_id = me [size]"}
   sized: {about: x., args: {size: number}, steps: [{let: {before: count(boxes where size = $size)}}, {each: boxes as b where b.size != $size, as: b, do: [{update: b, set: {size: $size}}]}], returns: count(boxes where size = $size) - before}
+  pick: {about: x., args: {size: number}, steps: [{find: first(boxes where size = $size), as: it, else: "none: No box."}, {update: it, when: it.size > 1, set: {size: "0"}}], returns: "it[box_id, size]"}
+  fill: {about: x., args: {box_id: -> boxes}, steps: [{create: boxes, as: it, set: {size: "1"}}, {each: "[1, 2]", as: n, do: [{create: parts, set: {box_id: "if(n = 1, it.box_id, box.box_id)", size: n}}]}]}
   spread: {about: x., steps: [{each: boxes as b, as: b, do: [{update: first(boxes where name = 'b2'), set: {size: size + b.size}}]}], returns: "boxes [size]"}
   change_none: {about: x., steps: [{update: first(boxes where name = 'x'), set: {size: "1"}}]}
   like: {about: x., args: {size: number optional}, returns: "boxes where size = $size by name desc [box_id]"}
   many: {about: x., args: {box_ids: list of -> boxes}, returns: size($box_ids)}
-  rows: {about: x., args: {rows: {list: {box_id: -> boxes, n: integer optional}}}, returns: "sum(r.n for $rows as r)"}
+  rows: {about: x., args: {rows: {list: {box_id: -> boxes, n: integer optional}}}, returns: "max(r.n for $rows as r)"}
 """
 
 
@@ -440,9 +436,9 @@ def full(boxes: Machine) -> State:
         ("change", {"box_id": "BOX-4", "size": 0}, 0),
         ("change", {"box_id": "BOX-1", "size": -0.5}, BROKEN),
         ("change", {"box_id": "BOX-3", "size": 1}, "unknown_box"),
-        ("change", {"box_id": "BOX-9", "size": 1}, "unknown_box"),
         ("change", {"box_id": "BOX-1", "name": "b2"}, BROKEN),
         ("change", {"box_id": "BOX-1", "name": "b1"}, "b1"),
+        ("change", {"box_id": "BOX-1", "name": "2026-01-20 10:00:00"}, "2026-01-20 10:00:00"),
         ("change", {"box_id": "BOX-1", "state": "shut"}, "shut"),
         ("change", {"box_id": "BOX-1", "state": "new"}, "new"),
         ("change", {"box_id": "BOX-1", "tags": ["x"]}, ["x"]),
@@ -458,6 +454,9 @@ def full(boxes: Machine) -> State:
         ("part", {"box_id": "BOX-2"}, BROKEN),
         ("grow", {"more": 2}, [{"size": 5}, {"size": 6}]),
         ("sized", {"size": 2}, 3),
+        ("pick", {"size": 1}, {"box_id": "BOX-1", "size": 1}),
+        ("pick", {"size": 2}, {"box_id": "BOX-2", "size": 0}),
+        ("pick", {"size": 7}, "none"),
         ("spread", {}, [{"size": size} for size in (1, 13, 3, 4)]),
         ("change_none", {}, BROKEN),
         ("like", {}, [{"box_id": f"BOX-{n}"} for n in (4, 3, 2, 1)]),
@@ -477,7 +476,7 @@ def test_each_step_does_what_it_says(
     if name == "change" and error is None:
         (asked,) = args.keys() - {"box_id"}
         response = response[asked]
-        assert type(response) is type(expected)
+    assert error or type(response) is type(expected)
     assert (response if error is None else error) == expected
     assert (name == "drop" and error is None) == ("BOX-2" not in after["tables"]["boxes"])
     if isinstance(response, list):  # which a caller may change
@@ -498,13 +497,15 @@ def test_a_choice_moves_only_where_it_may(boxes: Machine, full: State) -> None:
 def test_differences_say_what_changed(boxes: Machine, full: State) -> None:
     """Fields of rows, new rows without their keys, rows that are gone."""
     state = full
-    for name, args in (("change", {"box_id": "BOX-1", "size": 7}), ("add", {"size": 1})):
-        state, _, _ = boxes.apply(state, name, args, NOW)
+    size, name = ({"box_id": "BOX-1", "size": 7}, {"box_id": "BOX-2", "name": "BOX-5"})
+    for call, args in (("change", size), ("fill", {"box_id": "BOX-2"}), ("change", name)):
+        state, _, _ = boxes.apply(state, call, args, NOW)
     state, _, _ = boxes.apply(state, "drop", {"box_id": "BOX-4"}, NOW)
     changes = difference(boxes, full, state)
     assert ["boxes", "BOX-1", "size", 7] in changes and ["boxes", "BOX-4", "deleted"] in changes
-    (row,) = (change[2] for change in changes if change[1] == "new")
-    assert len(changes) == 3 and row["size"] == 1 and "box_id" not in row
+    assert ["boxes", "BOX-2", "name", "BOX-5"] in changes and len(changes) == 6
+    assert ["parts", "new", {"box_id": "new", "size": 1}] in changes
+    assert ["parts", "new", {"box_id": "BOX-2", "size": 2}] in changes
     assert difference(boxes, full, full) == []
 
 
