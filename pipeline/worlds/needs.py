@@ -417,7 +417,11 @@ def _independent(call: MadeCall, batch: Sequence[MadeCall], machine: Machine) ->
     """Whether a call may go side by side with those before it: it reads, as they do, or does the
     same to another thing; nothing of theirs is in it; and none of theirs could have made it
     needless. A search after a search may be made because of what the first one found."""
-    if call.error or any(other.error or other.response in (None, []) for other in batch):
+    if (
+        call.follows
+        or call.error
+        or any(other.error or other.response in (None, []) for other in batch)
+    ):
         return False
     same = all(other.name == call.name for other in batch)
     keyed = any(kind["type"] == "ref" for kind in machine.operations[call.name].args.values())

@@ -66,6 +66,7 @@ class MadeCall:
     arguments: dict[str, Any]
     response: Any
     error: str | None
+    follows: bool = False  # from what a call before it returned, with no words in between
 
 
 @dataclass
@@ -241,9 +242,16 @@ def play_in(
     frame = machine.frame(state, {}, now)
     row = Play(script.name, now, state, state)
     voice = Voice(now, machine.world["currency"], script.british)
+    fresh: set[str] = set()  # names that come of results since the last words
     for turn in (*script.opening, *script.turns):
+        follows = bool(fresh & _names_in(turn))
+        if turn.form in ("user", "assistant"):
+            fresh = set()
+        elif turn.form == "call" or follows:
+            fresh |= {turn.name, turn.form}  # after a condition on a result all that comes follows
         if turn.form == "call":
-            after = _called(turn, machine, frame, row)
+            follows = follows or "need" in fresh
+            after = _called(turn, machine, frame, row, follows)
             if after is None:
                 return None
             frame = after
@@ -275,11 +283,26 @@ def _bound(turn: ScriptEntry, frame: Frame, rng: random.Random) -> bool:
     return value is not None
 
 
-def _called(turn: ScriptEntry, machine: Machine, frame: Frame, row: Play) -> Frame | None:
+def _names_in(turn: ScriptEntry) -> set[str]:
+    """The names that a condition, a term or a call's arguments use."""
+    found: set[str] = set()
+    stack: list[Any] = [turn.tree, [value for _, value in turn.args]]
+    while stack:
+        tree = stack.pop()
+        if isinstance(tree, (list, tuple)):
+            if len(tree) == 2 and tree[0] == "var":
+                found.add(str(tree[1]))
+            stack += tree
+    return found
+
+
+def _called(
+    turn: ScriptEntry, machine: Machine, frame: Frame, row: Play, follows: bool
+) -> Frame | None:
     """The names after a call, with the rows they stand for as they are now."""
     args = plain(_given(turn.args, frame))
     after, response, error = machine.apply(row.end, turn.operation, args, row.now)
-    row.messages.append(("call", MadeCall(turn.operation, args, response, error)))
+    row.messages.append(("call", MadeCall(turn.operation, args, response, error, follows)))
     row.end = after
     if (error or "") != turn.fails:
         return None
