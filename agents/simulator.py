@@ -125,20 +125,7 @@ async def _play(play: DialogueInProgress, environment: Environment) -> None:
         for call in act.tool_calls:
             api = {a.function: a for a in (*play.query.pool, API_SEARCH)}[call.function.name]
             seen = await _execute(play, api, call, environment)
-            response, whole = seen.observation.response, None
-            if api is not API_SEARCH:  # no longer than the limit
-                response, whole = environment.shorten(response, api.returns)
-            play.messages.append(
-                Message(
-                    role="tool",
-                    tool_call_id=call.id,
-                    name=call.function.name,
-                    content=seen.observation.model_copy(
-                        update={"response": response}
-                    ).model_dump_json(),
-                    execution=seen.execution.model_copy(update={"whole_tokens": whole}),
-                )
-            )
+            play.messages.append(story.returned(call.id, api, seen, environment.shorten))
         if not act.tool_calls:
             told = next_turn(play.query, play.messages)
             if told is None:

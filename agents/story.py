@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer
+from toolloom.agents.ask import Answer, Costs, Job, NoUsableAnswer
 from toolloom.agents.choice import choose
 from toolloom.pipeline.apis.execution.results import Executed, Executor, Search, Shorten
 from toolloom.pipeline.checks.text.words import STOP
@@ -28,6 +28,7 @@ from toolloom.schemas import (
     Part,
     Query,
     Reason,
+    RequestRefused,
     ToolCall,
     seed_for,
 )
@@ -125,14 +126,18 @@ class _Played:
         if random.Random(seed_for(self.job.seed, "search", api.name)).random() < BY_WHAT_IT_DOES:
             tries.reverse()
         for keywords in (*tries, f"{tries[0]} {_gist(api.description, 16)}"):
-            found = await self.search(self.query.pool, keywords)
+            try:
+                found = await self.search(self.query.pool, keywords)
+            except RequestRefused as error:  # of embeddings: it costs this dialogue, not the run
+                costs = Costs(raw=(error.raw,))
+                raise NoUsableAnswer(Reason.REQUEST_REFUSED, str(error), costs) from error
             if any(document["name"] == api.function for document in found):
                 self.known |= {document["name"] for document in found}
                 seen = Executed(Observation(response=found), Execution(kind="search"))
                 self._add([(API_SEARCH, {"keywords": keywords}, seen)])
                 return
-        why = BadAnswer(Reason.SEARCH_SKIPPED, f"no search for its words finds {api.function}")
-        raise NoUsableAnswer(why.reason, why.detail)
+        detail = f"no search for its words finds {api.function}"
+        raise NoUsableAnswer(Reason.SEARCH_SKIPPED, detail)
 
     def _add(self, calls: Sequence[tuple[Api, JsonObject, Executed]]) -> None:
         made = [
@@ -149,7 +154,7 @@ class _Played:
 
 
 def returned(call: str, api: Api, seen: Executed, shorten: Shorten) -> Message:
-    """The tool message that answers a call of this id."""
+    """The tool message that answers a call of this id, no longer than the limit."""
     response, whole = seen.observation.response, None
     if api is not API_SEARCH:
         response, whole = shorten(response, api.returns)

@@ -221,16 +221,21 @@ class ScenarioDrawer:
                     return self.plan.act(name, args)
         return False
 
-    def clarification(self) -> bool:
-        """Something without which nobody could go on: a value withheld, or one of two rows."""
+    def _asked(self) -> tuple[str, Row] | None:
+        """A first turn that asks for a change, whose lookups are made."""
         self.plan.begin("ask")
         wish = self.wish()
         if wish is None:
+            return None
+        self.plan.turns[0].operations.append(wish[0])
+        return wish if self.plan.prepare(*wish) and len(self.plan.turns) == 1 else None
+
+    def clarification(self) -> bool:
+        """Something without which nobody could go on: a value withheld, or one of two rows."""
+        asked = self._asked()
+        if asked is None:
             return False
-        name, args = wish
-        self.plan.turns[0].operations.append(name)
-        if not self.plan.prepare(name, args) or len(self.plan.turns) > 1:
-            return False
+        name, args = asked
         if self.rng.random() < 0.5 and self._ambiguous(name, args):
             return self.plan.act(name, args)
         kinds = self.machine.operations[name].args
@@ -274,14 +279,10 @@ class ScenarioDrawer:
 
     def irrelevance(self) -> bool:
         """What is wanted cannot be done with the operations that are there."""
-        self.plan.begin("ask")
-        wish = self.wish()
-        if wish is None:
+        asked = self._asked()
+        if asked is None:
             return False
-        name, args = wish
-        self.plan.turns[0].operations.append(name)
-        if not self.plan.prepare(name, args) or len(self.plan.turns) > 1:
-            return False
+        name, args = asked
         self.plan.calls.clear()
         self.plan.avoided = Avoided(name, args, "missing")
         return True
