@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from support import lending
+from support import lending, toys
 
-from toolloom.agents import query
+from toolloom.agents import query, simulator
 from toolloom.agents.api import offer
 from toolloom.agents.ask import Job
 from toolloom.agents.domain import order
@@ -17,8 +18,19 @@ from toolloom.llm import Gateway
 from toolloom.llm.fake import ScriptedFailure
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.worlds.session import WorldSession, moment_of
 from toolloom.pipeline.worlds.shelf import apis_of
-from toolloom.schemas import Ability, Dialogue, Need, Query, World
+from toolloom.schemas import (
+    Ability,
+    Api,
+    Dialogue,
+    JsonObject,
+    Need,
+    Query,
+    Reason,
+    RequestRefused,
+    World,
+)
 
 Drawn: TypeAlias = dict[str, Need]
 SCRIPTS = ("fines", "renewal", "no coffee", "fines first")
@@ -208,3 +220,22 @@ async def test_operations_stand_beside_those_of_a_world_that_is_chosen(working: 
     async with working([], "api", small=True) as (job, server):
         alone = await offer(one, apis, [], job)
     assert {api.collections for api in alone.accepted} == {("w0",)} and server.received == 0
+
+
+async def test_a_refused_search_costs_the_dialogue_and_not_the_run(
+    drawn: Drawn, machine: Machine, tmp_path: Path
+) -> None:
+    """An endpoint of embeddings may refuse one text: it is told, with its answer."""
+
+    async def refused(apis: Sequence[Api], keywords: str) -> list[JsonObject]:
+        raise RequestRefused("400: too long", "the whole answer")
+
+    need = drawn["renewal"].model_copy(update={"ability": Ability.RETRIEVE_CALL})
+    assert need.setting
+    asked = lending.query_of(need)
+    within = WorldSession(machine, need.setting, moment_of(asked))
+    async with Gateway(tmp_path / "cache.sqlite") as gateway:
+        job = Job("dialogues", "simulator", need.id, 1, gateway.model(lending.NOBODY))
+        around = replace(toys.environment(within), search=refused)
+        (fallen,) = (await simulator.run(asked, job, around)).rejected
+    assert (fallen.reason, fallen.raw) == (Reason.REQUEST_REFUSED, ("the whole answer",))
