@@ -125,7 +125,7 @@ async def _play(play: DialogueInProgress, environment: Environment) -> None:
         for call in act.tool_calls:
             api = {a.function: a for a in (*play.query.pool, API_SEARCH)}[call.function.name]
             seen = await _execute(play, api, call, environment)
-            play.messages.append(story.returned(call.id, api, seen, environment.shorten))
+            play.messages.append(seen.message(call.id, api, environment.shorten))
         if not act.tool_calls:
             told = next_turn(play.query, play.messages)
             if told is None:

@@ -150,21 +150,7 @@ class _Played:
         self.made += len(made)
         self.messages.append(Message(role="assistant", tool_calls=tuple(made)))
         for call, (api, _, seen) in zip(made, calls, strict=True):
-            self.messages.append(returned(call.id, api, seen, self.shorten))
-
-
-def returned(call: str, api: Api, seen: Executed, shorten: Shorten) -> Message:
-    """The tool message that answers a call of this id, no longer than the limit."""
-    response, whole = seen.observation.response, None
-    if api is not API_SEARCH:
-        response, whole = shorten(response, api.returns)
-    return Message(
-        role="tool",
-        tool_call_id=call,
-        name=api.function,
-        content=seen.observation.model_copy(update={"response": response}).model_dump_json(),
-        execution=seen.execution.model_copy(update={"whole_tokens": whole}),
-    )
+            self.messages.append(seen.message(call.id, api, self.shorten))
 
 
 def _gist(text: str, most: int = KEYWORDS) -> str:

@@ -20,7 +20,6 @@ from functools import partial
 from typing import Any
 
 from toolloom.agents.simulator import system_turn
-from toolloom.agents.story import returned
 from toolloom.pipeline.apis.execution.compression import compress
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
@@ -223,8 +222,8 @@ class ScriptRows:
                 call = next(waiting)
                 api = self._apis[call.name]
                 seen = executed(self._draw.world.name, call.response, call.error)
-                back = returned(
-                    message["tool_call_id"], api, seen, lambda r, s: compress(r, s, limit)
+                back = seen.message(
+                    message["tool_call_id"], api, lambda r, s: compress(r, s, limit)
                 )
                 made.append(back.model_dump(mode="json"))
             else:

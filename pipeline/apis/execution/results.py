@@ -16,7 +16,15 @@ from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from toolloom.pipeline.formats.import_log import legal
-from toolloom.schemas import Api, Execution, Failure, JsonObject, Observation
+from toolloom.schemas import (
+    API_SEARCH,
+    Api,
+    Execution,
+    Failure,
+    JsonObject,
+    Message,
+    Observation,
+)
 
 Search: TypeAlias = Callable[[Sequence[Api], str], Awaitable[list[JsonObject]]]
 """Documentation of the APIs that fit keywords best, best first."""
@@ -30,6 +38,19 @@ class Executed:
 
     observation: Observation
     execution: Execution
+
+    def message(self, call: str, api: Api, shorten: Shorten) -> Message:
+        """The tool message that answers a call of this id, no longer than the limit."""
+        response, whole = self.observation.response, None
+        if api is not API_SEARCH:
+            response, whole = shorten(response, api.returns)
+        return Message(
+            role="tool",
+            tool_call_id=call,
+            name=api.function,
+            content=self.observation.model_copy(update={"response": response}).model_dump_json(),
+            execution=self.execution.model_copy(update={"whole_tokens": whole}),
+        )
 
 
 class Executor(Protocol):
