@@ -34,7 +34,8 @@ from toolloom.schemas import (
 )
 
 KEYWORDS = 4  # of a search
-BY_WHAT_IT_DOES = 0.7  # share of searches that begin so
+BY_WHAT_IT_DOES = 0.7  # share of searches that begin so, where a world gives no words
+IN_VAIN = 2  # searches for one operation that may find others, at most
 VAGUE = frozenset(["one", "all", "something", "known", "several", "words", "some"])
 TURN = {"user": "Which of these would a person say?", "assistant": "Which reply reads best?"}
 
@@ -110,31 +111,36 @@ class _Played:
     async def call(self, parts: Sequence[Part]) -> None:
         apis = [self.apis[part.name] for part in parts]
         if self.query.ability.searches:
-            for api in apis:
+            for api, part in zip(apis, parts, strict=True):
                 if api.function not in self.known:
-                    await self._find(api)
+                    await self._find(api, part.sought)
         calls = [
             (api, part.arguments, await self.executor.run(api, part.arguments))
             for api, part in zip(apis, parts, strict=True)
         ]
         self._add(calls)
 
-    async def _find(self, api: Api) -> None:
-        """Search until it is found: by its name or by what it does, whichever comes first by seed,
-        and at last by all of its words."""
-        tries = [api.name.replace("_", " "), _gist(re.split(r"[,.;:]", api.description)[0])]
-        if random.Random(seed_for(self.job.seed, "search", api.name)).random() < BY_WHAT_IT_DOES:
-            tries.reverse()
-        for keywords in (*tries, f"{tries[0]} {_gist(api.description, 16)}"):
+    async def _find(self, api: Api, sought: Sequence[str]) -> None:
+        """Search until it is found: with words that its world gives for it, in an order by seed,
+        where a search in vain is part of the dialogue; then by its name or by what it does, and at
+        last by all of its words."""
+        rng = random.Random(seed_for(self.job.seed, "search", api.name))
+        plain = [api.name.replace("_", " "), _gist(re.split(r"[,.;:]", api.description)[0])]
+        if rng.random() < BY_WHAT_IT_DOES:
+            plain.reverse()
+        own = rng.sample(sought, min(len(sought), IN_VAIN))
+        for keywords in (*own, *plain, f"{plain[0]} {_gist(api.description, 16)}"):
             try:
                 found = await self.search(self.query.pool, keywords)
             except RequestRefused as error:  # of embeddings: it costs this dialogue, not the run
                 costs = Costs(raw=(error.raw,))
                 raise NoUsableAnswer(Reason.REQUEST_REFUSED, str(error), costs) from error
-            if any(document["name"] == api.function for document in found):
+            hit = any(document["name"] == api.function for document in found)
+            if hit or keywords in own:
                 self.known |= {document["name"] for document in found}
                 seen = Executed(Observation(response=found), Execution(kind="search"))
                 self._add([(API_SEARCH, {"keywords": keywords}, seen)])
+            if hit:
                 return
         detail = f"no search for its words finds {api.function}"
         raise NoUsableAnswer(Reason.SEARCH_SKIPPED, detail)

@@ -66,6 +66,7 @@ class Part(Record):
     name: str = Field(default="", description="Of a call: its operation.")
     result: str = Field(default="", description="Of a call that a model words: what it returns.")
     arguments: JsonObject = Field(default_factory=dict, description="Of a call.")
+    sought: tuple[str, ...] = Field(default=(), description="Of a call: with what to search.")
     beside: bool = Field(
         default=False, description="Of a call: side by side with the one before it."
     )

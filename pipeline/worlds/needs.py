@@ -399,6 +399,7 @@ def story(row: Play, machine: Machine) -> Iterator[Part]:
             yield Part(
                 role="call",
                 name=part.name,
+                sought=tuple(machine.world["operations"][part.name].get("sought", ())),
                 arguments=part.arguments,
                 beside=beside,
                 result=_result(part) if row.says else "",

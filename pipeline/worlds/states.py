@@ -32,6 +32,19 @@ STARTS = 8  # draws of a state until no row of it is refused too often
 ROWS = (4, 8)  # of an entity that says nothing
 AT_BORDER = 0.15  # share of numbers at the low end of their range: sold out, nothing owed
 OFFICE = (8, 19)  # hours of the day at which people write
+PLAIN = (
+    ("01-21", "02-05"),
+    ("02-18", "03-22"),
+    ("05-06", "05-14"),
+    ("05-27", "06-08"),
+    ("06-20", "06-23"),
+    ("07-06", "08-14"),
+    ("09-09", "10-02"),
+    ("10-14", "10-31"),
+    ("11-13", "11-15"),
+    ("11-29", "12-12"),
+)
+"""Days of the year on which, and ten days after which, neither the US nor the UK has a holiday."""
 
 
 class Unsatisfied(WorldError):
@@ -47,8 +60,15 @@ class Unsatisfied(WorldError):
 
 def draw_now(rng: random.Random) -> str:
     """A moment on a weekday or weekend of two years, in the hours when people write."""
-    day = date(2025, 1, 6) + timedelta(days=rng.randrange(730))
+    day = rng.choice(_days())
     return f"{day}T{rng.randrange(*OFFICE):02}:{rng.choice(range(0, 60, 5)):02}"
+
+
+@cache
+def _days() -> list[date]:
+    """Days of two years that no public holiday is near, as a world knows of none."""
+    every = (date(2025, 1, 6) + timedelta(days=number) for number in range(730))
+    return [day for day in every if any(low <= f"{day:%m-%d}" <= high for low, high in PLAIN)]
 
 
 def draw_state(machine: Machine, rng: random.Random, now: str) -> State:

@@ -119,6 +119,25 @@ async def test_what_is_called_was_found_before(
     assert not inspect(dialogue, world=machine)
 
 
+async def test_a_search_with_the_words_of_its_world_may_be_in_vain(
+    drawn: Drawn, machine: Machine, tmp_path: Path
+) -> None:
+    """Twice at most; it is in the dialogue, and the next search has other words."""
+    need = drawn["renewal"].model_copy(update={"ability": Ability.RETRIEVE_CALL})
+    sought = machine.world["operations"]["list_loans"]["sought"]
+    lengths = set()
+    for seed in range(12):
+        dialogue = await seeded(need, machine, tmp_path, seed)
+        calls = [call.function for _, call in dialogue.calls()]
+        end = next(at for at, call in enumerate(calls) if call.name == "list_loans")
+        words = [call.arguments["keywords"] for call in calls[:end]]
+        own = [text for text in words if text in sought]
+        assert words[: len(own)] == own and len(set(words)) == len(words)
+        assert not inspect(dialogue, world=machine)
+        lengths.add((len(own), len(words)))
+    assert lengths == {(1, 1), (2, 2), (2, 3)}  # found at once, at second try, by plain words
+
+
 async def test_a_dialogue_without_calls_is_words_alone(
     drawn: Drawn, machine: Machine, tmp_path: Path
 ) -> None:
