@@ -21,6 +21,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     State,
     Table,
     as_term,
+    hashable,
     shifted,
     state_of,
 )
@@ -152,12 +153,18 @@ class _Drawer:
         raise Unsatisfied(name, refused.most_common(1)[0][0])
 
     def _put(self, name: str, key: str, row: Row | None) -> None:
-        table = self.tables[name]
+        """Add a row, or take away the one that was added last; the index keeps what it knows, but
+        for fields that are computed only then."""
+        table, derived = self.tables[name], self.machine.entities[name].derived
+        table.index = {field: rows for field, rows in table.index.items() if field not in derived}
         if row is None:
-            del table[key]
+            row = table.pop(key)
+            for field, rows in table.index.items():
+                rows[hashable(row.get(field))].pop()
         else:
             table[key] = row
-        table.index = {}
+            for field, rows in table.index.items():
+                rows.setdefault(hashable(row.get(field)), []).append(row)
 
     def _unique(self, name: str, row: Row) -> bool:
         fields = self.machine.entities[name].unique
