@@ -35,7 +35,7 @@ from toolloom.schemas import (
 
 KEYWORDS = 4  # of a search
 BY_WHAT_IT_DOES = 0.7  # share of searches that begin so, where a world gives no words
-IN_VAIN = 2  # searches for one operation that may find others, at most
+IN_VAIN = 0.2  # share of such words that find others and yet are searched for
 VAGUE = frozenset(["one", "all", "something", "known", "several", "words", "some"])
 TURN = {"user": "Which of these would a person say?", "assistant": "Which reply reads best?"}
 
@@ -122,13 +122,13 @@ class _Played:
 
     async def _find(self, api: Api, sought: Sequence[str]) -> None:
         """Search until it is found: with words that its world gives for it, in an order by seed,
-        where a search in vain is part of the dialogue; then by its name or by what it does, and at
-        last by all of its words."""
+        then by its name or by what it does, and at last by all of its words. A search in vain
+        is part of some dialogues, as it happens to those who do not know a tool yet."""
         rng = random.Random(seed_for(self.job.seed, "search", api.name))
         plain = [api.name.replace("_", " "), _gist(re.split(r"[,.;:]", api.description)[0])]
         if rng.random() < BY_WHAT_IT_DOES:
             plain.reverse()
-        own = rng.sample(sought, min(len(sought), IN_VAIN))
+        own = rng.sample(sought, len(sought))
         for keywords in (*own, *plain, f"{plain[0]} {_gist(api.description, 16)}"):
             try:
                 found = await self.search(self.query.pool, keywords)
@@ -136,7 +136,7 @@ class _Played:
                 costs = Costs(raw=(error.raw,))
                 raise NoUsableAnswer(Reason.REQUEST_REFUSED, str(error), costs) from error
             hit = any(document["name"] == api.function for document in found)
-            if hit or keywords in own:
+            if hit or (keywords in own and rng.random() < IN_VAIN):
                 self.known |= {document["name"] for document in found}
                 seen = Executed(Observation(response=found), Execution(kind="search"))
                 self._add([(API_SEARCH, {"keywords": keywords}, seen)])

@@ -122,11 +122,11 @@ async def test_what_is_called_was_found_before(
 async def test_a_search_with_the_words_of_its_world_may_be_in_vain(
     drawn: Drawn, machine: Machine, tmp_path: Path
 ) -> None:
-    """Twice at most; it is in the dialogue, and the next search has other words."""
+    """By seed; it is in the dialogue then, and the next search has other words."""
     need = drawn["renewal"].model_copy(update={"ability": Ability.RETRIEVE_CALL})
     sought = machine.world["operations"]["list_loans"]["sought"]
     lengths = set()
-    for seed in range(12):
+    for seed in range(24):
         dialogue = await seeded(need, machine, tmp_path, seed)
         calls = [call.function for _, call in dialogue.calls()]
         end = next(at for at, call in enumerate(calls) if call.name == "list_loans")
@@ -135,7 +135,7 @@ async def test_a_search_with_the_words_of_its_world_may_be_in_vain(
         assert words[: len(own)] == own and len(set(words)) == len(words)
         assert not inspect(dialogue, world=machine)
         lengths.add((len(own), len(words)))
-    assert lengths == {(1, 1), (2, 2), (2, 3)}  # found at once, at second try, by plain words
+    assert {(1, 1), (2, 2)} <= lengths  # found at once, and at the second try
 
 
 async def test_a_dialogue_without_calls_is_words_alone(

@@ -163,7 +163,7 @@ class Machine:
 
         The response of a failure is the text of its error; the state is then the one given.
         """
-        operation = self.operations.get(name)
+        operation = self.operations.get(name) if isinstance(name, str) else None
         if operation is None:
             return state, f"There is no operation {str(name)[:80]!r}.", INVALID
         try:
@@ -1083,8 +1083,9 @@ def _create(
     def run(frame: Frame) -> None:
         kind = machine.entities[entity]
         number = frame.next[entity]
+        while (key := f"{kind.prefix}{number}") in frame.tables[entity]:
+            number += 1
         frame.next[entity] = number + 1
-        key = f"{kind.prefix}{number}"
         row: Row = {kind.key: key, **dict.fromkeys(kind.fields), **values(frame)}
         frame.put(entity, key, row)
         frame.vars["this"] = row
