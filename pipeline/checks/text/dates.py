@@ -261,6 +261,10 @@ _ANY_HINT = re.compile("|".join([r"\d", *{h for _, hints in _HINTS for h in hint
 _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 
 
+_CODE = re.compile(rf"(?!{'|'.join((*_MONTH_SAID, *_DAY_SAID)).upper()})[A-Z]{{2,4}}-\d{{1,6}}")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?")
+
+
 @lru_cache(maxsize=4096)
 def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
     """Every place in the text that says a date, in order; longer ones before their parts."""
@@ -268,6 +272,13 @@ def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
     small = lowered(flat)
     if small is not None and not _ANY_HINT.search(small):
         return ()
+    # Most values of results are one of these two, and need none of the patterns below.
+    if _CODE.fullmatch(flat):
+        return ()
+    if _MOMENT.fullmatch(flat):
+        (pattern, read, absolute), length = _PATTERNS[0], len("2025-06-30")
+        found_days = [day for m in pattern.finditer(flat[:length]) for day in read(m, today)]
+        return (Dated(0, length, frozenset(found_days), absolute),) if found_days else ()
     found = [
         Dated(m.start(), m.end(), frozenset(days), absolute)
         for pattern, read, absolute in _promising(flat, small)
@@ -292,6 +303,7 @@ def _is_common(found: re.Match[str]) -> bool:
     return name.lower() in WEEKDAYS and len(name) < 6 and not name[0].isupper()
 
 
+@lru_cache(maxsize=4096)
 def dates(text: str, today: dt.date) -> frozenset[dt.date]:
     """Every day the text may mean, and the end of a stay whose start and length it tells."""
     said = frozenset(day for place in dated(text, today) for day in place.days)
