@@ -87,13 +87,16 @@ class Recipe(Record):
     @model_validator(mode="before")
     @classmethod
     def _worlds_suffice(cls, data: Any) -> Any:
-        """Worlds need no APIs beside them, and their scripts no model."""
+        """Worlds need no APIs beside them, and their scripts no model. Alone, they are so few that
+        none is held out of training unless the recipe says so."""
         if not isinstance(data, Mapping) or data.get("worlds") is None:
             return data
-        apis = data.get("apis", {})
+        apis, splits = data.get("apis", {}), data.get("splits", {})
         if isinstance(apis, Mapping):
             apis = {"domains": 0, **apis}
-        return {"model": NO_MODEL, **data, "apis": apis}
+            if isinstance(splits, Mapping) and not (apis["domains"] or apis.get("sources")):
+                splits = {"test_tool": 0, "test_category": 0, **splits}
+        return {"model": NO_MODEL, **data, "apis": apis, "splits": splits}
 
     @field_validator("model", mode="before")
     @classmethod

@@ -129,7 +129,7 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
     )
     kinds = needs_of(recipe) if drawn else {}
     if recipe.worlds:
-        sections.append(_worlds(recipe.worlds))
+        sections.append(_worlds(recipe, recipe.worlds))
     for title, part in (("ability", 0), ("scenario", 1)) if drawn else ():
         sums: Counter[str] = Counter()
         for kind, number in kinds.items():
@@ -141,10 +141,12 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
     return [*sections[:-1], replace(sections[-1], note=notes)]
 
 
-def _worlds(plan: WorldPlan) -> Section:
+def _worlds(recipe: Recipe, plan: WorldPlan) -> Section:
     """What each world holds. Raises RecipeError and WorldError."""
     from toolloom.pipeline.worlds.shelf import named_worlds
+    from toolloom.pipeline.worlds.staging import check_worlds
 
+    check_worlds(recipe)
     worlds = named_worlds(plan)
     head = ("world", "operations", "policies", "scripts")
     held = [(len(w.spec["operations"]), len(w.spec["policies"]), len(w.scripts)) for w in worlds]

@@ -9,6 +9,7 @@ from toolloom.pipeline.stage import Context, StageInput, job_of
 from toolloom.pipeline.worlds.needs import written_by_model
 from toolloom.pipeline.worlds.shelf import apis_of, named_worlds, world_of
 from toolloom.schemas import Outcome, Recipe, RecipeError, World, WorldError, WorldPlan
+from toolloom.schemas.splits import SEEN, zone
 
 
 def wants_worlds(recipe: Recipe) -> bool:
@@ -19,8 +20,17 @@ def check_worlds(recipe: Recipe) -> None:
     """Raises RecipeError or WorldError for worlds that are not there or no worlds. A run that
     begins with a version has that version's."""
     given = recipe.regenerate or recipe.extend
-    if recipe.worlds and not given:
-        named_worlds(recipe.worlds)
+    if not recipe.worlds or given:
+        return
+    worlds = named_worlds(recipe.worlds)
+    beside = recipe.apis.domains or recipe.apis.sources
+    held_out = [zone(recipe.splits, world.category, world.tool) not in SEEN for world in worlds]
+    if all(held_out) and not beside:
+        raise RecipeError(
+            f"splits: {', '.join(world.name for world in worlds)} would be held out, and nothing "
+            "be left to train on. Name a category in `splits.seen`, or set the weights of "
+            "`test_tool` and `test_category` to 0."
+        )
 
 
 def feed_worlds(given: StageInput) -> Iterator[WorldPlan]:

@@ -70,6 +70,11 @@ def bytes_of_it(home: Path) -> None:
         file.write("# filled up\n" * 100_000)
 
 
+def held_out(home: Path) -> None:
+    with (home / "lent.yaml").open("a") as file:
+        file.write("splits: {test_category: 1000}\n")
+
+
 def deep(home: Path) -> None:
     (home / "library.scripts.yaml").write_text("[" * 3000)
 
@@ -105,6 +110,7 @@ MISTAKES: list[tuple[str, Callable[[Path], object], str]] = [
     ("depth", deep, "library.scripts.yaml: line 1: nested too deeply."),
     ("not text", lambda home: (home / "library.yaml").write_bytes(b"\xff\xfe"), "not UTF-8 text."),
     ("rule", world("fines >= 0", "fines > 100"), "No row of members keeps `fines > 100`"),
+    ("all held out", held_out, "splits: library would be held out, and nothing be left to train"),
 ]
 WHEN_RUN = {"never met", "rule"}
 """What shows only when states are drawn."""
@@ -125,6 +131,14 @@ def test_a_mistake_is_one_message(
         assert result.exit_code == 2, result.output
         assert says in result.output and "Traceback" not in result.output
     assert not (home / "outputs" / "datasets").exists()
+
+
+def test_a_single_world_is_trained_on(home: Path) -> None:
+    """Unless the recipe says otherwise: the category of the only world is not held out."""
+    assert call("run", "--engine", "local", "lent.yaml").exit_code == 0
+    (version,) = (home / "outputs" / "datasets").glob("*/1.0.0")
+    names = {path.name.split("-")[0] for path in (version / "sft").iterdir()}
+    assert "train" in names and not {"test_tool", "test_category"} & names
 
 
 def test_a_world_that_was_changed_since_is_said(home: Path) -> None:
