@@ -106,6 +106,10 @@ def _nodes(tree: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], 
             yield path, tree
         if tree[:1] == ["value"]:
             return
+        if tree[:1] == ["view"]:  # its fields are pairs of a name, which may be any, and a term
+            for number, (_, term) in enumerate(tree[1]):
+                yield from _nodes(term, (*path, 1, number, 1))
+            return
         for number, part in enumerate(tree):
             yield from _nodes(part, (*path, number))
     elif isinstance(tree, dict):

@@ -12,7 +12,7 @@ import yaml
 
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.reading import read_world
-from toolloom.pipeline.worlds.mutation import score
+from toolloom.pipeline.worlds.mutation import mutants, score
 from toolloom.pipeline.worlds.soundness import examine, walk
 from toolloom.pipeline.worlds.states import Unsatisfied
 from toolloom.schemas import WorldError
@@ -115,6 +115,17 @@ def test_references_that_go_round_end_the_draw(raw: Any) -> None:
     raw["entities"]["books"]["fields"]["last_loan_id"] = "-> loans"
     with pytest.raises(WorldError, match="in a circle"):
         examine(machine_of(raw))
+
+
+@pytest.mark.parametrize("name", ["view", "list", "field", "value", "and"])
+def test_a_field_may_be_called_as_a_form_is(raw: Any, name: str) -> None:
+    """It is no form where faults are planted."""
+    shown = "[book_id, title, copies, count("
+    raw["operations"]["search_books"]["returns"] = raw["operations"]["search_books"][
+        "returns"
+    ].replace(shown, f"[book_id, title, this.copies as {name}, count(")
+    machine = machine_of(raw)
+    assert all(Machine(mutant) for _, _, mutant in mutants(machine.world))
 
 
 def test_the_mutation_score_counts_what_promises_hold(raw: Any) -> None:
