@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,19 +99,27 @@ def _act(step: Any) -> str:
     return str(step[2][0] if step[0] == "when" else step[0])
 
 
+NO_NAMES: dict[str | None, Sequence[int]] = {
+    "value": (),
+    "skip": (2,),
+    "create": range(4),
+    "update": range(4),
+}
+"""Where in a form other forms may be, if not everywhere: lists of arguments' names are none."""
+
+
 def _nodes(tree: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Every form of a tree and the sets of its steps, with the way to each."""
     if isinstance(tree, list):
         if tree and isinstance(tree[0], str):
             yield path, tree
-        if tree[:1] == ["value"]:
-            return
-        if tree[:1] == ["view"]:  # its fields are pairs of a name, which may be any, and a term
+        form = tree[0] if tree and isinstance(tree[0], str) else None
+        if form == "view":  # its fields are pairs of a name, which may be any, and a term
             for number, (_, term) in enumerate(tree[1]):
                 yield from _nodes(term, (*path, 1, number, 1))
             return
-        for number, part in enumerate(tree):
-            yield from _nodes(part, (*path, number))
+        for number in NO_NAMES.get(form, range(len(tree))):
+            yield from _nodes(tree[number], (*path, number))
     elif isinstance(tree, dict):
         for name, part in tree.items():
             yield from _nodes(part, (*path, name))

@@ -117,13 +117,18 @@ def test_references_that_go_round_end_the_draw(raw: Any) -> None:
         examine(machine_of(raw))
 
 
-@pytest.mark.parametrize("name", ["view", "list", "field", "value", "and"])
-def test_a_field_may_be_called_as_a_form_is(raw: Any, name: str) -> None:
+@pytest.mark.parametrize("name", ["view", "list", "field", "value", "skip"])
+def test_a_field_or_argument_may_be_called_as_a_form_is(raw: Any, name: str) -> None:
     """It is no form where faults are planted."""
     shown = "[book_id, title, copies, count("
     raw["operations"]["search_books"]["returns"] = raw["operations"]["search_books"][
         "returns"
     ].replace(shown, f"[book_id, title, this.copies as {name}, count(")
+    raw["operations"]["renew"]["args"][name] = "integer(0..9) optional"
+    raw["operations"]["renew"]["steps"][-1]["set"] |= {"renewals": f"${name}"}
+    search = raw["operations"]["search_books"]
+    search["args"][name] = "integer(0..9) optional"
+    search["returns"] = search["returns"].replace("$words [", f"$words and copies > ${name} [")
     machine = machine_of(raw)
     assert all(Machine(mutant) for _, _, mutant in mutants(machine.world))
 
