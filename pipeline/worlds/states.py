@@ -45,7 +45,8 @@ PLAIN = (
     ("11-13", "11-15"),
     ("11-29", "12-12"),
 )
-"""Days of the year on which, and ten days after which, neither the US nor the UK has a holiday."""
+"""From when to when in a year neither the US nor England has a public holiday, nor in the nine days
+after: of 2025 and 2026, observed days included."""
 
 
 class Unsatisfied(WorldError):

@@ -259,8 +259,6 @@ _HINTS: tuple[tuple[int, tuple[str, ...]], ...] = (
 )
 _ANY_HINT = re.compile("|".join([r"\d", *{h for _, hints in _HINTS for h in hints if h}]))
 _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
-
-
 _CODE = re.compile(rf"(?!{'|'.join((*_MONTH_SAID, *_DAY_SAID)).upper()})[A-Z]{{2,4}}-\d{{1,6}}")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?")
 
@@ -272,13 +270,6 @@ def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
     small = lowered(flat)
     if small is not None and not _ANY_HINT.search(small):
         return ()
-    # Most values of results are one of these two, and need none of the patterns below.
-    if _CODE.fullmatch(flat):
-        return ()
-    if _MOMENT.fullmatch(flat):
-        (pattern, read, absolute), length = _PATTERNS[0], len("2025-06-30")
-        found_days = [day for m in pattern.finditer(flat[:length]) for day in read(m, today)]
-        return (Dated(0, length, frozenset(found_days), absolute),) if found_days else ()
     found = [
         Dated(m.start(), m.end(), frozenset(days), absolute)
         for pattern, read, absolute in _promising(flat, small)
@@ -290,6 +281,11 @@ def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
 
 def _promising(flat: str, small: str | None) -> Iterator[tuple[re.Pattern[str], _Read, bool]]:
     """The patterns that may match: each is slow to find out that it does not."""
+    if _CODE.fullmatch(flat):  # most values of results are a key or a moment
+        return
+    if _MOMENT.fullmatch(flat):
+        yield _PATTERNS[0]
+        return
     digit, place = bool(_DIGIT.search(flat)), 0
     for count, hints in _HINTS:
         if small is None or holds(small, digit, hints):
