@@ -21,7 +21,6 @@ from toolloom.pipeline.checks.world.interpreter import (
     State,
     Table,
     as_term,
-    hashable,
     shifted,
     state_of,
 )
@@ -154,18 +153,12 @@ class _Drawer:
         raise Unsatisfied(name, refused.most_common(1)[0][0])
 
     def _put(self, name: str, key: str, row: Row | None) -> None:
-        """Add a row, or take away the one that was added last; the index keeps what it knows, but
-        for fields that are computed only then."""
-        table, derived = self.tables[name], self.machine.entities[name].derived
-        table.index = {field: rows for field, rows in table.index.items() if field not in derived}
+        table = self.tables[name]
         if row is None:
-            row = table.pop(key)
-            for field, rows in table.index.items():
-                rows[hashable(row.get(field))].pop()
+            del table[key]
         else:
             table[key] = row
-            for field, rows in table.index.items():
-                rows.setdefault(hashable(row.get(field)), []).append(row)
+        table.index = {}
 
     def _unique(self, name: str, row: Row) -> bool:
         fields = self.machine.entities[name].unique

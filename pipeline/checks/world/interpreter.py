@@ -76,7 +76,7 @@ class Table(dict[str, Row]):
         if field not in self.index:
             rows: dict[Any, list[Row]] = {}
             for row in self.values():
-                rows.setdefault(hashable(row.get(field)), []).append(row)
+                rows.setdefault(_hashable(row.get(field)), []).append(row)
             self.index[field] = rows
         return self.index[field]
 
@@ -248,7 +248,7 @@ class Machine:
                 if row.get(field) is not None and row[field] not in frame.tables[target]:
                     fault = fault or f"{field} refers to nothing"
             for field in entity.unique:
-                alike = frame.tables[name].by(field)[hashable(row[field])]
+                alike = frame.tables[name].by(field)[_hashable(row[field])]
                 if row[field] is not None and len(alike) > 1:
                     fault = fault or f"{field} is taken"
             if fault:
@@ -489,7 +489,7 @@ def _weighed(frame: Frame, value: Json) -> Json:
     return value
 
 
-def hashable(value: Json) -> Any:
+def _hashable(value: Json) -> Any:
     return str(value) if isinstance(value, (list, dict)) else value
 
 
@@ -641,7 +641,7 @@ def _field(of: Tree, name: str) -> Term:
 def _hop(of: Tree, entity: str) -> Term:
     """The row that a key names."""
     key = as_term(of)
-    return lambda frame: frame.tables[entity].get(hashable(key(frame)))
+    return lambda frame: frame.tables[entity].get(_hashable(key(frame)))
 
 
 def _was(tree: Tree, rows: dict[str, Sequence[str]]) -> Term:
@@ -829,7 +829,7 @@ def _indexed(
         table = frame.tables[entity]
         if any(name not in frame.args for name in names):
             return table.values()
-        return table.by(field).get(hashable(value(frame)), ())
+        return table.by(field).get(_hashable(value(frame)), ())
 
     return rows
 
