@@ -18,12 +18,18 @@ MOST = 6  # candidates of one question
 
 
 async def choose(
-    job: Job, what: str, candidates: Sequence[str], *about: object, ask_model: bool = True
+    job: Job,
+    what: str,
+    candidates: Sequence[str],
+    *about: object,
+    ask_model: bool = True,
+    drawn: int | None = None,
 ) -> Answer[int]:
     """The place of one candidate. `what` says what is chosen, `about` tells questions of one job
-    apart; without `ask_model` the seed chooses."""
+    apart; without `ask_model` the seed chooses, or has chosen what is `drawn`."""
     seed = seed_for(job.seed, "choice", *about)
-    drawn = random.Random(seed).randrange(len(candidates))
+    if drawn is None:
+        drawn = random.Random(seed).randrange(len(candidates))
     if len(candidates) == 1 or not (ask_model and job.model.endpoint.small):
         return Answer(drawn, Costs())
     offered = range(len(candidates))[:MOST]

@@ -66,7 +66,7 @@ def read(text: str, need: Need) -> str:
 async def word(need: Need, job: Job) -> Answer[str]:
     """The first turn; in a world one that is written. Raises NoUsableAnswer."""
     if need.setting:
-        return await first_words(need.setting.story[0], job)
+        return await first_words(need, job)
     return await ask(
         job.model,
         question(need),

@@ -23,6 +23,7 @@ from toolloom.schemas import (
     FunctionCall,
     JsonObject,
     Message,
+    Need,
     Observation,
     Outcome,
     Part,
@@ -54,17 +55,55 @@ async def play(
     except NoUsableAnswer as why:
         so_far = Dialogue(query=query, messages=tuple(played.messages))
         return Outcome(rejected=(job.reject(so_far, why, played.costs + why.costs),))
-    told = query.model_copy(
-        update={"setting": query.setting.model_copy(update={"story": ()})},
-    )
+    told = _told(query, played.left)
     provenance = job.provenance(played.costs, [query.id])
     return Outcome((Dialogue(query=told, messages=tuple(played.messages), provenance=provenance),))
 
 
-async def first_words(query_part: Part, job: Job) -> Answer[str]:
+async def first_words(need: Need, job: Job) -> Answer[str]:
     """What the user says first, of the words that are all right."""
-    picked = await choose(job, TURN["user"], query_part.words, 0)
-    return Answer(query_part.words[picked.value], picked.costs)
+    words = _story(need)[0].words
+    picked = await choose(job, TURN["user"], words, 0, ask_model=_asked(need) == 0)
+    return Answer(words[picked.value], picked.costs)
+
+
+async def settle(dialogue: Dialogue, job: Job) -> Answer[Dialogue]:
+    """The dialogue with the words that the tester chooses, where a choice was left to it."""
+    left = [part for part in _story(dialogue.query) if part.role != "call"]
+    if not left:
+        return Answer(dialogue, Costs())
+    messages = list(dialogue.messages)
+    spoken = [place for place, m in enumerate(messages) if m.role != "tool" and m.content]
+    before, place = spoken[-len(left) - 1], spoken[-len(left)]
+    what = f"{TURN[left[0].role]} Before it: {messages[before].content}"
+    words = left[0].words
+    drawn = words.index(messages[place].content or "")
+    picked = await choose(job, what, words, place, drawn=drawn)
+    messages[place] = messages[place].model_copy(update={"content": words[picked.value]})
+    told = {"query": _told(dialogue.query, ()), "messages": tuple(messages)}
+    return Answer(dialogue.model_copy(update=told), picked.costs)
+
+
+def _story(need: Need) -> Sequence[Part]:
+    return need.setting.story if need.setting else ()
+
+
+def _open(need: Need) -> list[int]:
+    """The places of a story where several words are right."""
+    return [place for place, part in enumerate(_story(need)) if len(part.words) > 1]
+
+
+def _asked(need: Need) -> int | None:
+    """The one open place that a small model is asked about, by seed: the query agent at the
+    opening, the tester at the last, the simulator in between."""
+    return random.Random(seed_for("asked", need.id)).choice(_open(need) or [None])
+
+
+def _told(query: Query, story: Sequence[Part]) -> Query:
+    """The query with what is left of its story."""
+    assert query.setting
+    setting = query.setting.model_copy(update={"story": tuple(story)})
+    return query.model_copy(update={"setting": setting})
 
 
 def _acts(story: Sequence[Part]) -> Iterator[list[Part]]:
@@ -93,13 +132,17 @@ class _Played:
         self.apis = {api.source.operation: api for api in own}
         self.known: set[str] = set()
         self.made = 0
-        # One question a dialogue: the query agent had its own where the opening left a choice.
-        self.asked = bool(query.setting and len(query.setting.story[0].words) > 1)
+        story, asked = _story(query), _asked(query)
+        testers = asked and asked == _open(query)[-1] and job.model.endpoint.small
+        # The tester's words are drawn by the seed until it chooses; what is left of the story
+        # tells it the place.
+        self.left = story[asked:] if testers else ()
+        self.asked = story[asked] if asked and not testers else None
 
     async def say(self, part: Part) -> None:
         place, what = len(self.messages), TURN[part.role]
-        picked = await choose(self.job, what, part.words, place, ask_model=not self.asked)
-        self.asked = self.asked or len(part.words) > 1
+        ask_model = part is self.asked
+        picked = await choose(self.job, what, part.words, place, ask_model=ask_model)
         self.costs.book(picked.costs)
         self.messages.append(
             Message(

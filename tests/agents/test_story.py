@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 from support import lending, toys
 
-from toolloom.agents import query, simulator
+from toolloom.agents import query, simulator, tester
 from toolloom.agents.api import offer
 from toolloom.agents.ask import Job
 from toolloom.agents.domain import order
@@ -24,11 +24,14 @@ from toolloom.schemas import (
     Ability,
     Api,
     Dialogue,
+    Finding,
     JsonObject,
     Need,
+    Part,
     Query,
     Reason,
     RequestRefused,
+    Sample,
     World,
 )
 
@@ -148,35 +151,62 @@ async def test_a_dialogue_without_calls_is_words_alone(
     assert dialogue.provenance[0].requests == 0 and not dialogue.provenance[0].model
 
 
+async def nothing_to_repeat(_: Dialogue) -> Sequence[Finding]:
+    return ()
+
+
 async def chosen(
-    working: Any, need: Need, machine: Machine, answers: Any, **endpoint: Any
-) -> tuple[Query, Dialogue, Any]:
-    """A dialogue whose words a model on a server chose."""
-    async with working(answers, "simulator", **{"small": True, **endpoint}) as (job, server):
+    working: Any, need: Need, machine: Machine, answers: Any
+) -> tuple[Query, Dialogue, Sample, Any]:
+    """A dialogue whose words a model on a server chose: asked, played, tested."""
+    async with working(answers, "simulator", small=True) as (job, server):
         (asked,) = (await query.run(need, job)).accepted
         (dialogue,) = (await lending.outcome_of(asked, job, machine)).accepted
-    return asked, dialogue, server
+        (sample,) = (await tester.run(dialogue, job, nothing_to_repeat, 3, machine)).accepted
+    return asked, dialogue, sample, server
+
+
+def with_turns(need: Need, number: int) -> Need:
+    """The same under another id, with a turn before its last whose words are to be chosen too."""
+    assert need.setting
+    first, *calls, last = need.setting.story
+    thanks = Part(role="assistant", words=("One moment.", "I'll see."))
+    more = Part(role="user", words=("Fine.", "Good."))
+    setting = need.setting.model_copy(update={"story": (first, thanks, more, *calls, last)})
+    return need.model_copy(update={"setting": setting, "id": f"need-{number}"})
 
 
 async def test_a_small_model_chooses_among_what_is_right(
     working: Any, drawn: Drawn, machine: Machine
 ) -> None:
     """It is shown all alternatives under letters; what it chose is said, and booked. One question
-    a dialogue: the seed chooses what comes after it."""
-    need = drawn["renewal"]
-    assert need.setting
-    for letter, place in (("A", 0), ("B", 1)):
-        asked, dialogue, server = await chosen(
-            working, need, machine, lambda body, letter=letter: {"choice": letter}
-        )
-        words = [part.words for part in need.setting.story if part.words]
-        spoken = [m.content for m in dialogue.messages if m.content and m.role != "tool"][1:]
-        assert spoken[0] == words[0][place] and spoken[1] in words[1]
-        assert server.answered == 1
-        assert (asked.provenance[0].requests, dialogue.provenance[0].requests) == (1, 0)
-        for body, texts in zip(server.bodies, words, strict=False):
-            prompt = body["messages"][-1]["content"]
-            assert all(f"{sign}: {text}" in prompt for sign, text in zip("AB", texts, strict=True))
+    a dialogue, of the agent whose place it is; the seed chooses the rest."""
+    askers = set()
+    for number in range(24):
+        need = with_turns(drawn["renewal"], number)
+        words = [part.words for part in need.setting.story if part.words] if need.setting else []
+        for letter, choice in (("A", 0), ("B", 1)):
+            asked, dialogue, sample, server = await chosen(
+                working, need, machine, lambda body, letter=letter: {"choice": letter}
+            )
+            requests = tuple(r.provenance[0].requests for r in (asked, dialogue, sample))
+            assert server.answered == sum(requests) == 1
+            prompt = server.bodies[0]["messages"][-1]["content"]
+            (place,) = (
+                place
+                for place, texts in enumerate(words)
+                if all(
+                    f"{sign}: {text}\n" in f"{prompt}\n"
+                    for sign, text in zip("AB", texts, strict=True)
+                )
+            )
+            final = sample.dialogue
+            spoken = [m.content for m in final.messages if m.content and m.role != "tool"][1:]
+            assert spoken[place] == words[place][choice]
+            assert all(text in texts for text, texts in zip(spoken, words, strict=True))
+            assert final.query.setting and not final.query.setting.story
+            askers.add((place, requests.index(1)))
+    assert askers == {(0, 0), (1, 1), (2, 1), (3, 2)}
 
 
 REFUSAL = ScriptedFailure(400)
@@ -185,25 +215,21 @@ REFUSAL = ScriptedFailure(400)
 @pytest.mark.parametrize(
     "answer", ["", "A", {"choice": "C"}, {"choice": ["A"]}, "I like the 2nd.", REFUSAL]
 )
+@pytest.mark.parametrize("agent", ["simulator", "tester"])
 async def test_the_seed_chooses_where_a_model_does_not(
-    working: Any, drawn: Drawn, machine: Machine, tmp_path: Path, answer: Any
+    working: Any, drawn: Drawn, machine: Machine, tmp_path: Path, answer: Any, agent: str
 ) -> None:
     """What it answered is booked, and the dialogue is that of a run without a model."""
-    need = drawn["renewal"]
-    opening, *later = need.setting.story if need.setting else ()
-    settled = need.setting and need.setting.model_copy(
-        update={"story": (opening.model_copy(update={"words": opening.words[:1]}), *later)}
-    )
-    need = need.model_copy(update={"setting": settled})  # so that the simulator is to choose
-    async with working(lambda body: answer, "simulator", small=True) as (job, server):
-        asked = lending.query_of(need)
-        (dialogue,) = (await lending.outcome_of(asked, job, machine)).accepted
-    assert dialogue.provenance[0].requests == server.answered
+    for number in range(24):
+        need = with_turns(drawn["renewal"], number)
+        asked, dialogue, sample, server = await chosen(working, need, machine, lambda body: answer)
+        if (sample if agent == "tester" else dialogue).provenance[0].requests:
+            break
     assert server.received > 0
-    async with Gateway(tmp_path / "none.sqlite") as gateway:
-        alone = Job(job.stage, job.agent, job.record, job.seed, gateway.model(lending.NOBODY))
-        (same,) = (await lending.outcome_of(asked, alone, machine)).accepted
-    assert dialogue.messages == same.messages
+    records = (asked, dialogue, sample)
+    assert sum(record.provenance[0].requests for record in records) == server.answered
+    same = await seeded(need, machine, tmp_path)
+    assert sample.dialogue.messages == same.messages
 
 
 def letters(*said: str) -> list[dict[str, str]]:
