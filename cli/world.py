@@ -36,23 +36,25 @@ def check(
 ) -> None:
     """Read a world, walk through it, and hold each operation to its promises.
 
-    Every mistake of the file is told with its line. Then random calls try every operation in
-    states that are drawn by seed: what never succeeds, fails without a declared error, changes
-    what it does not promise or shows what is not there is a finding, and so is an error that
-    never fires and a key that nothing shows. Last, faults are planted in the operations: the
-    share that these checks find is the world's mutation score. Exit code 1 if there are findings.
+    Every mistake of the file, and of the scripts beside it, is told with its line. Then random
+    calls try every operation in states that are drawn by seed: what never succeeds, fails without
+    a declared error, changes what it does not promise or shows what is not there is a finding,
+    and so is an error that never fires and a key that nothing shows. Last, faults are planted in
+    the operations: the share that these checks find is the world's mutation score. What no script
+    meets is told. Exit code 1 if there are findings.
 
     Example: `toolloom world check recipes/worlds/shop.yaml`
     """
     from toolloom.pipeline.checks.world.interpreter import Machine
-    from toolloom.pipeline.worlds.files import found, load_world
+    from toolloom.pipeline.worlds.files import found, has_scripts, load_scripts, load_world
     from toolloom.pipeline.worlds.mutation import score
     from toolloom.pipeline.worlds.soundness import examine
 
     machine = Machine(load_world(file))
+    scripts = load_scripts(file, machine) if has_scripts(file) else []
     result = examine(machine, seed)
     sound = not result.findings
-    say(found(machine, result, score(machine.world, seed) if mutants and sound else None))
+    say(found(machine, scripts, result, score(machine.world, seed) if mutants and sound else None))
     if not sound:
         complain(f"{len(result.findings.kept)} findings: this is no sound world yet.")
         raise typer.Exit(FOUND)

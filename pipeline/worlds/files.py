@@ -6,6 +6,8 @@ A mistake is told with its file, line and place, all of them at once.
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, State, shown
@@ -28,6 +30,10 @@ def load_world(path: Path) -> Json:
     return json.loads(json.dumps(world))
 
 
+def has_scripts(path: Path) -> bool:
+    return path.with_suffix(".scripts.yaml").exists()
+
+
 def load_scripts(path: Path, machine: Machine) -> list[WorldScript]:
     """The scripts that stand beside a world's file: those of `shop.yaml` in `shop.scripts.yaml`.
 
@@ -38,7 +44,7 @@ def load_scripts(path: Path, machine: Machine) -> list[WorldScript]:
 
 def written_scripts(path: Path, machine: Machine) -> list[JsonObject]:
     """They as they are written, once read; none if there is no such file. Raises WorldError."""
-    return _scripts(path, machine)[0] if path.with_suffix(".scripts.yaml").exists() else []
+    return _scripts(path, machine)[0] if has_scripts(path) else []
 
 
 def _scripts(path: Path, machine: Machine) -> tuple[list[JsonObject], list[WorldScript]]:
@@ -48,18 +54,34 @@ def _scripts(path: Path, machine: Machine) -> tuple[list[JsonObject], list[World
     return document.value, scripts
 
 
-def found(machine: Machine, result: Soundness, score: Score | None) -> list[Section]:
+def unmet(machine: Machine, scripts: Iterable[WorldScript]) -> list[str]:
+    """Operations that no script calls, and declared errors that it meets in none, as
+    `operation.error`."""
+    tried = {(each.operation, each.fails) for script in scripts for each in script.turns}
+    operations = machine.world["operations"].items()
+    wanted = [(name, code) for name, spec in operations for code in ("", *spec["errors"])]
+    return [".".join(filter(None, each)) for each in wanted if each not in tried]
+
+
+def found(
+    machine: Machine, scripts: Sequence[WorldScript], result: Soundness, score: Score | None
+) -> list[Section]:
     """What the checks of a world found: its operations, findings, and faults that were planted."""
+    called = Counter(
+        name for script in scripts for name in {each.operation for each in script.turns}
+    )
     rows = []
     for name, spec in machine.world["operations"].items():
         errors = {code: count for (op, code), count in result.errors.items() if op == name}
         declared = [f"{code} {errors.get(code, 0)}" for code in spec["errors"]]
-        rows.append((name, result.successes[name], ", ".join(declared) or "–"))
+        rows.append((name, called[name], result.successes[name], ", ".join(declared) or "–"))
+    missed = ", ".join(unmet(machine, scripts))
     sections = [
         Section(
             f"{machine.world['name']}: {sum(result.successes.values()):,} calls that succeeded",
-            ("operation", "succeeded", "errors, and how often each was met"),
+            ("operation", "scripts", "succeeded", "errors, and how often each was met"),
             rows,
+            note=f"No script meets {missed}." if scripts and missed else "",
         )
     ]
     if result.findings:
