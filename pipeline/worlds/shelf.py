@@ -47,9 +47,18 @@ def world_of(name: str) -> World:
     return _read(path, tuple(one.stat().st_mtime_ns for one in both if one.exists()))
 
 
-def named_worlds(plan: WorldPlan) -> list[World]:
-    """A recipe's worlds, in its order. Raises RecipeError, also for two of one name."""
+def named_worlds(plan: WorldPlan, scripted: bool = False) -> list[World]:
+    """A recipe's worlds, in its order. Raises RecipeError, also for two of one name; WorldError
+    where they are to be `scripted` and one has no scripts."""
     worlds = [world_of(name) for name in plan.use]
+    for name, world in zip(plan.use, worlds, strict=True):
+        if scripted and not world.scripts:
+            path = place(name)
+            raise WorldError(
+                f"{path}: has no scripts, and so no dialogues without a capable model. Write them "
+                f"beside it, into {path.with_suffix('.scripts.yaml').name}; docs/worlds.md shows "
+                "how."
+            )
     names = [world.name for world in worlds]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise RecipeError(f"worlds.use: two of the worlds are called {twice!r}: rename one.")
@@ -61,7 +70,7 @@ def _read(path: Path, _: tuple[int, ...]) -> World:
     """The world of a file, as it was at these times."""
     spec = load_world(path)
     machine = Machine(spec)
-    world = World(
+    return World(
         name=spec["name"],
         category=spec["category"] or spec["name"],
         tool=spec["tool"] or spec["name"],
@@ -69,12 +78,6 @@ def _read(path: Path, _: tuple[int, ...]) -> World:
         spec=spec,
         scripts=tuple(written_scripts(path, machine)),
     )
-    if not world.scripts:
-        raise WorldError(
-            f"{path}: has no scripts, and so no dialogues. Write them beside it, into "
-            f"{path.with_suffix('.scripts.yaml').name}; docs/worlds.md shows how."
-        )
-    return world
 
 
 def scripts_of(world: World, machine: Machine) -> list[WorldScript]:

@@ -22,7 +22,7 @@ def check_worlds(recipe: Recipe) -> None:
     given = recipe.regenerate or recipe.extend
     if not recipe.worlds or given:
         return
-    worlds = named_worlds(recipe.worlds)
+    worlds = named_worlds(recipe.worlds, scripted=not written_by_model(recipe))
     beside = recipe.apis.domains or recipe.apis.sources
     held_out = [zone(recipe.splits, world.category, world.tool) not in SEEN for world in worlds]
     if all(held_out) and not beside:

@@ -84,7 +84,7 @@ MISTAKES: list[tuple[str, Callable[[Path], object], str]] = [
     ("near name", use("clinc"), "clinic can stand here"),
     ("names that ship", use("zzzzzz"), "calendar, clinic"),
     ("a folder", use('"."'), "worlds.use: '.' is neither a world that ships nor a file"),
-    ("no scripts", without_scripts, "library.yaml: has no scripts, and so no dialogues. Write"),
+    ("no scripts", without_scripts, "library.yaml: has no scripts, and so no dialogues without"),
     (
         "slot",
         script('"Renew {l.book.title}."', '"Renew {l.book.titel}."'),
@@ -139,6 +139,17 @@ def test_a_single_world_is_trained_on(home: Path) -> None:
     (version,) = (home / "outputs" / "datasets").glob("*/1.0.0")
     names = {path.name.split("-")[0] for path in (version / "sft").iterdir()}
     assert "train" in names and not {"test_tool", "test_category"} & names
+
+
+def test_a_world_without_scripts_is_for_a_capable_model(home: Path) -> None:
+    """Which words tasks that are solved before: nothing is missing."""
+    without_scripts(home)
+    capable = "model: {base_url: 'http://127.0.0.1:9/v1', model: large}"
+    recipe = (RECIPE % "library.yaml").replace("model: none", capable)
+    (home / "lent.yaml").write_text(recipe.replace(", per_script: 1", ", rows: 12"))
+    result = call("validate", "lent.yaml")
+    assert result.exit_code == 0, result.output
+    assert "12 dialogues in worlds" in result.output
 
 
 def test_a_world_that_was_changed_since_is_said(home: Path) -> None:
