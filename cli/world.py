@@ -60,6 +60,19 @@ def check(
         raise typer.Exit(FOUND)
 
 
+@app.command("list")
+def list_worlds() -> None:
+    """List the worlds that ship, with what is in them.
+
+    A recipe names them, `worlds: [shop, clinic]`, or takes `worlds: [all]`.
+
+    Example: `toolloom world list`
+    """
+    from toolloom.pipeline.worlds.shelf import held, shipped, world_of
+
+    say([held(map(world_of, shipped()), about=True)])
+
+
 @app.command()
 def show(
     file: WorldFile,

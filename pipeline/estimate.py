@@ -25,6 +25,7 @@ from toolloom.pipeline.run import run, standard_stages
 from toolloom.pipeline.sampling.draw import counted
 from toolloom.pipeline.stage import Context, Stage, StageInput, planned, use_of
 from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.worlds.shelf import names as worlds_named
 from toolloom.pipeline.worlds.staging import expect_rows
 from toolloom.schemas import (
     ApiSource,
@@ -374,7 +375,7 @@ def _drawn(
     if stage.name == "queries":
         return {NeedShape(ability=a, scenario=s): float(n) for (a, s), n in counted(recipe).items()}
     if stage.name == "apis":
-        worlds = len(recipe.worlds.use) if recipe.worlds else 0
+        worlds = len(worlds_named(recipe.worlds)) if recipe.worlds else 0
         sources = {
             NeedShape(ApiSource.__name__): float(len(recipe.apis.sources)),
             NeedShape(World.__name__): float(worlds),

@@ -31,6 +31,7 @@ from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput, job_of
 from toolloom.pipeline.worlds.needs import draw_world_needs
 from toolloom.pipeline.worlds.session import WorldSession, moment_of
+from toolloom.pipeline.worlds.shelf import names as worlds_named
 from toolloom.pipeline.worlds.staging import (
     check_worlds,
     expect_rows,
@@ -121,7 +122,7 @@ def has_sources(recipe: Recipe) -> bool:
 
 
 def expect_subjects(recipe: Recipe, domains: int) -> int:
-    worlds = len(recipe.worlds.use) if recipe.worlds else 0
+    worlds = len(worlds_named(recipe.worlds)) if recipe.worlds else 0
     return len(recipe.apis.sources) + worlds + domains
 
 

@@ -92,7 +92,8 @@ class WorldPlan(Record):
     """Which worlds dialogues play in, and how many are drawn."""
 
     use: tuple[str, ...] = Field(
-        min_length=1, description="Worlds that ship, by name, or paths of YAML files."
+        min_length=1,
+        description="Worlds that ship, by name or `all` of them, or paths of YAML files.",
     )
     rows: int | None = Field(
         default=None,

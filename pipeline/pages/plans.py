@@ -143,15 +143,11 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
 
 def _worlds(recipe: Recipe, plan: WorldPlan) -> Section:
     """What each world holds. Raises RecipeError and WorldError."""
-    from toolloom.pipeline.worlds.shelf import named_worlds
+    from toolloom.pipeline.worlds.shelf import held, named_worlds
     from toolloom.pipeline.worlds.staging import check_worlds
 
     check_worlds(recipe)
-    worlds = named_worlds(plan)
-    head = ("world", "operations", "policies", "scripts")
-    held = [(len(w.spec["operations"]), len(w.spec["policies"]), len(w.scripts)) for w in worlds]
-    rows = [(world.name, *counts) for world, counts in zip(worlds, held, strict=True)]
-    return Section(head=head, rows=rows)
+    return held(named_worlds(plan))
 
 
 def too_small(recipe: Recipe) -> str:

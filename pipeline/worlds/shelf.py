@@ -14,11 +14,13 @@ from pathlib import Path
 from toolloom.pipeline.checks.world.interpreter import Machine, State, as_term
 from toolloom.pipeline.checks.world.kinds import near
 from toolloom.pipeline.checks.world.signatures import parameters, returns
+from toolloom.pipeline.render.section import Cell, Section
 from toolloom.pipeline.worlds.files import load_world, written_scripts
 from toolloom.pipeline.worlds.scripts import WorldScript, read_scripts
 from toolloom.schemas import Api, RecipeError, Source, World, WorldError, WorldPlan
 
 ERROR_TEXT = "Fails with {}."
+ALL = "all"  # stands for each world that ships
 
 
 @cache
@@ -27,6 +29,12 @@ def shipped() -> dict[str, Path]:
     folder = Path(str(files("toolloom") / "recipes" / "worlds"))
     found = (path for path in sorted(folder.glob("*.yaml")) if "." not in path.stem)
     return {path.stem: path for path in found}
+
+
+def names(plan: WorldPlan) -> list[str]:
+    """A recipe's worlds, by name or path."""
+    named = ([*shipped()] if name == ALL else [name] for name in plan.use)
+    return list(dict.fromkeys(name for each in named for name in each))
 
 
 def place(name: str) -> Path:
@@ -50,8 +58,8 @@ def world_of(name: str) -> World:
 def named_worlds(plan: WorldPlan, scripted: bool = False) -> list[World]:
     """A recipe's worlds, in its order. Raises RecipeError, also for two of one name; WorldError
     where they are to be `scripted` and one has no scripts."""
-    worlds = [world_of(name) for name in plan.use]
-    for name, world in zip(plan.use, worlds, strict=True):
+    worlds = [world_of(name) for name in names(plan)]
+    for name, world in zip(names(plan), worlds, strict=True):
         if scripted and not world.scripts:
             path = place(name)
             raise WorldError(
@@ -59,10 +67,22 @@ def named_worlds(plan: WorldPlan, scripted: bool = False) -> list[World]:
                 f"beside it, into {path.with_suffix('.scripts.yaml').name}; docs/worlds.md shows "
                 "how."
             )
-    names = [world.name for world in worlds]
-    if twice := next((name for name in names if names.count(name) > 1), None):
+    called = [world.name for world in worlds]
+    if twice := next((name for name in called if called.count(name) > 1), None):
         raise RecipeError(f"worlds.use: two of the worlds are called {twice!r}: rename one.")
     return worlds
+
+
+def held(worlds: Iterable[World], about: bool = False) -> Section:
+    """What each world holds; with what it is, if wanted."""
+    head = ["world", "operations", "policies", "scripts"]
+    rows = list[list[Cell]]()
+    for world in worlds:
+        parts = (world.spec["operations"], world.spec["policies"], world.scripts)
+        rows.append([world.name, *map(len, parts)])
+        if about:
+            rows[-1].append(world.about.partition(". ")[0].rstrip("."))
+    return Section(head=[*head, "what it is"] if about else head, rows=rows)
 
 
 @lru_cache(maxsize=32)  # a run asks for each several times

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from toolloom.agents import api, domain
 from toolloom.pipeline.stage import Context, StageInput, job_of
 from toolloom.pipeline.worlds.needs import written_by_model
-from toolloom.pipeline.worlds.shelf import apis_of, named_worlds, world_of
+from toolloom.pipeline.worlds.shelf import apis_of, named_worlds, names, world_of
 from toolloom.schemas import Outcome, Recipe, RecipeError, World, WorldError, WorldPlan
 from toolloom.schemas.splits import SEEN, zone
 
@@ -54,7 +54,7 @@ def worlds_of(given: StageInput) -> list[World]:
 
 async def offer_world(world: World, context: Context) -> Outcome:
     """A world's operations as APIs, of one collection with those of another world."""
-    named = context.recipe.worlds.use if context.recipe.worlds else ()
+    named = names(context.recipe.worlds) if context.recipe.worlds else ()
     others = [other for name in named if (other := world_of(name)).name != world.name]
     job = job_of(context, "apis", "api", world.id)
     return await api.offer(world, apis_of(world), others, job)
@@ -70,7 +70,7 @@ def expect_rows(recipe: Recipe) -> int:
     if written_by_model(recipe):
         return plan.rows or recipe.queries.count
     try:
-        scripts = sum(len(world_of(name).scripts) for name in plan.use)
+        scripts = sum(len(world_of(name).scripts) for name in names(plan))
     except (RecipeError, WorldError):
         if not anew:
             raise

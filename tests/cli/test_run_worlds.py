@@ -10,6 +10,8 @@ import pytest
 from support import lending
 from support.commands import call
 
+from toolloom.pipeline.worlds.shelf import shipped, world_of
+
 RECIPE = "name: lent\nmodel: none\nworlds: {use: [%s], per_script: 1}\n"
 NEVER = """
 - name: never
@@ -150,6 +152,19 @@ def test_a_world_without_scripts_is_for_a_capable_model(home: Path) -> None:
     result = call("validate", "lent.yaml")
     assert result.exit_code == 0, result.output
     assert "12 dialogues in worlds" in result.output
+
+
+def test_all_stands_for_each_world_that_ships(home: Path) -> None:
+    """Beside one's own, each once; the list shows them with what they are."""
+    use("all", "shop", "library.yaml")(home)
+    planned, listed = call("validate", "lent.yaml"), call("world", "list")
+    assert planned.exit_code == listed.exit_code == 0, planned.output
+    for name, world in ((path.stem, world_of(path.stem)) for path in shipped().values()):
+        counts = [len(world.spec["operations"]), len(world.spec["policies"]), len(world.scripts)]
+        for page, more in ((planned, ""), (listed, world.about[:20])):
+            (line,) = (line for line in page.output.splitlines() if line.startswith(f"{name} "))
+            assert line.split()[1:4] == [str(count) for count in counts] and more in line
+    assert "\nlibrary " in planned.output and "\nlibrary " not in listed.output
 
 
 def test_a_world_that_was_changed_since_is_said(home: Path) -> None:
