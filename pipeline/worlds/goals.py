@@ -8,12 +8,14 @@ writes. Whether a call with them succeeds is tried, not reasoned.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from datetime import date
 from typing import Any
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, Row, State, shifted
 from toolloom.pipeline.checks.world.kinds import Kind
+
+RowKey = tuple[str, str]  # an entity and the key of one of its rows
 
 RELATED = 0.65  # share of keys that go with those named before
 AS_SHOWN = 0.5  # share of amounts that stand in a row
@@ -26,10 +28,18 @@ CLOCKS = [f"{hour:02}:{minute}" for hour in range(9, 17) for minute in ("00", "3
 
 
 class GoalDrawer:
-    """Arguments in one state, each draw by itself."""
+    """Arguments in one state, each draw by itself; `about`: rows of which the first that is named
+    has to be one."""
 
-    def __init__(self, machine: Machine, state: State, now: str, rng: random.Random) -> None:
-        self.machine, self.rng, self.now = machine, rng, now
+    def __init__(
+        self,
+        machine: Machine,
+        state: State,
+        now: str,
+        rng: random.Random,
+        about: Set[RowKey] | None = None,
+    ) -> None:
+        self.machine, self.rng, self.now, self.about = machine, rng, now, about
         self.frame = machine.frame(state, {}, now)
         self.rows: list[tuple[str, Row]] = []  # rows that arguments before referred to
         self.size = rng.choice(ITEMS)
@@ -79,15 +89,17 @@ class GoalDrawer:
     def _key(self, kind: Kind) -> Json:
         entity = kind["entity"]
         rows = self.candidates(entity, bool(kind.get("other")))
+        key = self.machine.entities[entity].key
+        if self.about is not None and not self.rows:
+            rows = [row for row in rows if (entity, row[key]) in self.about]
         if self.rows and self.rng.random() < RELATED:
             near = self._near(entity)
-            key = self.machine.entities[entity].key
             rows = [row for row in rows if row[key] in near] or rows
         if not rows:
             return None
         row = self.rng.choice(rows)
         self.rows.append((entity, row))
-        return row[self.machine.entities[entity].key]
+        return row[key]
 
     def _near(self, entity: str) -> set[str]:
         """Keys of an entity in rows named before, and in rows that refer to those."""

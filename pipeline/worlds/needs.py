@@ -24,10 +24,12 @@ from toolloom.pipeline.checks.world.signatures import writes
 from toolloom.pipeline.sampling.draw import shares
 from toolloom.pipeline.sampling.needs import Distractors
 from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds.plans import TaskSize
+from toolloom.pipeline.worlds.scenarios import SCENARIOS
 from toolloom.pipeline.worlds.scripts import MadeCall, Play, WorldScript, acts, play_in
 from toolloom.pipeline.worlds.shelf import briefing, scripts_of
 from toolloom.pipeline.worlds.states import draw_now, draw_state
-from toolloom.pipeline.worlds.tasks import draw_task
+from toolloom.pipeline.worlds.tasks import draw_scenario, draw_task
 from toolloom.pipeline.worlds.wants import play_of
 from toolloom.schemas import (
     Ability,
@@ -50,7 +52,8 @@ from toolloom.schemas import (
 from toolloom.schemas.splits import SEEN, split_of_need, split_of_script, zone
 
 PER_STATE = 2  # rows of different scripts
-TASKS = 40  # drawn until one is of the wanted kind
+TASKS = 20  # drawn until one is of the wanted kind
+DRY = 5  # rows after one another without a task: the world has none of that kind
 STATES = 300  # drawn of a world, and
 STATES_A_ROW = 80  # more for each row that a script may give
 
@@ -208,18 +211,21 @@ def _draw_tasks(
     rows = plan.rows or recipe.queries.count
     counts = shares({str(number): 1.0 for number in range(len(draws))}, rows)
     anew = recipe.regenerate
+    size = TaskSize(plan.calls, plan.turns)
+    # A sequential task is a single want that takes more than one call.
+    among = {"single" if s == "sequential" else s.value for s in plan.scenarios} or SCENARIOS
     for draw, count in zip(draws, counts.values(), strict=True):
         kinds = abilities(recipe, draw, count)
+        dry = 0
         for number in range(count):
             name = f"{draw.world.name}-{recipe.seed}-t{number:05d}"
             ability, rng = next(kinds), draw.rng("task", number)
             for _ in range(TASKS):
-                task = draw_task(draw.machine, rng)
+                chosen = draw_scenario(rng, size=size, among=among)
+                task = draw_task(draw.machine, rng, chosen, size=size)
                 if task is None or (plan.scenarios and task.scenario not in plan.scenarios):
                     continue
                 row = play_of(task, draw.machine)
-                if not fits_dials(row, plan):
-                    continue
                 offered = frozenset(task.offered)
                 own = [
                     api
@@ -229,7 +235,12 @@ def _draw_tasks(
                 scenario = Scenario(task.scenario)
                 need = _need(recipe, draw, row, scenario, name, own, known, ability)
                 if anew is None or split_of_need(recipe.splits, need) is anew.split:
+                    dry = 0
                     yield need
+                    break
+            else:
+                dry += 1
+                if dry == DRY:
                     break
 
 

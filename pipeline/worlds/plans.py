@@ -17,6 +17,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     State,
 )
 from toolloom.pipeline.checks.world.kinds import Kind
+from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.worlds.lookups import (
     LONGEST,
     Lookups,
@@ -33,20 +34,39 @@ from toolloom.pipeline.worlds.solutions import (
     NamedRow,
     PlayedCall,
     TaskFact,
+    forbidden,
     keys_called,
     looked_at,
     played,
     seen,
 )
 
+MOST_TURNS, MOST_CALLS = 4, 8
 PlanMark: TypeAlias = tuple[int, State, dict[tuple[str, str], NamedRow], int, int]
 CHOSEN = 0.6  # share of rows that are chosen from a list, where a name would do as well
 DEEPEST = 3  # lookups for the arguments of lookups
-MOST_CALLS = 8
 BY_NAME = 0.65  # share of rows that are named as the world calls them, not by something else
 NARROWED = {"words": 0.6, "key": 0.2, "subject": 0.3}
 """Shares of lists of one's own that are narrowed, by what."""
 LISTED = 0.4  # share of lists of one's own that are wanted with one status only
+
+
+@dataclass(frozen=True)
+class TaskSize:
+    """The least and the most calls and user turns of a task."""
+
+    calls: tuple[int, int] = (0, MOST_CALLS)
+    turns: tuple[int, int] = (1, MOST_TURNS)
+
+    @property
+    def deep(self) -> bool:
+        """Whether one want is hardly ever enough."""
+        return self.calls[0] > 4 or self.turns[0] > 3
+
+    def fits(self, calls: int, turns: int) -> bool:
+        return self.calls[0] <= calls <= min(self.calls[1], MOST_CALLS) and self.turns[
+            0
+        ] <= turns <= min(self.turns[1], MOST_TURNS)
 
 
 @dataclass
@@ -111,6 +131,14 @@ class Plan:
             if policy.get("first") and not self._first(policy, name, args):
                 return False
         return all(self._look(entity) for entity in self.looks(name, args))
+
+    def works(self, name: str, args: Row, state: State | None = None) -> bool:
+        """Whether a call succeeds, changes something and breaks no policy: now, or in a state."""
+        state = state or self.state
+        after, _, error = self.machine.apply(state, name, args, self.now)
+        if error is not None or after is state or not difference(self.machine, state, after):
+            return False
+        return forbidden(self.lookups, state, self.now, name, args) is None
 
     def agrees(self, name: str) -> bool:
         return any(policy.get("consent") for policy in self.lookups.policies[name])

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Row
 from toolloom.pipeline.checks.world.kinds import Kind
-from toolloom.pipeline.worlds.goals import GoalDrawer
+from toolloom.pipeline.worlds.goals import GoalDrawer, RowKey
 from toolloom.pipeline.worlds.lookups import keys_in, leaves
 from toolloom.pipeline.worlds.plans import Plan
 from toolloom.pipeline.worlds.solutions import PlayedCall, TaskFact, played
@@ -29,9 +29,9 @@ class QuestionDrawer:
         self.plan, self.lookups, self.machine = plan, plan.lookups, plan.machine
         self.rng, self.now = plan.rng, plan.now
 
-    def ask(self, name: str | None = None, about: set[str] | None = None) -> bool:
+    def ask(self, name: str | None = None, about: set[RowKey] | None = None) -> bool:
         """Something that a read tells: fields of a row or of one's own, or a short list; `about`:
-        keys of which it has to name one."""
+        rows of which it has to name one."""
         name = name or self.rng.choice(self.lookups.reads)
         self.plan.turns[-1].operations.append(name)
         kinds = self.machine.operations[name].args
@@ -40,18 +40,18 @@ class QuestionDrawer:
             return self._detail(name, about)
         if about is None and self.rng.random() < LISTS:
             return self._listing(name)
-        return about is None and self._row(name)
+        return self._row(name, about=about)
 
-    def _detail(self, name: str, about: set[str] | None) -> bool:
+    def _detail(self, name: str, about: set[RowKey] | None) -> bool:
         """Of a read that wants arguments or tells of oneself."""
-        goals = GoalDrawer(self.machine, self.plan.state, self.now, self.rng)
+        goals = GoalDrawer(self.machine, self.plan.state, self.now, self.rng, about)
         for _ in range(DRAWS):
             args = goals.draw(name)
             if args is None:
                 return False
             kinds = self.machine.operations[name].args
             args = {n: v for n, v in args.items() if not kinds[n].get("optional")}
-            keys = {key for _, _, key in keys_in(args, kinds)}
+            keys = {(entity, key) for _, entity, key in keys_in(args, kinds)}
             if about is not None and not keys & about:
                 continue
             tried = played(self.machine, self.plan.state, self.now, name, args, 0, False)
@@ -104,27 +104,32 @@ class QuestionDrawer:
         asked = list(self.plan.turns[-1].asks)
         return any(self._row(name, asked) for _ in range(DRAWS)) and len(self.plan.calls) > 1
 
-    def _row(self, name: str, asks: list[str] | None = None) -> bool:
+    def _row(
+        self, name: str, asks: list[str] | None = None, about: set[RowKey] | None = None
+    ) -> bool:
         """A field of a row that people can name before they see it listed; `asks`: the fields that
         were asked of another row."""
         search = self.lookups.searches[name]
         rows = search.rows(self.machine.frame(self.plan.state, {}, self.now))
         entity = self.lookups.listed[name]
-        if not rows or entity not in self.lookups.named:
+        if entity not in self.lookups.named:
             return False
-        row = self.rng.choice(rows)
-        spec = self.machine.entities[entity]
-        key = row.get(spec.key) or next(
-            (row[f] for f, to in spec.references.items() if to == entity), None
-        )
+        keys = [row.get(self.machine.entities[entity].key) for row in rows]
+        if about is not None:
+            keys = [key for key in keys if (entity, key) in about]
+        key = self.rng.choice(keys) if keys else None
         if key is None or (entity, key) in self.plan.rows:
             return False
         turn = self.plan.turn
         if not self.plan.find(name, entity, key, "", {}) or self.plan.turn > turn:
             return False
-        made = self.plan.calls[-1]
+        made, item = next(
+            (made, shown)
+            for made in reversed(self.plan.calls)
+            for shown in made.shown
+            if made.name == name and (shown.entity, shown.key) == (entity, key)
+        )
         words = {*self.plan.rows[entity, key].words, *map(str, made.arguments.values())}
-        item = next(s for s in made.shown if (s.entity, s.key) == (entity, key))
         ranked = [
             (self.rng.random() ** (1 / WEIGHTS.get(kind["type"], 3)), str(path[-1]), value)
             for path, kind, value in leaves(item.kind, item.item)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from toolloom.pipeline.checks.world.interpreter import Json, Row, State
 from toolloom.pipeline.checks.world.kinds import MOMENTS, Kind
-from toolloom.pipeline.checks.world.outcome import difference
+from toolloom.pipeline.worlds.followups import FollowUpDrawer
 from toolloom.pipeline.worlds.goals import GoalDrawer
 from toolloom.pipeline.worlds.lookups import Lookups, Path, fields_read, keys_in, scanned
-from toolloom.pipeline.worlds.plans import Plan
+from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan, TaskSize
 from toolloom.pipeline.worlds.questions import QuestionDrawer
 from toolloom.pipeline.worlds.solutions import (
     Avoided,
@@ -38,8 +37,7 @@ SCENARIOS = {
 KEYLESS = 0.3  # weight of a change that names no row, beside 1 more for each row
 DRAWS = 16  # of arguments until a call succeeds
 QUESTIONS = 0.25  # share of goals that are reads
-TWO_FIRST = 0.25  # share of second wants that follow two at once
-THIRD = 0.7  # share of second wants after which a third is looked for
+TWO = 0.7  # share of wants of the longest talks that are two at once
 SAME = 1  # calls that fail in the same way and are tried
 YES = 0.65  # share of confirmations that are given
 
@@ -54,7 +52,9 @@ class ScenarioDrawer:
         now: str,
         rng: random.Random,
         goal: str | None = None,
+        size: TaskSize | None = None,
     ) -> None:
+        self.size = size or TaskSize()
         self.lookups, self.machine, self.goal = lookups, lookups.machine, goal
         self.start, self.now, self.rng = start, now, rng
         self.plan = Plan(lookups, start, now, rng)
@@ -78,17 +78,9 @@ class ScenarioDrawer:
         goals = GoalDrawer(self.machine, self.plan.state, self.now, self.rng)
         for _ in range(DRAWS):
             args = goals.draw(name, beyond)
-            if args is not None and self.works(name, args):
+            if args is not None and self.plan.works(name, args):
                 return name, args
         return None
-
-    def works(self, name: str, args: Row) -> bool:
-        """Whether a call succeeds, changes something and breaks no policy."""
-        state = self.plan.state
-        after, _, error = self.machine.apply(state, name, args, self.now)
-        if error is not None or after is state or not difference(self.machine, state, after):
-            return False
-        return forbidden(self.lookups, state, self.now, name, args) is None
 
     def _lists(self, name: str) -> bool:
         return any(kind["type"] == "list" for kind in self.machine.operations[name].args.values())
@@ -129,7 +121,10 @@ class ScenarioDrawer:
                 continue
             if any(other.get(n) == args[n] for n in args if kinds[n]["type"] == "text"):
                 continue
-            if self.works(name, other) and not self.machine.apply(after, name, other, self.now)[2]:
+            if (
+                self.plan.works(name, other)
+                and not self.machine.apply(after, name, other, self.now)[2]
+            ):
                 self.plan.turns[0].operations.append(name)
                 self.plan.wide = True
                 prepared = self.plan.prepare(name, args) and self.plan.prepare(name, other)
@@ -138,88 +133,21 @@ class ScenarioDrawer:
         return False
 
     def multi_turn(self) -> bool:
-        """A second want of the rows of the first one, or of what it has found."""
-        first = self.parallel if self.rng.random() < TWO_FIRST else self.single
+        """Wants that follow from one another, until there are calls enough or no turns left."""
+        least, most = self.size.calls[0], min(self.size.calls[1], MOST_CALLS)
+        turns = min(self.size.turns[1], MOST_TURNS)
+        enough = self.rng.randint(min(least, most), most)
+        two = TWO * enough / MOST_CALLS
+        first = self.parallel if self.rng.random() < two else self.single
         if not first():
             return False
-        changes = difference(self.machine, self.start, self.plan.state)
-        made = self.plan.calls[-1]
-        kinds = self.machine.operations[made.name].args
-        about = {
-            key
-            for _, entity, key in keys_in(made.arguments, kinds)
-            if entity in self.lookups.mine or not (changes or made.name in self.lookups.searches)
-        }
-        about |= {fact.row[1] for fact in self.plan.facts if fact.row}
-        if changes:
-            new = [s for s in made.shown if s.key not in self.start["tables"][s.entity]]
-            about |= {s.key for s in new}
-        elif all(fact.row is None for fact in self.plan.facts):
-            main = self.lookups.listed.get(made.name)
-            about |= {s.key for s in made.shown if s.entity == main and main in self.lookups.named}
-        self.plan.begin("ask")
-        mark = self.plan.mark()
-        if changes and self.rng.random() < 0.5:
-            if self._question_of(about, changes):
-                return True
-            self.plan.back(mark)
-            self.plan.turns[-1].operations.clear()
-        if not self._next(about, changes):
-            return False
-        if len(self.plan.turns) < 4 and self.rng.random() < THIRD:
-            mark, done = self.plan.mark(), self.plan.state
-            self.plan.begin("ask")
-            if not self._next(about, difference(self.machine, self.start, done)):
-                self.plan.back(mark)
-        return True
-
-    def _question_of(self, about: set[str], changes: list[list[Any]]) -> bool:
-        ended = {str(change[1]) for change in changes if self._ends(change)}
-        names = [
-            name
-            for name in self.lookups.reads
-            for kind in self.machine.operations[name].args.values()
-            if kind.get("entity") in self.lookups.own and not kind.get("optional")
-        ]
-        keys = about - ended
-        return bool(names and keys) and QuestionDrawer(self.plan).ask(self.rng.choice(names), keys)
-
-    def _ends(self, change: list[Any]) -> bool:
-        """Whether a change leaves nothing to be done with a row: cancelled, deleted."""
-        if change[2] == "deleted":
-            return True
-        moves = (
-            self.machine.entities[change[0]].moves.get(change[2], {}) if len(change) == 4 else {}
-        )
-        return bool(moves) and not moves.get(change[3])
-
-    def _next(self, about: set[str], changes: list[list[Any]]) -> bool:
-        """Another change about rows of before, which takes nothing of the first one back."""
-        names = list(self.lookups.writes)
-        self.rng.shuffle(names)
-        done = {made.name for made in self.plan.calls if made.after is not made.before}
-        for name in names:
-            kinds = self.machine.operations[name].args
-            if name in done or self._keyless(name):
-                continue
-            goals = GoalDrawer(self.machine, self.plan.state, self.now, self.rng)
-            for _ in range(DRAWS):
-                args = goals.draw(name)
-                if args is None:
-                    break
-                keys = [key for _, _, key in keys_in(args, kinds)]
-                if not keys or keys[0] not in about or not self.works(name, args):
-                    continue
-                after, _, _ = self.machine.apply(self.plan.state, name, args, self.now)
-                end = difference(self.machine, self.start, after)
-                new = [change for change in end if change not in changes]
-                changed = {change[1] for change in changes}
-                if any(self._ends(change) and change[1] in changed for change in new):
-                    continue
-                if all(change in end for change in changes):
-                    self.plan.turns[-1].operations.append(name)
-                    return self.plan.act(name, args)
-        return False
+        follow_ups = FollowUpDrawer(self.plan, two)
+        wants = 1
+        while follow_ups.ask(turns, most):
+            wants += 1
+            if len(self.plan.calls) >= enough and len(self.plan.turns) >= self.size.turns[0]:
+                break
+        return wants > 1
 
     def _asked(self) -> tuple[str, Row] | None:
         """A first turn that asks for a change, whose lookups are made."""
@@ -268,7 +196,7 @@ class ScenarioDrawer:
             if s.entity == entity
         }
         others = shown - {key}
-        serves = {k for k in others if self.works(name, {**args, str(path[0]): k})}
+        serves = {k for k in others if self.plan.works(name, {**args, str(path[0]): k})}
         row = self.plan.rows[entity, key]
         used = any(key in call.arguments.values() for call in self.plan.calls)
         if used or not serves:
@@ -355,7 +283,7 @@ class ScenarioDrawer:
     def _recovered(self, name: str, args: Row, error: str) -> bool:
         if not self.plan.prepare(name, args) or self._foreseen(name, error):
             return False
-        others = (other for other in self._ways_out(name, args) if self.works(name, other))
+        others = (other for other in self._ways_out(name, args) if self.plan.works(name, other))
         other = next(others, None)
         if other is None:
             return False

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, Row, State
@@ -22,7 +22,7 @@ from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.lookups import Path, keys_in, leaves, lookups_of
-from toolloom.pipeline.worlds.plans import Plan, form_of
+from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan, TaskSize, form_of
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, ScenarioDrawer
 from toolloom.pipeline.worlds.solutions import (
     Avoided,
@@ -43,7 +43,6 @@ STARTS = 4  # states that are tried
 STATES = 16  # draws of a start state until a change can be made in it
 WISHES = ("single", "multi_turn", "clarification", "confirmation")  # that can begin with a change
 PER_STATE = 4  # tasks that are drawn from one start state
-MOST_TURNS, MOST_CALLS = 4, 8
 
 
 @dataclass(frozen=True)
@@ -114,27 +113,40 @@ def draw_task(
     scenario: str | None = None,
     start: tuple[State, str] | None = None,
     goal: str | None = None,
+    size: TaskSize | None = None,
 ) -> Task | None:
-    """A task, of one scenario or about one change if they are named; None if none of several
-    goals has a solution. `start`: a state and its moment; if it is not given, several are tried.
-    """
+    """A task, of one scenario, about one change or of a size if they are given; None if none of
+    several goals has a solution. `start`: a state and its moment; else several are tried."""
     if start is None:
         starts = (_start(machine, rng, goal) for _ in range(STARTS))
-        drawn = (draw_task(machine, rng, scenario, start, goal) for start in starts)
+        drawn = (draw_task(machine, rng, scenario, start, goal, size) for start in starts)
         return next(filter(None, drawn), None)
+    size = size or TaskSize()
     for _ in range(1 if scenario else KINDS):
-        chosen = scenario or draw_scenario(rng, goal)
+        chosen = scenario or draw_scenario(rng, goal, size)
         for _ in range(TRIES):
-            plan = ScenarioDrawer(lookups_of(machine), *start, rng, goal).draw(chosen)
+            plan = ScenarioDrawer(lookups_of(machine), *start, rng, goal, size).draw(chosen)
             task = _task(plan, chosen) if plan else None
-            if task:
+            if task and size.fits(len(task.calls), len(task.turns)):
                 return task
     return None
 
 
-def draw_scenario(rng: random.Random, goal: str | None = None) -> str:
-    """A scenario, as often as SCENARIOS says; one that begins with a change if that is named."""
-    kinds = {name: often for name, often in SCENARIOS.items() if not goal or name in WISHES}
+def draw_scenario(
+    rng: random.Random,
+    goal: str | None = None,
+    size: TaskSize | None = None,
+    among: Collection[str] = SCENARIOS,
+) -> str:
+    """A scenario, as often as SCENARIOS says; one that begins with a change if that is named, and
+    one of several wants if one want would be too small."""
+    if size and size.deep and "multi_turn" in among:
+        return "multi_turn"
+    kinds = {
+        name: often
+        for name, often in SCENARIOS.items()
+        if name in among and (not goal or name in WISHES)
+    }
     return rng.choices(list(kinds), list(kinds.values()))[0]
 
 
@@ -237,6 +249,8 @@ def _task(plan: Plan, scenario: str) -> Task | None:
         return None
     if not calls and not plan.avoided:
         return None
+    if scenario == "multi_turn" and _idle(plan, calls):
+        return None
     if plan.avoided and len(plan.turns) > 1 and not calls:
         return None  # what was chosen from is not even looked up
     if scenario == "single":
@@ -257,8 +271,8 @@ def _task(plan: Plan, scenario: str) -> Task | None:
         if not (plan.avoided and plan.avoided.why == "missing" and plan.avoided.name == name)
     )
     turns = tuple(
-        TaskTurn(turn.form, tuple(turn.operations), tuple(said), tuple(turn.asks))
-        for turn, said in zip(plan.turns, writer.said, strict=True)
+        TaskTurn(turn.form, tuple(turn.operations), writer.said_in(number), tuple(turn.asks))
+        for number, turn in enumerate(plan.turns)
     )
     rows = tuple(writer.rows.values())
     return Task(
@@ -274,6 +288,13 @@ def _task(plan: Plan, scenario: str) -> Task | None:
         plan.avoided,
         offered,
     )
+
+
+def _idle(plan: Plan, calls: list[PlayedCall]) -> bool:
+    """Whether earlier results answer all that one of several turns asks for."""
+    asks = [number for number, turn in enumerate(plan.turns) if turn.form == "ask"]
+    spans = zip(asks, [*asks[1:], len(plan.turns)], strict=True)
+    return not all(any(first <= c.turn < after for c in calls) for first, after in spans)
 
 
 def _acts(made: PlayedCall) -> bool:
@@ -367,6 +388,18 @@ class _Sources:
         if not named and not any(_covers(s, said) for s in there):
             self.said[turn].append(said)
         return ArgumentSource(path, "said", turn)
+
+    def said_in(self, turn: int) -> tuple[SaidValue, ...]:
+        """What a turn says; the words of a search that a name in it holds are said with that."""
+        names = [str(value) for part in self.said[turn] for _, value in part.label]
+        searches = self.plan.lookups.searches
+        return tuple(
+            part
+            for part in self.said[turn]
+            if part.operation not in searches
+            or not isinstance(part.value, str)
+            or not any(part.value in name for name in names)
+        )
 
     def said_of(self, name: str, args: Row, turn: int) -> None:
         """What is said of a call that is not made."""

@@ -15,15 +15,16 @@ import yaml
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
 from toolloom.pipeline.checks.world.reading import read_world
+from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.files import load_world
 from toolloom.pipeline.worlds.lookups import keys_in
+from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, TaskSize
 from toolloom.pipeline.worlds.tasks import (
-    MOST_CALLS,
-    MOST_TURNS,
     Task,
     TaskCall,
     as_text,
     coverage,
+    draw_task,
     faults,
     tasks,
 )
@@ -181,9 +182,37 @@ def test_scenarios_are_what_they_say() -> None:
     assert all(task.calls[-1].error is None for task in by["error_recovery"])
     assert all(any(call.error for call in task.calls) for task in by["error_recovery"])
     assert all("answer" in [turn.form for turn in task.turns] for task in by["clarification"])
-    assert all(sum(t.form == "ask" for t in task.turns) in (2, 3) for task in by["multi_turn"])
+    assert all(2 <= sum(t.form == "ask" for t in task.turns) <= 4 for task in by["multi_turn"])
     assert all(not task.calls for task in by["irrelevance"])
     assert all(task.avoided and "." in task.avoided.why for task in by["refusal"])
+
+
+@every_world
+@pytest.mark.parametrize("size", [TaskSize((6, 8)), TaskSize(turns=(3, 4))], ids=["calls", "turns"])
+def test_long_tasks_can_be_had(world: str, size: TaskSize) -> None:
+    """Of as many calls or turns as are asked for, each call needed, each want with calls of its own
+    and unlike the others."""
+    machine = Machine(load_world(WORLDS[world]))
+    found = [draw_task(machine, rng_for("long", n), size=size) for n in range(6)]
+    assert None not in found
+    for task in filter(None, found):
+        assert size.fits(len(task.calls), len(task.turns))
+        asks = [number for number, turn in enumerate(task.turns) if turn.form == "ask"]
+        for first, after in pairwise([*asks, len(task.turns)]):
+            assert any(first <= call.turn < after for call in task.calls), as_text(task)
+        later = [name for number in asks[1:] for name in task.turns[number].operations]
+        assert len(set(later)) == len(later), as_text(task)
+        for number in range(len(task.calls)):
+            rest = [*task.calls[:number], *task.calls[number + 1 :]]
+            assert faults(machine, task, rest), as_text(task)
+
+
+@every_world
+def test_tasks_of_every_number_of_calls_come_up(world: str) -> None:
+    """From one to eight, the longest of them among those of several wants."""
+    machine = Machine(load_world(WORLDS[world]))
+    depths = coverage(machine, tasks(machine, 4, 120, "multi_turn")).depths
+    assert depths.keys() | coverage(machine, drawn(world)[1]).depths.keys() >= {*range(1, 8)}
 
 
 def test_a_later_want_says_which_of_two_rows_it_is_about() -> None:
