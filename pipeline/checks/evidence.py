@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from toolloom.pipeline.checks.grounding import leaves
 from toolloom.pipeline.checks.schema import parts_of
 from toolloom.pipeline.checks.text.dates import dates
-from toolloom.pipeline.checks.text.numbers import quantities
+from toolloom.pipeline.checks.text.numbers import quantities, sums
 from toolloom.pipeline.checks.text.times import spans_of_time, times
 from toolloom.pipeline.checks.text.words import (
     STOP,
@@ -72,7 +72,8 @@ class Evidence:
         told = (r for text in self.texts for q in quantities(text) for r in q.readings())
         plain_numbers = (v for v in self.values if isinstance(v, int | float))
         years = (d.year for d in self.days)
-        return frozenset([*told, *plain_numbers, *years])
+        added = (n for text in self.texts for n in sums(text))
+        return frozenset([*told, *plain_numbers, *years, *added])
 
     @cached_property
     def seconds(self) -> frozenset[float]:

@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_plus
 
-from toolloom.pipeline.checks.schema import oddity
+from toolloom.pipeline.checks.schema import oddity, parts_of
 from toolloom.pipeline.checks.text.dates import dates, numbers_outside, only_date
-from toolloom.pipeline.checks.text.numbers import quantities
+from toolloom.pipeline.checks.text.numbers import quantities, sums
 from toolloom.pipeline.checks.text.phrases import is_code, said
 from toolloom.pipeline.checks.text.times import moments, only_time, seconds_in, spans_of_time, times
 from toolloom.pipeline.checks.text.words import (
@@ -30,6 +30,8 @@ from toolloom.schemas import JsonObject
 _STAMP = re.compile(
     r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?"
 )
+_SPOKEN = re.compile(r"(.+?),?(?: at)? (\d[\d:.]*(?: ?[ap]\.?m\.?)?|noon|midnight)", re.IGNORECASE)
+_LONGEST = 32  # characters of a day with its time
 _ENCODED = re.compile(r"[^\W\d_]+(?:(?:\+|%20)[^\W\d_]+)+")  # palo+alto, as in addresses
 _LENGTH = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 _CALENDAR = frozenset(["year", "month", "day", "date", "hour", "minute", "number", "id", "code"])
@@ -124,7 +126,7 @@ def _number_said(text: str, value: float, schema: JsonObject, today: dt.date) ->
     lengths = [s / unit for s in spans_of_time(text) for unit in units] if units else []
     if value == 1 and re.search(r"\ban? ", text.lower()) and _counted(text, about):
         return True
-    return any(close(value, n) for n in (*said_numbers, *lengths))
+    return any(close(value, n) for n in (*said_numbers, *lengths, *sums(text)))
 
 
 def _counted(text: str, about: frozenset[str]) -> bool:
@@ -286,9 +288,35 @@ def founded(
     if isinstance(value, list):
         each = named(str(schema.get("title", "")), schema.get("items"))
         return all(founded(item, texts, observed, each, now) for item in value)
-    return says("\n".join(texts), value, schema, now) or any(
-        same(leaf, value) or _told_in(leaf, value) for leaf in leaves(list(observed))
+    text = "\n".join(texts)
+    return (
+        says(text, value, schema, now)
+        or any(same(leaf, value) or _told_in(leaf, value) for leaf in leaves(list(observed)))
+        or (isinstance(value, str) and _composed(value, text, observed, now))
     )
+
+
+def _composed(value: str, text: str, observed: Sequence[Any], now: dt.datetime) -> bool:
+    """A day with a time that a result has together, or of which it has one and a text the other."""
+    stamp, spoken = _STAMP.fullmatch(value.strip()), _SPOKEN.fullmatch(value.strip())
+    found = stamp or spoken
+    if not found:
+        return False
+    today = now.date()
+    days, hours = only_date(found[1], today), only_time(found[2])
+    said_day, said_hour = days & dates(text, today), hours & times(text)
+    for part in parts_of(list(observed)):
+        values = part.values() if isinstance(part, dict) else [part]
+        shown = [v for v in values if isinstance(v, str) and len(v) <= _LONGEST]
+        stamps = [m for v in shown if (m := _STAMP.fullmatch(v))]
+        if any(only_date(m[1], today) & days and only_time(m[2]) & hours for m in stamps):
+            return True
+        shown_day = any(only_date(v, today) & days for v in (*shown, *(m[1] for m in stamps)))
+        if shown_day and (said_hour or any(only_time(v) & hours for v in shown)):
+            return True
+        if said_day and any(only_time(v) & hours for v in (*shown, *(m[2] for m in stamps))):
+            return True
+    return False
 
 
 def _told_in(leaf: Any, value: Any) -> bool:

@@ -23,7 +23,7 @@ from toolloom.pipeline.checks.evidence import (
 )
 from toolloom.pipeline.checks.grounding import close, leaves, same, says
 from toolloom.pipeline.checks.intent import pair
-from toolloom.pipeline.checks.text.dates import MONTHS, WEEKDAYS, dated
+from toolloom.pipeline.checks.text.dates import MONTHS, WEEKDAYS, Dated, dated
 from toolloom.pipeline.checks.text.numbers import Quantity, quantities
 from toolloom.pipeline.checks.text.phrases import ADDRESS, CODE, QUOTED, is_code, said
 from toolloom.pipeline.checks.text.times import seconds_in, timed
@@ -297,9 +297,12 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         reach, phrase = place.end, text[place.start : place.end]
         held = bool(place.days & evidence.days) or literal(phrase, evidence.all_text)
         inside = [q for q in quantities(phrase) if q.stated]
-        named = [d for d in marks if 0 < d.start - place.end < 7 and d.absolute]
-        if named and phrase.split()[-1].lower() in WEEKDAYS:  # «Wednesday, 3 March»
-            held = any(f"{d:%A}".lower() == phrase.split()[-1].lower() for d in named[0].days)
+        beside = [d for d in marks if 0 < max(d.start - place.end, place.start - d.end) < 7]
+        weekday = WEEKDAYS.get(phrase.split()[-1].lower())
+        if weekday is not None and (named := [d for d in beside if _numbered(d, text)]):
+            # «Wednesday, 3 March», «Wed the 3rd», «3 March (Wednesday)»
+            days = named[0].days if named[0].absolute else named[0].days & evidence.days
+            held = any(day.weekday() == weekday for day in days)
         elif not held and not place.absolute:
             period = re.search(r"week|month|year|today|tonight|now|this", phrase, re.IGNORECASE)
             told = [number_held(q, phrase, evidence) for q in inside]
@@ -312,6 +315,11 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
             continue  # «10 to 19 degrees»: two numbers, judged as such
         if moment.sure or held:
             yield "time", moment.start, moment.end, held
+
+
+def _numbered(day: Dated, text: str) -> bool:
+    """Whether a day is said by its number, of a month or of the one meant."""
+    return day.absolute or bool(re.fullmatch(r"(?:the )?\d+\w\w", text[day.start : day.end]))
 
 
 def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:

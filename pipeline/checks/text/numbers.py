@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from toolloom.pipeline.checks.text.words import Word, first_word, lowered, plain, words
@@ -100,6 +101,16 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     taken = {i for q in digits for i in range(q.start, q.end)}
     spelled = [q for q in spelled if q.start not in taken]
     return tuple(sorted([*digits, *spelled], key=lambda q: q.start))
+
+
+def sums(text: str) -> tuple[float, ...]:
+    """What numbers come to that a text adds up: «two mugs and one more» are three."""
+    flat = plain(text)
+    return tuple(
+        one.value + more.value
+        for one, more in pairwise(quantities(text))
+        if more.unit == "more" and re.search(r"\b(?:and|plus)\s$", flat[one.end : more.start])
+    )
 
 
 def _from_digits(text: str) -> Iterator[Quantity]:

@@ -26,6 +26,7 @@ from toolloom.schemas import Dialogue, Reason, Setting
 CURRENCIES = "$€£¥"
 _GAP = 6  # characters between a day and its time, as in «Monday, at 9»
 _MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2})")
+_DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}(?=T|\b)")
 _MARK = re.compile(r"[\dT:.-]+|[A-Z]{2,}-?\d+")  # days, times, keys
 _PROPER = re.compile(r"[A-Z]\w+(?:[ -][A-Z]\w+)+")
 
@@ -94,13 +95,15 @@ def _moments(text: str, today: dt.date) -> tuple[tuple[int, int, frozenset[dt.da
 
 
 def _known_moments(dialogue: Dialogue, place: int, today: dt.date) -> set[dt.datetime]:
+    """Those that were told; a time that the user says without a day may be one of any day told."""
     known = {dialogue.query.now.replace(tzinfo=None)}
-    texts = said_before(dialogue, place)
-    for text in texts:
-        days = {d for each in dated(text, today) for d in each.days} or {today}
-        known |= {
-            dt.datetime.combine(d, t) for d in days for each in timed(text) for t in each.times
-        }
+    days, clocks = {today}, set[dt.time]()
+    for text in said_before(dialogue, place):
+        own = {d for each in dated(text, today) for d in each.days}
+        hours = {t for each in timed(text) for t in each.times}
+        known |= {dt.datetime.combine(d, t) for d in own for t in hours}
+        days |= own
+        clocks |= set() if own else hours
     setting = dialogue.query.setting
     values: list[Any] = [fact.value for fact in setting.goal.facts] if setting else []
     for call in made(dialogue):
@@ -109,11 +112,12 @@ def _known_moments(dialogue: Dialogue, place: int, today: dt.date) -> set[dt.dat
     for part in (inner for value in values for inner in parts_of(value)):
         if isinstance(part, str):
             known |= {dt.datetime.fromisoformat("T".join(m)) for m in _MOMENT.findall(part)}
+            days |= {dt.date.fromisoformat(day) for day in _DAY.findall(part)} if clocks else set()
             if " " in part:
                 known |= {m for _, _, both in _moments(part, today) for m in both}
         elif isinstance(part, dict):
             known |= _joined(part.values())
-    return known
+    return known | {dt.datetime.combine(d, t) for d in days for t in clocks}
 
 
 def _joined(values: Iterable[Any]) -> set[dt.datetime]:

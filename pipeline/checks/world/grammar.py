@@ -708,7 +708,10 @@ def _read_if(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
     reader.need(")")
     if not fits(kind, other):
         reader.fail(f"`if` gives {said(kind)} or {said(other)}")
-    return ["if", test, then, otherwise], other if kind["type"] == "null" else kind
+    tree, kind = ["if", test, then, otherwise], other if kind["type"] == "null" else kind
+    if not absent_in(tree, scope):  # the row of an argument, or another where that is absent
+        kind = {name: part for name, part in kind.items() if name != "arg"}
+    return tree, kind
 
 
 def _read_was(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ SAID: list[tuple[str, Any, dict[str, Any]]] = [
     # numbers
     ("a table for six people", 6, I),
     ("twenty-five guests", 25, I),
+    ("two red mugs and one more for Ann", 3, I),
     ("one hundred and five seats", 105, I),
     ("half a dozen eggs", 6, I),
     ("a dozen eggs", 12, I),
@@ -202,6 +204,36 @@ def test_a_value_may_come_from_an_observation() -> None:
     assert grounded("31", ["hello"], seen, S, NOW)
     assert not grounded("t-90", ["hello"], seen, S, NOW)
     assert not grounded(3, ["hello"], seen, I, NOW)
+
+
+@pytest.mark.parametrize(
+    ("value", "said", "seen", "expected"),
+    [
+        ("March 3 at 3 pm", "hello", ["2027-03-03T15:00"], True),
+        ("March 3, 3 pm", "hello", ["2027-03-03T15:00"], True),
+        ("March 3 at 4 pm", "hello", ["2027-03-03T15:00"], False),
+        ("2027-03-03T15:00", "hello", [{"day": "2027-03-03", "at": "15:00"}], True),
+        ("2027-03-03T15:00", "hello", [{"day": "2027-03-03"}, {"at": "15:00"}], False),
+        ("2027-03-03T15:00", "at 3 pm instead", [{"starts": "2027-03-03T10:00"}], True),
+        ("2027-03-04T15:00", "at 3 pm instead", [{"starts": "2027-03-03T10:00"}], False),
+        ("2027-03-03T15:00", "on March 3, as early as can be", ["15:00", "16:00"], True),
+    ],
+)
+def test_a_moment_may_be_put_together(
+    value: str, said: str, seen: list[Any], expected: bool
+) -> None:
+    """Of a row's day and its time, or of what was said and what was observed."""
+    assert grounded(value, [said], seen, S, NOW) is expected
+
+
+def test_a_weekday_beside_a_date_is_that_of_the_date() -> None:
+    """Before it or behind it, with a month or without; another weekday is a fault."""
+    evidence = Evidence(("2026-12-03T15:00",), (), (), NOW)  # a Thursday
+    true = ("Thu, Dec 3", "Thursday the 3rd", "December 3 (Thursday)", "Thursday, December 3")
+    for day in true:
+        assert not list(unfounded(f"It is on {day} at 3 pm.", evidence)), day
+        wrong = re.sub(r"Thu\w*", "Friday", day)
+        assert list(unfounded(f"It is on {wrong} at 3 pm.", evidence)), wrong
 
 
 def test_the_schema_itself_can_give_the_value() -> None:

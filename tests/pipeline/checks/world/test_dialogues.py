@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import datetime as dt
 import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -328,6 +329,18 @@ def test_a_moment_that_the_user_says_is_known(played: Played) -> None:
     raw["messages"][1]["content"] += " I am there on Monday at 3 pm."
     more("See you on Monday at 3 pm.")(raw)
     assert not played.reasons(raw)
+
+
+def test_a_time_that_the_user_says_may_be_of_a_day_that_a_result_has(played: Played) -> None:
+    """And of no other day."""
+    raw = played.raw("renewal")
+    raw["messages"][1]["content"] += " I would bring it at 3 pm."
+    due = json.loads(raw["messages"][3]["content"])["response"][0]["due"]
+    at = dt.date.fromisoformat(due)
+    for day, true in ((at, True), (at - dt.timedelta(days=1), False)):
+        other = json.loads(json.dumps(raw))
+        more(f"Bring it on {day:%B} {day.day} at 3 pm.")(other)
+        assert (Reason.UNGROUNDED_ANSWER not in played.reasons(other)) is true
 
 
 def test_a_lookup_by_a_name_that_nobody_said_is_found(played: Played) -> None:
