@@ -407,6 +407,12 @@ class _TermReader:
                 f"`this.{name}` in a view or a change, name the row of a search (`{entity} as x`), "
                 f"write `${name}_id` for the key of an argument, or name the other anew with `as`."
             )
+        if owners and owners[0] != scope.here[-1]:
+            outer, inner = (entity.lstrip("\0") for _, entity in (owners[0], scope.here[-1]))
+            raise Mistake(
+                f"`{name}` in {self.text!r} is of {outer}, and the row looked at is of {inner}: "
+                f"name the outer one, as in `{outer} as x`, and write `x.{name}`."
+            )
         if owners:
             alias, entity = owners[0]
             self.next -= 1

@@ -34,6 +34,7 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.pipeline.checks.world.reading import read_world
 
+LIBRARY = Path(__file__).parents[3] / "support" / "library.yaml"
 NOW = "2026-01-20T10:00"
 X = ["var", "x"]
 JSON = st.recursive(
@@ -97,6 +98,43 @@ def test_an_absent_argument_filters_nothing(library: Machine, shelf: State) -> N
     _, some, _ = library.apply(shelf, "search_books", {"words": "EMM"}, NOW)
     assert [book["title"] for book in every] == ["Emma", "Persuasion"]
     assert [book["title"] for book in some] == ["Emma"]
+
+
+def test_a_value_that_asks_whether_an_argument_is_given_has_one_without_it(
+    library: Machine, shelf: State
+) -> None:
+    """What uses it is not passed over, be it a key or a row."""
+    world = yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
+    del world["promises"]
+    world["operations"]["renew"] |= {
+        "args": {"loan_id": "-> loans", "book_id": "-> books optional"},
+        "steps": [
+            {"let": {"wanted": "if($book_id is given, book, loan.book)"}},
+            {"let": {"key": "if($book_id is given, $book_id, loan.book_id)"}},
+            {"require": "wanted.title != 'Emma'", "else": "row: It is Emma."},
+            {"require": "count(holds where book_id = key) = 0", "else": "key: It is held."},
+            {"update": "loan", "set": {"book_id": "key"}},
+        ],
+    }
+    machine = Machine(read_world(world, lambda *fault: pytest.fail(str(fault))))
+    for args, error in (({}, "row"), ({"book_id": "BOO-2"}, "key")):
+        assert machine.apply(shelf, "renew", {"loan_id": "LOA-1", **args}, NOW)[2] == error
+
+
+def test_ranges_of_days_say_what_is_drawn_and_not_what_is_allowed(
+    library: Machine, shelf: State
+) -> None:
+    """They are told beside today; numbers are held to theirs."""
+    world = yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
+    del world["promises"]
+    world["operations"]["list_loans"] |= {
+        "args": {"day": "date(0..3)", "least": "integer(0..3)"},
+        "returns": "loans where due >= $day and renewals >= $least [loan_id]",
+    }
+    machine = Machine(read_world(world, lambda *fault: pytest.fail(str(fault))))
+    for least, error in ((3, None), (4, INVALID)):
+        args = {"day": "2020-01-01", "least": least}
+        assert machine.apply(shelf, "list_loans", args, NOW)[2] == error
 
 
 def test_an_operation_that_lacks_a_require_is_refused_by_the_rule(

@@ -61,6 +61,12 @@ RENEW = ("operations", "renew")
         ((*RENEW, "returns"), "loan", "needs the fields that are shown"),
         ((*RENEW, "returns"), "loan[loan_id, loan_id]", "shown twice"),
         (("operations", "place_holds", "steps", 0, "do", 1, "set"), {}, "needs `book_id`"),
+        (
+            ("operations", "search_books", "returns"),
+            "books [title, loans where book_id = this.book_id [due, copies] as loans]",
+            "`copies` in 'books [title, loans where book_id = this.book_id [due, copies] as loans]'"
+            " is of books, and the row looked at is of loans",
+        ),
         (("policies", 0, "calls"), ["renw"], "renew can stand here"),
         (("policies", 0, "must"), "loan.fines < 2", "has no field `fines`"),
         (("policies", 0), {"says": "Be kind.", "calls": []}, "A policy needs what holds it"),
