@@ -24,8 +24,7 @@ from toolloom.pipeline.checks.world.signatures import writes
 from toolloom.pipeline.sampling.draw import shares
 from toolloom.pipeline.sampling.needs import Distractors
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.plans import TaskSize
-from toolloom.pipeline.worlds.scenarios import SCENARIOS
+from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
 from toolloom.pipeline.worlds.scripts import MadeCall, Play, WorldScript, acts, play_in
 from toolloom.pipeline.worlds.shelf import briefing, scripts_of
 from toolloom.pipeline.worlds.states import draw_now, draw_state

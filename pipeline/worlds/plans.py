@@ -51,24 +51,6 @@ NARROWED = {"words": 0.6, "key": 0.2, "subject": 0.3}
 LISTED = 0.4  # share of lists of one's own that are wanted with one status only
 
 
-@dataclass(frozen=True)
-class TaskSize:
-    """The least and the most calls and user turns of a task."""
-
-    calls: tuple[int, int] = (0, MOST_CALLS)
-    turns: tuple[int, int] = (1, MOST_TURNS)
-
-    @property
-    def deep(self) -> bool:
-        """Whether one want is hardly ever enough."""
-        return self.calls[0] > 4 or self.turns[0] > 3
-
-    def fits(self, calls: int, turns: int) -> bool:
-        return self.calls[0] <= calls <= min(self.calls[1], MOST_CALLS) and self.turns[
-            0
-        ] <= turns <= min(self.turns[1], MOST_TURNS)
-
-
 @dataclass
 class UserTurn:
     """What a user turn is for: ask, choose, agree, decline, answer, retry."""

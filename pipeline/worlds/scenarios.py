@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from toolloom.pipeline.checks.world.interpreter import Json, Row, State
 from toolloom.pipeline.checks.world.kinds import MOMENTS, Kind
 from toolloom.pipeline.worlds.followups import FollowUpDrawer
 from toolloom.pipeline.worlds.goals import GoalDrawer
 from toolloom.pipeline.worlds.lookups import Lookups, Path, fields_read, keys_in, scanned
-from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan, TaskSize
+from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan
 from toolloom.pipeline.worlds.questions import QuestionDrawer
 from toolloom.pipeline.worlds.solutions import (
     Avoided,
@@ -40,6 +41,24 @@ QUESTIONS = 0.25  # share of goals that are reads
 TWO = 0.7  # share of wants of the longest talks that are two at once
 SAME = 1  # calls that fail in the same way and are tried
 YES = 0.65  # share of confirmations that are given
+
+
+@dataclass(frozen=True)
+class TaskSize:
+    """The least and the most calls and user turns of a task."""
+
+    calls: tuple[int, int] = (0, MOST_CALLS)
+    turns: tuple[int, int] = (1, MOST_TURNS)
+
+    @property
+    def deep(self) -> bool:
+        """Whether one want is hardly ever enough."""
+        return self.calls[0] > 4 or self.turns[0] > 3
+
+    def fits(self, calls: int, turns: int) -> bool:
+        return self.calls[0] <= calls <= min(self.calls[1], MOST_CALLS) and self.turns[
+            0
+        ] <= turns <= min(self.turns[1], MOST_TURNS)
 
 
 class ScenarioDrawer:

@@ -22,8 +22,8 @@ from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.lookups import Path, keys_in, leaves, lookups_of
-from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan, TaskSize, form_of
-from toolloom.pipeline.worlds.scenarios import SCENARIOS, ScenarioDrawer
+from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan, form_of
+from toolloom.pipeline.worlds.scenarios import SCENARIOS, ScenarioDrawer, TaskSize
 from toolloom.pipeline.worlds.solutions import (
     Avoided,
     Label,

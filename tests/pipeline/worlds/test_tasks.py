@@ -18,7 +18,8 @@ from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.files import load_world
 from toolloom.pipeline.worlds.lookups import keys_in
-from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, TaskSize
+from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS
+from toolloom.pipeline.worlds.scenarios import TaskSize
 from toolloom.pipeline.worlds.tasks import (
     Task,
     TaskCall,
