@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,7 +20,9 @@ Opener: TypeAlias = Callable[..., AbstractAsyncContextManager[tuple[Job, FakeSer
 
 @pytest.fixture
 def working(tmp_path: Path) -> Opener:
-    """Opens an agent's job: the server says what the script, or the list of answers, holds."""
+    """Opens an agent's job: the server says what the script, or the list of answers, holds. Each
+    has a cache of its own, as a server may have the port of one before it."""
+    number = count()
 
     @asynccontextmanager
     async def open_job(
@@ -27,7 +30,7 @@ def working(tmp_path: Path) -> Opener:
     ) -> AsyncIterator[tuple[Job, FakeServer]]:
         async with (
             FakeServer(script if callable(script) else in_turn(script)) as server,
-            Gateway(tmp_path / "cache.sqlite") as gateway,
+            Gateway(tmp_path / f"cache-{next(number)}.sqlite") as gateway,
         ):
             chosen = Endpoint(
                 base_url=server.base_url, model="fake", retry={"tries": 1}, **endpoint
