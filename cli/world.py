@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from toolloom.cli.console import FOUND, complain, say
+from toolloom.cli.console import FOUND, HERE, NOTHING_ACCEPTED, Outputs, complain, known, say
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -178,6 +179,72 @@ def proof(
 
 
 @app.command()
+def scripts(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="VERSION_OR_RUN", help="A dataset, `name/1.0.0`, or a run's id."),
+    ],
+    world: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Dialogues of this world alone.")
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File of scripts, not WORLD.scripts.yaml here."),
+    ] = None,
+    recipe: Annotated[
+        Path | None,
+        typer.Option(metavar="RECIPE", help="Ask its model once a script what its words need."),
+    ] = None,
+    outputs: Outputs = HERE,
+) -> None:
+    """Make scripts of the dialogues that a capable model worded, and add them to a file.
+
+    Each accepted dialogue of a task becomes a script: values become slots, and conditions hold
+    what its words lean on. It is kept if it plays to the very same dialogue in its own state, and
+    to others, which the certain checks accept, in other states; of the rest the reasons are told.
+    With --recipe the model of its query agent is asked once a script for more conditions. Read the
+    scripts with `toolloom world proof` before they are used. Exit code 1 if there are none.
+
+    Example: `toolloom world scripts worded --world shop --to shop.scripts.yaml`
+    """
+    import asyncio
+
+    from toolloom.pipeline.templates.rescripts import append, rescripts
+    from toolloom.schemas import RecipeError, load_recipe, parse_recipe
+
+    samples, worlds = _dialogues(outputs, name)
+    known("--world", world, sorted(each.name for each in worlds))
+    chosen = [each for each in worlds if world in (None, each.name)]
+    if to and len(chosen) > 1:
+        raise RecipeError("--to is one file, and a file has the scripts of one world: add --world.")
+    asked = load_recipe(recipe) if recipe else parse_recipe({"name": "scripts"}, "no recipe")
+    hashes = {each.hash for each in chosen}
+    own = [s for s in samples if (s["dialogue"]["query"]["setting"] or {}).get("hash") in hashes]
+    made = asyncio.run(
+        _asking(partial(rescripts, own, chosen, asked), asked, outputs, bool(recipe))
+    )
+    for each in made:
+        if each.why:
+            say(f"{each.id}: {each.why}.")
+        for clause in each.left_out:
+            say(f"{each.id}: left out, as it cannot be read or does not hold: {clause}")
+    kept = 0
+    for each_world in chosen:
+        specs = [each.spec for each in made if each.spec and each.world == each_world.name]
+        path = to or Path(f"{each_world.name}.scripts.yaml")
+        kept += len(specs)
+        if specs:
+            say(f"{append(path, specs)} added to {path}.")
+    by = "with conditions that the model gave too" if recipe else "no model was asked"
+    say(f"{kept} of {len(made)} dialogues became scripts; {by}.")
+    if not kept:
+        raise typer.Exit(NOTHING_ACCEPTED)
+    say(
+        "Read them beside the world's file first: `toolloom world proof FILE` shows each in states."
+    )
+
+
+@app.command()
 def serve(file: WorldFile, seed: SeedOf = 0) -> None:
     """Serve a world to any MCP client over standard input and output.
 
@@ -191,6 +258,42 @@ def serve(file: WorldFile, seed: SeedOf = 0) -> None:
     from toolloom.pipeline.worlds.serve import serve as answer
 
     asyncio.run(answer(*_drawn(file, seed)))
+
+
+def _dialogues(outputs: Path, name: str) -> tuple[list[Any], list[Any]]:
+    """The accepted dialogues of a version or a run, as JSON, and its worlds. Raises NothingFound
+    for what is neither."""
+    from toolloom.pipeline.store.run import find_run
+    from toolloom.pipeline.store.version import find_version
+    from toolloom.pipeline.templates.written.files import worlds_of
+    from toolloom.schemas import NothingFound, World
+
+    try:
+        version = find_version(outputs, name)
+    except NothingFound as none:
+        try:
+            run = find_run(outputs, name)
+        except NothingFound:
+            raise none from None
+        worlds = run.stage("worlds").objects("accepted")
+        return list(run.samples()), [World.model_validate(each) for each in worlds]
+    samples = [
+        s.model_dump(mode="json")
+        for split in version.splits("samples")
+        for s in version.samples(split)
+    ]
+    return samples, worlds_of(version)
+
+
+async def _asking(work: Any, recipe: Any, outputs: Path, asks: bool) -> Any:
+    """What comes of work that may ask the model of a recipe's query agent."""
+    if not asks or recipe.endpoint("query").absent:
+        return await work()
+    from toolloom.llm import Gateway
+    from toolloom.llm.cache import address
+
+    async with Gateway(address(outputs), prices=recipe.prices, budget=recipe.budget) as gateway:
+        return await work(model=gateway.model(recipe.endpoint("query")))
 
 
 def _drawn(file: Path, seed: int) -> tuple[Any, Any, str]:

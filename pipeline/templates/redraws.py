@@ -5,6 +5,9 @@ and words. So a row's results are true, which of values drawn for slots nobody c
 is that of the accepted dialogue: the same messages and calls in the same order, the same scenario.
 Where API Search stands, what it finds is the same too, as it does not lean on the state.
 
+A dialogue that was worded for a task has no script: one is made first (`worlds/derive.py`), and
+tried in other states.
+
 A template holds the state of its sample alone. Others are drawn when rows are wanted, and settled
 first, in a few bytes a row: so memory holds the states of `AT_ONCE` rows.
 """
@@ -14,16 +17,19 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Any
 
 from toolloom.agents.simulator import system_turn
 from toolloom.pipeline.apis.execution.compression import compress
-from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.checks.world.interpreter import Machine, State
 from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.store.files import to_text
+from toolloom.pipeline.worlds.conditions import Underivable
+from toolloom.pipeline.worlds.derive import Derived, derive
 from toolloom.pipeline.worlds.needs import (
     Chance,
     WorldDraw,
@@ -43,6 +49,7 @@ from toolloom.schemas import (
     Reason,
     Recipe,
     Rejected,
+    Sample,
     Split,
     Template,
     World,
@@ -50,24 +57,28 @@ from toolloom.schemas import (
 )
 
 AT_ONCE = 250  # rows of a template in memory
+STATES = 800  # in which a script that was made of a dialogue is tried
+TRIED = 3  # rows that it has to give there
 STAGE = "templates"
 
 
 def script_of(sample: JsonObject) -> tuple[str, str] | None:
-    """Hash of the world and name of the script that a sample, as JSON, is a row of."""
+    """Hash of the world and name of the script that a sample, as JSON, is a row of; of one that was
+    worded for a task the name is ""."""
     setting = sample["dialogue"]["query"].get("setting")
-    return (setting["hash"], setting["script"]) if setting and setting["script"] else None
+    return (setting["hash"], setting["script"]) if setting else None
 
 
 class Scripts:
     """The scripts of worlds, each of which gives one template."""
 
-    def __init__(self, worlds: Iterable[World]) -> None:
+    def __init__(self, worlds: Sequence[World], recipe: Recipe) -> None:
         self._left = {(w.hash, name) for w in worlds for name in w.script_names}
         self._known = frozenset(self._left)
+        self._rows = WorldRows(recipe, worlds)
 
     def template(self, sample: JsonObject, split: Split) -> Template | Rejected | None:
-        """That of a script, of the first of its samples; None of others."""
+        """That of a script, of the first of its samples; of a task; None of others."""
         script = script_of(sample)
         if script in self._left:
             self._left.remove(script)
@@ -77,8 +88,15 @@ class Scripts:
         query = sample["dialogue"]["query"]
         setting = query["setting"]
         detail = f"the script {setting['script']} of {setting['world']} is not there any more"
-        why = Finding(check="mining", reason=Reason.NOTHING_TO_VARY, detail=detail)
-        return Rejected.of(sample, STAGE, [why], id=query["id"])
+        if not setting["script"]:
+            made = world_template(sample, split)
+            try:
+                self._rows.check(made, self._rows.derive(made))
+                return made
+            except Underivable as why:
+                detail = f"no script can be made of it: {why}"
+        finding = Finding(check="mining", reason=Reason.NOTHING_TO_VARY, detail=detail)
+        return Rejected.of(sample, STAGE, [finding], id=query["id"])
 
 
 def world_template(sample: JsonObject, split: Split | None = None) -> Template:
@@ -86,10 +104,11 @@ def world_template(sample: JsonObject, split: Split | None = None) -> Template:
     skeleton, values = slotted(sample["dialogue"])
     query = sample["dialogue"]["query"]
     setting = query["setting"]
+    script = setting["script"] or query["id"]
     choice = Choice(
         slots=tuple(values),
         rows=(tuple(values.values()),),
-        about=f"start state of {setting['world']} for the script {setting['script']}",
+        about=f"start state of {setting['world']} for the script {script}",
         sources={"sample": 1},
     )
     own = Provenance(stage=STAGE, agent="", model="", seed=0, parents=(query["id"],))
@@ -139,20 +158,28 @@ def slotted(dialogue: JsonObject) -> tuple[JsonObject, JsonObject]:
     return skeleton, values
 
 
+def original_of(template: Template) -> Sample:
+    """The sample that a template was made of."""
+    return TemplateRenderer(template).sample((0,), template.id, 0)
+
+
 class ScriptRows:
     """The rows of a script's template."""
 
-    def __init__(self, template: Template, draw: WorldDraw) -> None:
+    def __init__(self, template: Template, draw: WorldDraw, script: int | None = None) -> None:
+        """`script`: the place of one that was made of the sample."""
         self._template, self._draw = template, draw
-        original = TemplateRenderer(template).sample((0,), template.id, 0)
+        original = original_of(template)
         self._query = original.dialogue.query
         self._before: JsonObject = original.dialogue.model_dump(mode="json")
         assert self._query.setting
+        self._own = self._query.setting.script  # "" of a task
         self.id, self.world, self.machine = template.id, draw.hash, draw.machine
         self.sample = {**template.sample, "dialogue": self._before}
-        self.name = self._query.setting.script
-        self.script = [script.name for script in draw.scripts].index(self.name)
+        names = [script.name for script in draw.scripts]
+        self.script = names.index(self._query.setting.script) if script is None else script
         """Its place among the scripts of its world."""
+        self.name = names[self.script]
         own = [api for api in self._query.pool if api.source.reference == draw.world.name]
         self._apis = {api.source.operation: api for api in own}
 
@@ -170,6 +197,14 @@ class ScriptRows:
     def fits(self, row: Play) -> bool:
         """Whether the dialogue has the same shape in another state."""
         return self._values(row) is not None
+
+    def faults(self, row: Play) -> tuple[Finding, ...]:
+        """What the certain checks say of a row that fits."""
+        (choice,) = self._template.choices
+        rows = (choice.rows[0], self._values(row) or ())
+        update = {"choices": (choice.model_copy(update={"rows": rows}),)}
+        made = TemplateRenderer(self._template.model_copy(update=update))
+        return inspect(made.dialogue_of((1,)), world=self.machine)
 
     def drawn(self, chances: Iterable[Chance]) -> Template:
         """The template with what these states make of its script as rows, after the original."""
@@ -196,7 +231,7 @@ class ScriptRows:
             "now": now.isoformat(),
             "scenario": scenario_of(script, row, self._draw.machine).value,
             "intent": [each.model_dump(mode="json") for each in intent_of(row, self._apis)],
-            "setting": {**setting.model_dump(mode="json"), "story": []},
+            "setting": {**setting.model_dump(mode="json"), "story": [], "script": self._own},
         }
         opening = system_turn(query).model_dump(mode="json")
         dialogue = {
@@ -261,11 +296,59 @@ class WorldRows:
         # Each version that is added to draws states of its own.
         purpose = f"expand {recipe.extend.version if recipe.extend else ''}"
         self._draws = {world.hash: WorldDraw(recipe, world, purpose) for world in worlds}
+        self._made: dict[str, int] = {}  # places of the scripts of tasks, by their templates' ids
+        self._starts: dict[tuple[str, int], tuple[str, State]] = {}
 
     def of(self, template: Template) -> ScriptRows:
         """Those of a template."""
-        world = template.sample["dialogue"]["query"]["setting"]["hash"]
-        return ScriptRows(template, self._draws[world])
+        query = template.sample["dialogue"]["query"]
+        draw = self._draws[query["setting"]["hash"]]
+        if query["setting"]["script"]:
+            return ScriptRows(template, draw)
+        if template.id not in self._made:
+            self._made[template.id] = draw.add(self.derive(template).read(draw.machine))
+        return ScriptRows(template, draw, self._made[template.id])
+
+    def derive(self, template: Template) -> Derived:
+        """The script that is made of a task's template. Raises Underivable."""
+        setting = template.sample["dialogue"]["query"]["setting"]
+        if setting["hash"] not in self._draws:
+            raise Underivable(f"the world {setting['world']} is not there any more")
+        dialogue = original_of(template).dialogue
+        return derive(dialogue, self._draws[setting["hash"]].machine, template.id)
+
+    def check(self, template: Template, made: Derived) -> None:
+        """Raises Underivable for a script that has not `TRIED` rows in other states that the
+        certain checks accept, or says the same in all of them."""
+        draw = self._draws[template.sample["dialogue"]["query"]["setting"]["hash"]]
+        place = draw.add(made.read(draw.machine))
+        rows, fits, fell = ScriptRows(template, draw, place), 0, list[Finding]()
+        told = {tuple(rows.said)}
+        for number in range(STATES):
+            row = draw.play(Chance(number, place, 0), *self._start(draw, number))
+            if row is None or not rows.fits(row):
+                continue
+            found = rows.faults(row)
+            fell += found[:1]
+            if not found:
+                fits += 1
+                told.add(tuple(part for _, part in row.messages if isinstance(part, str)))
+            if len(fell) == TRIED or (fits >= TRIED and len(told) > 1):
+                break
+        draw.scripts.pop()
+        if len(fell) == TRIED:
+            raise Underivable(f"its rows in other states fall: {fell[0].reason}, {fell[0].detail}")
+        if fits < TRIED:
+            raise Underivable(f"it fits {fits} of {STATES} other states")
+        if len(told) == 1:
+            raise Underivable("it says the same in every state")
+
+    def _start(self, draw: WorldDraw, number: int) -> tuple[str, State]:
+        """A state in which scripts are tried, kept for the next."""
+        key = draw.hash, number
+        if key not in self._starts:
+            self._starts[key] = draw.start(number)
+        return self._starts[key]
 
     def settle(self, wanted: Iterable[tuple[Template, int]]) -> dict[str, list[Chance]]:
         """For each template, by its id, the states in which it has rows: so many as are wanted, or

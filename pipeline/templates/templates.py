@@ -73,7 +73,7 @@ def _mined(
     for split, sample in _samples(given, plan):
         if script_of(sample) is None:
             known[split].add(sample)
-    scripts = Scripts(worlds)
+    scripts = Scripts(list(worlds), given.recipe)
     for split, sample in _samples(given, plan):
         if script_of(sample) is None:
             yield mine(sample, known[split], split)

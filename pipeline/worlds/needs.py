@@ -53,6 +53,7 @@ from toolloom.schemas.splits import SEEN, split_of_need, split_of_script, zone
 PER_STATE = 2  # rows of different scripts
 TASKS = 20  # drawn until one is of the wanted kind
 DRY = 5  # rows after one another without a task: the world has none of that kind
+PICKS = 6  # tries in a state for a script that was made of a dialogue: it needs more to hold
 STATES = 300  # drawn of a world, and
 STATES_A_ROW = 80  # more for each row that a script may give
 
@@ -78,12 +79,19 @@ class WorldDraw:
     hash: str = field(init=False)
     machine: Machine = field(init=False)
     scripts: list[WorldScript] = field(init=False)
+    written: int = field(init=False)  # scripts of the world itself; others are made of dialogues
     _told: set[tuple[int, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.hash = self.world.hash
         self.machine = Machine(self.world.spec)
         self.scripts = scripts_of(self.world, self.machine)
+        self.written = len(self.scripts)
+
+    def add(self, script: WorldScript) -> int:
+        """The place of a script that was made of a dialogue."""
+        self.scripts.append(script)
+        return len(self.scripts) - 1
 
     def start(self, number: int) -> tuple[str, State]:
         """Moment and state of a number."""
@@ -94,7 +102,9 @@ class WorldDraw:
     def play(self, chance: Chance, now: str, state: State) -> Play | None:
         script = self.scripts[chance.script]
         rng = self.rng("script", script.name, chance.state)
-        return play_in(script, self.machine, state, now, rng)
+        tries = PICKS if chance.script >= self.written else 1
+        rows = (play_in(script, self.machine, state, now, rng) for _ in range(tries))
+        return next(filter(None, rows), None)
 
     def wants(self, plan: WorldPlan, script: int, row: Play) -> bool:
         """Whether the recipe's dials let a row in."""

@@ -120,7 +120,8 @@ class _ScriptReader:
         self.scope = NameScope(entities, keys, names=names)
 
     def script(self, spec: dict[str, Any], place: Place, number: int) -> WorldScript:
-        for key in spec.keys() - {"name", "voice", "dialect", "scenario", "find", "turns"}:
+        known = {"name", "written", "voice", "dialect", "scenario", "find", "turns"}
+        for key in spec.keys() - known:
             self.fault((*place, key), "is unknown in a script.")
         opening = self.entries(spec.get("find"), (*place, "find"), finding=True)
         turns = self.entries(spec.get("turns"), (*place, "turns"), finding=False)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from support import lending
 from support.commands import call
 from typer.testing import CliRunner
 
 from toolloom.cli import app
+from toolloom.llm import FakeServer
 
 SHOP = Path(__file__).parents[2] / "recipes" / "worlds" / "shop.yaml"
 SHIPPED = sorted(path for path in SHOP.parent.glob("*.yaml") if "scripts" not in path.name)
@@ -106,3 +111,63 @@ def test_a_task_is_shown_with_its_solution() -> None:
     state, _, task = result.output.partition("User (ask)")
     assert "members, 7 rows" in state
     assert " → " in task or "not " in task
+
+
+@pytest.fixture(scope="module")
+def worded(built_once: Callable[..., Path]) -> Path:
+    """Outputs with a version whose dialogues a model worded for tasks."""
+    return built_once("worded", lending.worded)
+
+
+@pytest.mark.parametrize("name", ["worded", "latest"])
+def test_dialogues_become_scripts_that_can_be_proved(
+    worded: Path, tmp_path: Path, name: str
+) -> None:
+    """Of a version or a run: how many of how many, why not the others, who wrote them; nothing is
+    added twice. What is written plays beside its world."""
+    (tmp_path / "library.yaml").write_bytes(LIBRARY.read_bytes())
+    file = tmp_path / "library.scripts.yaml"
+    told = ("world", "scripts", name, "--outputs", worded, "--to", file)
+    result = call(*told)
+    assert result.exit_code == 0, result.output
+    scripts = yaml.safe_load(file.read_text())
+    assert scripts and {each["written"] for each in scripts} == {"model large"}
+    counts = f"{len(scripts)} of 8 dialogues became scripts; no model was asked."
+    assert counts in " ".join(result.output.split())
+    before = file.read_bytes()
+    assert "0 added" in call(*told).output and file.read_bytes() == before
+    proof = call("world", "proof", tmp_path / "library.yaml", "-n", "1")
+    assert proof.output.count("# worded") == 0 and proof.output.count("# library-") == len(scripts)
+
+
+def test_a_model_is_asked_once_a_script(worded: Path, tmp_path: Path) -> None:
+    """What it adds is in the script, if it can be read and holds there; else it is told."""
+    asked: list[str] = []
+
+    def answer(body: Any) -> Any:
+        asked.append(body["messages"][-1]["content"])
+        return {"conditions": ["hour(now) >= 0", "import os", "hour(now) > 30"]}
+
+    file, recipe = tmp_path / "library.scripts.yaml", tmp_path / "asked.yaml"
+    with (server := FakeServer(answer)).serve_in_thread():
+        model = f"{{base_url: {server.base_url}, model: large}}"
+        recipe.write_text(f"name: asked\nmodel: {model}\n")
+        result = call(
+            *("world", "scripts", "worded", "--outputs", worded, "--recipe", recipe),
+            *("--world", "library", "--to", file),
+        )
+    assert result.exit_code == 0, result.output
+    scripts = yaml.safe_load(file.read_text())
+    assert len(asked) >= len(scripts) > 0 and len(set(asked)) == len(asked)
+    assert all({"need": "hour(now) >= 0"} in each["turns"] for each in scripts)
+    assert "hour(now) > 30" not in file.read_text() and "import os" not in file.read_text()
+    assert result.output.count("left out") >= 2 * len(scripts)
+
+
+def test_what_has_no_dialogues_of_tasks_is_told(worded: Path) -> None:
+    """A name that is none, a world that is none."""
+    assert (
+        "no such value"
+        in call("world", "scripts", "worded", "--outputs", worded, "--world", "x").output
+    )
+    assert call("world", "scripts", "nowhere", "--outputs", worded).exit_code == 2

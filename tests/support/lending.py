@@ -9,8 +9,9 @@ from typing import Any
 from support import toys
 from toolloom.agents import query, simulator
 from toolloom.agents.ask import Job
-from toolloom.llm import Gateway
+from toolloom.llm import FakeServer, Gateway
 from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.run import run_recipe
 from toolloom.pipeline.worlds.needs import draw_world_needs
 from toolloom.pipeline.worlds.session import WorldSession, moment_of
 from toolloom.pipeline.worlds.shelf import apis_of, world_of
@@ -78,3 +79,15 @@ async def played(
             assert isinstance(dialogue, Dialogue)
             dialogues.append(dialogue)
     return dialogues
+
+
+def worded(folder: Path) -> None:
+    """A version whose dialogues a model worded for tasks of the library, with rows of templates."""
+    with (server := FakeServer()).serve_in_thread():
+        told = {
+            "model": {"base_url": server.base_url, "model": "large"},
+            "worlds": {"words": "model", "rows": 8, "per_script": 5},
+            "tester": {"votes": 0},
+            "expand": {"rows": 6, "ask": False},
+        }
+        run_recipe(recipe(name="worded", **told), folder)

@@ -82,6 +82,17 @@ def _when(value: str, voice: Voice) -> str:
     return f"{_on(value, voice)} at {_time(value, voice)}"
 
 
+def _clock(value: str, voice: Voice) -> str:
+    clock = (int(value[-5:-3]) + 11) % 12 + 1
+    return f"{clock}{'.' if voice.british else ':'}{value[-2:]}"
+
+
+def _nth(value: str, voice: Voice) -> str:
+    day = int(value[8:10])
+    ending = "th" if day in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
+    return f"{day}{ending}"
+
+
 def _number(value: Any, voice: Voice) -> str:
     return SMALL[value] if isinstance(value, int) and 0 <= value <= 10 else f"{value:,}"
 
@@ -107,7 +118,10 @@ FORMS: dict[str, tuple[tuple[str, ...], Callable[[Any, Voice], str]]] = {
     "day": (("date", "datetime"), _day),
     "on": (("date", "datetime"), _on),
     "weekday": (("date", "datetime"), _weekday),
+    "month": (("date", "datetime"), lambda value, voice: MONTHS[int(value[5:7]) - 1]),
+    "nth": (("date", "datetime"), _nth),
     "time": (("time", "datetime"), _time),
+    "clock": (("time", "datetime"), _clock),
     "when": (("datetime",), _when),
     "number": (("integer",), _number),
     "list": (("list",), _list),

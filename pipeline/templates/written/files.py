@@ -264,7 +264,7 @@ def mined(version: Version) -> Sequence[Template | Rejected]:
     from toolloom.pipeline.templates.mining.survey import SeenValues
 
     made: list[Template | Rejected] = []
-    scripts = Scripts(worlds_of(version))
+    scripts = Scripts(worlds_of(version), parse_recipe({"name": "preview"}, "a preview"))
     for split in version.splits("samples"):
         samples = islice(version.samples(split), MOST_MINED)
         dumped = [sample.model_dump(mode="json") for sample in samples]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import lending
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.dataset.unfold import TemplateRenderer, accepted, expanded
@@ -177,8 +178,25 @@ def test_a_script_that_is_gone_is_no_template(run: RunFolder, world: Path) -> No
     """It cannot be played again."""
     found: World = world_of(str(world)).model_copy(update={"scripts": ()})
     for sample in run.samples():
-        fell = Scripts([found]).template(sample, Split.TRAIN)
+        fell = Scripts([found], recipe(world)).template(sample, Split.TRAIN)
         assert isinstance(fell, Rejected) and fell.reason is Reason.NOTHING_TO_VARY
+
+
+def test_a_dialogue_of_a_task_expands(built_once: Callable[..., Path]) -> None:
+    """A script is made of it, and played in other states; where none can be made, why is told. No
+    executed result stands against it."""
+    version = find_version(built_once("worded", lending.worded), "worded")
+    folder = version.path.parents[2]
+    run = RunFolder(folder / "runs" / next(iter(version.manifest["runs"])))
+    rows = samples(expanded(run))
+    assert len(rows) == 6 and verify(version.path).faults == ()
+    machine = Worlds([str(LIBRARY)]).get(world_of(str(LIBRARY)).hash)
+    assert machine and not any(inspect(row.dialogue, world=machine) for row in rows)
+    said = ["".join(m.content or "" for m in row.dialogue.messages[1:]) for row in rows]
+    assert len(set(said)) == len(said)
+    told = list(map(Rejected.model_validate, run.stage("templates").objects("rejected")))
+    assert {each.reason for each in told} == {Reason.NOTHING_TO_VARY}
+    assert all(each.detail.startswith("no script can be made of it: ") for each in told)
 
 
 def test_a_preview_plays_scripts(outputs: Path) -> None:
