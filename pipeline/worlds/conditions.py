@@ -24,6 +24,7 @@ from toolloom.schemas import API_SEARCH, Dialogue, JsonObject
 RowKey: TypeAlias = tuple[str, str]  # an entity and a key of it
 
 A_NEED = 6  # conditions of one line
+_KEY = re.compile(r"\b[A-Z]{2,}-\d+\b")
 
 
 class Underivable(Exception):
@@ -100,6 +101,10 @@ class Conditions:
         failed = [
             part.response for _, part in self.parts if isinstance(part, MadeCall) and part.error
         ]
+        for entity, table in self.state["tables"].items():
+            for key in _KEY.findall(said):
+                if key in table:
+                    self._name(entity, key)
         for row in (*self._spoken_of(said, True), *self._spoken_of("\n".join(failed), False)):
             self._name(*row)
         for kind, spec in self.machine.entities.items():
@@ -167,7 +172,9 @@ class Conditions:
 
     def _fields(self, entity: str, row: Row, name: str, key: str) -> Iterator[Sayable]:
         """What a row holds, and how rows that it refers to are called."""
-        for f, kind in self.machine.entities[entity].fields.items():
+        spec = self.machine.entities[entity]
+        yield Sayable(f"{name}.{spec.key}", {"type": "ref", "entity": entity}, key, name, key)
+        for f, kind in spec.fields.items():
             if kind.get("secret"):
                 continue
             if kind["type"] != "ref":

@@ -21,6 +21,7 @@ from toolloom.pipeline.checks.world.wording import FORMS, Voice
 
 LONG = 48  # characters of a text that nobody says whole
 BESIDE = 8  # characters between a day and its time
+NAMED_DAYS = ("today", "at(today")  # terms of days that no row has
 _NAMED = ("text", "ref")
 
 
@@ -127,7 +128,8 @@ def _settled(
     others = tuple(
         other
         for (other, _), its in zip(found[span], ranks, strict=True)
-        if not other.same(source) and its == ranks[place]
+        # A day that the user names for a call has to be said by one word or another.
+        if not other.same(source) and (its == ranks[place] or other.term.startswith(NAMED_DAYS))
     )
     return ValueSlot(*span, source, form, others)
 

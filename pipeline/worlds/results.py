@@ -18,8 +18,8 @@ from toolloom.schemas import JsonObject
 
 MOST_ITEMS = 6  # of a list that are told apart
 _QUANTIFIED = re.compile(
-    r"\b(?:only|just|both|all|each|every|either|neither|none|no other|others?|another|rest|any|"
-    r"nothing|else|anything)\b",
+    r"\b(?:only|both|all (?:of|the|my|your)|each|every|either|neither|none|no other|others?|"
+    r"another|rest|nothing|else|anything)\b",
     re.IGNORECASE,
 )
 _RANKED = re.compile(
@@ -44,9 +44,9 @@ class ResultParts:
                 if one.kind.get("label") and exact(str(one.value), made.response):
                     self.of.needs[f"{name} has {one.term}"] = None
         else:
-            words_ = "\n".join(self._replies(place))
+            said = "\n".join(self._replies(place)), self._later(place)
             shape = self.of.machine.world["operations"][made.name]["shape"]
-            yield from self.parts_of(name, name, shape, made.response, words_)
+            yield from self.parts_of(name, name, shape, made.response, said)
 
     def _replies(self, place: int) -> Iterator[str]:
         """What is said about a call: until the user speaks again, and what they answer."""
@@ -55,6 +55,10 @@ class ResultParts:
                 yield part
                 if form == "user":
                     return
+
+    def _later(self, place: int) -> str:
+        """All that is said after a call: names of what it shows may come late."""
+        return "\n".join(part for _, part in self.of.parts[place:] if isinstance(part, str))
 
     def argument(self, value: Json, kind: Kind) -> str:
         """A value of a call as a term."""
@@ -78,7 +82,7 @@ class ResultParts:
         return self.of.literal(value, kind)
 
     def parts_of(
-        self, term: str, name: str, kind: Kind, value: Json, said: str
+        self, term: str, name: str, kind: Kind, value: Json, said: tuple[str, str]
     ) -> Iterator[JsonObject]:
         """Names for the items of a list that are spoken of or called, in the order in which others
         lean on them; conditions on what is shown."""
@@ -91,7 +95,7 @@ class ResultParts:
             yield from self._items(term, name, kind["of"], value, said)
 
     def _items(
-        self, term: str, name: str, kind: Kind, items: list[Row], said: str
+        self, term: str, name: str, kind: Kind, items: list[Row], said: tuple[str, str]
     ) -> Iterator[JsonObject]:
         fields = kind["fields"]
         marks = [
@@ -125,10 +129,10 @@ class ResultParts:
                 before.append(own)
             if known[n] or n in spoken:
                 yield from self.parts_of(own, own, kind, items[n], said)
-            if known[n] and len(items) > 1 and _RANKED.search(said):
+            if known[n] and len(items) > 1 and _RANKED.search(said[0]):
                 self._rank(term, own, mark, kind, items, n)
         many = len([n for n in order if known[n] or n in spoken])
-        if len(items) < 2 or (said and (many > 1 or _QUANTIFIED.search(said))):
+        if len(items) < 2 or (said[0] and (many > 1 or _QUANTIFIED.search(said[0]))):
             self.of.needs[f"size({term}) = {len(items)}"] = None
 
     def _known(self, item: Row, fields: dict[str, Kind], items: list[Row]) -> str:
@@ -153,7 +157,9 @@ class ResultParts:
                 return f"{f} = {label.term}"
         return ""
 
-    def _is_told(self, item: Row, items: list[Row], fields: dict[str, Kind], said: str) -> bool:
+    def _is_told(
+        self, item: Row, items: list[Row], fields: dict[str, Kind], said: tuple[str, str]
+    ) -> bool:
         """Whether a text says something that of all that is shown only this item has."""
         for f, kind in fields.items():
             value = item.get(f)
@@ -161,6 +167,8 @@ class ResultParts:
                 inner = [each[f] for each in items if each.get(f) is not None]
                 if self._is_told(value, inner, kind["fields"], said):
                     return True
+            if kind["type"] == "ref" and exact(str(value), said[0]):
+                return True
             if kind["type"] not in ("text", *MOMENTS) and kind.get("role") != "money":
                 continue
             others = [each[f] for each in items if each is not item and each.get(f) is not None]
@@ -171,11 +179,11 @@ class ResultParts:
                 same = kind["type"] != "text" and _form_of(other) == kind["type"]
                 if same or other in others:
                     own -= {t for _, t in renderings(Sayable(f, kind, other), self.of.voice)}
-            if any(True for text in own for _ in places(text, said)):
+            if any(True for text in own for _ in places(text, said[kind["type"] == "text"])):
                 return True
             if kind["type"] == "text" and len(value) <= LONG:
                 shared = {w for other in others for w in content(str(other))}
-                if (set(content(value)) - shared) & stems_of(said):
+                if (set(content(value)) - shared) & stems_of(said[0]):
                     return True
         return False
 

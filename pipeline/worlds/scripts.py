@@ -212,7 +212,7 @@ def _parts(text: str) -> list[str]:
     """What commas part, outside of brackets and quotations."""
     parts, depth, start, quoted = [], 0, 0, False
     for at, char in enumerate(text):
-        if char == "'":
+        if char == "'" and text[at - 1 : at] != "\\":
             quoted = not quoted
         elif not quoted:
             depth += (char in "([") - (char in ")]")

@@ -13,10 +13,10 @@ from toolloom.pipeline.checks.text.dates import dated
 from toolloom.pipeline.checks.text.numbers import quantities
 from toolloom.pipeline.checks.text.times import timed
 from toolloom.pipeline.checks.text.words import STOP, content, exact, fold, stem, words
-from toolloom.pipeline.checks.world.interpreter import WEEKDAYS
+from toolloom.pipeline.checks.world.interpreter import WEEKDAYS, shifted
 from toolloom.pipeline.checks.world.kinds import NUMBERS
 from toolloom.pipeline.worlds.conditions import Conditions, Underivable
-from toolloom.pipeline.worlds.mentions import LONG, Sayable, ValueSlot, slots
+from toolloom.pipeline.worlds.mentions import LONG, NAMED_DAYS, Sayable, ValueSlot, slots
 
 MOST_SUMMED = 24  # amounts of which three may make a sum
 NEAR = ((-1, -1), (0, 0), (1, 1), (2, 6), (-6, -2))  # days from today that are worded alike
@@ -29,7 +29,10 @@ _MEALS = re.compile(
     re.IGNORECASE,
 )
 _HIM = re.compile(r"\b(?:she|hers?|herself|he|him|his|himself)\b", re.IGNORECASE)
-_WEEKS = re.compile(r"\b(?:weeks?|weekend|next|this coming|fortnight|month|ago)\b", re.IGNORECASE)
+_WEEKS = re.compile(
+    r"\b(?:weekend|(?:this|next|last|coming) (?:week|month|\w+day))\b",
+    re.IGNORECASE,
+)
 _KEY = re.compile(r"\b[A-Z]{2,}-\d+\b")
 _BARE = ("today", "now", "this")
 
@@ -48,13 +51,15 @@ class TextSlots:
         known = [*self.of.ours, *heard] if form == "user" else [*reversed(heard), *self.of.ours]
         found = list[ValueSlot]()
         spans = [(place.start, place.end) for place in dated(text, self.of.today)]
-        spans += [(place.start, place.end) for place in timed(text)]
+        spans += [(place.start, place.end) for place in timed(text) if place.sure]
         for slot in slots(text, known, self.of.voice):
             inside = any(start <= slot.start and slot.end <= end for start, end in spans)
             if slot.source.kind["type"] == "integer" and (
                 inside or not self._is_shown(slot.source)
             ):
                 continue  # «in three days» is no number of anything
+            if text[slot.start : slot.end] in self.of.constants:
+                continue  # what a call passes as it is: «any Monday»
             if slot.form in ("number", "") and slot.source.value in self.of.constants:
                 for one in (slot.source, *slot.others):  # what the user said, or by chance as many
                     if one in results:
@@ -64,8 +69,10 @@ class TextSlots:
                 self.alike(slot.source, other, slot.form)
             found.append(slot)
         rest = _without(text, found)
-        sums = list(self._sums(rest, results)) if form == "assistant" else []
-        found = sorted([*found, *sums], key=lambda slot: slot.start)
+        if form == "assistant":
+            found += self._sums(rest, results)
+            found += self._shifted(_without(text, found), results)
+        found.sort(key=lambda slot: slot.start)
         self.told += [(form, slot) for slot in found]
         self.said += sum(slot.end - slot.start for slot in found)
         self.stays(form, _without(text, found))
@@ -129,6 +136,25 @@ class TextSlots:
                 source = Sayable(term, {"type": "number", "role": "money"}, amount, term, term)
                 yield ValueSlot(*match.span(), source, "money")
 
+    def _shifted(self, rest: str, results: Sequence[Sayable]) -> Iterator[ValueSlot]:
+        """Moments that are so long after others: an end, the last day of a term of the rules."""
+        known = [*reversed(results), *self.of.ours]
+        spans = [(s.term, s.value) for s in known if s.kind["type"] == "integer" and s.value]
+        spans += [(str(n), n) for n in self.of.constants if type(n) is int and n > 1]
+        terms = [(n, int(n)) for n in re.findall(r"(\d+) days", self.of.rules)]
+        sources = list[Sayable]()
+        for one in known:
+            form = one.kind["type"]
+            if one.value is not None and form in ("date", "datetime"):
+                unit, by = ("days", spans + terms) if form == "date" else ("minutes", spans)
+                for term, number in by:
+                    value = shifted(one.value, number, unit)
+                    name = f"{one.term} + {term} {unit}"
+                    sources.append(Sayable(name, one.kind, value, name, name))
+        for slot in slots(rest, sources, self.of.voice):
+            if slot.form in ("date", "on", "day", "time", "clock", "when"):
+                yield ValueSlot(slot.start, slot.end, slot.source, slot.form)
+
     def stays(self, form: str, rest: str) -> None:
         """Account for what is in no slot. Raises Underivable for what nothing accounts for."""
         for constant in self.of.constants:
@@ -157,7 +183,8 @@ class TextSlots:
         of_them = [
             one
             for one in self.of.ours
-            if one.kind["type"] == "boolean" or re.match(r"(?:s?he|they)/", str(one.value))
+            if one.field in ("she", "he", "female", "male")
+            or re.match(r"(?:s?he|they)/", str(one.value))
         ]
         for one in of_them:
             self.of.hold(one)
@@ -223,7 +250,11 @@ class TextSlots:
             if inside or q.value == 1 or q.value in self.of.constants:
                 continue
             said = rest[q.start : q.end]
-            same = [s for s in known if s.kind["type"] in NUMBERS and s.value == q.value]
+            same = [
+                s
+                for s in known
+                if s.kind["type"] in NUMBERS and s.value == q.value and self._is_shown(s)
+            ]
             sizes = [term for term, size in self.of.sizes.items() if size == q.value]
             for one in same:
                 self.of.hold(one)
@@ -298,7 +329,7 @@ class TextSlots:
         self._alone()
 
     def _near(self, one: Sayable) -> None:
-        if one.term.startswith(("today", "at(")):
+        if one.term.startswith(NAMED_DAYS):
             return
         gap = (dt.date.fromisoformat(one.value[:10]) - self.of.today).days
         low, high = next(
