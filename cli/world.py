@@ -235,7 +235,8 @@ def scripts(
         kept += len(specs)
         if specs:
             say(f"{append(path, specs)} added to {path}.")
-    by = "with conditions that the model gave too" if recipe else "no model was asked"
+    asks = bool(recipe) and not asked.endpoint("query").absent
+    by = "with conditions that the model gave too" if asks else "no model was asked"
     say(f"{kept} of {len(made)} dialogues became scripts; {by}.")
     if not kept:
         raise typer.Exit(NOTHING_ACCEPTED)

@@ -281,15 +281,18 @@ class TextSlots:
             shared = (set(content(source.value)) & spoken) - kinds
             if len(shared) > (1 if len(source.value) > LONG else 0):
                 self.of.hold(source)
+        held = {s.value for s in [*self.of.results, *self.of.ours] if isinstance(s.value, str)}
         for name, entity in self.of.machine.entities.items():
             for f, kind in entity.fields.items():
-                if kind["type"] != "text" or not kind.get("label"):
+                rows = self.of.state["tables"][name].values()
+                if kind["type"] != "text" or kind.get("secret"):
                     continue
-                for row in self.of.state["tables"][name].values():
-                    label = str(row[f])
-                    held = any(s.value == label for s in [*self.of.results, *self.of.ours])
-                    if len(label) > 3 and not held and exact(label, rest):
-                        raise Underivable(f"it names {label}, which no result shows")
+                for value in {row[f] or "" for row in rows} - held:
+                    proper = len(value) > 3 and (value[0].isupper() or " " in value)
+                    if any(value in other for other in held):
+                        continue
+                    if proper and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", rest):
+                        raise Underivable(f"it names {value}, which no result shows")
 
     def relations(self) -> None:
         """Keep the order of values that are told, how near days are, and that what the user says
