@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 from toolloom.pipeline.checks.text.words import Word, first_word, lowered, plain, words
@@ -103,14 +102,12 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     return tuple(sorted([*digits, *spelled], key=lambda q: q.start))
 
 
-def sums(text: str) -> tuple[float, ...]:
-    """What numbers come to that a text adds up: «two mugs and one more» are three."""
-    flat = plain(text)
-    return tuple(
-        one.value + more.value
-        for one, more in pairwise(quantities(text))
-        if more.unit == "more" and re.search(r"\b(?:and|plus)\s$", flat[one.end : more.start])
-    )
+def sums(text: str) -> Iterator[float]:
+    """What numbers come to that a text adds up: «two mugs, a lamp and one more mug» are three."""
+    flat, found = plain(text), quantities(text)
+    for place, more in enumerate(found):
+        if more.unit == "more" and re.search(r"\b(?:and|plus)\s$", flat[: more.start]):
+            yield from (one.value + more.value for one in found[max(0, place - 3) : place])
 
 
 def _from_digits(text: str) -> Iterator[Quantity]:

@@ -34,6 +34,7 @@ SAID: list[tuple[str, Any, dict[str, Any]]] = [
     ("a table for six people", 6, I),
     ("twenty-five guests", 25, I),
     ("two red mugs and one more for Ann", 3, I),
+    ("two mugs, one lamp, and one more mug for Ann", 3, I),
     ("one hundred and five seats", 105, I),
     ("half a dozen eggs", 6, I),
     ("a dozen eggs", 12, I),
