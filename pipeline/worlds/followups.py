@@ -18,7 +18,7 @@ from toolloom.pipeline.worlds.plans import Plan
 from toolloom.pipeline.worlds.questions import QuestionDrawer
 
 DRAWS = 6  # of arguments until a change succeeds
-WANTS = 3  # wants that are tried for one turn
+WANTS = 4  # wants that are tried for one turn
 HOPS = 2  # references between what was spoken of and what goes with it
 QUESTIONS = 0.5  # share of turns that ask something
 
@@ -50,9 +50,10 @@ class FollowUpDrawer:
         return False
 
     def _new(self, want: Callable[[set[RowKey]], bool], about: set[RowKey]) -> bool:
-        """Whether a want was found that takes a call of its own."""
+        """Whether a want was found that takes a call of its own, in a turn that still asks."""
         calls = len(self.plan.calls)
-        return want(about) and len(self.plan.calls) > calls
+        asks = self.plan.turns[-1].form == "ask"
+        return asks and want(about) and len(self.plan.calls) > calls
 
     # --- what it is about
 
@@ -132,7 +133,8 @@ class FollowUpDrawer:
         return bool(names) and QuestionDrawer(self.plan).ask(self.rng.choice(names), about)
 
     def _change(self, about: set[RowKey]) -> bool:
-        """A change, or two at once, which are both looked up before either is made."""
+        """A change, or two at once, which are both looked up before either is made; of two only
+        the last may have something chosen for it, and then no other wants a yes."""
         plan = self.plan
         wants: list[tuple[str, Row]] = []
         state = plan.state
@@ -141,12 +143,14 @@ class FollowUpDrawer:
             if want is not None:
                 wants.append(want)
                 state, _, _ = self.machine.apply(state, *want, self.now)
-        plan.turns[-1].operations += [name for name, _ in wants]
-        return (
-            bool(wants)
-            and all(plan.works(*want) and plan.prepare(*want) for want in wants)
-            and all(plan.act(*want) for want in wants)
-        )
+        ask = plan.turns[-1]
+        ask.operations += [name for name, _ in wants]
+        for want in wants:
+            if plan.turns[-1] is not ask or not (plan.works(*want) and plan.prepare(*want)):
+                return False
+        if plan.turns[-1] is not ask and any(plan.agrees(name) for name, _ in wants[:-1]):
+            return False
+        return bool(wants) and all(plan.act(*want) for want in wants)
 
     def _next(self, about: set[RowKey], state: State, beside: list[str]) -> tuple[str, Row] | None:
         """A change that works in a state, about rows of before, and takes nothing back."""

@@ -51,7 +51,7 @@ from toolloom.schemas import (
 from toolloom.schemas.splits import SEEN, split_of_need, split_of_script, zone
 
 PER_STATE = 2  # rows of different scripts
-TASKS = 20  # drawn until one is of the wanted kind
+TASKS = 40  # drawn until one is of the wanted kind
 DRY = 5  # rows after one another without a task: the world has none of that kind
 PICKS = 12  # tries in a state for a script that was made of a dialogue: it needs more to hold
 STATES = 300  # drawn of a world, and

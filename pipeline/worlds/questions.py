@@ -33,7 +33,8 @@ class QuestionDrawer:
         """Something that a read tells: fields of a row or of one's own, or a short list; `about`:
         rows of which it has to name one."""
         name = name or self.rng.choice(self.lookups.reads)
-        self.plan.turns[-1].operations.append(name)
+        self.request = self.plan.turns[-1]
+        self.request.operations.append(name)
         kinds = self.machine.operations[name].args
         required = [n for n, kind in kinds.items() if not kind.get("optional")]
         if required or name not in self.lookups.searches:
@@ -86,7 +87,7 @@ class QuestionDrawer:
         else:
             asked = self.rng.sample(news, min(len(news), self.rng.choice((1, 1, 2))))
         facts = [self.fact(made.name, str(p[-1]), v) for p, _, v in found if p[-1] in asked]
-        self.plan.turns[-1].asks += asked
+        self.request.asks += asked
         self.plan.facts += facts
         return 0 < len(facts) <= MOST_FACTS
 
@@ -96,12 +97,13 @@ class QuestionDrawer:
         if not names:
             return False
         name = self.rng.choice(names)
-        self.plan.turns[-1].operations.append(name)
+        self.request = self.plan.turns[-1]
+        self.request.operations.append(name)
         if any(not kind.get("optional") for kind in self.machine.operations[name].args.values()):
             return False
         if not self._row(name):
             return False
-        asked = list(self.plan.turns[-1].asks)
+        asked = list(self.request.asks)
         return any(self._row(name, asked) for _ in range(DRAWS)) and len(self.plan.calls) > 1
 
     def _row(
@@ -142,7 +144,7 @@ class QuestionDrawer:
         if asks is not None:
             asked = [(field, item.item[field]) for field in asks if field in item.item]
         else:
-            self.plan.turns[-1].asks += [field for field, _ in asked]
+            self.request.asks += [field for field, _ in asked]
         self.plan.facts += [self.fact(name, f, value, (entity, key)) for f, value in asked]
         return True
 
@@ -189,7 +191,7 @@ class QuestionDrawer:
         ]
         fields.sort(key=lambda f: dict(items[0])[f] not in label)
         fields = fields[:2]
-        self.plan.turns[-1].asks += fields
+        self.request.asks += fields
         for item in items:
             self.plan.facts += [self.fact(name, f, value) for f, value in item if f in fields]
         return bool(fields) and len(self.plan.facts) <= MOST_FACTS

@@ -38,7 +38,7 @@ SCENARIOS = {
 KEYLESS = 0.3  # weight of a change that names no row, beside 1 more for each row
 DRAWS = 16  # of arguments until a call succeeds
 QUESTIONS = 0.25  # share of goals that are reads
-TWO = 0.7  # share of wants of the longest talks that are two at once
+TWO = 0.9  # share of wants of the longest talks that are two at once
 SAME = 1  # calls that fail in the same way and are tried
 YES = 0.65  # share of confirmations that are given
 
@@ -56,9 +56,8 @@ class TaskSize:
         return self.calls[0] > 4 or self.turns[0] > 3
 
     def fits(self, calls: int, turns: int) -> bool:
-        return self.calls[0] <= calls <= min(self.calls[1], MOST_CALLS) and self.turns[
-            0
-        ] <= turns <= min(self.turns[1], MOST_TURNS)
+        sizes = ((self.calls, calls), (self.turns, turns))
+        return all(least <= size <= most for (least, most), size in sizes)
 
 
 class ScenarioDrawer:

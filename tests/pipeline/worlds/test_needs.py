@@ -132,6 +132,21 @@ def test_dials_say_how_long_rows_are(world: World, drawn: list[Need]) -> None:
     assert set(scripts(lending.needs(short, [lending.world("fines")]))) == {"fines"}
 
 
+@pytest.mark.parametrize("dials", [{"calls": [5, 8]}, {"turns": [3, 4]}])
+def test_dials_hold_for_tasks_that_a_model_words(world: World, dials: dict[str, Any]) -> None:
+    """Every row is as long as it is wanted."""
+    model = {"base_url": "http://127.0.0.1:1/v1", "model": "large"}
+    recipe = lending.recipe(model=model, worlds={"rows": 4, "words": "model", **dials})
+    needs = lending.needs(recipe, [world])
+    assert len(needs) == 4
+    assert recipe.worlds
+    for need in needs:
+        assert need.setting
+        turns = sum(part.role == "user" for part in need.setting.story)
+        assert recipe.worlds.calls[0] <= len(need.intent) <= recipe.worlds.calls[1]
+        assert recipe.worlds.turns[0] <= turns <= recipe.worlds.turns[1]
+
+
 def test_a_script_that_no_state_meets_runs_dry() -> None:
     """It gives no row, and takes none from the others."""
     dry = yaml.load(NEVER, yaml.BaseLoader)
