@@ -325,9 +325,9 @@ class _Entity:
             elif misfit(kind, value) is not None:
                 return f"{field} {misfit(kind, value)}"
         for field, moves in self.moves.items():
-            moved = before is not None and row[field] != before[field]
-            if before and moved and row[field] not in moves.get(before[field], ()):
-                return f"{field} cannot go from {before[field]} to {row[field]}"
+            was = before and before[field]
+            if before and row[field] not in (was, *moves.get(was, ())):
+                return f"{field} cannot go from {was} to {row[field]}"
         return None
 
 

@@ -70,6 +70,7 @@ def test_a_call_changes_a_copy_and_shows_it(library: Machine, shelf: State) -> N
         ("renew", {"loan_id": "LOA-2"}, "unknown_loan", "There is no loan LOA-2."),
         ("renew", {}, "invalid_arguments", "'loan_id' is missing"),
         ("renew", {"loan_id": 7}, "invalid_arguments", "must be a text"),
+        ("renew", {"loan_id": {"a": 1}}, "invalid_arguments", "must be a text"),
         ("renew", {"loan_id": "LOA-1", "x": 1}, "invalid_arguments", "no argument 'x'"),
         ("pay_fines", {"amount": 9}, "too_much", "You owe 4.50."),
         ("pay_fines", {"amount": 0.1}, "invalid_arguments", "from 0.5 to 50"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -27,6 +27,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     Frame,
     Machine,
     State,
+    as_term,
     shifted,
 )
 from toolloom.pipeline.checks.world.signatures import writes
@@ -213,3 +214,49 @@ def test_calls_upon_calls_keep_a_library_whole(library: Machine) -> None:
 def test_calls_upon_calls_keep_a_shipped_world_whole(file: Path) -> None:
     """The same of the worlds that ship."""
     run(load_world(file), 60, 40)
+
+
+NOW = "2026-01-20T10:00"
+X, Y = ["var", "x"], ["var", "y"]
+FIELDS = ["loan_id", "member_id", "book_id", "since", "renewals"]
+fields = st.builds(
+    lambda of, name: ["field", of, name], st.sampled_from([X, Y]), st.sampled_from(FIELDS)
+)
+sums = fields.map(lambda field: ["+", ["field", field[1], "renewals"], ["value", 0]])
+terms = fields | sums | st.sampled_from([["value", "MEM-2"], ["value", 1], ["value", None]])
+
+
+@given(left=terms, right=terms, more=terms, shadowed=st.booleans(), shown=st.booleans())
+def test_an_index_finds_what_looking_at_each_row_finds(
+    library: Machine, shelf: State, left: Any, right: Any, more: Any, shadowed: bool, shown: bool
+) -> None:
+    """Whatever a search compares, in whatever order; and it leaves names as they were."""
+    frame = library.frame(shelf, {}, NOW)
+    loans = shelf["tables"]["loans"]
+    frame.vars |= {"y": loans["LOA-1"]} | ({"x": loans["LOA-2"]} if shadowed else {})
+    names = dict(frame.vars)
+    view = ["view", [["key", ["field", X, "loan_id"]]]] if shown else None
+    found = []
+    for same in (["=", left, right], ["or", ["=", left, right], ["value", False]]):
+        clause = ["and", same, ["!=", more, ["value", "BOO-2"]]]
+        found.append(as_term(["list", ["table", "loans"], "x", clause, [], None, view])(frame))
+        assert frame.vars == names
+    assert found[0] == found[1]
+
+
+def test_where_nobody_is_known_to_speak_every_row_is_theirs(library: Machine, shelf: State) -> None:
+    """A state without `me` is that of somebody who may see all."""
+    frame = library.frame({**shelf, "me": None}, {}, NOW)
+    rows = shelf["tables"]["loans"].values()
+    assert all(library.owned(frame, "loans", row) for row in rows)
+    frame = library.frame(shelf, {}, NOW)
+    assert [library.owned(frame, "loans", row) for row in rows] == [True, False]
+
+
+@given(st.lists(st.integers(-20, 200)))
+def test_numbers_are_in_the_order_of_their_size(numbers: list[int]) -> None:
+    """Ten comes after nine; a list holds its own items and no others."""
+    frame = Frame({"tables": {}, "next": {}, "me": None}, {}, NOW)
+    assert as_term(["sorted", ["value", numbers]])(frame) == sorted(numbers)
+    for number in (7, *numbers):
+        assert as_term(["has", ["value", numbers], ["value", number]])(frame) is (number in numbers)
