@@ -27,6 +27,7 @@ from measure import alone, answer, show
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.files import load_scripts, load_world
+from toolloom.pipeline.worlds.plans import MOST_CALLS
 from toolloom.pipeline.worlds.scripts import play
 from toolloom.pipeline.worlds.soundness import walk
 from toolloom.pipeline.worlds.states import draw_now, draw_state
@@ -34,9 +35,9 @@ from toolloom.pipeline.worlds.tasks import coverage, tasks
 
 SHIPPED = Path(__file__).parents[1] / "recipes" / "worlds"
 SECONDS = 2.0  # of each measurement
-TASKS = 400
+TASKS = 800
 ROWS = 120  # of a version
-DEPTHS = range(7)  # calls of a task; the last stands for more
+DEPTHS = range(MOST_CALLS + 1)  # calls of a task
 
 
 def rate(act: Callable[[int], Any]) -> float:
@@ -74,13 +75,8 @@ def measured(file: str) -> dict[str, float]:
     list(tasks(machine, 1, TASKS, "single"))
     single = TASKS / (time.perf_counter() - began)
     depths = coverage(machine, tasks(machine, 2, TASKS)).depths
-    last = DEPTHS[-1]
-    shares = {
-        str(depth): 100 * sum(n for d, n in depths.items() if min(d, last) == depth) / TASKS
-        for depth in DEPTHS
-    }
     return {
-        **shares,
+        **{str(depth): 100 * depths[depth] / TASKS for depth in DEPTHS},
         "tasks": single,
         "calls": rate(again) * len(calls),
         "json": rate(through_json) * len(calls),
@@ -124,7 +120,7 @@ def main() -> None:
     columns = {"calls": "calls/s", "ratio": "of JSON alone", "states": "states/s"}
     columns |= {"rows": "rows of scripts/s", "tasks": "single tasks/s", "peak": "MB"}
     show("Worlds", rows, {"world": "world", **columns})
-    depths = {str(d): f"{d}+" if d == DEPTHS[-1] else str(d) for d in DEPTHS}
+    depths = {str(depth): str(depth) for depth in DEPTHS}
     show("Share of tasks by calls, %", rows, {"world": "world", **depths})
     rows = [{**alone(__file__, "verified", file=file), "world": Path(file).stem} for file in files]
     rows = [{**taken, "ratio": taken["replayed"] / taken["read"]} for taken in rows]
