@@ -38,6 +38,7 @@ SCENARIOS = {
 KEYLESS = 0.3  # weight of a change that names no row, beside 1 more for each row
 DRAWS = 16  # of arguments until a call succeeds
 QUESTIONS = 0.25  # share of goals that are reads
+LONGER = 2  # lengths of a talk that are drawn, of which the longest is wanted
 TWO = 0.9  # share of wants of the longest talks that are two at once
 SAME = 1  # calls that fail in the same way and are tried
 YES = 0.65  # share of confirmations that are given
@@ -154,7 +155,7 @@ class ScenarioDrawer:
         """Wants that follow from one another, until there are calls enough or no turns left."""
         least, most = self.size.calls[0], min(self.size.calls[1], MOST_CALLS)
         turns = min(self.size.turns[1], MOST_TURNS)
-        enough = self.rng.randint(min(least, most), most)
+        enough = max(self.rng.randint(min(least, most), most) for _ in range(LONGER))
         two = TWO * enough / MOST_CALLS
         first = self.parallel if self.rng.random() < two else self.single
         if not first():
