@@ -20,8 +20,8 @@ from glob import escape
 from itertools import chain, repeat
 from operator import is_
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, cast
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel
 
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-ROWS_IN_GROUP = 1_000  # what is in memory of a split at once
+ROWS_IN_GROUP = 1_000  # what is in memory of a table while it is written
 LETTERS_IN_GROUP = 16_000_000  # or as many letters, if rows are long
+LETTERS_HELD = 250_000  # of a table in memory while its group fills; the others wait on the disk
 ROWS_IN_FILE = 100_000
 # What ujson may not read as json does: numbers of many digits or with an exponent, no numbers at
 # all, half characters. More than 15 digits are a run of 9 digits and dots.
@@ -173,18 +174,19 @@ class TableWriter:
     folder: Path
     open: ExitStack
     waiting: dict[str, list[Any]] = field(default_factory=dict)  # column by column
-    count: int = 0  # rows that wait
+    held: int = 0  # letters of `waiting`
+    count: int = 0  # rows of the group so far
     letters: int = 0
+    spill: IO[bytes] | None = None  # without a name: a killed process leaves nothing
+    stream: pa.RecordBatchStreamWriter | None = None  # into it, of the rows before `waiting`
     left_out: int = 0
     files: list[int] = field(default_factory=list)  # rows in each
     writer: pq.ParquetWriter | None = None
 
     def add(self, row: JsonObject) -> None:
-        for name in self.config.columns:
-            self.waiting.setdefault(name, []).append(row[name])
-        self.count += 1
-        self.letters += sum(map(_length, row.values()))
-        self._flush_if_full()
+        self._hold(
+            {name: [row[name]] for name in self.config.columns}, 1, sum(map(_length, row.values()))
+        )
 
     def add_many(self, columns: dict[str, list[Any]]) -> None:
         """Rows by column, in groups of the same rows as if they came one by one."""
@@ -197,21 +199,53 @@ class TableWriter:
                 for place in range(end - start):
                     self.add({name: column[place] for name, column in part.items()})
             else:
-                for name, column in part.items():
-                    self.waiting.setdefault(name, []).extend(column)
-                self.count += end - start
-                self.letters += letters
-                self._flush_if_full()
+                self._hold(part, end - start, letters)
             start = end
 
-    def _flush_if_full(self) -> None:
+    def _hold(self, columns: dict[str, list[Any]], count: int, letters: int) -> None:
+        for name, column in columns.items():
+            self.waiting.setdefault(name, []).extend(column)
+        self.count += count
+        self.letters += letters
+        self.held += letters
         if self.count >= ROWS_IN_GROUP or self.letters > LETTERS_IN_GROUP:
             self.flush()
+        elif self.held > LETTERS_HELD:
+            self._set_aside()
+
+    def _set_aside(self) -> None:
+        """Put the rows that wait on the disk: as Arrow, so that the group comes out the same."""
+        import pyarrow as pa
+
+        if self.spill is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.spill = TemporaryFile(dir=self.folder)  # noqa: SIM115 - `open` closes it
+            self.open.enter_context(self.spill)
+        if self.stream is None:
+            self.spill.seek(0)
+            self.stream = pa.ipc.new_stream(self.spill, self.config.schema)
+        self.stream.write_table(table_of(self.config.schema, self.waiting))
+        self.waiting, self.held = {}, 0
+
+    def _group(self) -> pa.Table:
+        """The rows of the group, those that were set aside first."""
+        import pyarrow as pa
+
+        if self.stream is None or self.spill is None:
+            return table_of(self.config.schema, self.waiting)
+        if self.waiting:
+            self._set_aside()
+        self.stream.close()
+        self.stream = None
+        self.spill.seek(0)
+        with pa.ipc.open_stream(self.spill) as reader:
+            return reader.read_all().combine_chunks()
 
     def flush(self) -> None:
         """Write what waits as one group of rows."""
         if not self.count:
             return
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         if self.writer is None:
@@ -220,9 +254,10 @@ class TableWriter:
             writer = pq.ParquetWriter(path, self.config.schema, compression="zstd")
             self.writer = self.open.enter_context(writer)
             self.files.append(0)
-        self.writer.write_table(table_of(self.config.schema, self.waiting))
+        self.writer.write_table(self._group())
+        pa.default_memory_pool().release_unused()  # it would keep what the largest group took
         self.files[-1] += self.count
-        self.waiting, self.count, self.letters = {}, 0, 0
+        self.waiting, self.held, self.count, self.letters = {}, 0, 0, 0
         if self.files[-1] >= ROWS_IN_FILE:
             self.close()
 

@@ -130,6 +130,26 @@ def test_many_rows_make_numbered_files(tmp_path: Path, monkeypatch: pytest.Monke
     assert [r["id"] for r in load(made, "sft", tmp_path)] == [f"q{i}" for i in range(7)]
 
 
+def test_rows_that_wait_on_the_disk_make_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many rows of a group wait in memory is not to be seen in its bytes; nothing else is left
+    in the version's folder."""
+    monkeypatch.setattr(tables, "ROWS_IN_GROUP", 4)
+    samples = [toys.sample(toys.query(i), arguments={"city": "Zürich", "n": i}) for i in range(11)]
+    held = []
+    for letters in (10**9, 1, 6_000):
+        monkeypatch.setattr(tables, "LETTERS_HELD", letters)
+        held.append(contents(published(tmp_path / str(letters), *samples).path))
+    assert held[0] == held[1] == held[2]
+    assert (
+        pq.read_metadata(
+            tmp_path / "1" / "datasets" / "toy" / "1.0.0" / "sft" / "train-00000-of-00001.parquet"
+        ).num_row_groups
+        == 3
+    )
+
+
 async def test_equal_runs_publish_equal_bytes(tmp_path: Path) -> None:
     """No time, no path and no order of arrival is in what is published."""
     for name in ("a", "b"):
