@@ -62,7 +62,7 @@ def plain(text: str) -> str:
     return text if text.isascii() else text.translate(_PLAIN)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def fold(text: str) -> str:
     """Case, accents and compatibility forms removed: «Ångström» and «angstrom» are one."""
     if text.isascii():
@@ -71,7 +71,7 @@ def fold(text: str) -> str:
     return "".join(c for c in spread if not unicodedata.combining(c))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def words(text: str) -> tuple[Word, ...]:
     """The words of a text in order; digits and letters part («10km» is two words)."""
     found = [(raw := m[0], _folded(raw), *m.span()) for m in _WORD.finditer(text)]
@@ -113,7 +113,7 @@ def holds(small: str, digit: bool, hints: Iterable[str]) -> bool:
     return False
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=2048)
 def stems_of(text: str) -> frozenset[str]:
     """The stems of a text's words."""
     return frozenset([stem(_folded(word)) for word in _WORD.findall(text)])
@@ -131,7 +131,7 @@ def content(text: str) -> list[str]:
     return [stem(w) for w in found if w not in STOP] or [stem(w) for w in found]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def sentences(text: str) -> tuple[str, ...]:
     """The sentences of a text, without empty ones."""
     return tuple([s.strip() for s in _SENTENCE_END.split(text) if s and s.strip()])
@@ -163,7 +163,7 @@ def runs(value: str, text: str) -> Iterator[tuple[int, int]]:
                 break
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def letters(text: str) -> str:
     """The letters and digits of a text's words, folded, and nothing between them."""
     return "".join([w.folded for w in words(text)])

@@ -79,7 +79,7 @@ def _moments_untrue(dialogue: Dialogue, text: str, place: int) -> Iterator[str]:
             yield f"no result has {shown(text[start:end].rstrip(' .,'))}"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _moments(text: str, today: dt.date) -> tuple[tuple[int, int, frozenset[dt.datetime]], ...]:
     """Each day with the time beside it: where, and every moment that it may mean."""
     found = []
