@@ -3,6 +3,7 @@
     python benchmarks/throughput.py                 # every way, latency and concurrency
     python benchmarks/throughput.py steady failures run
     python benchmarks/throughput.py memory --records 10000 1000000
+    python benchmarks/throughput.py worlds --per-script 5 40
     python benchmarks/throughput.py store --queries 300
 
 The endpoint runs in its own process, and so does each measurement: memory and CPU are its own.
@@ -12,6 +13,8 @@ and CPU (a request) are those of sending; `start` is the CPU until the first req
 `run`: five agents beside a bare loop that sends the same bodies; `chain` are the seconds that the
 requests which must follow one another take on any client. `memory`: runs of one stage whose
 answers all come from the cache; a million records may take 1.2 times the memory of ten thousand.
+`worlds`: runs without a model, and the most memory while rows are drawn, played and tested, while
+they are compared, and while they are published: 11,000 rows may take 1.1 times that of 1,400.
 `store`: runs with their outputs in a folder and in an S3 store (moto) on loopback, each with a
 cache and a mirror of its own; needs the `dev` extra.
 """
@@ -32,7 +35,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from measure import COSTS, TOOLLOOM, Json, alone, answer, endpoint, in_turns, show
+from measure import COSTS, TOOLLOOM, Json, alone, answer, endpoint, in_turns, memory, show
 
 ANSWER = '{"name": "Ann Lee", "day": "2026-01-02", "kind": "hotel", "guests": 2}'
 GATEWAY, SDK, BARE = "toolloom", "AsyncOpenAI, aiohttp", "bare aiohttp"
@@ -299,6 +302,28 @@ def tiny_records(records: int, cache: str) -> Json:
     return {"records": records, "rate": records / seconds}
 
 
+def world_rows(per_script: int) -> Json:
+    """A run of the worlds that ship, without a model: the most memory of each part, in MB."""
+    from toolloom.pipeline.progress import Silent
+    from toolloom.pipeline.run import run_recipe
+    from toolloom.pipeline.store.run import Mark
+    from toolloom.schemas import parse_recipe
+
+    peaks: Json = {}
+
+    class Peaks(Silent):
+        def stage_done(self, stage: str, mark: Mark) -> None:
+            peaks[stage] = memory("VmHWM")
+            Path("/proc/self/clear_refs").write_text("5")  # the peak counts anew from here
+
+    worlds = {"use": ["shop", "clinic", "calendar"], "per_script": per_script}
+    fields = {"name": "memory", "model": "none", "worlds": worlds}
+    with tempfile.TemporaryDirectory() as outputs:
+        made = run_recipe(parse_recipe(fields, "the benchmark"), outputs, progress=Peaks())
+    peaks["published"] = memory("VmHWM")
+    return {"records": made.summary.counts.accepted, **peaks, "peak": max(peaks.values())}
+
+
 def measured(way: str, **task: Any) -> Callable[[], Json]:
     return partial(alone, __file__, "send", way=way, **task)
 
@@ -391,6 +416,15 @@ def kept(chosen: argparse.Namespace) -> Iterator[Json]:
         yield {**taken, "times": taken["peak"] / least}
 
 
+def played(chosen: argparse.Namespace) -> Iterator[Json]:
+    """What a run of worlds keeps in memory, by its rows."""
+    least = None
+    for per_script in chosen.per_script:
+        taken = alone(__file__, "world_rows", per_script=per_script)
+        least = least or taken["peak"]
+        yield {**taken, "times": taken["peak"] / least}
+
+
 def store(chosen: argparse.Namespace) -> Iterator[Json]:
     """A run's seconds, start of the process included, with its outputs in a folder and a store."""
     from support import s3_server
@@ -439,6 +473,18 @@ PARTS: dict[str, tuple[str, Callable[[argparse.Namespace], Iterator[Json]], dict
         kept,
         {"records": "records", "rate": "1/s", "peak": "MB", "times": "× the first"},
     ),
+    "worlds": (
+        "Rows of worlds, MB",
+        played,
+        {
+            "records": "rows",
+            "wall": "wall s",
+            "queries": "drawn, played, tested",
+            "deduplicated": "compared",
+            "published": "published",
+            "times": "× the first",
+        },
+    ),
     "store": (
         "Outputs in a store",
         store,
@@ -448,7 +494,7 @@ PARTS: dict[str, tuple[str, Callable[[argparse.Namespace], Iterator[Json]], dict
 
 
 def main() -> None:
-    answer({"send": send, "record": record, "tiny_records": tiny_records})
+    answer({"send": send, "record": record, "tiny_records": tiny_records, "world_rows": world_rows})
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -457,6 +503,7 @@ def main() -> None:
     parser.add_argument("--many", type=int, default=10_000, help="requests of `steady`")
     parser.add_argument("--queries", type=int, default=200, help="records of `run` and `store`")
     parser.add_argument("--records", type=int, nargs="+", default=[10_000, 1_000_000])
+    parser.add_argument("--per-script", type=int, nargs="+", default=[5, 40], help="of `worlds`")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--latencies", type=float, nargs="+", default=(0.0, 0.2, 1.0))
     parser.add_argument("--concurrencies", type=int, nargs="+", default=(64, 256))
