@@ -133,7 +133,7 @@ def _number(
     return int(begins.sum())
 
 
-AT_ONCE = 2000  # rows whose digests are made together
+AT_ONCE = 500  # rows whose digests are made together
 NAME, TEXT, CALLS = range(3)  # what is noted of a row
 KNOWN, HELD_OUT, TRAINED_ON = range(3)  # the order in which rows are taken
 KEPT, SAME_TEXT, LIKE_TEXT, SAME_CALLS, LIKE_CALLS = range(5)

@@ -71,7 +71,7 @@ def fold(text: str) -> str:
     return "".join(c for c in spread if not unicodedata.combining(c))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=512)
 def words(text: str) -> tuple[Word, ...]:
     """The words of a text in order; digits and letters part («10km» is two words)."""
     found = [(raw := m[0], _folded(raw), *m.span()) for m in _WORD.finditer(text)]
@@ -166,7 +166,7 @@ def runs(value: str, text: str) -> Iterator[tuple[int, int]]:
 @lru_cache(maxsize=1024)
 def letters(text: str) -> str:
     """The letters and digits of a text's words, folded, and nothing between them."""
-    return "".join([w.folded for w in words(text)])
+    return "".join(map(_folded, _WORD.findall(text)))
 
 
 def literal(value: str, text: str) -> bool:
