@@ -155,6 +155,17 @@ class ResultParts:
             )
             if kind["type"] == "text" and label:
                 return f"{f} = {label.term}"
+        return self._holding(item, fields, items)
+
+    def _holding(self, item: Row, fields: dict[str, Kind], items: list[Row]) -> str:
+        """The condition by which an item is the only one that lists a row that is looked for."""
+        for f, kind in fields.items():
+            if kind["type"] == "list" and kind["of"]["type"] == "object":
+                for one in item.get(f) or ():
+                    inner = self._known(one, kind["of"]["fields"], item[f])
+                    has = [each for each in items if any(_alike(one, o) for o in each.get(f) or ())]
+                    if inner and len(has) == 1:
+                        return f"count({f} where {inner}) > 0"
         return ""
 
     def _is_told(
@@ -227,6 +238,12 @@ class ResultParts:
                 not same or inner["type"] in ("boolean", *NUMBERS)
             ):
                 self.of.leaned_on.append(one)
+
+
+def _alike(one: Row, other: Row) -> bool:
+    """Whether two items name the same thing."""
+    texts = [value for value in one.values() if isinstance(value, str)]
+    return texts == [value for value in other.values() if isinstance(value, str)]
 
 
 def _form_of(value: Json) -> str:

@@ -247,6 +247,10 @@ class TextSlots:
     ) -> None:
         for q in quantities(rest):
             inside = any(start <= q.start and q.end <= end for start, end in spans)
+            if q.value == 1 and not inside:  # «one more visit», and «that one»: both are held
+                for one in self.of.leaned_on:
+                    if one.kind["type"] == "integer" and one.value == 1:
+                        self.of.hold(one)
             if inside or q.value == 1 or q.value in self.of.constants:
                 continue
             said = rest[q.start : q.end]
@@ -329,7 +333,16 @@ class TextSlots:
                     same = values[a] == values[b]
                     if not same or what in ("day", "time", "money"):
                         self.of.needs[f"{a} {'=' if same else '<'} {b}"] = None
+        self._others()
         self._alone()
+
+    def _others(self) -> None:
+        """Keep who is told of from being the one who speaks."""
+        mine = [one for one in self.of.ours if one.holder == "me" and one.kind.get("label")]
+        for slot in {slot.source.term: slot for form, slot in self.told if form != "user"}.values():
+            for own in mine if slot.source.kind.get("label") else ():
+                if own.kind["type"] == slot.source.kind["type"] and own.value != slot.source.value:
+                    self.of.needs[f"{slot.source.term} != {own.term}"] = None
 
     def _near(self, one: Sayable) -> None:
         if one.term.startswith(NAMED_DAYS):
