@@ -293,8 +293,8 @@ class TextSlots:
                     continue
                 for value in {row[f] or "" for row in rows} - held:
                     proper = len(value) > 3 and (value[0].isupper() or " " in value)
-                    if any(value in other for other in held):
-                        continue
+                    if any(value in other or (len(other) > 3 and other in value) for other in held):
+                        continue  # it, or the part of it that is said, is held
                     if proper and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", rest):
                         raise Underivable(f"it names {value}, which no result shows")
 
