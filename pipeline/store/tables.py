@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ROWS_IN_GROUP = 1_000  # what is in memory of a table while it is written
 LETTERS_IN_GROUP = 16_000_000  # or as many letters, if rows are long
-LETTERS_HELD = 250_000  # of a table in memory while its group fills; the others wait on the disk
+LETTERS_HELD = 1_000_000  # of a table in memory while its group fills; others wait on the disk
 ROWS_IN_FILE = 100_000
 # What ujson may not read as json does: numbers of many digits or with an exponent, no numbers at
 # all, half characters. More than 15 digits are a run of 9 digits and dots.
@@ -184,9 +184,9 @@ class TableWriter:
     writer: pq.ParquetWriter | None = None
 
     def add(self, row: JsonObject) -> None:
-        self._hold(
-            {name: [row[name]] for name in self.config.columns}, 1, sum(map(_length, row.values()))
-        )
+        for name in self.config.columns:
+            self.waiting.setdefault(name, []).append(row[name])
+        self._count(1, sum(map(_length, row.values())))
 
     def add_many(self, columns: dict[str, list[Any]]) -> None:
         """Rows by column, in groups of the same rows as if they came one by one."""
@@ -199,12 +199,13 @@ class TableWriter:
                 for place in range(end - start):
                     self.add({name: column[place] for name, column in part.items()})
             else:
-                self._hold(part, end - start, letters)
+                for name, column in part.items():
+                    self.waiting.setdefault(name, []).extend(column)
+                self._count(end - start, letters)
             start = end
 
-    def _hold(self, columns: dict[str, list[Any]], count: int, letters: int) -> None:
-        for name, column in columns.items():
-            self.waiting.setdefault(name, []).extend(column)
+    def _count(self, count: int, letters: int) -> None:
+        """Count rows that wait from now on; write the group if it is full."""
         self.count += count
         self.letters += letters
         self.held += letters
@@ -255,7 +256,8 @@ class TableWriter:
             self.writer = self.open.enter_context(writer)
             self.files.append(0)
         self.writer.write_table(self._group())
-        pa.default_memory_pool().release_unused()  # it would keep what the largest group took
+        if self.letters > LETTERS_IN_GROUP // 2:  # else Arrow keeps what the largest group took
+            pa.default_memory_pool().release_unused()
         self.files[-1] += self.count
         self.waiting, self.held, self.count, self.letters = {}, 0, 0, 0
         if self.files[-1] >= ROWS_IN_FILE:
