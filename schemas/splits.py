@@ -146,7 +146,7 @@ def split_of(plan: SplitPlan, need: JsonObject) -> Split:
     """
     setting = need.get("setting")
     apis = _own(need, setting["world"]) if setting else needed(need)
-    zones = {zone(plan, *tool_of(api)) for api in apis}
+    zones = {zone(plan, *tool) for tool in set(map(tool_of, apis))}
     for unseen in (Split.TEST_CATEGORY, Split.TEST_TOOL):
         if unseen in zones:
             return unseen

@@ -32,7 +32,6 @@ from toolloom.pipeline.checks.text.words import (
     content,
     exact,
     forms,
-    literal,
     plain,
     sentences,
     stem,
@@ -284,7 +283,8 @@ def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
             yield "code", start, found.end(), held
     for found in QUOTED.finditer(text) if _QUOTATION.search(text) else ():
         quoted = next(g for g in found.groups() if g)
-        held = said(quoted.strip(" .,!?"), evidence.all_text)
+        quoted = quoted.strip(" .,!?")
+        held = evidence.has_words(quoted) or said(quoted, evidence.all_text)
         yield "quotation", found.start(), found.end(), held
 
 
@@ -295,7 +295,7 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         if place.end <= reach:
             continue
         reach, phrase = place.end, text[place.start : place.end]
-        held = bool(place.days & evidence.days) or literal(phrase, evidence.all_text)
+        held = evidence.has_day(place.days) or evidence.has_words(phrase)
         inside = [q for q in quantities(phrase) if q.stated]
         beside = [d for d in marks if 0 < max(d.start - place.end, place.start - d.end) < 7]
         weekday = WEEKDAYS.get(phrase.split()[-1].lower())
@@ -310,7 +310,7 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
             held = all(told) if inside else bool(period) or evidence.holds_any(root)
         yield "date", place.start, place.end, held
     for moment in timed(text):
-        held = bool(moment.times & evidence.times)
+        held = evidence.has_time(moment.times)
         if not held and _RANGE.fullmatch(text[moment.start : moment.end]):
             continue  # «10 to 19 degrees»: two numbers, judged as such
         if moment.sure or held:
@@ -324,8 +324,10 @@ def _numbered(day: Dated, text: str) -> bool:
 
 def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     """Told as it is, rounded, scaled, as a percentage, or in another unit of time."""
-    hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
+    if evidence.has_number(quantity.readings()):
+        return True
     told = evidence.numbers
+    hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
     if any(_rounds(reading, quantity, n, hedged) for n in told for reading in quantity.readings()):
         return True
     if quantity.unit in _METRIC:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import marshal
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +39,9 @@ def oddity(value: Any) -> str | None:
     for _ in range(_DEPTH + 1):  # a level at a time: nearly all values are plain, so it is quick
         below: list[Any] = []
         for item in level:
-            if isinstance(item, dict):
+            if isinstance(item, str):
+                pass
+            elif isinstance(item, dict):
                 nodes += len(item)
                 below += item.values()
                 try:
@@ -48,7 +51,7 @@ def oddity(value: Any) -> str | None:
             elif isinstance(item, list):
                 below += item
                 continue
-            elif not isinstance(item, str):
+            else:
                 if item is not None and (fault := _odd_leaf(item)) is not None:
                     return fault
                 continue
@@ -114,7 +117,7 @@ def _is_time(value: object) -> bool:
 
 def violations(schema: JsonObject, value: Any) -> list[Violation]:
     """The first few faults of a value. Raises UncheckableSchema; never fetches a reference."""
-    if is_simple(schema) and fits_simple(schema, value, _is_format):
+    if of_content(_is_simple, schema) and fits_simple(schema, value, _is_format):
         return []
     text = canonical(schema)
     try:
@@ -180,8 +183,10 @@ def parts_of(value: Any) -> Iterator[Any]:
     while stack:
         part = stack.pop()
         yield part
-        if isinstance(part, dict | list):
-            stack.extend(part.values() if isinstance(part, dict) else part)
+        if isinstance(part, dict):
+            stack.extend(part.values())
+        elif isinstance(part, list):
+            stack.extend(part)
 
 
 def _pass(validator: Any, keyword: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -199,12 +204,25 @@ def _pattern(validator: Any, pattern: Any, value: Any, schema: Any) -> Iterator[
             yield ValidationError(f"{shown(value)} does not match {shown(pattern)}")
 
 
+def _matches(pattern: str, value: str) -> bool:
+    """Whether a value certainly has a pattern."""
+    try:
+        return _is_cheap(pattern, value) and re.search(pattern, value) is not None
+    except (re.error, OverflowError, RecursionError):
+        return False
+
+
 def _is_cheap(pattern: str, value: str) -> bool:
+    return len(value) <= _SUBJECT and _is_bounded(pattern)
+
+
+@lru_cache(maxsize=512)
+def _is_bounded(pattern: str) -> bool:
     """Few open repeats and none on a group, so that backtracking stays polynomial and small."""
     nested = re.search(r"\)(?:[*+]|\{\d*,?\d*\})", pattern)
     inner = nested and _AMBIGUOUS.search(pattern[: nested.start()])
     few = len(_OPEN.findall(pattern)) <= _REPEATS
-    return few and not inner and len(pattern) <= _PATTERN and len(value) <= _SUBJECT
+    return few and not inner and len(pattern) <= _PATTERN
 
 
 def _is_integer(value: Any) -> bool:
@@ -240,10 +258,24 @@ def is_simple(schema: Any, depth: int = 0) -> bool:
     return all(_is_legal(key, value, depth) for key, value in schema.items())
 
 
+@lru_cache(maxsize=1024)
+def _is_simple(content: bytes) -> bool:
+    return is_simple(marshal.loads(content))
+
+
+def of_content(judge: Callable[[bytes], bool], value: Any) -> bool:
+    """What is judged of a value that comes again in hundreds of rows, such as the schemas of an
+    API: once for each content. No is also said of what is nested too deep or no JSON."""
+    try:
+        return judge(marshal.dumps(value, 2))  # 2: by value and exact type
+    except ValueError:
+        return False
+
+
 def _is_legal(key: str, value: Any, depth: int) -> bool:
     if key == "type":
         return type(value) is str and value in _TYPES
-    if key in _TEXT or key == "format":
+    if key in _TEXT or key in {"format", "pattern"}:
         return type(value) is str
     if key == "properties":
         # jsonschema's guard against costly patterns looks for that name at every depth.
@@ -285,13 +317,17 @@ def fits_simple(
         return False
     if "format" in schema and not is_format(value, schema["format"]):
         return False
+    if "pattern" in schema and type(value) is str and not _matches(schema["pattern"], value):
+        return False
     if type(value) is dict and not _has_fields(schema, value, is_format):
         return False
     if type(value) is list and "items" in schema:
         each = schema["items"]
         if not all(fits_simple(each, item, is_format) for item in value):
             return False
-    limits = [(*_LIMITS[key], schema[key]) for key in _LIMITS if key in schema]
+    if _LIMITS.keys().isdisjoint(schema):
+        return True
+    limits = [(*_LIMITS[key], schema[key]) for key in _LIMITS.keys() & schema]
     return all(not _TYPES[kind](value) or holds(value, most) for kind, holds, most in limits)
 
 

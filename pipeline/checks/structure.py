@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import marshal
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
-from toolloom.pipeline.checks.schema import oddity
+from toolloom.pipeline.checks.schema import oddity, of_content
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
 from toolloom.pipeline.checks.transcript import Fault, observations, replies, shown
 from toolloom.schemas import Api, Dialogue, Message, Reason
@@ -66,15 +68,19 @@ def plain_values(dialogue: Dialogue) -> Iterator[Fault]:
 def _are_plain(dialogue: Dialogue, apis: Sequence[Api]) -> bool:
     """All of them at once: nearly every dialogue has nothing odd in it."""
     seen = observations(dialogue).values()
-    schemas = [schema for api in apis for schema in (api.parameters, api.returns)]
     values = [
-        schemas,
         [intention.arguments for intention in dialogue.query.intent],
         [call.function.arguments for _, call in dialogue.calls()],
         [m.content for m in dialogue.messages if m.role != "tool"],
         [[o.response, o.error] for o in seen if o],
     ]
-    return None not in seen and oddity(values) is None and all(map(_is_schema, schemas))
+    sound = all(of_content(_are_sound, (api.parameters, api.returns)) for api in apis)
+    return sound and None not in seen and oddity(values) is None
+
+
+@lru_cache(maxsize=1024)
+def _are_sound(schemas: bytes) -> bool:
+    return all(oddity(s) is None and _is_schema(s) for s in marshal.loads(schemas))
 
 
 def _is_schema(schema: object) -> bool:

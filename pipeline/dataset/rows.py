@@ -105,15 +105,15 @@ class EnvironmentsRow(TableRow):
     scenario: ScenarioName
     now: str = Field(description="The dialogue's present, as the world takes it.")
     me: str = Field(description="Key of the one who speaks; empty where it matters to nobody.")
-    start: str = Field(description="JSON: the state before: `me`, `next`, `tables`.")
-    goal: str = Field(
+    start: JsonObject = Field(description="JSON: the state before: `me`, `next`, `tables`.")
+    goal: JsonObject = Field(
         description="JSON: `changes` of the state, none where nothing may change, and `facts` that "
         "the user has to learn."
     )
     system: str = Field(description="The system turn.")
     turns: list[str] = Field(description="What the user says, turn by turn.")
     tools: list[str] = Field(description="The functions on offer, distractors included.")
-    operations: str = Field(
+    operations: JsonObject = Field(
         description="JSON: the functions that are the world's, each with its operation."
     )
     calls: str = Field(
@@ -360,12 +360,12 @@ def environment_row(dialogue: JsonObject, setting: JsonObject) -> JsonObject:
         "script": setting.get("script", ""),
         "now": str(query["now"])[:16],
         "me": str(start.get("me") or ""),
-        "start": to_text(start),
-        "goal": to_text(setting["goal"]),
+        "start": start,
+        "goal": setting["goal"],
         "system": next((text for role, text in said if role == "system"), ""),
         "turns": [text for role, text in said if role == "user"],
         "tools": [*sources],
-        "operations": to_text(operations),
+        "operations": operations,
         "calls": to_text(calls),
     }
 

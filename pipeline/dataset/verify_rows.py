@@ -207,6 +207,8 @@ class Follower:
 
     def _is_stored(self, name: str, value: Any, stored: Any) -> bool:
         """Is this what is stored of a column? Yes is certain."""
+        if name in self._config.values:
+            return is_text_of(stored, value)
         if name not in self._config.objects or not isinstance(stored, list):
             return bool(value == stored)
         return len(value) == len(stored) and all(map(is_text_of, stored, value))
@@ -414,7 +416,7 @@ def _is_published(api: JsonObject, rows: VersionRows) -> bool:
 def is_text_of(text: Any, value: Any) -> bool:
     """Is this what we write for the value? `to_json` is faster, and writes nearly all the same."""
     try:
-        if to_json(value).decode() == text:
+        if to_json(value, inf_nan_mode="constants").decode() == text:
             return True
     except ValueError:  # half characters
         pass

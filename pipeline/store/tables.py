@@ -1,7 +1,8 @@
 """Parquet files as `datasets.load_dataset` reads them, whose columns a pydantic model declares.
 
 The annotation of a field says how its column is stored: `str` is text, `int` a number,
-`list[str]` a list of texts, `list[JsonObject]` a list of objects, each as its JSON.
+`JsonObject` its JSON as text, `list[str]` a list of texts, `list[JsonObject]` a list of objects,
+each as its JSON.
 
 `datasets` reads Json features with pandas' ujson, which rounds floats of more than 15 digits and
 stops with an error at integers over 64 bits. A row with objects that would not come back exactly as
@@ -66,9 +67,10 @@ class TableRow(BaseModel):
         return None
 
 
-Storage: TypeAlias = Literal["text", "number", "texts", "objects"]
+Storage: TypeAlias = Literal["text", "json", "number", "texts", "objects"]
 _KINDS: dict[Any, Storage] = {
     str: "text",
+    JsonObject: "json",
     int: "number",
     list[str]: "texts",
     list[JsonObject]: "objects",
@@ -104,7 +106,15 @@ class Config:
     @cached_property
     def objects(self) -> tuple[str, ...]:
         """The columns that hold objects."""
-        return tuple(name for name, column in self.columns.items() if column.kind == "objects")
+        return self._of_kind("objects")
+
+    @cached_property
+    def values(self) -> tuple[str, ...]:
+        """The columns that hold a value as its JSON."""
+        return self._of_kind("json")
+
+    def _of_kind(self, kind: Storage) -> tuple[str, ...]:
+        return tuple(name for name, column in self.columns.items() if column.kind == kind)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -122,23 +132,28 @@ class Config:
             numbers = Value("int64")
             kinds = {
                 "text": texts,
+                "json": texts,
                 "number": numbers,
                 "texts": List(texts),
                 "objects": List(Json()),
             }
             columns = {name: kinds[column.kind] for name, column in self.columns.items()}
             return Features(columns).arrow_schema
-        plain = {"text": pa.string(), "number": pa.int64(), "texts": pa.list_(pa.string())}
+        plain = {
+            "text": pa.string(),
+            "json": pa.string(),
+            "number": pa.int64(),
+            "texts": pa.list_(pa.string()),
+        }
         return pa.schema([(name, plain[column.kind]) for name, column in self.columns.items()])
 
     def encode(self, row: JsonObject) -> JsonObject:
         """A row as it is stored: objects as their JSON."""
-        if not self.objects:
+        if not self.objects and not self.values:
             return row
-        return {
-            name: list(map(to_text, row[name])) if column.kind == "objects" else row[name]
-            for name, column in self.columns.items()
-        }
+        stored = {name: row[name] for name in self.columns}
+        stored |= {name: to_text(row[name]) for name in self.values}
+        return stored | {name: list(map(to_text, row[name])) for name in self.objects}
 
     def holds(self, row: JsonObject) -> bool:
         """Whether `datasets` will give back an encoded row exactly, integers as integers."""

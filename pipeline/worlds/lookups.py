@@ -68,7 +68,7 @@ class Lookups:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         operations = machine.world["operations"]
-        self.writes = [name for name, spec in operations.items() if _changes(spec["steps"])]
+        self.writes = [name for name, each in machine.operations.items() if each.changes]
         self.reads = [name for name in operations if name not in self.writes]
         self.searches = {
             name: search
@@ -264,14 +264,6 @@ def _shown_fields(tree: Json, names: dict[str, str]) -> Iterator[FieldOf]:
                 yield from _shown_fields(part, names)
             else:
                 yield from fields_read(part, names)
-
-
-def _changes(steps: Json) -> bool:
-    if not isinstance(steps, list):
-        return False
-    if steps and steps[0] in ("create", "update", "delete"):
-        return True
-    return any(_changes(part) for part in steps)
 
 
 def _set_fields(steps: Json) -> Iterator[FieldOf]:

@@ -20,7 +20,6 @@ from typing import Any, Literal
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, State
 from toolloom.pipeline.checks.world.outcome import difference
-from toolloom.pipeline.checks.world.signatures import writes
 from toolloom.pipeline.sampling.draw import shares
 from toolloom.pipeline.sampling.needs import Distractors
 from toolloom.pipeline.sampling.values import rng_for
@@ -446,8 +445,7 @@ def _independent(call: MadeCall, batch: Sequence[MadeCall], machine: Machine) ->
         return False
     same = all(other.name == call.name for other in batch)
     keyed = any(kind["type"] == "ref" for kind in machine.operations[call.name].args.values())
-    operations = machine.world["operations"]
-    changes = any(writes(operations[other.name]["steps"]) for other in (call, *batch))
+    changes = any(machine.operations[other.name].changes for other in (call, *batch))
     if not keyed if same else changes:
         return False
     given = set(_texts(call.arguments))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from toolloom.pipeline.checks.text.numbers import ORDINALS, quantities
-from toolloom.pipeline.checks.text.times import timed
+from toolloom.pipeline.checks.text.times import MOMENT, timed
 from toolloom.pipeline.checks.text.words import holds, lowered, plain
 
 _MONTHS = """january jan|february feb|march mar|april apr|may|june jun|july jul|august aug
@@ -260,30 +260,43 @@ _HINTS: tuple[tuple[int, tuple[str, ...]], ...] = (
 _ANY_HINT = re.compile("|".join([r"\d", *{h for _, hints in _HINTS for h in hints if h}]))
 _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 _CODE = re.compile(rf"(?!{'|'.join((*_MONTH_SAID, *_DAY_SAID)).upper()})[A-Z]{{2,4}}-\d{{1,6}}")
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?")
 
 
 @lru_cache(maxsize=4096)
 def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
     """Every place in the text that says a date, in order; longer ones before their parts."""
+    matches = _matches(text)
+    if not matches:
+        return ()
+    found = [
+        Dated(m.start(), m.end(), frozenset(days), absolute)
+        for m, read, absolute in matches
+        if (days := list(read(m, today)))
+    ]
+    return tuple(sorted(found, key=lambda d: (d.start, -d.end)))
+
+
+@lru_cache(maxsize=4096)
+def _matches(text: str) -> tuple[tuple[re.Match[str], _Read, bool], ...]:
+    """The same before it is known which day is today: documents and values come again in
+    dialogues that are held on other days."""
     flat = plain(text)
     small = lowered(flat)
     if small is not None and not _ANY_HINT.search(small):
         return ()
-    found = [
-        Dated(m.start(), m.end(), frozenset(days), absolute)
+    return tuple(
+        (m, read, absolute)
         for pattern, read, absolute in _promising(flat, small)
         for m in pattern.finditer(flat)
-        if (days := list(read(m, today))) and not _is_common(m)
-    ]
-    return tuple(sorted(found, key=lambda d: (d.start, -d.end)))
+        if not _is_common(m)
+    )
 
 
 def _promising(flat: str, small: str | None) -> Iterator[tuple[re.Pattern[str], _Read, bool]]:
     """The patterns that may match: each is slow to find out that it does not."""
     if _CODE.fullmatch(flat):  # most values of results are a key or a moment
         return
-    if _MOMENT.fullmatch(flat):
+    if MOMENT.fullmatch(flat):
         yield _PATTERNS[0]
         return
     digit, place = bool(_DIGIT.search(flat)), 0
@@ -302,6 +315,8 @@ def _is_common(found: re.Match[str]) -> bool:
 @lru_cache(maxsize=4096)
 def dates(text: str, today: dt.date) -> frozenset[dt.date]:
     """Every day the text may mean, and the end of a stay whose start and length it tells."""
+    if MOMENT.fullmatch(text):
+        return frozenset(day_of(int(text[:4]), int(text[5:7]), int(text[8:10])))
     said = frozenset(day for place in dated(text, today) for day in place.days)
     if not said:
         return said

@@ -51,6 +51,7 @@ _PATTERNS = tuple(
     )
 )
 _DIGIT = re.compile(r"\d")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?")
 # What a text must hold, in small letters, for each of the patterns to be worth trying; "" is a
 # digit.
 _HINTS: tuple[tuple[str, ...], ...] = (
@@ -114,6 +115,9 @@ def timed(text: str) -> tuple[Timed, ...]:
 
 def _promising(flat: str, small: str | None) -> Iterator[re.Pattern[str]]:
     """The patterns that may match: each is slow to find out that it does not."""
+    if MOMENT.fullmatch(flat):  # most values of results are a key or a moment
+        yield _PATTERNS[1]
+        return
     digit = bool(_DIGIT.search(flat))
     if small is not None and not digit and not holds(small, digit, _HOURS):
         return
@@ -146,6 +150,7 @@ def _read(found: re.Match[str]) -> Iterator[dt.time]:
         yield dt.time(hour % 12, minute)
 
 
+@lru_cache(maxsize=4096)
 def times(text: str) -> frozenset[dt.time]:
     """Every time of day the text may mean."""
     return frozenset(t for place in timed(text) for t in place.times)

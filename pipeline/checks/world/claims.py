@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from toolloom.pipeline.checks.evidence import evidence_at
@@ -25,8 +25,9 @@ from toolloom.schemas import Dialogue, Reason, Setting
 
 CURRENCIES = "$€£¥"
 _GAP = 6  # characters between a day and its time, as in «Monday, at 9»
-_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2})")
-_DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}(?=T|\b)")
+_DATE, _CLOCK = re.compile(r"\d{4}-\d{2}-\d{2}"), re.compile(r"\d{2}:\d{2}")
+_MOMENT = re.compile(rf"({_DATE.pattern})T({_CLOCK.pattern})")
+_DAY = re.compile(rf"\b{_DATE.pattern}(?=T|\b)")
 _MARK = re.compile(r"[\dT:.-]+|[A-Z]{2,}-?\d+")  # days, times, keys
 _PROPER = re.compile(r"[A-Z]\w+(?:[ -][A-Z]\w+)+")
 
@@ -84,7 +85,7 @@ def _moments(text: str, today: dt.date) -> tuple[tuple[int, int, frozenset[dt.da
     """Each day with the time beside it: where, and every moment that it may mean."""
     found = []
     clocks = [each for each in timed(text) if each.sure]
-    for day in dated(text, today):
+    for day in dated(text, today) if clocks else ():
         for clock in clocks:
             gap = text[day.end : clock.start] if day.end <= clock.start else None
             if gap is not None and len(gap) <= _GAP and re.fullmatch(r",? ?(?:at )?", gap):
@@ -109,23 +110,24 @@ def _known_moments(dialogue: Dialogue, place: int, today: dt.date) -> set[dt.dat
     for call in made(dialogue):
         if call.back is not None and call.back < place and call.observation:
             values += [call.response, call.observation.error, call.arguments]
-    for part in (inner for value in values for inner in parts_of(value)):
+    for part in chain.from_iterable(map(parts_of, values)):
         if isinstance(part, str):
-            known |= {dt.datetime.fromisoformat("T".join(m)) for m in _MOMENT.findall(part)}
+            for moment in _MOMENT.findall(part) if "T" in part and ":" in part else ():
+                known.add(dt.datetime.fromisoformat("T".join(moment)))
             days |= {dt.date.fromisoformat(day) for day in _DAY.findall(part)} if clocks else set()
-            if " " in part:
-                known |= {m for _, _, both in _moments(part, today) for m in both}
+            if " " in part and timed(part):
+                known.update(*(both for _, _, both in _moments(part, today)))
         elif isinstance(part, dict):
-            known |= _joined(part.values())
+            known.update(_joined(part.values()))
     return known | {dt.datetime.combine(d, t) for d in days for t in clocks}
 
 
-def _joined(values: Iterable[Any]) -> set[dt.datetime]:
+def _joined(values: Collection[Any]) -> Iterator[dt.datetime]:
     """The days and times that stand side by side in a row."""
-    texts = [value for value in values if isinstance(value, str)]
-    days = [v for v in texts if re.fullmatch(r"\d{4}-\d{2}-\d{2}", v)]
-    clocks = [v for v in texts if re.fullmatch(r"\d{2}:\d{2}", v)]
-    return {dt.datetime.fromisoformat(f"{d}T{t}") for d in days for t in clocks}
+    clocks = [v for v in values if isinstance(v, str) and len(v) == 5 and _CLOCK.fullmatch(v)]
+    for day in values if clocks else ():
+        if isinstance(day, str) and _DATE.fullmatch(day):
+            yield from (dt.datetime.fromisoformat(f"{day}T{clock}") for clock in clocks)
 
 
 def _units_untrue(dialogue: Dialogue, text: str, place: int, machine: Machine) -> Iterator[str]:

@@ -10,8 +10,11 @@ import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic_core import to_json
 
 from toolloom.pipeline.checks.grounding import founded, leaves, mentions, named
 from toolloom.pipeline.checks.text.words import exact, fold, sentences, stem, stems_of
@@ -36,7 +39,6 @@ from toolloom.pipeline.checks.world.interpreter import (
     state_of,
 )
 from toolloom.pipeline.checks.world.interpreter import difference as difference
-from toolloom.pipeline.checks.world.signatures import writes
 from toolloom.schemas import Dialogue, Observation, Reason, Setting, Told, canonical, digest
 
 
@@ -103,10 +105,14 @@ def _repeats(dialogue: Dialogue, call: CallMade, seen: Observation) -> bool:
     """Whether a call has the result that stands in the dialogue, whole or shortened."""
     if call.back is None or call.observation is None:
         return True  # told by the checks of the dialogue's form
-    before, there = dialogue.messages[call.back].execution, seen.model_dump(mode="json")
+    before = dialogue.messages[call.back].execution
     if before is not None and before.whole_tokens is not None:
-        return before.digest == digest(there, 64)
-    return canonical(there) == canonical(call.observation.model_dump(mode="json"))
+        return before.digest == digest(seen.model_dump(mode="json"), 64)
+    with suppress(ValueError):  # half characters
+        if len({to_json(each, inf_nan_mode="constants") for each in (seen, call.observation)}) == 1:
+            return True  # to be quick
+    there, here = (each.model_dump(mode="json") for each in (call.observation, seen))
+    return canonical(there) == canonical(here)
 
 
 def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[tuple[str, Any]]:
@@ -123,14 +129,13 @@ def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[
     setting = dialogue.query.setting
     known = {leaf for leaf in leaves(seen) if isinstance(leaf, str)}
     known |= {setting.start["me"]} if setting else set()
-    changes = writes(machine.world["operations"][operation.name]["steps"])
     for name, value in call.arguments.items():
         schema = named(name, call.api.properties.get(name))
         for kind, leaf in _leaves_of(operation.args.get(name, {}), value):
             form = kind.get("type")
             if form == "ref":
                 held = leaf in known or any(exact(str(leaf), text) for text in texts)
-            elif changes and form in _SAID and not kind.get("free"):
+            elif operation.changes and form in _SAID and not kind.get("free"):
                 held = leaf == 1 or founded(leaf, agreed, seen, schema, dialogue.query.now)
             else:
                 held = True
@@ -187,9 +192,13 @@ def _untold(dialogue: Dialogue, setting: Setting) -> Iterator[Fault]:
 
 def _stands(said: str, text: str) -> bool:
     """Whether a text holds a value whole: «$5» does not stand in «$50», nor «two» in «two-day»."""
-    inside = r"(?![\w-]|[.,:]\d)" if said[-1:].isalnum() else ""
-    before = r"(?<![\w-])(?<!\d[.,:])" if said[:1].isalnum() else ""
-    return re.search(f"{before}{re.escape(said)}{inside}", text) is not None
+    start = text.find(said)
+    while start >= 0:
+        begins = not said[:1].isalnum() or _BEGINS.match(text, start)
+        if begins and (not said[-1:].isalnum() or _ENDS.match(text, start + len(said))):
+            return True
+        start = text.find(said, start + 1)
+    return False
 
 
 def _tells(text: str, fact: Told, now: dt.datetime) -> bool:
@@ -213,6 +222,7 @@ def _agreed(dialogue: Dialogue, call: CallMade) -> bool:
     return spoken[-2:] == ["assistant", "user"]
 
 
+_BEGINS, _ENDS = re.compile(r"(?<![\w-])(?<!\d[.,:])"), re.compile(r"(?![\w-]|[.,:]\d)")
 _COUNTED = re.compile(r"\S+ (?:\w+ )*?([A-Za-z]+)")  # «three copies»
 _SAID = ("text", "integer", "number", "date", "time", "datetime")
 LONGEST = 160  # characters of a change in a finding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolloom.pipeline.checks.world.interpreter import ITEMS, PATTERNS, Json
+from toolloom.pipeline.checks.world.interpreter import ITEMS, PATTERNS
 from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.schemas import JsonObject
 
@@ -54,13 +54,6 @@ def _bare(kind: Kind) -> JsonObject:
     if form == "boolean":
         return {"type": "boolean"}
     return {} if form in ("any", "null") else {"type": "string"}
-
-
-def writes(steps: Json) -> bool:
-    """Whether an operation's steps can change a state."""
-    if not isinstance(steps, list):
-        return False
-    return steps[:1] in (["create"], ["update"], ["delete"]) or any(map(writes, steps))
 
 
 def returns(shape: Kind) -> JsonObject | None:

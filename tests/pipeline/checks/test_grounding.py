@@ -11,6 +11,7 @@ import pytest
 from toolloom.pipeline.checks.evidence import Evidence
 from toolloom.pipeline.checks.grounding import fixed, grounded, mentions, same
 from toolloom.pipeline.checks.replies import unfounded
+from toolloom.pipeline.checks.text.dates import dates
 
 NOW = dt.datetime(2026, 11, 21, 10, 0)  # a Saturday
 S: dict[str, Any] = {"type": "string"}
@@ -278,3 +279,11 @@ def test_range_of_numbers_is_no_time_of_day() -> None:
     assert list(unfounded("It will be 10 to 19 degrees.", evidence)) == []
     wrong = [c.text for c in unfounded("It will be 10 to 20 degrees.", evidence)]
     assert len(wrong) == 1 and wrong[0].startswith("20")
+
+
+def test_a_text_is_read_anew_on_another_day() -> None:
+    """What is kept of a text is what it says, and not what it meant on the day before."""
+    friday, monday = dt.date(2026, 3, 13), dt.date(2026, 3, 16)
+    for today in (friday, monday, friday):
+        assert dates("see you tomorrow", today) == {today + dt.timedelta(days=1)}
+        assert dates("2026-03-14T09:30", today) == {dt.date(2026, 3, 14)}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from toolloom.pipeline.checks.schema import (
+    _is_simple,
     bound,
     first_type,
     fits,
@@ -17,6 +18,7 @@ from toolloom.pipeline.checks.schema import (
     is_simple,
     kind_of,
     merged,
+    of_content,
     violations,
 )
 from toolloom.pipeline.checks.transcript import once
@@ -40,6 +42,7 @@ PLAIN: dict[str, st.SearchStrategy[Any]] = {
     "minLength": st.integers(0, 3),
     "maxItems": st.integers(0, 2),
     "format": st.sampled_from(["date", "made-up"]),
+    "pattern": st.sampled_from(["x", "^$", r"^\d{4}-\d\d-\d\d$", "(", "(a+)+$"]),
     "description": st.sampled_from(["x", "$ref"]),
 }
 SCHEMAS = st.recursive(
@@ -81,6 +84,14 @@ def test_what_does_not_fit_is_told() -> None:
     assert [f.path for f in violations(schema, {"a": "x"})] == ["a"]
     assert violations(schema, {"a": 1}) == [] and is_simple(schema)
     assert not is_simple({"$ref": "#/a"}) and not is_simple({"type": "str"})
+
+
+@pytest.mark.parametrize("minimum", [1, True, 1.0])
+def test_equal_schemas_of_other_types_are_judged_apart(minimum: Any) -> None:
+    """What is known of one content is not told of another that Python takes for equal."""
+    assert of_content(_is_simple, {"minimum": 1})
+    assert of_content(_is_simple, {"minimum": minimum}) == is_simple({"minimum": minimum})
+    assert not of_content(_is_simple, {"default": object()})
 
 
 def test_a_view_is_made_once_for_each_dialogue(all_good: list[Dialogue]) -> None:

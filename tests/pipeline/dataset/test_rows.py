@@ -45,6 +45,7 @@ def columns_table() -> str:
     """The columns of all configs, as the docs have them."""
     forms = {
         "text": "text",
+        "json": "text",
         "number": "number",
         "texts": "list of text",
         "objects": "list of objects",

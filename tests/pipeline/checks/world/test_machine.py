@@ -30,7 +30,6 @@ from toolloom.pipeline.checks.world.interpreter import (
     as_term,
     shifted,
 )
-from toolloom.pipeline.checks.world.signatures import writes
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.files import load_world
 from toolloom.pipeline.worlds.mutation import mutants
@@ -131,7 +130,7 @@ class Calls(RuleBasedStateMachine):
         assert self.machine.last is None or self.machine.last.left >= -1
         if error is None:
             assert name in self.machine.operations
-            if not writes(self.machine.world["operations"][name]["steps"]):
+            if not self.machine.operations[name].changes:
                 assert after is self.state
         else:
             assert after is self.state and isinstance(response, str)
