@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from toolloom.pipeline.checks.text.words import content, exact, stems_of
+from toolloom.pipeline.checks.text.words import STOP, content, exact, stems_of
 from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Row
 from toolloom.pipeline.checks.world.kinds import MOMENTS, NUMBERS, Kind
 from toolloom.pipeline.worlds.conditions import Conditions, Underivable
@@ -22,6 +22,7 @@ _QUANTIFIED = re.compile(
     r"another|rest|nothing|else|anything)\b",
     re.IGNORECASE,
 )
+_NONE = re.compile(r"\b(?:none|nothing|no \w+|not any|neither)\b", re.IGNORECASE)
 _RANKED = re.compile(
     r"\b(?:(?!(?:b?rest|requ?est|best|guest|interest|test|west|suggest|honest|forest)\b)\w{3,}est|"
     r"the (?:first|second|last|next)|earlier|later|sooner|cheaper|larger|smaller)\b",
@@ -131,9 +132,27 @@ class ResultParts:
                 yield from self.parts_of(own, own, kind, items[n], said)
             if known[n] and len(items) > 1 and _RANKED.search(said[0]):
                 self._rank(term, own, mark, kind, items, n)
+        self._missing(term, kind, items, said[0])
         many = len([n for n in order if known[n] or n in spoken])
         if len(items) < 2 or (said[0] and (many > 1 or _QUANTIFIED.search(said[0]))):
             self.of.needs[f"size({term}) = {len(items)}"] = None
+
+    def _missing(self, term: str, kind: Kind, items: list[Row], said: str) -> None:
+        """Keep from a list what a reply says that it lacks: «none of them is about the parking»."""
+        for f, inner in kind["fields"].items():
+            if inner["type"] == "text" and inner.get("label") and _NONE.search(said):
+                shown = stems_of("\n".join(str(item.get(f)) for item in items))
+                for word in sorted(
+                    {w for w in re.findall(r"\w{4,}", said.lower()) if w not in STOP}
+                ):
+                    if not stems_of(word) & shown and word in self._vocabulary(f):
+                        self.of.needs[f"count({term} where {f} has '{word}') = 0"] = None
+
+    def _vocabulary(self, f: str) -> set[str]:
+        """The words of all values that a field of this name has in the world's own data."""
+        entities = self.of.machine.world["entities"].values()
+        texts = [str(row.get(f, "")) for entity in entities for row in entity["data"]]
+        return {word for text in texts for word in re.findall(r"\w{4,}", text.lower())}
 
     def _known(self, item: Row, fields: dict[str, Kind], items: list[Row]) -> str:
         """The condition by which an item is that of a row that is looked for."""

@@ -141,3 +141,11 @@ def test_conditions_of_others_are_tried(worded: Dialogue, machine: Machine) -> N
     assert left_out == given[1:]
     assert {"need": "size(r1) = 1"} in more.spec["turns"]
     assert more.again(worded, machine).calls == made.again(worded, machine).calls
+
+
+def test_what_a_list_is_said_to_lack_is_held(worded: Dialogue, machine: Machine) -> None:
+    """Another state in which it has that is none for these words."""
+    title = str(worded.messages[3].content)
+    other = next(each for each in ("emma", "persuasion") if each not in title.lower())
+    made = derive(unscripted(worded, assistant=f"None of your loans is {other}."), machine)
+    assert f"count(r1 where title has '{other}') = 0" in needs(made)
