@@ -70,11 +70,9 @@ class Evidence:
     @cached_property
     def numbers(self) -> frozenset[float]:
         """Numbers said or observed, sizes of observed lists, years of the dates."""
-        told = (r for text in self.texts for q in quantities(text) for r in q.readings())
-        plain_numbers = (v for v in self.values if isinstance(v, int | float))
-        years = (d.year for d in self.days)
-        added = (n for text in self.texts for n in sums(text))
-        return frozenset([*told, *plain_numbers, *years, *added])
+        plain_numbers = [v for v in self.values if isinstance(v, int | float)]
+        years = [d.year for d in self.days]
+        return frozenset(plain_numbers).union(years, *map(_numbers_of, self.texts))
 
     @cached_property
     def seconds(self) -> frozenset[float]:
@@ -96,6 +94,7 @@ class Evidence:
     def has_number(self, readings: tuple[float, ...]) -> bool:
         """As `days`, of `numbers`: what was observed as a number comes first."""
         seen = any(reading in self.values for reading in readings)
+        seen = seen or any(not _numbers_of(text).isdisjoint(readings) for text in self.texts)
         return seen or not self.numbers.isdisjoint(readings)
 
     @cached_property
@@ -125,6 +124,13 @@ class Evidence:
             if not stems.isdisjoint(stems_of(text)):
                 return True
         return any(not stems.isdisjoint(stems_of(text)) for text in self.told)
+
+
+@lru_cache(maxsize=4096)
+def _numbers_of(text: str) -> frozenset[float]:
+    """Numbers that a text says, and what it adds them up to."""
+    told = frozenset([reading for q in quantities(text) for reading in q.readings()])
+    return told.union(sums(text)) if told else told
 
 
 def evidence_at(dialogue: Dialogue, place: int) -> Evidence:

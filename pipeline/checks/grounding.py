@@ -288,10 +288,11 @@ def founded(
     if isinstance(value, list):
         each = named(str(schema.get("title", "")), schema.get("items"))
         return all(founded(item, texts, observed, each, now) for item in value)
-    text = "\n".join(texts)
+    text, seen = "\n".join(texts), list(leaves(list(observed)))
     return (
-        says(text, value, schema, now)
-        or any(same(leaf, value) or _told_in(leaf, value) for leaf in leaves(list(observed)))
+        any(leaf == value and type(leaf) is type(value) for leaf in seen)  # to be quick
+        or says(text, value, schema, now)
+        or any(same(leaf, value) or _told_in(leaf, value) for leaf in seen)
         or (isinstance(value, str) and _composed(value, text, observed, now))
     )
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import marshal
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, TypeVar, cast
 
 from pydantic_core import to_json
@@ -73,6 +74,7 @@ _ORIGINS: dict[type[Record], tuple[str, str, Callable[[SplitPlan, JsonObject], s
     ),
 }
 R = TypeVar("R", bound=Record)
+_SHOWN = 1_000  # APIs whose records are kept
 
 
 class Ids:
@@ -112,6 +114,10 @@ class VersionRows:
     apis: Ids = field(default_factory=Ids)  # by id
     api_texts: Ids = field(default_factory=Ids)  # whole APIs, as rows show them
     api_values: Ids = field(default_factory=Ids)  # and whatever the order and number of fields
+    shown: dict[bytes, Api] = field(
+        default_factory=dict
+    )  # of `apis`, by content, as rows show them
+    shown_ids: set[int] = field(default_factory=set)  # these objects
     seen_categories: set[str] = field(default_factory=set)
     worlds: dict[str, Machine | None] = field(default_factory=dict)  # by hash; None: cannot be run
 
@@ -268,9 +274,10 @@ def _record_of(
     name, told_as, split_of_record = _ORIGINS[base.row.origin]
     try:
         raw = base.row.record_of(row)
-        record = base.row.origin.model_validate(raw)
+        is_sample = base.row.origin is Sample
+        record = base.row.origin.model_validate(_with_shown(rows, raw) if is_sample else raw)
         # To write a sample once more takes longer than to compare its texts.
-        need = raw["dialogue"]["query"] if base.row.origin is Sample else {}
+        need = raw["dialogue"]["query"] if is_sample else {}
         same = bool(need) and all(is_text_of(row[key], raw[key]) for key in PARTS)
         same = same and all(need[key] == row[key] for key in ("id", "ability", "scenario"))
         (made,) = (row,) if same else base.row.of(raw)
@@ -287,6 +294,17 @@ def _record_of(
     if place != split and not told:
         rows.fault(FaultKind.SPLIT, file, f"is in {split}; {told_as} {place}", row["id"])
     return raw, record
+
+
+def _with_shown(rows: VersionRows, raw: JsonObject) -> JsonObject:
+    """A sample with the records of those APIs that earlier rows showed: most show the same."""
+    dialogue, query = raw["dialogue"], raw["dialogue"]["query"]
+    pool = [rows.shown.get(_content(api), api) for api in query["pool"]]
+    return {**raw, "dialogue": {**dialogue, "query": {**query, "pool": pool}}}
+
+
+def _content(api: JsonObject) -> bytes:
+    return marshal.dumps(api, 2)  # 2: by value and exact type
 
 
 def verify_splits(rows: VersionRows) -> None:
@@ -387,12 +405,17 @@ def inspect_sample(
         rows.fault(FaultKind.SPLIT, file, detail, sample.id)
     if any(config == APIS.name for config, _ in rows.broken):
         return
-    for api in shown(need):
+    for api, record in zip_longest(shown(need), sample.dialogue.query.pool):
+        if id(record) in rows.shown_ids:
+            continue
         if api_id(api) not in rows.apis:
             rows.fault(FaultKind.SPLIT, file, f"shows {api_id(api)}, not in `apis`", sample.id)
         elif not _is_published(api, rows):
             detail = f"shows {api_id(api)} otherwise than `apis` has it"
             rows.fault(FaultKind.RECORD, file, detail, sample.id)
+        elif record and len(rows.shown) < _SHOWN and _content(api) not in rows.shown:
+            rows.shown[_content(api)] = record
+            rows.shown_ids.add(id(record))
     if split == Split.TEST_TOOL:
         for api in needed(need):
             if api["category"] not in rows.seen_categories:

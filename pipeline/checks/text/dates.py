@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from toolloom.pipeline.checks.text.numbers import ORDINALS, quantities
 from toolloom.pipeline.checks.text.times import MOMENT, timed
-from toolloom.pipeline.checks.text.words import holds, lowered, plain
+from toolloom.pipeline.checks.text.words import found_in, lowered, plain
 
 _MONTHS = """january jan|february feb|march mar|april apr|may|june jun|july jul|august aug
 |september sept sep|october oct|november nov|december dec"""
@@ -177,7 +177,7 @@ def _holiday(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
 
 _Read = Callable[[re.Match[str], dt.date], Iterable[dt.date]]
 _PATTERNS: tuple[tuple[re.Pattern[str], _Read, bool], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), read, absolute)
+    (re.compile(pattern), read, absolute)
     for pattern, read, absolute in (
         (r"(?<![\w-])(?P<year>\d{4})[-/.](?P<a>\d{1,2})[-/.](?P<b>\d{1,2})(?![\d-])", _iso, True),
         (
@@ -241,23 +241,29 @@ _PATTERNS: tuple[tuple[re.Pattern[str], _Read, bool], ...] = tuple(
         (rf"\b(?P<name>{'|'.join(_HOLIDAYS)})\b{_YEAR}", _holiday, True),
     )
 )
-_DIGIT = re.compile(r"\d")
-_MONTH_SAID = tuple({name[:3] for name in MONTHS})
-_DAY_SAID = tuple({name[:3] for name in WEEKDAYS})
-_UNIT_SAID = ("day", "night", "week", "month", "year")
-_ORDINAL_SAID = tuple({name[:3] for name in ORDINALS})
+_MONTH_SAID = sorted({name[:3] for name in MONTHS})
+_DAY_SAID = sorted({name[:3] for name in WEEKDAYS})
+_ORDINAL_SAID = sorted({name[:3] for name in ORDINALS})
+_HOLIDAY_SAID = sorted({name[:8] for name in _HOLIDAYS})
+_MONTH = f"(?:{'|'.join(_MONTH_SAID)})"
 # What a text must hold, in small letters, for the next so many patterns to be worth trying.
-_HINTS: tuple[tuple[int, tuple[str, ...]], ...] = (
-    (3, ("",)),
-    (4, _MONTH_SAID),
-    (1, _DAY_SAID),
-    (1, ("day", "morrow", "night", "right now", "this ")),
-    (2, _UNIT_SAID),
-    (1, ("week", "month", "year")),
-    (1, ("", *_ORDINAL_SAID)),
-    (1, tuple({name[:8] for name in _HOLIDAYS})),
+_HINTS = tuple(
+    (count, re.compile(hint))
+    for count, hint in (
+        (3, r"\d[-/.]\d"),
+        (2, rf"\b{_MONTH}"),
+        (2, rf"[\ddht](?:\sof)?\s{_MONTH}"),  # «3», «3rd», «first», «fourth»
+        (1, rf"\b(?:{'|'.join(_DAY_SAID)})"),
+        (1, r"day|morrow|night|right now|this "),
+        (1, r"\b(?:in|within)\s"),
+        (1, r"\s(?:from|ago|earlier|later|ahead)\b"),
+        (1, r"week|month|year"),
+        (1, rf"\b(?:the|on|to|until)\s(?:\d|{'|'.join(_ORDINAL_SAID)})"),
+        (1, "|".join(_HOLIDAY_SAID)),
+    )
 )
-_ANY_HINT = re.compile("|".join([r"\d", *{h for _, hints in _HINTS for h in hints if h}]))
+_SAID = (*_MONTH_SAID, *_DAY_SAID, *_ORDINAL_SAID, *_HOLIDAY_SAID)
+_ANY_HINT = re.compile("|".join([*_SAID, r"\d|day|morrow|night|right now|this |week|month|year"]))
 _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 _CODE = re.compile(rf"(?!{'|'.join((*_MONTH_SAID, *_DAY_SAID)).upper()})[A-Z]{{2,4}}-\d{{1,6}}")
 
@@ -287,8 +293,8 @@ def _matches(text: str) -> tuple[tuple[re.Match[str], _Read, bool], ...]:
     return tuple(
         (m, read, absolute)
         for pattern, read, absolute in _promising(flat, small)
-        for m in pattern.finditer(flat)
-        if not _is_common(m)
+        for m in found_in(pattern, flat, small)
+        if not _is_common(m, flat)
     )
 
 
@@ -299,17 +305,17 @@ def _promising(flat: str, small: str | None) -> Iterator[tuple[re.Pattern[str], 
     if MOMENT.fullmatch(flat):
         yield _PATTERNS[0]
         return
-    digit, place = bool(_DIGIT.search(flat)), 0
-    for count, hints in _HINTS:
-        if small is None or holds(small, digit, hints):
+    place = 0
+    for count, hint in _HINTS:
+        if small is None or hint.search(small):
             yield from _PATTERNS[place : place + count]
         place += count
 
 
-def _is_common(found: re.Match[str]) -> bool:
+def _is_common(found: re.Match[str], flat: str) -> bool:
     """An abbreviated weekday in small letters is a common word («wed», «fri» are not dates)."""
     name = found.groupdict().get("name") or ""
-    return name.lower() in WEEKDAYS and len(name) < 6 and not name[0].isupper()
+    return name.lower() in WEEKDAYS and len(name) < 6 and not flat[found.start("name")].isupper()
 
 
 @lru_cache(maxsize=4096)

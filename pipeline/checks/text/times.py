@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from toolloom.pipeline.checks.text.numbers import quantities
-from toolloom.pipeline.checks.text.words import holds, lowered, plain
+from toolloom.pipeline.checks.text.words import found_in, holds, lowered, plain
 
 _HOURS = {
     word: number
@@ -33,10 +33,10 @@ _PART = (
 )
 _MINUTE = "|".join(sorted(_MINUTES, key=len, reverse=True))
 _PATTERNS = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    re.compile(pattern)
     for pattern in (
         rf"(?<![\w:.])(?P<hour>\d{{1,2}})[:h](?P<minute>\d{{2}})(?::\d{{2}}(?:\.\d+)?)?(?!\d){_PART}",
-        r"(?<=T)(?P<hour>\d{2}):(?P<minute>\d{2})(?P<half>)(?P<part>)",
+        r"(?<=[Tt])(?P<hour>\d{2}):(?P<minute>\d{2})(?P<half>)(?P<part>)",
         r"(?<![\w:.])(?P<hour>\d{1,2})\.(?P<minute>\d{2})\s?(?P<half>[ap])\.?m\b(?P<part>)",
         rf"\b(?P<past>{_MINUTE})(?:\sminutes)?\s(?P<way>past|after|to|before|til|till)\s{_HOUR}\b{_PART}",
         rf"\b{_HOUR}\s(?P<spoken>fifteen|thirty|forty-five|forty five|twenty|ten|forty|fifty)\b{_PART}",
@@ -65,7 +65,7 @@ _HINTS: tuple[tuple[str, ...], ...] = (
     ("",),
 )
 _NAMED = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0), "lunchtime": (12, 0)}
-_NAMED_PATTERN = re.compile(rf"\b(?:{'|'.join(_NAMED)})\b", re.IGNORECASE)
+_NAMED_PATTERN = re.compile(rf"\b(?:{'|'.join(_NAMED)})\b")
 _ANY_HINT = re.compile("|".join([r"\d", *_HOURS, *_NAMED]))
 _SECONDS = {
     "second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "h": 3600,
@@ -103,12 +103,12 @@ def timed(text: str) -> tuple[Timed, ...]:
     found = [
         Timed(m.start(), m.end(), frozenset(times), pattern not in loose)
         for pattern in _promising(flat, small)
-        for m in pattern.finditer(flat)
+        for m in found_in(pattern, flat, small)
         if (times := list(_read(m)))
     ]
     named = [
         Timed(m.start(), m.end(), frozenset([dt.time(*_NAMED[m.group().lower()])]), True)
-        for m in _NAMED_PATTERN.finditer(flat)
+        for m in found_in(_NAMED_PATTERN, flat, small)
     ]
     return tuple(sorted([*found, *named], key=lambda t: (t.start, -t.end)))
 

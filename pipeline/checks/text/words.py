@@ -105,6 +105,14 @@ def lowered(text: str) -> str | None:
     return None if not text.isascii() and _FOLDS.search(text) else text.lower()
 
 
+def found_in(pattern: re.Pattern[str], text: str, small: str | None) -> Iterator[re.Match[str]]:
+    """Where an expression in small letters matches, whatever the case of the text: sought in
+    `small`, as `lowered` gives it, in half the time."""
+    if small is None:
+        return re.compile(pattern.pattern, re.IGNORECASE).finditer(text)
+    return pattern.finditer(small)
+
+
 def holds(small: str, digit: bool, hints: Iterable[str]) -> bool:
     """Does a lowered text hold one of these? An empty hint stands for a digit."""
     for hint in hints:  # noqa: SIM110 - any() takes three times as long, and this is asked a lot
