@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
+import pytest
 import snowballstemmer
 
-from toolloom.pipeline.checks.text.words import stem
+from toolloom.pipeline.checks.text.words import found_in, lowered, stem
 
 # Every ending that Snowball's English rules name, and words they except.
 ENDINGS = """
@@ -27,3 +29,10 @@ def test_words_the_stemmer_is_spared_are_their_own_stems() -> None:
     words = ("".join(parts) for parts in product(STARTS, ENDINGS, LETTERS))
     for word in (*words, "1", "12", "1,000.50", "12:30"):  # figures have no endings
         assert stem(word) == stemmer.stemWord(word)
+
+
+@pytest.mark.parametrize("text", ["Am FREITAG", "freitag", "Köln, Freitag", "Freıtag, FREİTAG"])
+def test_case_is_ignored_where_small_letters_are_looked_through(text: str) -> None:
+    """What is found, and where, is what the expression finds that ignores case."""
+    spans = [m.span() for m in found_in(re.compile("freitag"), text, lowered(text))]
+    assert spans == [m.span() for m in re.finditer("freitag", text, re.IGNORECASE)]
