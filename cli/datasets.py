@@ -160,7 +160,8 @@ def verify(
     from toolloom.pipeline.dataset.verify import verify as verified
     from toolloom.pipeline.pages.sections import verify_sections
 
-    report = verified(place_of(outputs, what), _progress())
+    cores = os.cpu_count() or 1
+    report = verified(place_of(outputs, what), _progress(), cores if cores > 1 else 0)
     deliver(report, json_file, verify_sections(report))
     if not report.good:
         raise typer.Exit(FOUND)

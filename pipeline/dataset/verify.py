@@ -11,6 +11,7 @@ import hashlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
@@ -30,6 +31,7 @@ from toolloom.pipeline.dataset.instructions import seed_of, seed_of_rows
 from toolloom.pipeline.dataset.publish import code_hash, replay_files
 from toolloom.pipeline.dataset.report import Counts
 from toolloom.pipeline.dataset.rows import INSTRUCTIONS, REJECTED, SAMPLES, parsed
+from toolloom.pipeline.dataset.verify_beside import Inspectors
 from toolloom.pipeline.dataset.verify_files import (
     CARD,
     MANIFEST,
@@ -73,6 +75,7 @@ _UNFIT = (
     *(LookupError, TypeError, ValueError, AttributeError),
     *(ArithmeticError, RecursionError, yaml.YAMLError),
 )
+MANY = 600  # dialogues, from which processes that begin for them are worth it
 Progress = Callable[[int, int], None]
 """Rows read, rows in all; called often."""
 
@@ -97,14 +100,18 @@ def place_of(outputs: Path, name: str) -> Path:
     return place
 
 
-def verify(path: Path, progress: Progress | None = None) -> VerifyReport:
-    """Everything that can be known of a version from its folder. Raises StoreError."""
+def verify(path: Path, progress: Progress | None = None, processes: int = 0) -> VerifyReport:
+    """Everything that can be known of a version from its folder. Raises StoreError.
+
+    `processes`: how many inspect dialogues beside this one, where there are many of them. They
+    are begun anew, so that a script that asks for them must be guarded by `__name__`.
+    """
     started = time.monotonic()
     files = look(path)
     rows, told, counts = None, files.manifest, files.findings.counts
     if told is not None:
         look_at_tables(files)
-        rows = _read(files, told, progress)
+        rows = _read(files, told, progress, processes)
         _figures(rows)
         _runs(files, told)
         _makers(rows)
@@ -126,7 +133,9 @@ def verify(path: Path, progress: Progress | None = None) -> VerifyReport:
     )
 
 
-def _read(files: VersionFiles, told: Manifest, progress: Progress | None) -> VersionRows:
+def _read(
+    files: VersionFiles, told: Manifest, progress: Progress | None, processes: int
+) -> VersionRows:
     total = sum(table.rows for config in told.configs.values() for table in config.values())
     done = 0
 
@@ -140,9 +149,15 @@ def _read(files: VersionFiles, told: Manifest, progress: Progress | None) -> Ver
     with Solutions(rows) as solutions:
         verify_apis(rows)
         verify_worlds(rows)
-        for split in rows.splits(SAMPLES):
-            for _, sample in verify_table(rows, SAMPLES, split, partial(inspect_sample, rows)):
-                solutions.keep(split, sample)
+        many = sum(table.rows for table in told.configs.get(SAMPLES.name, {}).values()) >= MANY
+        with ExitStack() as stack:
+            if processes and many:
+                sound = [(name, world.world) for name, world in rows.worlds.items() if world]
+                rows.beside = stack.enter_context(Inspectors(processes, sound))
+            for split in rows.splits(SAMPLES):
+                for _, sample in verify_table(rows, SAMPLES, split, partial(inspect_sample, rows)):
+                    solutions.keep(split, sample)
+        rows.beside = None
         Instructions(rows, solutions).verify()
     for split in rows.splits(REJECTED):
         deque(verify_table(rows, REJECTED, split), maxlen=0)

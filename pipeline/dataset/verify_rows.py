@@ -24,10 +24,12 @@ from toolloom.pipeline.dataset.figures import Figures, split_of_rejected
 from toolloom.pipeline.dataset.rows import (
     APIS,
     BASES,
+    SAMPLES,
     WORLDS,
     base_of,
     configs_of,
 )
+from toolloom.pipeline.dataset.verify_beside import Inspectors
 from toolloom.pipeline.dataset.verify_files import MANIFEST, FaultKind, Manifest, VersionFiles
 from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.store.tables import Config
@@ -120,6 +122,7 @@ class VersionRows:
     shown_ids: set[int] = field(default_factory=set)  # these objects
     seen_categories: set[str] = field(default_factory=set)
     worlds: dict[str, Machine | None] = field(default_factory=dict)  # by hash; None: cannot be run
+    beside: Inspectors | None = None
 
     @property
     def plan(self) -> SplitPlan:
@@ -250,7 +253,8 @@ def verify_table(
     """
     made = [config for config in configs_of(base.row.origin) if config not in BASES]
     follow = [Follower(rows, config, split) for config in made]
-    for file, row in rows.of(base, split):
+    there = rows.of(base, split)
+    for file, row in rows.beside.ahead(there) if rows.beside and base is SAMPLES else there:
         if read := _record_of(rows, base, split, file, row):
             raw, record = read
             if inspect_record:
@@ -385,7 +389,12 @@ def inspect_sample(
     setting = sample.dialogue.query.setting
     machine = _machine(rows, file, sample.id, setting) if setting else None
     try:
-        faults = inspect(sample.dialogue, world=machine)
+        found = (
+            rows.beside.found(setting.hash if setting and machine else None)
+            if rows.beside
+            else None
+        )
+        faults = inspect(sample.dialogue, world=machine) if found is None else found
     except Exception as error:
         if machine is None:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import re
 import shutil
 import subprocess
@@ -15,10 +16,12 @@ from typing import Any
 import pytest
 from support.tampered import Row, fix, found, only, read_manifest, rows_of, write_rows
 
+from toolloom.pipeline.dataset import verify as verifying
 from toolloom.pipeline.dataset.build import is_tried_again
 from toolloom.pipeline.dataset.plays import PlayCounts, worlds_told
 from toolloom.pipeline.dataset.rows import ENVIRONMENTS, SFT, environment_row, sft_row
 from toolloom.pipeline.dataset.verify import verify
+from toolloom.pipeline.dataset.verify_beside import Inspectors
 from toolloom.pipeline.dataset.verify_files import FaultKind
 from toolloom.pipeline.growth import plan_extension, plan_regeneration
 from toolloom.pipeline.pages.reading import read
@@ -322,3 +325,30 @@ def test_what_fell_of_a_played_script_is_not_tried_again(outputs: Path) -> None:
     assert tried()
     del dialogue["query"]["setting"]
     assert tried()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_processes_beside_find_the_same(
+    version: Path, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    """In sound rows and forged ones, and where the version lacks the world."""
+    monkeypatch.setattr(verifying, "MANY", 1)
+    for act in (other_result, other_goal, unknown_world):
+        change(version, changing(version), act)
+        alone, beside = verify(version), verify(version, processes=processes)
+        assert alone.faults == beside.faults and alone.counts == beside.counts
+        assert alone.inspected == beside.inspected and alone.faults
+
+
+def test_what_no_process_answers_is_looked_at_here(version: Path) -> None:
+    """Processes that were killed, or know another world, tell nothing."""
+    rows = [("a file", row) for row in rows_of(version, "samples", "train")]
+    with Inspectors(1, []) as beside:
+        assert {beside.found("another") for _ in beside.ahead(rows)} == {None}
+    with Inspectors(1, []) as beside:
+        told = set()
+        for _ in beside.ahead(rows):
+            for process in multiprocessing.active_children():
+                process.kill()
+            told.add(beside.found(None))
+        assert told == {None}
