@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, product
 from typing import Any
@@ -113,8 +114,9 @@ def _known_moments(dialogue: Dialogue, place: int, today: dt.date) -> set[dt.dat
     for part in chain.from_iterable(map(parts_of, values)):
         if isinstance(part, str):
             for moment in _MOMENT.findall(part) if "T" in part and ":" in part else ():
-                known.add(dt.datetime.fromisoformat("T".join(moment)))
-            days |= {dt.date.fromisoformat(day) for day in _DAY.findall(part)} if clocks else set()
+                known.update(_read("T".join(moment)))
+            for day in _DAY.findall(part) if clocks else ():
+                days.update(each.date() for each in _read(day))
             if " " in part and timed(part):
                 known.update(*(both for _, _, both in _moments(part, today)))
         elif isinstance(part, dict):
@@ -127,7 +129,13 @@ def _joined(values: Collection[Any]) -> Iterator[dt.datetime]:
     clocks = [v for v in values if isinstance(v, str) and len(v) == 5 and _CLOCK.fullmatch(v)]
     for day in values if clocks else ():
         if isinstance(day, str) and _DATE.fullmatch(day):
-            yield from (dt.datetime.fromisoformat(f"{day}T{clock}") for clock in clocks)
+            yield from chain.from_iterable(_read(f"{day}T{clock}") for clock in clocks)
+
+
+def _read(moment: str) -> Iterator[dt.datetime]:
+    """A moment in ISO form, unless no calendar has it: the 30th of February."""
+    with suppress(ValueError):
+        yield dt.datetime.fromisoformat(moment)
 
 
 def _units_untrue(dialogue: Dialogue, text: str, place: int, machine: Machine) -> Iterator[str]:

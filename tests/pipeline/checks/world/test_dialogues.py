@@ -366,3 +366,16 @@ def test_an_amount_is_told_whole(played: Played, reply: str, told: bool) -> None
     say(raw, reply)
     found = {fault.reason for fault in outcome(Dialogue.model_validate(raw), played.machine)}
     assert (Reason.FACT_NOT_TOLD not in found) == told
+
+
+@pytest.mark.parametrize(
+    "shown", ["2026-02-30", "2026-02-30T10:00", {"day": "2026-02-30", "at": "10:00"}]
+)
+def test_a_day_that_no_calendar_has_is_no_moment(played: Played, shown: Any) -> None:
+    """A foreign result may say anything; it is told as one that does not repeat."""
+    raw = played.raw("renewal")
+    raw["messages"][1]["content"] += " I would bring it at 10:00."
+    raw["messages"][3]["content"] = json.dumps({"response": [shown], "error": None})
+    more("See you on Monday at 10:00.")(raw)
+    found = outcome(Dialogue.model_validate(raw), played.machine)
+    assert Reason.NOT_REPEATABLE in {fault.reason for fault in found}
