@@ -209,34 +209,43 @@ def scripts(
     """
     import asyncio
 
-    from toolloom.pipeline.templates.rescripts import append, rescripts
-    from toolloom.schemas import RecipeError, load_recipe, parse_recipe
+    from toolloom.pipeline.checks.transcript import shown
+    from toolloom.pipeline.templates.rescripts import append, rescripts, scripts_in
+    from toolloom.schemas import NothingFound, RecipeError, load_recipe, parse_recipe
 
     samples, worlds = _dialogues(outputs, name)
+    if not worlds:
+        raise NothingFound(f"{name}: has no worlds, and so no dialogues to make scripts of.")
     known("--world", world, sorted(each.name for each in worlds))
     chosen = [each for each in worlds if world in (None, each.name)]
     if to and len(chosen) > 1:
         raise RecipeError("--to is one file, and a file has the scripts of one world: add --world.")
+    files = {each.name: to or Path(f"{each.name}.scripts.yaml") for each in chosen}
+    for path in files.values():
+        scripts_in(path)  # a file that cannot be added to is told before anything is asked
     asked = load_recipe(recipe) if recipe else parse_recipe({"name": "scripts"}, "no recipe")
     hashes = {each.hash for each in chosen}
-    own = [s for s in samples if (s["dialogue"]["query"]["setting"] or {}).get("hash") in hashes]
+    own = [
+        s for s in samples if (s["dialogue"]["query"].get("setting") or {}).get("hash") in hashes
+    ]
     made = asyncio.run(
         _asking(partial(rescripts, own, chosen, asked), asked, outputs, bool(recipe))
     )
     for each in made:
         if each.why:
             say(f"{each.id}: {each.why}.")
+        if each.silent:
+            say(f"{each.id}: the model gave no conditions: {each.silent}.")
         for clause in each.left_out:
-            say(f"{each.id}: left out, as it cannot be read or does not hold: {clause}")
-    kept = 0
-    for each_world in chosen:
-        specs = [each.spec for each in made if each.spec and each.world == each_world.name]
-        path = to or Path(f"{each_world.name}.scripts.yaml")
-        kept += len(specs)
+            say(f"{each.id}: left out, as it cannot be read or does not hold: {shown(clause)}")
+    kept = sum(each.spec is not None for each in made)
+    for world_name, path in files.items():
+        specs = [each.spec for each in made if each.spec and each.world == world_name]
         if specs:
             say(f"{append(path, specs)} added to {path}.")
     asks = bool(recipe) and not asked.endpoint("query").absent
-    by = "with conditions that the model gave too" if asks else "no model was asked"
+    given = sum(each.given for each in made if each.spec)
+    by = f"of their conditions the model gave {given:,}" if asks else "no model was asked"
     say(f"{kept} of {len(made)} dialogues became scripts; {by}.")
     if not kept:
         raise typer.Exit(NOTHING_ACCEPTED)
@@ -263,7 +272,7 @@ def serve(file: WorldFile, seed: SeedOf = 0) -> None:
 
 def _dialogues(outputs: Path, name: str) -> tuple[list[Any], list[Any]]:
     """The accepted dialogues of a version or a run, as JSON, and its worlds. Raises NothingFound
-    for what is neither."""
+    for what is neither, StoreError for what is damaged."""
     from toolloom.pipeline.store.run import find_run
     from toolloom.pipeline.store.version import find_version
     from toolloom.pipeline.templates.written.files import worlds_of
@@ -276,8 +285,7 @@ def _dialogues(outputs: Path, name: str) -> tuple[list[Any], list[Any]]:
             run = find_run(outputs, name)
         except NothingFound:
             raise none from None
-        worlds = run.stage("worlds").objects("accepted")
-        return list(run.samples()), [World.model_validate(each) for each in worlds]
+        return list(run.samples()), list(run.stage("worlds").so_far(World))
     samples = [
         s.model_dump(mode="json")
         for split in version.splits("samples")

@@ -81,7 +81,7 @@ class Conditions:
         self.results: list[Sayable] = []
         self.ours: list[Sayable] = []  # of rows, and of moments that the user names
         self.sizes: dict[str, int] = {}  # of lists that results show
-        self.constants: set[Json] = set()  # that calls pass as the user says them
+        self.constants: dict[Json, None] = {}  # that calls pass as the user says them
         self.leaned_on: list[Sayable] = []  # values of results that words may lean on
 
     def look_for(self) -> None:
@@ -300,9 +300,9 @@ class Conditions:
                     Sayable(term, DATE if form == "date" else DATETIME, value, term, term)
                 )
             if form == "datetime":
-                self.constants.add(value[11:])
+                self.constants[value[11:]] = None
             return term
-        self.constants.add(value)
+        self.constants[value] = None
         return _constant(value)
 
     def hold(self, one: Sayable, how: str = "") -> None:

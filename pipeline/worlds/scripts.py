@@ -24,7 +24,14 @@ from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.world import grammar, kinds
 from toolloom.pipeline.checks.world.grammar import NameScope
-from toolloom.pipeline.checks.world.interpreter import Frame, Machine, State, as_term, plain
+from toolloom.pipeline.checks.world.interpreter import (
+    CallRefused,
+    Frame,
+    Machine,
+    State,
+    as_term,
+    plain,
+)
 from toolloom.pipeline.checks.world.kinds import Kind, Mistake, Tree
 from toolloom.pipeline.checks.world.outcome import Acted
 from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
@@ -239,7 +246,17 @@ def play(script: WorldScript, machine: Machine, rng: random.Random) -> Play | No
 def play_in(
     script: WorldScript, machine: Machine, state: State, now: str, rng: random.Random
 ) -> Play | None:
-    """A row of a script in one state; None if the state does not meet its conditions."""
+    """A row of a script in one state; None if the state does not meet its conditions, or a term of
+    it looks at too many rows there."""
+    try:
+        return _played(script, machine, state, now, rng)
+    except CallRefused:
+        return None
+
+
+def _played(
+    script: WorldScript, machine: Machine, state: State, now: str, rng: random.Random
+) -> Play | None:
     frame = machine.frame(state, {}, now)
     row = Play(script.name, now, state, state)
     voice = Voice(now, machine.world["currency"], script.british)

@@ -291,7 +291,7 @@ class TextSlots:
                 rows = self.of.state["tables"][name].values()
                 if kind["type"] != "text" or kind.get("secret"):
                     continue
-                for value in {row[f] or "" for row in rows} - held:
+                for value in sorted({row[f] or "" for row in rows} - held):
                     proper = len(value) > 3 and (value[0].isupper() or " " in value)
                     if any(value in other or (len(other) > 3 and other in value) for other in held):
                         continue  # it, or the part of it that is said, is held

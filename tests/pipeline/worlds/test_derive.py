@@ -3,6 +3,7 @@ other states."""
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import random
 from collections.abc import Callable
@@ -141,6 +142,29 @@ def test_conditions_of_others_are_tried(worded: Dialogue, machine: Machine) -> N
     assert left_out == given[1:]
     assert {"need": "size(r1) = 1"} in more.spec["turns"]
     assert more.again(worded, machine).calls == made.again(worded, machine).calls
+
+
+def test_what_looks_at_too_many_rows_does_not_hold(worded: Dialogue, machine: Machine) -> None:
+    """A condition may be of any cost: one that the world refuses is left out as others are."""
+    clause = "days(today, due) > -99999"
+    for _ in range(5):
+        clause = f"count(loans where {clause}) >= 0"
+    made = derive(worded, machine)
+    assert made.needing([clause], worded, machine) == (made, [clause])
+
+
+def test_why_there_is_no_script_is_the_same_each_time(worded: Dialogue, machine: Machine) -> None:
+    """Of several rows that nothing shows, the first by name is told."""
+    start = copy.deepcopy(worded.query.setting.start) if worded.query.setting else {}
+    names = ["Walden", "Ulysses", "Kidnapped", "Dracula", "Beloved", "Candide", "Ivanhoe"]
+    for number, title in enumerate(names):
+        key = f"BOK-9{number}"
+        start["tables"]["books"][key] = {"book_id": key, "title": title, "copies": 1}
+    dialogue = unscripted(worded, assistant=f"There are {', '.join(names)}.")
+    setting = dialogue.query.setting and dialogue.query.setting.model_copy(update={"start": start})
+    query = dialogue.query.model_copy(update={"setting": setting})
+    with pytest.raises(Underivable, match="it names Beloved,"):
+        derive(dialogue.model_copy(update={"query": query}), machine)
 
 
 def test_what_a_list_is_said_to_lack_is_held(worded: Dialogue, machine: Machine) -> None:
