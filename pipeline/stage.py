@@ -39,12 +39,12 @@ class Context:
         """`known`: the worlds of the version that a run begins with."""
         from toolloom.pipeline.apis.execution.session import Executions
         from toolloom.pipeline.apis.search import Finder
-        from toolloom.pipeline.worlds.shelf import Worlds
+        from toolloom.pipeline.worlds.shelf import Worlds, names
 
         plan = recipe.search
         embedder = gateway.embedder(plan.embeddings) if plan.embeddings else None
         workshop = Executions(recipe.apis.sources, gateway.cache, recipe.seed)
-        worlds = Worlds(recipe.worlds.use if recipe.worlds else (), known)
+        worlds = Worlds(names(recipe.worlds) if recipe.worlds else (), known)
         return cls(recipe, gateway, Finder(plan, embedder), workshop, worlds)
 
     def model(self, agent: AgentName) -> Model:

@@ -165,6 +165,9 @@ def test_all_stands_for_each_world_that_ships(home: Path) -> None:
             (line,) = (line for line in page.output.splitlines() if line.startswith(f"{name} "))
             assert line.split()[1:4] == [str(count) for count in counts] and more in line
     assert "\nlibrary " in planned.output and "\nlibrary " not in listed.output
+    (home / "lent.yaml").write_text((RECIPE % "all").replace("{use", "{rows: 6, use"))
+    result = call("run", "--engine", "local", "lent.yaml")
+    assert result.exit_code == 0 and "6 dialogues accepted" in result.output, result.output
 
 
 def test_a_world_that_was_changed_since_is_said(home: Path) -> None:
