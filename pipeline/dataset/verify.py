@@ -75,7 +75,7 @@ _UNFIT = (
     *(LookupError, TypeError, ValueError, AttributeError),
     *(ArithmeticError, RecursionError, yaml.YAMLError),
 )
-MANY = 600  # dialogues, from which processes that begin for them are worth it
+MANY = 2_000  # dialogues, from which processes that begin for them are worth it
 Progress = Callable[[int, int], None]
 """Rows read, rows in all; called often."""
 

@@ -328,7 +328,7 @@ def _table_fault(path: Path, config: Config, told: int) -> str | None:
             schema, count = file.schema_arrow, file.metadata.num_rows
     except (OSError, pa.ArrowException, ValueError) as error:
         return f"cannot be read ({_first_line(error)})"
-    if not schema.equals(config.schema):
+    if not schema.equals(config.types):
         columns = ", ".join(f"{f.name}: {f.type}" for f in schema)[:300]
         return f"cannot be read as {config.name}: its columns are {columns}"
     return None if count == told else f"holds {count:,} rows instead of {told:,}"

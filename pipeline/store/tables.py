@@ -123,29 +123,35 @@ class Config:
         Features travel in it only where objects need them: older versions of `datasets` do not
         know all features, and read plain columns without.
         """
+        if not self.objects:
+            return self.types
+        from datasets import Features, Json, List, Value
+
+        texts = Value("string")
+        kinds = {
+            "text": texts,
+            "json": texts,
+            "number": Value("int64"),
+            "texts": List(texts),
+            "objects": List(Json()),
+        }
+        columns = {name: kinds[column.kind] for name, column in self.columns.items()}
+        return Features(columns).arrow_schema
+
+    @cached_property
+    def types(self) -> pa.Schema:
+        """The same columns without the form of features, for which `datasets` has to be imported,
+        which takes longer than to read a small version."""
         import pyarrow as pa
 
-        if self.objects:
-            from datasets import Features, Json, List, Value
-
-            texts = Value("string")
-            numbers = Value("int64")
-            kinds = {
-                "text": texts,
-                "json": texts,
-                "number": numbers,
-                "texts": List(texts),
-                "objects": List(Json()),
-            }
-            columns = {name: kinds[column.kind] for name, column in self.columns.items()}
-            return Features(columns).arrow_schema
-        plain = {
+        kinds = {
             "text": pa.string(),
             "json": pa.string(),
             "number": pa.int64(),
             "texts": pa.list_(pa.string()),
+            "objects": pa.list_(pa.json_()),
         }
-        return pa.schema([(name, plain[column.kind]) for name, column in self.columns.items()])
+        return pa.schema([(name, kinds[column.kind]) for name, column in self.columns.items()])
 
     def encode(self, row: JsonObject) -> JsonObject:
         """A row as it is stored: objects as their JSON."""

@@ -114,3 +114,9 @@ if __name__ == "__main__":
     text = DOCS.read_text(encoding="utf-8")
     new = f"<!-- columns -->\n{columns_table()}\n<!-- /columns -->"
     DOCS.write_text(re.sub(r"<!-- columns -->.*<!-- /columns -->", lambda _: new, text, flags=re.S))
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
+def test_columns_are_known_without_datasets(config: Config) -> None:
+    """`types` are those of `schema`, which only `datasets` can tell to the last letter."""
+    assert config.types.equals(config.schema)
