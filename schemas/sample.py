@@ -90,6 +90,15 @@ class Reason(StrEnum):
     makes nearly the same calls as several."""
     ILLEGAL_SCHEMA = "illegal_schema"
     """An API's names or schemas are not legal, or cannot be checked in bounded time."""
+    WORLD_UNSOUND = "world_unsound"
+    """A world that the API agent wrote, or an operation of it, cannot be read, cannot be drawn, or
+    breaks its own rules."""
+    WORLD_UNREACHABLE = "world_unreachable"
+    """An operation of such a world that never succeeds, never fails as it says, or needs or changes
+    what nothing shows."""
+    PROMISE_BROKEN = "promise_broken"
+    """An operation of such a world does what its documentation does not say, or not what it
+    says."""
     NOT_IMPORTED = "not_imported"
     """Something in a source of APIs that is no API of the run; the detail says why."""
     NOTHING_TO_DRAW = "nothing_to_draw"

@@ -113,6 +113,13 @@ def read(path: Path, error: type[ToolloomError], plain: bool = True) -> WrittenD
         raise error(f"{path}: cannot be read ({problem.strerror}).") from problem
     except ValueError as problem:  # UnicodeDecodeError is one
         raise error(f"{path}: is not UTF-8 text. Save it as UTF-8.") from problem
+    return read_text(text, path, error, plain)
+
+
+def read_text(
+    text: str, path: Path, error: type[ToolloomError], plain: bool = True
+) -> WrittenDocument:
+    """The one YAML document of a text; mistakes call it `path`. Raises `error`."""
     document = WrittenDocument(path, plain=plain, error=error)
     events = _events(text, document)
     try:

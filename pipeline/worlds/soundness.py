@@ -32,6 +32,7 @@ from toolloom.pipeline.checks.world.interpreter import (
 from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.states import draw_now, draw_state
+from toolloom.schemas import Reason
 
 WALKS, CALLS = 80, 80
 STRANGE = 0.03  # share of arguments that name nothing
@@ -57,9 +58,13 @@ class Soundness:
     successes: Counter[str] = field(default_factory=Counter)
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def find(self, what: str, call: TriedCall | None = None) -> None:
+    causes: dict[str, tuple[str, Reason]] = field(default_factory=dict)
+    """Of a finding: the operation, and what it means for the world."""
+
+    def find(self, why: Reason, name: str, what: str, call: TriedCall | None = None) -> None:
         example = f"{call.name}({call.args}) at {call.now}: {call.response}" if call else ""
         self.findings.add(what, example[:300])
+        self.causes.setdefault(what, (name, why))
 
 
 def examine(machine: Machine, seed: int = 0, walks: int = WALKS, calls: int = CALLS) -> Soundness:
@@ -211,9 +216,16 @@ def judge(machine: Machine, call: TriedCall, result: Soundness) -> None:
     else:
         result.errors[call.name, call.error] += 1
         if call.after is not call.before:
-            result.find(f"{call.name} fails and changes the state.", call)
+            result.find(
+                Reason.WORLD_UNSOUND, call.name, f"{call.name} fails and changes the state.", call
+            )
         if call.error in (BROKEN, TOO_LARGE):
-            result.find(f"{call.name} ends in {call.error}: it lacks a `require`.", call)
+            result.find(
+                Reason.WORLD_UNSOUND,
+                call.name,
+                f"{call.name} ends in {call.error}: it lacks a `require`.",
+                call,
+            )
     promise = machine.world["promises"].get(call.name)
     if promise and call.error != INVALID:
         _kept(machine, call, promise, result)
@@ -234,7 +246,10 @@ def _rules_held(machine: Machine, call: TriedCall, result: Soundness) -> None:
                 before.vars["this"], after.vars["this"] = call.before["tables"][name].get(key), row
                 if before.vars["this"] is row and not clause(after) and clause(before):
                     result.find(
-                        f"{call.name} breaks `{text}` of {name} that it leaves alone.", call
+                        Reason.WORLD_UNSOUND,
+                        call.name,
+                        f"{call.name} breaks `{text}` of {name} that it leaves alone.",
+                        call,
                     )
 
 
@@ -261,20 +276,40 @@ def _kept(machine: Machine, call: TriedCall, promise: Json, result: Soundness) -
     before = bound(machine, call, call.before)
     if before is None:
         if call.error is None:
-            result.find(f"{call.name} succeeds for arguments that name nothing.", call)
+            result.find(
+                Reason.WORLD_UNSOUND,
+                call.name,
+                f"{call.name} succeeds for arguments that name nothing.",
+                call,
+            )
         return
     unmet = {code: text for code, text, clause in promise["only_if"] if not as_term(clause)(before)}
     if call.error is None and unmet:
         text = next(iter(unmet.values()))
-        result.find(f"{call.name} succeeds although `{text}` does not hold.", call)
+        result.find(
+            Reason.PROMISE_BROKEN,
+            call.name,
+            f"{call.name} succeeds although `{text}` does not hold.",
+            call,
+        )
     if call.error is not None and call.error not in unmet:
-        result.find(f"{call.name} fails with {call.error}, and its promises do not say so.", call)
+        result.find(
+            Reason.PROMISE_BROKEN,
+            call.name,
+            f"{call.name} fails with {call.error}, and its promises do not say so.",
+            call,
+        )
     if call.error is not None:
         return
     promised = {tuple(effect) for effect in promise["effects"]}
     for effect in changes(machine, call.before, call.after):
         if not promised & set(effect):
-            result.find(f"{call.name} has an effect that is not promised: {effect[0]}.", call)
+            result.find(
+                Reason.PROMISE_BROKEN,
+                call.name,
+                f"{call.name} has an effect that is not promised: {effect[0]}.",
+                call,
+            )
         for one in effect:
             result.errors[call.name, f"effect {one}"] += 1
     after = bound(machine, call, call.after) or machine.frame(call.after, before.args, call.now)
@@ -283,7 +318,9 @@ def _kept(machine: Machine, call: TriedCall, promise: Json, result: Soundness) -
         after.vars.setdefault(name, value)
     for text, clause in promise["after"]:
         if not as_term(clause)(after):
-            result.find(f"After {call.name} `{text}` does not hold.", call)
+            result.find(
+                Reason.PROMISE_BROKEN, call.name, f"After {call.name} `{text}` does not hold.", call
+            )
     if promise["shows"]:
         entity, tree = promise["shows"]
         expected, shown = plain(as_term(tree)(after)), call.response
@@ -292,7 +329,12 @@ def _kept(machine: Machine, call: TriedCall, promise: Json, result: Soundness) -
             expected = [row[key] for row in expected]
             shown = [item.get(key) for item in _items(call.response)]
         if shown != expected:
-            result.find(f"{call.name} does not show what is promised.", call)
+            result.find(
+                Reason.PROMISE_BROKEN,
+                call.name,
+                f"{call.name} does not show what is promised.",
+                call,
+            )
 
 
 def _items(response: Json) -> list[Row]:
@@ -327,17 +369,21 @@ def changes(machine: Machine, before: State, after: State) -> Iterator[list[tupl
 def _reached(machine: Machine, result: Soundness) -> None:
     for name, spec in machine.world["operations"].items():
         if not result.successes[name]:
-            result.find(f"{name} never succeeds.")
+            result.find(Reason.WORLD_UNREACHABLE, name, f"{name} never succeeds.")
         for code in spec["errors"]:
             if not result.errors[name, code]:
-                result.find(f"{name} never fails with {code}.")
+                result.find(Reason.WORLD_UNREACHABLE, name, f"{name} never fails with {code}.")
         promise = machine.world["promises"].get(name)
         if promise is None:
-            result.find(f"{name} has no promises.")
+            result.find(Reason.PROMISE_BROKEN, name, f"{name} has no promises.")
             continue
         for effect in promise["effects"]:
             if result.successes[name] and not result.errors[name, f"effect {tuple(effect)}"]:
-                result.find(f"{name} never has its effect {' '.join(e for e in effect if e)}.")
+                result.find(
+                    Reason.PROMISE_BROKEN,
+                    name,
+                    f"{name} never has its effect {' '.join(e for e in effect if e)}.",
+                )
 
 
 def _seen(machine: Machine, result: Soundness) -> None:
@@ -349,10 +395,16 @@ def _seen(machine: Machine, result: Soundness) -> None:
         for arg, kind in spec["args"].items():
             key = machine.entities[kind["entity"]].key if kind["type"] == "ref" else None
             if key and key not in shown:
-                result.find(f"{name} takes {arg}, and nothing shows {key}.")
+                result.find(
+                    Reason.WORLD_UNREACHABLE, name, f"{name} takes {arg}, and nothing shows {key}."
+                )
         for entity, column in _written(spec["steps"]):
             if column not in shown:
-                result.find(f"{name} changes {entity}.{column}, and nothing shows it.")
+                result.find(
+                    Reason.WORLD_UNREACHABLE,
+                    name,
+                    f"{name} changes {entity}.{column}, and nothing shows it.",
+                )
 
 
 def _field_names(tree: Any) -> Iterator[str]:

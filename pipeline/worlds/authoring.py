@@ -1,0 +1,239 @@
+"""Has a world written by the API agent, and takes what passes the checks of worlds.
+
+The agent answers what it is asked (agents/author.py); here the whole is run: what random calls find
+goes back to it once, operation by operation, and what still fails is dropped, while the rest stands
+if enough is left of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from toolloom.agents import author
+from toolloom.agents.ask import BadAnswer, Costs, Job, NoUsableAnswer
+from toolloom.agents.author import Draft
+from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.checks.world.reading import read_world
+from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds.mutation import Score, score
+from toolloom.pipeline.worlds.soundness import Soundness, examine
+from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
+from toolloom.schemas import (
+    Domain,
+    JsonObject,
+    Outcome,
+    Reason,
+    Rejected,
+    World,
+    seed_for,
+)
+
+TOKENS = 40_000  # of prompts, for a world
+SPARED = 9_000  # of these, for the promises and the first things to be mended
+FEWEST = 4  # operations of a world, one of which changes something
+STATES = 5  # drawn to see whether the tables can be
+TOLD = 8  # findings of an operation that are told to who wrote it
+WORST = (Reason.WORLD_UNSOUND, Reason.WORLD_UNREACHABLE, Reason.PROMISE_BROKEN)
+Note = Callable[[str], None]
+
+
+@dataclass
+class Authored:
+    """What came of a domain: the world or why there is none, and what was dropped on the way."""
+
+    outcome: Outcome
+    text: str = ""  # the world's file
+    asked: int = 0  # operations
+    at_once: int = 0  # of these, read at the first answer
+    mended: list[str] = field(default_factory=list)  # after what random calls found
+    dropped: dict[str, str] = field(default_factory=dict)  # operations, and why
+    score: Score | None = None
+    costs: Costs = field(default_factory=Costs)
+
+    @property
+    def world(self) -> World | None:
+        made = [each for each in self.outcome.accepted if isinstance(each, World)]
+        return made[0] if made else None
+
+
+def silent(_: str) -> None:
+    """Tells nobody."""
+
+
+async def write_world(domain: Domain, job: Job, note: Note = silent) -> Authored:
+    """A world for a domain. `note` is told what is being done. Errors of the endpoint itself pass
+    through."""
+    return await _Authoring(domain, job, note).run()
+
+
+def _spec(draft: Draft) -> JsonObject:
+    """The draft as its interpreter takes it. Raises BadAnswer if it cannot be read."""
+    faults = list[str]()
+    spec = read_world(draft.raw(), lambda place, what: faults.append(f"{place}: {what}"))
+    if faults:
+        raise BadAnswer(Reason.WORLD_UNSOUND, " ".join(faults[:3]))
+    return spec
+
+
+def _drawable(draft: Draft) -> None:
+    """Raise BadAnswer for tables of which no state can be drawn."""
+    spec = _spec(Draft(draft.frame))
+    try:
+        machine = Machine(spec)
+        for number in range(STATES):
+            rng = rng_for("tables", number)
+            draw_state(machine, rng, draw_now(rng))
+    except Unsatisfied as error:
+        raise BadAnswer(Reason.WORLD_UNSOUND, str(error)) from error
+
+
+class _Authoring:
+    """A world on its way."""
+
+    def __init__(self, domain: Domain, job: Job, note: Note) -> None:
+        self.domain, self.job, self.note = domain, job, note
+        self.made = Authored(Outcome())
+        self.rejected: list[Rejected] = []
+
+    async def run(self) -> Authored:
+        self.note(f"{self.domain.name}: its tables")
+        try:
+            answer = await author.tables(self.domain, self._job("tables"), _drawable)
+        except NoUsableAnswer as why:
+            return self._given_up(why.reason, why.detail, why.costs)
+        self.made.costs.book(answer.costs)
+        draft = answer.value
+        await self._operations(draft)
+        if len(draft.operations) >= FEWEST:
+            await self._promises(draft)
+            found = await self._examined(draft)
+            if ailing := self._ailing(draft, found):
+                await self._mended(draft, ailing)
+                await self._parted(draft)
+        return await self._settled(draft)
+
+    def _job(self, part: str) -> Job:
+        return replace(self.job, seed=seed_for(self.job.seed, part))
+
+    @property
+    def _spent(self) -> int:
+        return self.made.costs.usage.prompt_tokens
+
+    async def _operations(self, draft: Draft) -> None:
+        for name in [*draft.plan][author.OPERATIONS :]:
+            self._drop(draft, name, f"more than {author.OPERATIONS} are not asked for")
+        for name in list(draft.plan):
+            if self._spent > TOKENS - SPARED:
+                self._drop(draft, name, f"{TOKENS:,} prompt tokens of a world are used up")
+                continue
+            self.note(f"{draft.frame['world']}: {name}")
+            self.made.asked += 1
+            try:
+                answer = await author.operation(self.domain, draft, name, self._job(name))
+            except NoUsableAnswer as why:
+                self._drop(draft, name, why.detail, why.reason, why.costs)
+                continue
+            self.made.costs.book(answer.costs)
+            self.made.at_once += answer.costs.usage.requests == 1
+            draft.operations[name] = answer.value
+
+    async def _promises(self, draft: Draft) -> None:
+        self.note(f"{draft.frame['world']}: promises")
+        docs = author.documentation(_spec(draft), draft.operations)
+        try:
+            answer = await author.promises(self.domain, draft, docs, self._job("promises"))
+        except NoUsableAnswer as why:
+            self.rejected.append(self.job.reject(self.domain, why))
+            self.made.costs.book(why.costs)
+            return
+        self.made.costs.book(answer.costs)
+        draft.promises, draft.policies = answer.value
+
+    async def _examined(self, draft: Draft) -> Soundness:
+        self.note(f"{draft.frame['world']}: random calls")
+        return await asyncio.to_thread(examine, Machine(_spec(draft)))
+
+    @staticmethod
+    def _ailing(draft: Draft, found: Soundness) -> dict[str, list[tuple[Reason, str]]]:
+        """Findings with an example each, by operation."""
+        ailing: dict[str, list[tuple[Reason, str]]] = {}
+        for what, examples in found.findings.kept.items():
+            name, reason = found.causes[what]
+            ailing.setdefault(name, []).append((reason, " ".join([what, *examples]).strip()))
+        return {name: ailing[name] for name in draft.operations if name in ailing}
+
+    async def _mended(self, draft: Draft, ailing: Mapping[str, list[tuple[Reason, str]]]) -> None:
+        """Each operation that fails goes back to who wrote it, once."""
+        for name, findings in ailing.items():
+            if self._spent > TOKENS - SPARED // 3:
+                return
+            self.note(f"{draft.frame['world']}: {name} is mended")
+            told = [what for _, what in findings[:TOLD]]
+            job = self._job(f"mend {name}")
+            try:
+                answer = await author.mended(self.domain, draft, name, told, job)
+            except NoUsableAnswer as why:
+                self.made.costs.book(why.costs)
+                continue  # it is dropped for what was found
+            self.made.costs.book(answer.costs)
+            draft.operations[name], draft.promises[name] = answer.value
+            self.made.mended.append(name)
+
+    async def _parted(self, draft: Draft) -> None:
+        """Drop what still fails, until the rest stands."""
+        while len(draft.operations) >= FEWEST:
+            ailing = self._ailing(draft, await self._examined(draft))
+            if not ailing:
+                return
+            for name, findings in ailing.items():
+                reason = min((reason for reason, _ in findings), key=WORST.index)
+                self._drop(draft, name, " ".join(what for _, what in findings[:TOLD]), reason)
+
+    def _drop(
+        self,
+        draft: Draft,
+        name: str,
+        why: str,
+        reason: Reason = Reason.WORLD_UNSOUND,
+        costs: Costs | None = None,
+    ) -> None:
+        record = {"world": draft.frame["world"], "operation": name}
+        if name in draft.operations:
+            record |= {"written": draft.operations[name], "promise": draft.promises.get(name)}
+        rejected = self.job.reject(record, NoUsableAnswer(reason, why, costs or Costs()))
+        self.rejected.append(rejected)
+        self.made.costs.book(costs or Costs())
+        self.made.dropped[name] = why
+        draft.plan.pop(name, None)
+        draft.without(name)
+
+    async def _settled(self, draft: Draft) -> Authored:
+        """The world, if enough of it is left."""
+        spec = _spec(draft)
+        changing = [n for n, o in Machine(spec).operations.items() if o.changes]
+        if len(draft.operations) < FEWEST or not changing:
+            reasons = [each.reason for each in self.rejected] or [Reason.WORLD_UNSOUND]
+            why = "; ".join(f"{n}: {w}" for n, w in self.made.dropped.items())
+            detail = f"{len(draft.operations)} operations are left: {why}"
+            return self._given_up(max(reasons, key=reasons.count), detail, Costs())
+        self.note(f"{spec['name']}: planted faults")
+        self.made.score = await asyncio.to_thread(score, spec)
+        world = World(
+            name=spec["name"],
+            category=spec["category"] or spec["name"],
+            tool=spec["tool"] or spec["name"],
+            about=spec["about"],
+            spec=spec,
+            provenance=self.job.provenance(self.made.costs, [self.domain.id]),
+        )
+        self.made.text = draft.text()
+        self.made.outcome = Outcome((world,), tuple(self.rejected))
+        return self.made
+
+    def _given_up(self, reason: Reason, detail: str, costs: Costs) -> Authored:
+        self.made.costs.book(costs)
+        why = NoUsableAnswer(reason, detail, self.made.costs)
+        self.made.outcome = Outcome((), (*self.rejected, self.job.reject(self.domain, why)))
+        return self.made

@@ -1,0 +1,243 @@
+"""A world by the API agent: an author who is right, and authors who make each kind of mistake."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.worlds.authoring import Authored, write_world
+from toolloom.pipeline.worlds.files import load_world
+from toolloom.pipeline.worlds.soundness import examine
+from toolloom.schemas import Domain, Reason
+
+LIBRARY: Any = yaml.load(
+    (Path(__file__).parents[1] / "support" / "library.yaml").read_text("utf-8"), yaml.BaseLoader
+)
+DOMAIN = Domain(category="", name="city library with holds")
+
+
+class Author:
+    """Answers each question with the library's part, or with what a mistake makes of it.
+
+    `first` and `mended` change an answer by the part that is asked for, the first time and when it
+    is asked again.
+    """
+
+    def __init__(
+        self,
+        first: dict[str, Callable[[Any], Any]] | None = None,
+        mended: dict[str, Callable[[Any], Any]] | None = None,
+    ) -> None:
+        self.first, self.mended = first or {}, mended or {}
+        self.asked: list[tuple[str, str]] = []  # the part, and the whole question
+
+    def __call__(self, body: Any) -> str:
+        said = [message["content"] for message in body["messages"]]
+        if said == ["Hello"]:  # whether somebody is there
+            return "Hello."
+        part, value = self._part(said[1])
+        again = len(said) > 2
+        self.asked.append((part, "\n".join(said)))
+        change = (self.mended if again else self.first).get(part, lambda answer: answer)
+        if again and part not in self.mended:
+            change = self.first[part]  # it does not learn
+        answer = change(copy.deepcopy(value))
+        return answer if isinstance(answer, str) else yaml.safe_dump(answer, sort_keys=False)
+
+    def _part(self, question: str) -> tuple[str, Any]:
+        if question.startswith("Domain: "):
+            plan = {name: spec["about"] for name, spec in LIBRARY["operations"].items()}
+            frame = {key: LIBRARY[key] for key in ("world", "about", "actor", "entities")}
+            return "tables", {**frame, "plan": plan}
+        if name := re.search(r"Write `(\w+)`", question):
+            return name[1], LIBRARY["operations"][name[1]]
+        if "Put right what is wrong" in question:
+            name = re.search(
+                r"(?m)^- (?:After )?(\w+)", question.partition("Random calls found")[2]
+            )
+            assert name
+            parts = ("operations", "promises")
+            return f"mend {name[1]}", {part[:-1]: LIBRARY[part][name[1]] for part in parts}
+        return "promises", {key: LIBRARY[key] for key in ("promises", "policies")}
+
+
+async def authored(working: Any, author: Author) -> Authored:
+    async with working(author, "api") as (job, _):
+        return await write_world(DOMAIN, job)
+
+
+async def test_a_world_that_is_right_is_taken_as_it_is(working: Any, tmp_path: Path) -> None:
+    """Its file is read back to the same world, and passes the checks."""
+    author = Author()
+    made = await authored(working, author)
+    assert made.world and not made.outcome.rejected and not made.mended
+    assert made.asked == made.at_once == len(LIBRARY["operations"])
+    (tmp_path / "library.yaml").write_text(made.text, "utf-8")
+    again = load_world(tmp_path / "library.yaml")
+    assert again == made.world.spec
+    assert not examine(Machine(again)).findings
+    assert made.score and made.score.share > 0.8
+    assert len(author.asked) == len(LIBRARY["operations"]) + 2
+
+
+def step(number: int, **change: Any) -> Callable[[Any], Any]:
+    """An operation with one of its steps changed."""
+
+    def changed(operation: Any) -> Any:
+        operation["steps"][number] |= change
+        return operation
+
+    return changed
+
+
+def with_step(**step: Any) -> Callable[[Any], Any]:
+    """An operation that does one thing more, first."""
+    return lambda operation: {**operation, "steps": [step, *operation["steps"]]}
+
+
+def without(*keys: str) -> Callable[[Any], Any]:
+    return lambda answer: {key: value for key, value in answer.items() if key not in keys}
+
+
+MISTAKES = {
+    "a hidden effect": (
+        "renew",
+        with_step(update="me", set={"fines": "fines + 2"}),
+        Reason.PROMISE_BROKEN,
+        "has an effect that is not promised",
+    ),
+    "a condition forgotten": (
+        "pay_fines",
+        lambda operation: {**operation, "steps": operation["steps"][1:]},
+        Reason.WORLD_UNSOUND,
+        "ends in",
+    ),
+    "one day off": (
+        "renew",
+        step(3, set={"due": "most(due, today) + 15 days", "renewals": "renewals + 1"}),
+        Reason.PROMISE_BROKEN,
+        "does not hold",
+    ),
+    "never": ("renew", step(0, require="loan.renewals < 0"), Reason.WORLD_UNREACHABLE, "never"),
+    "an error that cannot be": (
+        "cancel_hold",
+        with_step(**{"require": "hold.member_id = me", "else": "not_yours: It is not yours."}),
+        Reason.WORLD_UNREACHABLE,
+        "never fails with not_yours",
+    ),
+    "a key that nothing shows": (
+        "list_loans",
+        lambda operation: {**operation, "returns": "loans where member_id = me [due, renewals]"},
+        Reason.PROMISE_BROKEN,
+        "does not show",
+    ),
+    "another field shown": (
+        "list_holds",
+        lambda operation: {
+            **operation,
+            "returns": "holds where member_id = me [hold_id, book.title as title, placed]",
+        },
+        Reason.PROMISE_BROKEN,
+        "does not show",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+async def test_each_kind_of_mistake_is_found_and_can_be_mended(working: Any, mistake: str) -> None:
+    """What random calls find goes back once, with an example; put right, the operation stands."""
+    name, change, reason, told = MISTAKES[mistake]
+    stubborn = Author({name: change, f"mend {name}": lambda _: "I would rather not."})
+    made = await authored(working, stubborn)
+    assert name in made.dropped and told in made.dropped[name]
+    dropped = next(r for r in made.outcome.rejected if r.record["operation"] == name)
+    assert dropped.reason == reason and dropped.record["written"]
+    assert made.world is None or not examine(Machine(made.world.spec)).findings
+    willing = Author({name: change})
+    made = await authored(working, willing)
+    assert made.world and made.mended == [name] and not made.dropped
+    asked = next(question for part, question in willing.asked if part == f"mend {name}")
+    assert told in asked
+
+
+async def test_what_cannot_be_read_goes_back_with_its_line(working: Any) -> None:
+    """And what cannot be read then is dropped, with both answers."""
+    unread = {"renew": step(0, require="loan.renewed < 2")}
+    author = Author(unread, {"renew": lambda operation: operation})
+    made = await authored(working, author)
+    assert made.world and not made.dropped and made.at_once == made.asked - 1
+    again = [question for part, question in author.asked if part == "renew"][1]
+    assert re.search(r"line \d+: steps\[0\].*renewed", again)
+    others: Any = {"promises": lambda answer: {**answer, "policies": []}}
+    made = await authored(working, Author(unread | others))
+    assert made.world and "renewed" in made.dropped["renew"]
+    (dropped,) = made.outcome.rejected
+    assert dropped.reason == Reason.WORLD_UNSOUND and len(dropped.raw) == 2
+    assert "renew" not in made.world.spec["promises"]
+
+
+async def test_promises_are_written_from_the_documentation_alone(working: Any) -> None:
+    """No step of an operation is shown to who writes them."""
+    author = Author()
+    await authored(working, author)
+    (asked,) = [question for part, question in author.asked if part == "promises"]
+    documented = asked.partition("The documentation of the API:")[2]
+    assert "renew(loan_id: -> loans)" in documented and "returns [loan_id, due]" in documented
+    assert "It was renewed twice." in documented and "require" not in documented
+
+
+async def test_garbage_is_no_world(working: Any) -> None:
+    """Prose, a refusal, tables of which no state can be drawn: the domain is rejected, with all
+    that was said."""
+    impossible = {"rules": ["fines > 100"]}
+
+    def undrawable(answer: Any) -> Any:
+        answer["entities"]["members"] |= impossible
+        return answer
+
+    for change, told in (
+        (lambda _: "As a language model I cannot help with libraries.", "mapping"),
+        (lambda _: "world: [", "YAML"),
+        (lambda _: {"world": "library"}, "entities"),
+        (undrawable, "members"),
+    ):
+        made = await authored(working, Author({"tables": change}))
+        assert made.world is None
+        (rejected,) = made.outcome.rejected
+        assert rejected.reason == Reason.WORLD_UNSOUND and told in rejected.detail
+        assert len(rejected.raw) == 2 and rejected.record["name"] == DOMAIN.name
+
+
+async def test_an_author_of_three_hundred_operations_is_bounded(working: Any) -> None:
+    def many(answer: Any) -> Any:
+        plan = {f"operation_{number}": "Does something." for number in range(300)}
+        return {**answer, "plan": {**answer["plan"], **plan}}
+
+    def some(answer: Any) -> Any:
+        plan = {f"operation_{number}": "Does something." for number in range(20)}
+        return {**answer, "plan": {**answer["plan"], **plan}}
+
+    author = Author({"tables": many})
+    made = await authored(working, author)
+    assert made.world is None and len(author.asked) == 2
+    assert "at most 40 operations" in made.outcome.rejected[0].detail
+    author = Author({"tables": some})
+    made = await authored(working, author)
+    assert made.world and made.asked == 12
+    assert sum("are not asked for" in why for why in made.dropped.values()) == 15
+
+
+async def test_too_little_is_no_world(working: Any) -> None:
+    """Where most operations fail, the world goes with its commonest reason."""
+    bare = {name: without("returns", "steps") for name in LIBRARY["operations"]}
+    author = Author(bare | {f"mend {name}": lambda _: "No." for name in bare})
+    made = await authored(working, author)
+    assert made.world is None
+    assert "operations are left" in made.outcome.rejected[-1].detail
