@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from toolloom.agents.author import PromiseReader, read_operation, read_tables
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.worlds.authoring import Authored, write_world
 from toolloom.pipeline.worlds.files import load_world
 from toolloom.pipeline.worlds.soundness import examine
+from toolloom.prompts import render
 from toolloom.schemas import Domain, Reason
 
 LIBRARY: Any = yaml.load(
@@ -241,3 +244,41 @@ async def test_too_little_is_no_world(working: Any) -> None:
     made = await authored(working, author)
     assert made.world is None
     assert "operations are left" in made.outcome.rejected[-1].detail
+
+
+def shown(part: str) -> list[str]:
+    """The indented examples of a question."""
+    empty = {"category": "", "domain": "", "description": "", "entities": "", "actor": ""}
+    rest = {"plan": (), "name": "", "apis": "", "piece": "", "promise": "", "findings": ()}
+    said = render("world_author", {"part": part, **empty, **rest}).messages[0]["content"]
+    blocks = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", f"{said}\n", re.MULTILINE)
+    return [textwrap.dedent(block) for block in blocks]
+
+
+def test_the_forms_that_are_shown_are_forms_that_there_are() -> None:
+    """Each example of the page is read without a mistake, in the tables that it speaks of."""
+    (tables,) = shown("tables")
+    frame = yaml.load(tables, yaml.BaseLoader)
+    members = {"key": "member_id MEM-", "called": "{name}", "fields": {"name": "person label"}}
+    frame["entities"]["members"] = members
+    frame["plan"] |= {"list_loans": "Your loans.", "cancel_booking": "Cancel one."}
+    draft = read_tables(yaml.safe_dump(frame, sort_keys=False), DOMAIN)
+    fields = draft.frame["entities"]["loans"]["fields"]
+    fields["renewals"] = draft.frame["entities"]["members"]["fields"]["fines"] = "integer(0..2)"
+    more = {
+        "copies": {"book_id": "-> books", "number": "integer(1..9)", "status": "choice(free, out)"},
+        "holds": {"book_id": "-> books", "member_id": "-> members", "placed": "date(-9..0)"}
+        | {"status": "choice(waiting, ready)"},
+    }
+    for name, columns in more.items():
+        draft.frame["entities"][name] = {"key": f"{name}_id X-", "called": "x", "fields": columns}
+    first, *others = shown("mend")
+    draft.operations["renew_loan"] = read_operation(first, draft, "renew_loan")
+    _, policies = shown("promises")
+    about = {"args": {"loan_id": "-> loans"}, "about": "Comes yet."}
+    draft.operations |= {"list_loans": {"about": "Your loans."}, "cancel_booking": about}
+    promised = "promises:\n" + textwrap.indent(
+        others[0] + "list_loans: {}\ncancel_booking: {}", "  "
+    )
+    promises, kept = PromiseReader(draft, 1)(f"{promised}\n{policies}")
+    assert len(kept) == 3 and promises["renew_loan"]["after"]
