@@ -93,7 +93,7 @@ def _dumped(value: Any) -> str:
 
 
 def _prompt(part: str, domain: Domain, draft: Draft | None = None, **more: Any) -> Prompt:
-    nothing = {"plan": (), "name": "", "apis": "", "piece": "", "promise": "", "findings": ()}
+    nothing = {"plan": (), "name": "", "apis": "", "piece": "", "findings": ()}
     told = {
         "part": part,
         "category": domain.category,

@@ -61,7 +61,7 @@ class Author:
             return "tables", {**frame, "plan": plan}
         if name := re.search(r"Write `(\w+)`", question):
             return name[1], LIBRARY["operations"][name[1]]
-        if "Put right what is wrong" in question:
+        if "Random calls found" in question:
             name = re.search(
                 r"(?m)^- (?:After )?(\w+)", question.partition("Random calls found")[2]
             )
@@ -249,7 +249,7 @@ async def test_too_little_is_no_world(working: Any) -> None:
 def shown(part: str) -> list[str]:
     """The indented examples of a question."""
     empty = {"category": "", "domain": "", "description": "", "entities": "", "actor": ""}
-    rest = {"plan": (), "name": "", "apis": "", "piece": "", "promise": "", "findings": ()}
+    rest = {"plan": (), "name": "", "apis": "", "piece": "", "findings": ()}
     said = render("world_author", {"part": part, **empty, **rest}).messages[0]["content"]
     blocks = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", f"{said}\n", re.MULTILINE)
     return [textwrap.dedent(block) for block in blocks]
