@@ -19,7 +19,7 @@ from toolloom.agents.ask import BadAnswer, Costs, Job
 from toolloom.pipeline.checks.grounding import mentions
 from toolloom.pipeline.checks.text.words import stem
 from toolloom.pipeline.checks.wording import odd_request
-from toolloom.schemas import Api, Brief, Domain, JsonObject, Message, Reason, Rejected
+from toolloom.schemas import Api, Brief, Domain, JsonObject, Message, Reason, Rejected, World
 
 R = TypeVar("R", Domain, Api)
 
@@ -138,8 +138,8 @@ def keep_new(
             rejected.append(duplicate(mine, other, job.stage))
 
 
-def duplicate(record: Domain | Api, other: str, stage: str) -> Rejected:
-    """A domain or an API that says what another one says already."""
+def duplicate(record: Domain | Api | World, other: str, stage: str) -> Rejected:
+    """A domain, an API or a world that says what another one says already."""
     return Rejected.of(
         record.model_dump(mode="json", exclude={"provenance"}),
         stage,

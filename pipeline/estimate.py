@@ -25,7 +25,6 @@ from toolloom.pipeline.run import run, standard_stages
 from toolloom.pipeline.sampling.draw import counted
 from toolloom.pipeline.stage import Context, Stage, StageInput, planned, use_of
 from toolloom.pipeline.store.run import RunFolder
-from toolloom.pipeline.worlds.shelf import names as worlds_named
 from toolloom.pipeline.worlds.staging import expect_rows
 from toolloom.schemas import (
     ApiSource,
@@ -194,6 +193,8 @@ def _watched(
         for record in source(given) if source else ():
             kind = kind_of(record)
             fed.kinds[kind] += 1
+            if isinstance(record, Domain) and fed.kinds[kind] > 1:
+                continue  # one world tells what one takes
             if kind.of in OF_ROWS or fed.others() <= most:
                 yield record
 
@@ -326,7 +327,7 @@ def flows(recipe: Recipe, stages: Sequence[Stage], sample: StageSample) -> list[
             found[stage.name] = _beside(stage, recipe, sample, before, found)
             continue
         if stage.feed:
-            rows = _drawn(stage, recipe, before, sample)
+            rows = _drawn(stage, recipe, before, sample, found)
         flow = Flow(sum(rows.values()), sum(rows.values())) if stage.sift else Flow()
         if not stage.sift:  # what a few rows have in common says nothing of many
             rows = _sent(flow, rows, stage, sample)
@@ -353,9 +354,12 @@ def _beside(
         templates = found["templates"].accepted if "templates" in found else 0.0
         most = float(recipe.expand.rows) if recipe.expand and templates else 0.0
         return Flow(templates, most)
-    if stage.reads is WorldPlan:
-        flow = Flow()
-        _sent(flow, {NeedShape(WorldPlan.__name__): 1.0}, stage, sample)
+    if stage.writes is World:
+        flow, named = Flow(), bool(recipe.worlds and recipe.worlds.use)
+        subjects = {NeedShape(WorldPlan.__name__): float(named)}
+        if recipe.writes_worlds:
+            subjects[NeedShape(Domain.__name__)] = found["domains"].accepted
+        _sent(flow, subjects, stage, sample)
         return flow
     flow, apis = Flow(), found["apis"].accepted if "apis" in found else 0.0
     gathered = sample.gathered.get(stage.name, SampledRecords())
@@ -364,23 +368,27 @@ def _beside(
 
 
 def _drawn(
-    stage: Stage, recipe: Recipe, before: float, sample: StageSample
+    stage: Stage,
+    recipe: Recipe,
+    before: float,
+    sample: StageSample,
+    found: Mapping[str, Flow],
 ) -> Mapping[NeedShape, float]:
     """What a stage draws in the whole run, when the one ahead of it accepted `before` records."""
-    if stage.name == "queries" and recipe.worlds:  # of the kinds that the sample has
-        others = recipe.queries.count if recipe.apis.sources or recipe.apis.domains else 0
+    if stage.name == "queries" and recipe.played:  # of the kinds that the sample has
+        generated = recipe.apis.domains and not recipe.writes_worlds
+        others = recipe.queries.count if recipe.apis.sources or generated else 0
         took = sample.took[stage.name]
         each = (expect_rows(recipe) + others) / max(1, len(took))
         return {kind: n * each for kind, n in Counter(t.kind for t in took).items()}
     if stage.name == "queries":
         return {NeedShape(ability=a, scenario=s): float(n) for (a, s), n in counted(recipe).items()}
     if stage.name == "apis":
-        worlds = len(worlds_named(recipe.worlds)) if recipe.worlds else 0
         sources = {
             NeedShape(ApiSource.__name__): float(len(recipe.apis.sources)),
-            NeedShape(World.__name__): float(worlds),
+            NeedShape(World.__name__): found["worlds"].accepted if "worlds" in found else 0.0,
         }
-        return {**sources, NeedShape(Domain.__name__): before}
+        return sources if recipe.writes_worlds else {**sources, NeedShape(Domain.__name__): before}
     drawn = stage.feed(StageInput.none(recipe, stage.name)) if stage.feed else iter(())
     return {kind: float(n) for kind, n in Counter(map(kind_of, drawn)).items()}
 

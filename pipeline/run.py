@@ -126,7 +126,7 @@ async def run(
             async with gateway, AsyncExitStack() as stack:
                 watch.opened(gateway.stats)
                 context = Context.of(
-                    recipe, gateway, map(World.model_validate, folder.worlds()) if start else ()
+                    recipe, gateway, lambda: map(World.model_validate, folder.worlds())
                 )
                 started_clusters: list[Dispatcher] = []
 
@@ -223,7 +223,8 @@ def shrunk(recipe: Recipe, n: int) -> Recipe:
     APIs than their pools need."""
     apis, queries = recipe.apis, recipe.queries
     pool = queries.distractors + 4
-    domains = min(apis.domains, max(3, -(-pool // apis.per_domain)))
+    least = 1 if recipe.writes_worlds else max(3, -(-pool // apis.per_domain))
+    domains = min(apis.domains, least)
     changes = {
         "apis": apis.model_copy(update={"domains": domains}),
         "queries": queries.model_copy(update={"count": min(queries.count, 3 * n)}),

@@ -35,8 +35,10 @@ class Context:
     worlds: Worlds
 
     @classmethod
-    def of(cls, recipe: Recipe, gateway: Gateway, known: Iterable[World] = ()) -> Context:
-        """`known`: the worlds of the version that a run begins with."""
+    def of(
+        cls, recipe: Recipe, gateway: Gateway, known: Callable[[], Iterable[World]] = tuple
+    ) -> Context:
+        """`known`: the worlds of the run, once it has them."""
         from toolloom.pipeline.apis.execution.session import Executions
         from toolloom.pipeline.apis.search import Finder
         from toolloom.pipeline.worlds.shelf import Worlds, names

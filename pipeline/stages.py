@@ -38,6 +38,7 @@ from toolloom.pipeline.worlds.staging import (
     expect_worlds,
     feed_worlds,
     offer_world,
+    settle_worlds,
     take_worlds,
     wants_worlds,
     worlds_of,
@@ -65,7 +66,6 @@ from toolloom.schemas import (
     Template,
     ToolloomError,
     World,
-    WorldPlan,
 )
 from toolloom.schemas.splits import split_of
 
@@ -114,7 +114,8 @@ def feed_apis(given: StageInput) -> Iterator[Record]:
     """What APIs come of: the recipe's sources of real ones, worlds, then the domains."""
     yield from given.recipe.apis.sources
     yield from worlds_of(given)
-    yield from given.records()
+    if not given.recipe.writes_worlds:
+        yield from given.records()
 
 
 def has_sources(recipe: Recipe) -> bool:
@@ -188,7 +189,7 @@ def feed_queries(given: StageInput) -> Iterator[Need]:
     none is executed by a source that is to execute some."""
     recipe = given.recipe
     every = list(given.records())
-    if recipe.worlds:
+    if recipe.played:
         yield from draw_world_needs(recipe, worlds_of(given), every)
     known = [api for api in every if api.source.kind != "world"]
     if known:
@@ -214,7 +215,7 @@ def feed_queries(given: StageInput) -> Iterator[Need]:
 
 def expect_needs(recipe: Recipe, _: int) -> int:
     anew, expected = recipe.regenerate, expect_rows(recipe)
-    if recipe.apis.sources or recipe.apis.domains:
+    if recipe.apis.sources or (recipe.apis.domains and not recipe.writes_worlds):
         counts = split_counts(recipe, lambda _: True)
         expected += counts[anew.split] if anew else recipe.queries.count
     return expected
@@ -400,19 +401,6 @@ async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:
 
 STAGES: tuple[Stage, ...] = (
     Stage(
-        "worlds",
-        "domain",
-        WorldPlan,
-        World,
-        take_worlds,
-        feed=feed_worlds,
-        expects=expect_worlds,
-        beside=True,
-        when=wants_worlds,
-        check=check_worlds,
-        here=wants_worlds,
-    ),
-    Stage(
         "domains",
         "domain",
         Brief,
@@ -421,6 +409,20 @@ STAGES: tuple[Stage, ...] = (
         feed=feed_domains,
         settle=settle_domains,
         expects=expect_briefs,
+    ),
+    Stage(
+        "worlds",
+        "domain",
+        Record,
+        World,
+        take_worlds,
+        feed=feed_worlds,
+        settle=settle_worlds,
+        expects=expect_worlds,
+        beside=True,
+        when=wants_worlds,
+        check=check_worlds,
+        here=wants_worlds,
     ),
     Stage(
         "apis",

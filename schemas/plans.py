@@ -78,7 +78,16 @@ class ApiPlan(Record):
         description="Application domains to name and design APIs for. 0 where there are "
         "`sources`, unless the recipe says otherwise.",
     )
-    per_domain: int = Field(default=2, ge=1, le=20, description="APIs to design for a domain.")
+    per_domain: int = Field(
+        default=2, ge=1, le=20, description="APIs to design for a domain that has no world."
+    )
+    worlds: bool | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="Whether the API agent writes a world for each domain, whose operations are "
+        "its APIs. Unless told, it does where the models of the API and query agents are not "
+        "`small`.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -92,7 +101,7 @@ class WorldPlan(Record):
     """Which worlds dialogues play in, and how many are drawn."""
 
     use: tuple[str, ...] = Field(
-        min_length=1,
+        default=(),
         description="Worlds that ship, by name or `all` of them, or paths of YAML files.",
     )
     rows: int | None = Field(

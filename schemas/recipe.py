@@ -84,6 +84,25 @@ class Recipe(Record):
     )
     budget: Budget = Field(default_factory=Budget, description="What the run may use at most.")
 
+    @property
+    def writes_worlds(self) -> bool:
+        """Whether the API agent writes a world for each domain."""
+        return bool(self.apis.domains) and self.apis.worlds is not False and not self._no_author
+
+    @property
+    def _no_author(self) -> str:
+        """Why no model of the recipe can write worlds and the words in them, if so."""
+        if self.languages != ("English",):
+            return "what is said in worlds is English"
+        small = [a for a in ("api", "query") if (e := self.endpoint(a)).small or e.absent]
+        return f"the model of the {small[0]} agent is small or none" if small else ""
+
+    @property
+    def played(self) -> WorldPlan | None:
+        """How dialogues play in worlds, those among them that are written for its domains; None
+        of a recipe without any."""
+        return self.worlds or (WorldPlan() if self.writes_worlds else None)
+
     @model_validator(mode="before")
     @classmethod
     def _worlds_suffice(cls, data: Any) -> Any:
@@ -109,6 +128,10 @@ class Recipe(Record):
             raise ValueError(
                 "`apis.domains` must be above 0 where there are neither `apis.sources` nor `worlds`"
             )
+        if self.worlds and not self.worlds.use and not self.writes_worlds:
+            raise ValueError("`worlds.use` names no world, and none is written for `apis.domains`")
+        if self.apis.worlds and self._no_author:
+            raise ValueError(f"`apis.worlds` cannot be true: {self._no_author}")
         return self
 
     @model_validator(mode="after")

@@ -98,10 +98,15 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
     head = f"{recipe.name}, run {recipe.run_id}, seed {recipe.seed}, {', '.join(recipe.languages)}"
     drawn = bool(apis.sources or apis.domains)
     domains = f"{apis.domains:,} domains with {apis.per_domain} APIs each, then "
+    if recipe.writes_worlds:
+        domains = f"{counted(apis.domains, 'domain')}, each with a world that is written for it, "
+        drawn = bool(apis.sources)
     wanted = [f"{domains if apis.domains else ''}{queries.count:,} queries"] if drawn else []
-    if recipe.worlds:
+    if recipe.played:
         rows = counted(expect_rows(recipe), "dialogue")
-        wanted.append(f"{rows} in worlds, at most {recipe.worlds.per_script} of a script,")
+        own = domains if recipe.writes_worlds and not drawn else ""
+        few = "" if own else f", at most {recipe.played.per_script} of a script,"
+        wanted.append(f"{own}{rows} in worlds{few}")
     votes = 0 if recipe.endpoint("tester").absent else recipe.tester.votes
     plan = (
         f"{' and '.join(wanted)} with {queries.distractors} distractors, each judged by "
@@ -128,7 +133,7 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
         Section(head=("agent", "asks", "requests at once"), rows=[_agent(recipe, a) for a in asked])
     )
     kinds = needs_of(recipe) if drawn else {}
-    if recipe.worlds:
+    if recipe.worlds and recipe.worlds.use:
         sections.append(_worlds(recipe, recipe.worlds))
     for title, part in (("ability", 0), ("scenario", 1)) if drawn else ():
         sums: Counter[str] = Counter()

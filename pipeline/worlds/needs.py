@@ -165,8 +165,8 @@ def draw_world_needs(
     Each script has its turn before any has its second. Raises WorldError for scripts that are none,
     and where nothing can be drawn, for want of which there would be no run.
     """
-    plan = recipe.worlds
-    if plan is None:
+    plan = recipe.played
+    if plan is None or not worlds:
         return
     known = list(apis)
     draws = [WorldDraw(recipe, world) for world in worlds]
@@ -208,7 +208,7 @@ def _draw_scripts(
 def written_by_model(recipe: Recipe) -> bool:
     """Whether the query agent words tasks, or scripts are played."""
     endpoint = recipe.endpoint("query")
-    words = recipe.worlds.words if recipe.worlds else "scripts"
+    words = recipe.played.words if recipe.played else "scripts"
     return words == "model" or (words == "auto" and not (endpoint.small or endpoint.absent))
 
 

@@ -6,7 +6,7 @@ API Search, splits and distractors need to know nothing of worlds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -143,18 +143,23 @@ def briefing(machine: Machine, state: State) -> list[str]:
 class Worlds:
     """The machines of worlds, by the hash of what they do."""
 
-    def __init__(self, names: Iterable[str] = (), known: Iterable[World] = ()) -> None:
-        """`names`: worlds to be read when one of them is asked for first. `known`: read already."""
+    def __init__(
+        self, names: Iterable[str] = (), known: Callable[[], Iterable[World]] = tuple
+    ) -> None:
+        """Both are read when one of them is asked for first: `known`, those that a run has, before
+        `names`, which may be others by now."""
         self._names = list(names)
+        self._known = known
         self._machines: dict[str, Machine] = {}
-        for world in known:
-            self.add(world)
 
     def add(self, world: World) -> Machine:
         """The machine of a world."""
         return self._machines.setdefault(world.hash, Machine(world.spec))
 
     def get(self, hash: str) -> Machine | None:
+        if hash not in self._machines:
+            for world in self._known():
+                self.add(world)
         while hash not in self._machines and self._names:
             self.add(world_of(self._names.pop()))
         return self._machines.get(hash)

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from toolloom.agents import api, domain
+from toolloom.agents.wording import duplicate
 from toolloom.pipeline.stage import Context, StageInput, job_of
+from toolloom.pipeline.worlds.authoring import write_world
 from toolloom.pipeline.worlds.needs import written_by_model
 from toolloom.pipeline.worlds.shelf import apis_of, named_worlds, names, world_of
-from toolloom.schemas import Outcome, Recipe, RecipeError, World, WorldError, WorldPlan
+from toolloom.schemas import (
+    Domain,
+    Outcome,
+    Recipe,
+    RecipeError,
+    Rejected,
+    World,
+    WorldError,
+    WorldPlan,
+)
 from toolloom.schemas.splits import SEEN, zone
 
 
 def wants_worlds(recipe: Recipe) -> bool:
-    return recipe.worlds is not None
+    return recipe.played is not None
 
 
 def check_worlds(recipe: Recipe) -> None:
     """Raises RecipeError or WorldError for worlds that are not there or no worlds. A run that
     begins with a version has that version's."""
     given = recipe.regenerate or recipe.extend
-    if not recipe.worlds or given:
+    if not recipe.worlds or not recipe.worlds.use or given:
         return
     worlds = named_worlds(recipe.worlds, scripted=not written_by_model(recipe))
     beside = recipe.apis.domains or recipe.apis.sources
@@ -33,18 +44,39 @@ def check_worlds(recipe: Recipe) -> None:
         )
 
 
-def feed_worlds(given: StageInput) -> Iterator[WorldPlan]:
-    if given.recipe.worlds:
+def feed_worlds(given: StageInput) -> Iterator[WorldPlan | Domain]:
+    """What worlds come of: the recipe's list of them, then the domains."""
+    if given.recipe.worlds and given.recipe.worlds.use:
         yield given.recipe.worlds
+    if given.recipe.writes_worlds:
+        yield from given.records()
 
 
-def expect_worlds(_: Recipe, __: int) -> int:
-    return 1
+def expect_worlds(recipe: Recipe, domains: int) -> int:
+    named = bool(recipe.worlds and recipe.worlds.use)
+    return named + (domains if recipe.writes_worlds else 0)
 
 
-async def take_worlds(plan: WorldPlan, context: Context) -> Outcome:
-    """The recipe's worlds, in the order in which they have their turn."""
-    return await domain.order(named_worlds(plan), job_of(context, "worlds", "domain", plan.name))
+async def take_worlds(subject: WorldPlan | Domain, context: Context) -> Outcome:
+    """The recipe's worlds, in the order in which they have their turn, or one that the API agent
+    writes for a domain."""
+    if isinstance(subject, Domain):
+        made = await write_world(subject, job_of(context, "worlds", "api", subject.id))
+        return made.outcome
+    worlds = named_worlds(subject)
+    return await domain.order(worlds, job_of(context, "worlds", "domain", subject.name))
+
+
+def settle_worlds(found: Sequence[World]) -> Outcome:
+    """Reject worlds whose name another has already."""
+    kept: dict[str, World] = {}
+    rejected: list[Rejected] = []
+    for each in found:
+        if each.name in kept:
+            rejected.append(duplicate(each, each.name, "worlds"))
+        else:
+            kept[each.name] = each
+    return Outcome(tuple(kept.values()), tuple(rejected))
 
 
 def worlds_of(given: StageInput) -> list[World]:
@@ -62,7 +94,7 @@ async def offer_world(world: World, context: Context) -> Outcome:
 
 def expect_rows(recipe: Recipe) -> int:
     """How many dialogues a recipe draws in worlds at most."""
-    plan, anew = recipe.worlds, recipe.regenerate
+    plan, anew = recipe.played, recipe.regenerate
     if plan is None:
         return 0
     if anew and plan.rows is not None:
