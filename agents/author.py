@@ -218,7 +218,7 @@ def read_operation(text: str, draft: Draft, name: str) -> JsonObject:
     for key in ("operations", name):  # some answer with its name around it
         if set(value) == {key} and isinstance(value[key], dict):
             value, top = value[key], (*top, key)
-    planned = dict.fromkeys(draft.plan, {"about": "Comes yet."})  # what a `fix` may name
+    planned = {each: {"about": "Comes yet."} for each in draft.plan}  # what a `fix` may name
     with_it = {**planned, **draft.operations, name: value}
     _refuse(document, {**draft.frame, "operations": with_it}, ("operations", name), top)
     return value

@@ -368,7 +368,7 @@ def _report(made: Any, path: Path) -> None:
     from toolloom.pipeline.store.files import record_line, replacing
     from toolloom.schemas import WorldError
 
-    if made.world and path.exists() and path.read_text("utf-8") != made.text:
+    if made.world and path.exists() and path.read_text("utf-8") != made.world.text:
         raise WorldError(f"{path}: is there already, and is another. Name a new file with --to.")
     left = path.with_suffix(".rejected.jsonl")
     if made.outcome.rejected:
@@ -397,7 +397,7 @@ def _report(made: Any, path: Path) -> None:
         )
         raise typer.Exit(NOTHING_ACCEPTED)
     with replacing(path) as file:
-        file.write(made.text.encode())
+        file.write(made.world.text.encode())
     say(f"{path} is written. `toolloom world play {path}` lets you try it.")
 
 

@@ -178,6 +178,12 @@ async def make_dataset(
         cache=cache,
         engine=engine,
     )
+    if recipe.writes_worlds and recipe.regenerate is None:
+        from toolloom.pipeline.worlds.files import keep
+
+        for world in map(World.model_validate, RunFolder(Path(summary.path)).worlds()):
+            if world.text:
+                keep(world, outputs)
     if not summary.counts.made:
         return Made(summary, None)
     return Made(summary, publish(RunFolder(Path(summary.path)), outputs))

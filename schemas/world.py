@@ -22,6 +22,11 @@ class World(Record):
     about: str = Field(description="What it is, in a sentence.")
     spec: JsonObject = Field(description="The world as its interpreter takes it.")
     scripts: tuple[JsonObject, ...] = Field(default=(), description="Its scripts, as written.")
+    text: str = Field(
+        default="",
+        exclude_if=lambda value: not value,
+        description="Its YAML file, if the API agent wrote it.",
+    )
     provenance: tuple[Provenance, ...] = Field(default=(), description="How it was chosen.")
 
     @property

@@ -44,7 +44,6 @@ class Authored:
     """What came of a domain: the world or why there is none, and what was dropped on the way."""
 
     outcome: Outcome
-    text: str = ""  # the world's file
     asked: int = 0  # operations
     at_once: int = 0  # of these, read at the first answer
     mended: list[str] = field(default_factory=list)  # after what random calls found
@@ -226,9 +225,9 @@ class _Authoring:
             tool=spec["tool"] or spec["name"],
             about=spec["about"],
             spec=spec,
+            text=draft.text(),
             provenance=self.job.provenance(self.made.costs, [self.domain.id]),
         )
-        self.made.text = draft.text()
         self.made.outcome = Outcome((world,), tuple(self.rejected))
         return self.made
 

@@ -14,10 +14,11 @@ from toolloom.pipeline.checks.world.interpreter import Json, Machine, State, sho
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.render.section import Section
 from toolloom.pipeline.store.documents import read
+from toolloom.pipeline.store.files import replacing
 from toolloom.pipeline.worlds.mutation import Score
 from toolloom.pipeline.worlds.scripts import WorldScript, read_scripts
 from toolloom.pipeline.worlds.soundness import Soundness
-from toolloom.schemas import JsonObject, WorldError
+from toolloom.schemas import JsonObject, World, WorldError
 
 WIDEST = 60  # letters of a cell
 
@@ -28,6 +29,16 @@ def load_world(path: Path) -> Json:
     world = read_world(document.value, document.fault)
     document.refuse()
     return json.loads(json.dumps(world))
+
+
+def keep(world: World, outputs: Path) -> Path:
+    """The file of a world that the API agent wrote, among those of `outputs`; one that is there
+    already, which somebody may have changed, stays."""
+    path = outputs / "worlds" / f"{world.name}.yaml"
+    if not path.exists():
+        with replacing(path) as file:
+            file.write(world.text.encode())
+    return path
 
 
 def has_scripts(path: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 import textwrap
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.author import LIBRARY, Author
 
 from toolloom.agents.author import PromiseReader, read_operation, read_tables
 from toolloom.pipeline.checks.world.interpreter import Machine
@@ -20,55 +20,7 @@ from toolloom.pipeline.worlds.soundness import examine
 from toolloom.prompts import render
 from toolloom.schemas import Domain, Reason
 
-LIBRARY: Any = yaml.load(
-    (Path(__file__).parents[1] / "support" / "library.yaml").read_text("utf-8"), yaml.BaseLoader
-)
 DOMAIN = Domain(category="", name="city library with holds")
-
-
-class Author:
-    """Answers each question with the library's part, or with what a mistake makes of it.
-
-    `first` and `mended` change an answer by the part that is asked for, the first time and when it
-    is asked again.
-    """
-
-    def __init__(
-        self,
-        first: dict[str, Callable[[Any], Any]] | None = None,
-        mended: dict[str, Callable[[Any], Any]] | None = None,
-    ) -> None:
-        self.first, self.mended = first or {}, mended or {}
-        self.asked: list[tuple[str, str]] = []  # the part, and the whole question
-
-    def __call__(self, body: Any) -> str:
-        said = [message["content"] for message in body["messages"]]
-        if said == ["Hello"]:  # whether somebody is there
-            return "Hello."
-        part, value = self._part(said[1])
-        again = len(said) > 2
-        self.asked.append((part, "\n".join(said)))
-        change = (self.mended if again else self.first).get(part, lambda answer: answer)
-        if again and part not in self.mended:
-            change = self.first[part]  # it does not learn
-        answer = change(copy.deepcopy(value))
-        return answer if isinstance(answer, str) else yaml.safe_dump(answer, sort_keys=False)
-
-    def _part(self, question: str) -> tuple[str, Any]:
-        if question.startswith("Domain: "):
-            plan = {name: spec["about"] for name, spec in LIBRARY["operations"].items()}
-            frame = {key: LIBRARY[key] for key in ("world", "about", "actor", "entities")}
-            return "tables", {**frame, "plan": plan}
-        if name := re.search(r"Write `(\w+)`", question):
-            return name[1], LIBRARY["operations"][name[1]]
-        if "Random calls found" in question:
-            name = re.search(
-                r"(?m)^- (?:After )?(\w+)", question.partition("Random calls found")[2]
-            )
-            assert name
-            parts = ("operations", "promises")
-            return f"mend {name[1]}", {part[:-1]: LIBRARY[part][name[1]] for part in parts}
-        return "promises", {key: LIBRARY[key] for key in ("promises", "policies")}
 
 
 async def authored(working: Any, author: Author) -> Authored:
@@ -82,7 +34,7 @@ async def test_a_world_that_is_right_is_taken_as_it_is(working: Any, tmp_path: P
     made = await authored(working, author)
     assert made.world and not made.outcome.rejected and not made.mended
     assert made.asked == made.at_once == len(LIBRARY["operations"])
-    (tmp_path / "library.yaml").write_text(made.text, "utf-8")
+    (tmp_path / "library.yaml").write_text(made.world.text, "utf-8")
     again = load_world(tmp_path / "library.yaml")
     assert again == made.world.spec
     assert not examine(Machine(again)).findings

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from support import lending, toys
+from support.author import Author
 from support.commands import call, shop
 from typer.testing import CliRunner
 
@@ -237,3 +238,48 @@ def test_what_has_no_dialogues_of_tasks_is_told(worded: Path) -> None:
         in call("world", "scripts", "worded", "--outputs", worded, "--world", "x").output
     )
     assert call("world", "scripts", "nowhere", "--outputs", worded).exit_code == 2
+
+
+def written(home: Path, author: Author, *more: Any) -> Any:
+    """What `toolloom world write` prints, of a model that the author plays."""
+    home.mkdir(exist_ok=True)
+    with (server := FakeServer(author)).serve_in_thread():
+        model = {"base_url": server.base_url, "model": "large"}
+        (home / "recipe.yaml").write_text(yaml.safe_dump({"name": "any", "model": model}))
+        asked = ("a city library", "--recipe", home / "recipe.yaml", "--outputs", home)
+        return call("world", "write", *asked, *more)
+
+
+def test_a_world_is_written_for_a_domain(tmp_path: Path) -> None:
+    """Its file can be checked and played in; asked again the answers are there, and a file that
+    somebody changed is not written over."""
+    result = written(tmp_path, Author())
+    file = tmp_path / "worlds" / "library.yaml"
+    assert result.exit_code == 0, result.output
+    assert "share of planted faults found" in result.output and str(file) in result.output
+    assert call("world", "check", "--no-mutants", file).exit_code == 0
+    assert written(tmp_path, Author()).exit_code == 0
+    file.write_text(f"# mine\n{file.read_text()}")
+    result = written(tmp_path, Author())
+    assert result.exit_code == 2 and "--to" in result.output and "# mine" in file.read_text()
+    other = tmp_path / "other.yaml"
+    assert written(tmp_path, Author(), "--to", other).exit_code == 0 and other.exists()
+
+
+def test_what_is_dropped_is_kept_with_its_answers(tmp_path: Path) -> None:
+    """And told, with the reason; a domain of which nothing comes ends with exit code 1."""
+    change = {"renew": lambda answer: {**answer, "steps": [{"delete": "loan"}]}}
+    result = written(tmp_path, Author({**change, "mend renew": lambda _: "no"}))
+    assert result.exit_code == 0 and "renew is dropped" in result.output
+    kept = (tmp_path / "worlds" / "library.rejected.jsonl").read_text().splitlines()
+    assert [json.loads(line)["record"]["operation"] for line in kept] == ["renew"]
+    result = written(tmp_path / "none", Author({"tables": lambda _: "I cannot help with that."}))
+    assert result.exit_code == 1 and "world_unsound" in result.output
+    (left,) = (tmp_path / "none" / "worlds").glob("*.rejected.jsonl")
+    assert "I cannot help with that." in left.read_text()
+
+
+def test_a_small_model_writes_no_world() -> None:
+    """The embedded one is told apart before anything is asked."""
+    result = call("world", "write", "a city library")
+    assert result.exit_code == 2 and "--recipe" in result.output

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from support import lending
+from support.author import Author
 from support.toys import ALL_IN_TRAIN
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.run import Made, run_recipe
-from toolloom.schemas import Recipe, parse_recipe
+from toolloom.schemas import Reason, Recipe, parse_recipe
 
 SHIPPED = {"name": "small", "model": "none", "worlds": {"use": ["clinic"], "rows": 2}}
 
@@ -86,3 +87,38 @@ def test_a_small_model_chooses_in_a_run(tmp_path: Path) -> None:
     first = {need["setting"]["story"][0]["words"][-1] for need in rows(made, "queries")}
     assert spoken == first and not rows(made, "tested", "rejected")
     assert verify(made.published.path).good
+
+
+def test_a_domain_gets_a_world(tmp_path: Path) -> None:
+    """Its operations are the APIs, its dialogues are tasks that the query agent words; its file can
+    be named in the next recipe. A second domain of the same world is none."""
+    with (server := FakeServer(Author())).serve_in_thread():
+        model = {"base_url": server.base_url, "model": "large"}
+        fields = {"name": "own", "model": model, "tester": {"votes": 0}, "splits": ALL_IN_TRAIN}
+        domains = {"apis": {"domains": 2}, "queries": {"count": 6}}
+        made = run_recipe(parse_recipe({**fields, **domains}, "a recipe"), tmp_path)
+        again = run_recipe(parse_recipe({**fields, **domains}, "a recipe"), tmp_path)
+        file = tmp_path / "worlds" / "library.yaml"
+        named = {"worlds": {"use": [str(file)], "rows": 2}}
+        next_one = run_recipe(parse_recipe({**fields, **named, "name": "next"}, "b"), tmp_path)
+    assert made.published and verify(made.published.path).good
+    assert again.published and again.published.path == made.published.path
+    (world,) = rows(made, "worlds")
+    (other,) = rows(made, "worlds", "rejected")
+    assert other["reason"] == Reason.NEAR_DUPLICATE and world["text"] == file.read_text("utf-8")
+    assert {api["name"] for api in rows(made, "apis")} == set(world["spec"]["operations"])
+    needs = rows(made, "queries")
+    assert len(needs) == 6 and all(need["setting"]["world"] == "library" for need in needs)
+    assert rows(made, "tested")
+    assert next_one.published and rows(next_one, "worlds")[0]["spec"] == world["spec"]
+
+
+def test_a_file_that_somebody_changed_stays(tmp_path: Path) -> None:
+    """The world of a run comes to a file of its own only where there is none."""
+    (tmp_path / "worlds").mkdir()
+    (tmp_path / "worlds" / "library.yaml").write_text("mine", "utf-8")
+    with (server := FakeServer(Author())).serve_in_thread():
+        fields = {"name": "own", "model": {"base_url": server.base_url, "model": "large"}}
+        few = {"apis": {"domains": 1}, "queries": {"count": 2}, "tester": {"votes": 0}}
+        run_recipe(parse_recipe({**fields, **few}, "a recipe"), tmp_path)
+    assert (tmp_path / "worlds" / "library.yaml").read_text("utf-8") == "mine"
