@@ -35,7 +35,7 @@ AT_ONCE = 256  # callers that wait for the database
 RECIPE = """
 name: scale
 model: {base_url: "%s", model: fake, concurrency: %d}
-apis: {domains: 4, per_domain: 3}
+apis: {domains: 4, per_domain: 3, worlds: false}
 queries: {count: %d}
 shard_size: 32
 """

@@ -61,6 +61,7 @@ from toolloom.schemas import (
     World,
     parse_recipe,
 )
+from toolloom.schemas.plans import ApiPlan
 from toolloom.schemas.recipe import public_recipe
 from toolloom.schemas.splits import need_of
 
@@ -373,6 +374,7 @@ def _planned(base: Recipe, version: Version, wanted: Regeneration, seed: int) ->
     changes = {
         "name": version.name,
         "seed": seed,
+        "apis": _apis_of(base, version),
         "splits": plan,
         "regenerate": wanted,
         "extend": None,
@@ -392,7 +394,14 @@ def _plan_of_splits(version: Version) -> SplitPlan:
 
 def _published(run: JsonObject, version: Version) -> Recipe:
     """The recipe that a manifest tells of a run."""
-    return parse_recipe(run["recipe"], f"{version.path / 'manifest.json'}: the recipe")
+    recipe = parse_recipe(run["recipe"], f"{version.path / 'manifest.json'}: the recipe")
+    return recipe.model_copy(update={"apis": _apis_of(recipe, version)})
+
+
+def _apis_of(recipe: Recipe, version: Version) -> ApiPlan:
+    """Where a recipe's APIs come from: no worlds for a version whose domains have none."""
+    none = recipe.writes_worlds and not version.manifest.get("worlds")
+    return recipe.apis.model_copy(update={"worlds": False}) if none else recipe.apis
 
 
 def _runs(version: Version, split: str) -> list[JsonObject]:

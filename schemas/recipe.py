@@ -190,6 +190,9 @@ class Recipe(Record):
         for name in ("expand", "rewrite", "extend"):  # what is not asked for changes no id
             if dumped[name] is None:
                 del dumped[name]
+        dumped["apis"].pop("worlds", None)
+        if self.writes_worlds:  # runs of recipes before there was such a thing keep their ids
+            dumped["apis"]["worlds"] = True
         if dumped["regenerate"] and not dumped["regenerate"]["keep"]:
             del dumped["regenerate"]["keep"]
         found = (dumped["model"], *dumped["agents"].values(), dumped["search"]["embeddings"] or {})

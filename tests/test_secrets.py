@@ -33,7 +33,7 @@ main()
 RECIPE = """
 name: leaky
 model: {base_url: "%s", model: fake, retry: {first_wait: 0.01}}
-apis: {domains: 2, per_domain: 3}
+apis: {domains: 2, per_domain: 3, worlds: false}
 queries: {count: 8}
 """
 

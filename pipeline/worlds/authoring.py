@@ -31,7 +31,7 @@ from toolloom.schemas import (
 )
 
 TOKENS = 40_000  # of prompts, for a world
-SPARED = 9_000  # of these, for the promises and the first things to be mended
+SPARED = 5_000  # of these, for the promises
 FEWEST = 4  # operations of a world, one of which changes something
 STATES = 5  # drawn to see whether the tables can be
 TOLD = 8  # findings of an operation that are told to who wrote it
@@ -116,15 +116,18 @@ class _Authoring:
     def _job(self, part: str) -> Job:
         return replace(self.job, seed=seed_for(self.job.seed, part))
 
-    @property
-    def _spent(self) -> int:
-        return self.made.costs.usage.prompt_tokens
+    def _can_ask(self, spared: int) -> bool:
+        """Whether one more question, and another if its answer has to be mended, leave as many
+        tokens as are spared for what comes after."""
+        usage = self.made.costs.usage
+        each = usage.prompt_tokens // max(1, usage.requests)
+        return usage.prompt_tokens + 5 * each // 2 + spared <= TOKENS
 
     async def _operations(self, draft: Draft) -> None:
         for name in [*draft.plan][author.OPERATIONS :]:
             self._drop(draft, name, f"more than {author.OPERATIONS} are not asked for")
         for name in list(draft.plan):
-            if self._spent > TOKENS - SPARED:
+            if not self._can_ask(SPARED):
                 self._drop(draft, name, f"{TOKENS:,} prompt tokens of a world are used up")
                 continue
             self.note(f"{draft.frame['world']}: {name}")
@@ -166,7 +169,7 @@ class _Authoring:
     async def _mended(self, draft: Draft, ailing: Mapping[str, list[tuple[Reason, str]]]) -> None:
         """Each operation that fails goes back to who wrote it, once."""
         for name, findings in ailing.items():
-            if self._spent > TOKENS - SPARED // 3:
+            if not self._can_ask(0):
                 return
             self.note(f"{draft.frame['world']}: {name} is mended")
             told = [what for _, what in findings[:TOLD]]

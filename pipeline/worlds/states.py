@@ -242,6 +242,8 @@ class _Drawer:
                 self.rng.choice("123456789") if c == "9" else c for c in str(kind["pattern"])
             )
         if form == "text":
+            if examples := kind.get("examples"):
+                return self.rng.choice(examples)
             return f"{field} {self.rng.randint(1, 99)}"
         return _within(kind, self.rng, self.now)
 

@@ -16,7 +16,7 @@ estimate = partial(call, "estimate", "toy.yaml", "-n", 3)
 RECIPE = """
 name: toy
 model: {base_url: "%s", model: fake}
-apis: {domains: 4, per_domain: 3}
+apis: {domains: 4, per_domain: 3, worlds: false}
 queries: {count: 30}
 """
 

@@ -30,7 +30,7 @@ main()
 RECIPE = """
 name: stopped
 model: {base_url: "%s", model: fake, concurrency: 16}
-apis: {domains: 3, per_domain: 3}
+apis: {domains: 3, per_domain: 3, worlds: false}
 queries: {count: 4}
 """
 

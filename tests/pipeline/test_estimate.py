@@ -34,7 +34,7 @@ SINGLE = NeedShape("", "call", "single")
 def recipe(server: FakeServer | None = None, **changes: Any) -> Recipe:
     model = {"base_url": server.base_url if server else "http://127.0.0.1:1/v1", "model": "fake"}
     fields: dict[str, Any] = {"name": "toy", "seed": 3, "model": model, "prices": PRICES}
-    fields |= {"apis": {"domains": 8, "per_domain": 3}, "queries": {"count": 60}}
+    fields |= {"apis": {"domains": 8, "per_domain": 3, "worlds": False}, "queries": {"count": 60}}
     return parse_recipe({**fields, **changes}, "a test")
 
 
@@ -130,8 +130,13 @@ def test_what_a_stage_rejects_does_not_enter_the_next() -> None:
 
 def test_sources_are_counted_as_they_are() -> None:
     """A sample holds every source; only domains are more in the run."""
-    plan = {"sources": [{"path": "a.yaml"}, {"path": "b.yaml"}], "domains": 30, "per_domain": 2}
-    domains, apis = STAGES[1:3]
+    plan = {
+        "sources": [{"path": "a.yaml"}, {"path": "b.yaml"}],
+        "domains": 30,
+        "per_domain": 2,
+        "worlds": False,
+    }
+    domains, apis = (STAGES[0], STAGES[2])
     sample = {
         "domains": took(NeedShape(Brief.__name__), 1, times=3),
         "apis": took(NeedShape(ApiSource.__name__), 0, 50, 2)

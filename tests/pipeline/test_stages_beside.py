@@ -23,7 +23,7 @@ WITH_BESIDE = (*toys.STAGES, *growing_dataset.BESIDE)
 def test_a_recipe_asks_for_what_stands_beside() -> None:
     """Templates before curation's last stages, instructions after; none of them unless asked."""
     assert " ".join(stage.name for stage in STAGES) == (
-        "worlds domains apis queries dialogues tested deduplicated templates expanded decontaminated "
+        "domains worlds apis queries dialogues tested deduplicated templates expanded decontaminated "
         "balanced rewritten"
     )
     added = {s.name for s in planned(STAGES, toys.recipe(**BOTH))}

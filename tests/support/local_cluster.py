@@ -49,7 +49,7 @@ def recipe(server: FakeServer | None = None, **changes: Any) -> Recipe:
     fields = {
         "name": "whole",
         "model": {**model, **changes.pop("model", {})},
-        "apis": {"domains": 4, "per_domain": 2},
+        "apis": {"domains": 4, "per_domain": 2, "worlds": False},
         "queries": {"count": 12},
         "shard_size": 4,
         "splits": toys.ALL_IN_TRAIN,

@@ -39,7 +39,7 @@ PLAYED = """\
 name: played
 seed: 7
 model: {base_url: "%s", model: fake, concurrency: 16}
-apis: {categories: [Finance, Health, Weather], domains: 7, per_domain: 3}
+apis: {categories: [Finance, Health, Weather], domains: 7, per_domain: 3, worlds: false}
 queries: {count: 36, distractors: 2}
 splits: {train: 4, validation: 2, test_instruction: 2, test_tool: 2, test_category: 1, unseen: [Weather]}
 tester: {votes: 1}

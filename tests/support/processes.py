@@ -22,7 +22,7 @@ FAKE = [sys.executable, "-m", "toolloom.llm.fake", "--port=0", "--latency=0.05"]
 WHOLE = """
 name: whole
 model: {base_url: "%s", model: fake, concurrency: 16}
-apis: {domains: 4, per_domain: 3}
+apis: {domains: 4, per_domain: 3, worlds: false}
 queries: {count: %d}
 shard_size: %d
 """

@@ -76,7 +76,7 @@ def found(report: VerifyReport, kind: FaultKind) -> list[VersionFault]:
 FIELDS = {
     "name": "toy",
     "seed": 7,
-    "apis": {"domains": 6, "per_domain": 3},
+    "apis": {"domains": 6, "per_domain": 3, "worlds": False},
     "queries": {"count": 60, "distractors": 2},
     "tester": {"votes": 1},
     "splits": {"train": 4, "validation": 2, "test_instruction": 2, "test_tool": 2},
