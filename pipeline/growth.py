@@ -62,7 +62,7 @@ from toolloom.schemas import (
     parse_recipe,
 )
 from toolloom.schemas.plans import ApiPlan
-from toolloom.schemas.recipe import public_recipe
+from toolloom.schemas.recipe import begun, public_recipe
 from toolloom.schemas.splits import need_of
 
 Plan = TypeVar("Plan", ExpansionPlan, RewritePlan)
@@ -394,8 +394,7 @@ def _plan_of_splits(version: Version) -> SplitPlan:
 
 def _published(run: JsonObject, version: Version) -> Recipe:
     """The recipe that a manifest tells of a run."""
-    recipe = parse_recipe(run["recipe"], f"{version.path / 'manifest.json'}: the recipe")
-    return recipe.model_copy(update={"apis": _apis_of(recipe, version)})
+    return begun(parse_recipe(run["recipe"], f"{version.path / 'manifest.json'}: the recipe"))
 
 
 def _apis_of(recipe: Recipe, version: Version) -> ApiPlan:

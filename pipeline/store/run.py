@@ -52,7 +52,7 @@ from toolloom.schemas import (
     Usage,
     load_recipe,
 )
-from toolloom.schemas.recipe import public_recipe
+from toolloom.schemas.recipe import begun, public_recipe
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
@@ -255,7 +255,7 @@ class RunFolder:
 
     @property
     def recipe(self) -> Recipe:
-        return load_recipe(self.path / "recipe.yaml")
+        return begun(load_recipe(self.path / "recipe.yaml"))
 
     @property
     def plan(self) -> tuple[PlannedStage, ...]:
