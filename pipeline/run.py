@@ -55,6 +55,7 @@ from toolloom.pipeline.stage import (
 from toolloom.pipeline.store.files import Rows, Stopped
 from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.run import Mark, RunFolder, StageFolder, batches
+from toolloom.pipeline.worlds.files import keep
 from toolloom.schemas import (
     Granularity,
     Instruction,
@@ -63,7 +64,6 @@ from toolloom.schemas import (
     Rejected,
     Sample,
     Usage,
-    World,
     load_recipe,
 )
 
@@ -125,9 +125,7 @@ async def run(
             gateway = Gateway(where, prices=recipe.prices, budget=recipe.budget, run=recipe.run_id)
             async with gateway, AsyncExitStack() as stack:
                 watch.opened(gateway.stats)
-                context = Context.of(
-                    recipe, gateway, lambda: map(World.model_validate, folder.worlds())
-                )
+                context = Context.of(recipe, gateway, folder.worlds)
                 started_clusters: list[Dispatcher] = []
 
                 async def away(opened: Engine) -> Dispatcher:
@@ -179,11 +177,7 @@ async def make_dataset(
         engine=engine,
     )
     if recipe.writes_worlds and recipe.regenerate is None:
-        from toolloom.pipeline.worlds.files import keep
-
-        for world in map(World.model_validate, RunFolder(Path(summary.path)).worlds()):
-            if world.text:
-                keep(world, outputs)
+        keep(RunFolder(Path(summary.path)).worlds(), outputs)
     if not summary.counts.made:
         return Made(summary, None)
     return Made(summary, publish(RunFolder(Path(summary.path)), outputs))

@@ -16,7 +16,16 @@ from toolloom.llm import Gateway, Model
 from toolloom.llm.log import WORK, Work
 from toolloom.pipeline.store.files import Rows, read_records, record_line
 from toolloom.pipeline.store.run import PlannedStage
-from toolloom.schemas import AgentName, Outcome, Recipe, Record, Rejected, Usage, World, seed_for
+from toolloom.schemas import (
+    AgentName,
+    JsonObject,
+    Outcome,
+    Recipe,
+    Record,
+    Rejected,
+    Usage,
+    seed_for,
+)
 
 if TYPE_CHECKING:
     from toolloom.pipeline.apis.execution.session import Executions
@@ -36,9 +45,9 @@ class Context:
 
     @classmethod
     def of(
-        cls, recipe: Recipe, gateway: Gateway, known: Callable[[], Iterable[World]] = tuple
+        cls, recipe: Recipe, gateway: Gateway, known: Callable[[], Iterable[JsonObject]] = tuple
     ) -> Context:
-        """`known`: the worlds of the run, once it has them."""
+        """`known`: the worlds of the run, as JSON, once it has them."""
         from toolloom.pipeline.apis.execution.session import Executions
         from toolloom.pipeline.apis.search import Finder
         from toolloom.pipeline.worlds.shelf import Worlds, names

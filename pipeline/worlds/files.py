@@ -31,14 +31,14 @@ def load_world(path: Path) -> Json:
     return json.loads(json.dumps(world))
 
 
-def keep(world: World, outputs: Path) -> Path:
-    """The file of a world that the API agent wrote, among those of `outputs`; one that is there
+def keep(worlds: Iterable[JsonObject], outputs: Path) -> None:
+    """Write the files of those that the API agent wrote, among the `outputs`; one that is there
     already, which somebody may have changed, stays."""
-    path = outputs / "worlds" / f"{world.name}.yaml"
-    if not path.exists():
-        with replacing(path) as file:
-            file.write(world.text.encode())
-    return path
+    for world in map(World.model_validate, worlds):
+        path = outputs / "worlds" / f"{world.name}.yaml"
+        if world.text and not path.exists():
+            with replacing(path) as file:
+                file.write(world.text.encode())
 
 
 def has_scripts(path: Path) -> bool:

@@ -17,7 +17,7 @@ from toolloom.pipeline.checks.world.signatures import parameters, returns
 from toolloom.pipeline.render.section import Cell, Section
 from toolloom.pipeline.worlds.files import load_world, written_scripts
 from toolloom.pipeline.worlds.scripts import WorldScript, read_scripts
-from toolloom.schemas import Api, RecipeError, Source, World, WorldError, WorldPlan
+from toolloom.schemas import Api, JsonObject, RecipeError, Source, World, WorldError, WorldPlan
 
 ERROR_TEXT = "Fails with {}."
 ALL = "all"  # stands for each world that ships
@@ -144,7 +144,7 @@ class Worlds:
     """The machines of worlds, by the hash of what they do."""
 
     def __init__(
-        self, names: Iterable[str] = (), known: Callable[[], Iterable[World]] = tuple
+        self, names: Iterable[str] = (), known: Callable[[], Iterable[JsonObject]] = tuple
     ) -> None:
         """Both are read when one of them is asked for first: `known`, those that a run has, before
         `names`, which may be others by now."""
@@ -159,7 +159,7 @@ class Worlds:
     def get(self, hash: str) -> Machine | None:
         if hash not in self._machines:
             for world in self._known():
-                self.add(world)
+                self.add(World.model_validate(world))
         while hash not in self._machines and self._names:
             self.add(world_of(self._names.pop()))
         return self._machines.get(hash)
