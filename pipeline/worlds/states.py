@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
 from typing import Any
@@ -20,6 +20,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     Row,
     State,
     Table,
+    Term,
     as_term,
     shifted,
     state_of,
@@ -90,8 +91,8 @@ class _Drawer:
         self.now = now
         self.state = state_of({name: {} for name in machine.entities}, None, {})
         self.tables: dict[str, Table] = self.state["tables"]
-        self.likely = {
-            name: [(text, as_term(tree)) for text, tree in spec["likely"]]
+        self.rules = {
+            name: _parted(spec, machine.entities[name].derived)
             for name, spec in machine.world["entities"].items()
         }
         self.numbers: dict[str, int] = {}
@@ -144,8 +145,11 @@ class _Drawer:
             if self._unique(name, row):
                 self.written[key] = given
                 self._put(name, key, row)
-                self._compute(name, row)
-                broken = self._broken(name, row)
+                early, late = self.rules[name]
+                broken = self._broken(early, row)
+                if broken is None:
+                    self._compute(name, row)
+                    broken = self._broken(late, row)
                 if broken is None:
                     return
                 self._put(name, key, None)
@@ -199,13 +203,11 @@ class _Drawer:
                 row[column] = renamed.get(row[column], row[column])
             self.tables[other].index = {}
 
-    def _broken(self, name: str, row: Row) -> str | None:
+    def _broken(self, rules: Sequence[tuple[str, Term]], row: Row) -> str | None:
+        """The first of these rules that a row does not keep."""
         frame = self.machine.frame(self.state, {}, self.now)
-        broken = self.machine.broken(frame, name, row)
-        if broken is not None:
-            return broken
-        unlikely = (text for text, clause in self.likely[name] if not clause(frame))
-        return next(unlikely, None)
+        frame.vars["this"] = row
+        return next((text for text, clause in rules if not clause(frame)), None)
 
     def _moment(self, kind: Kind, value: Any) -> Any:
         """A written value; `+3` and `-2T09:30` are days from today."""
@@ -246,6 +248,24 @@ class _Drawer:
                 return self.rng.choice(examples)
             return f"{field} {self.rng.randint(1, 99)}"
         return _within(kind, self.rng, self.now)
+
+
+def _parted(
+    spec: Mapping[str, Any], derived: Collection[str]
+) -> tuple[list[tuple[str, Term]], list[tuple[str, Term]]]:
+    """The rules of an entity and what is likely of its rows: those that say nothing of what is
+    computed, which are tried before anything is, and the others."""
+    parts: tuple[list[tuple[str, Term]], list[tuple[str, Term]]] = ([], [])
+    for text, tree in (*spec["rules"], *spec["likely"]):
+        parts[bool(_words(tree) & set(derived))].append((text, as_term(tree)))
+    return parts
+
+
+def _words(tree: Any) -> set[str]:
+    """Every text in a tree, names of fields among them."""
+    if isinstance(tree, list):
+        return set().union(*map(_words, tree))
+    return {tree} if isinstance(tree, str) else set()
 
 
 def _within(kind: Kind, rng: random.Random, now: str) -> Any:
