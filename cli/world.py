@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 
 WorldFile = Annotated[Path, typer.Argument(metavar="FILE", help="The world's YAML file.")]
+PROOFS = 3  # states in which a new script is shown
 SeedOf = Annotated[int, typer.Option("--seed", metavar="N", help="Of what is drawn.")]
 
 
@@ -154,21 +155,19 @@ def proof(
     """
     from toolloom.pipeline.checks.world.interpreter import Machine
     from toolloom.pipeline.checks.world.outcome import broken_policies
-    from toolloom.pipeline.sampling.values import rng_for
     from toolloom.pipeline.worlds.files import load_scripts, load_world
-    from toolloom.pipeline.worlds.scripts import acts, as_text
-    from toolloom.pipeline.worlds.scripts import play as play_script
+    from toolloom.pipeline.worlds.scripts import acts, as_text, proofs
 
     machine = Machine(load_world(file))
+    scripts = load_scripts(file, machine)
     dry, broken = [], []
-    for script in load_scripts(file, machine):
-        say(f"# {script.name} ({script.voice or 'any voice'})")
-        rows = [play_script(script, machine, rng_for(seed, script.name, n)) for n in range(states)]
-        for row in filter(None, rows):
+    for script, rows in zip(scripts, proofs(scripts, machine, seed, states), strict=True):
+        say(f"# {_title(script)}")
+        for row in rows:
             say(as_text(row) + "\n")
             policies = broken_policies(machine, row.start, row.now, acts(row))
             broken += [f"{script.name}: {fault.says}" for fault in policies]
-        if None in rows:
+        if len(rows) < states:
             dry.append(script.name)
     if dry:
         complain(f"Run dry: {', '.join(dry)}. No state that was drawn meets what they need.")
@@ -239,19 +238,19 @@ def scripts(
         for clause in each.left_out:
             say(f"{each.id}: left out, as it cannot be read or does not hold: {shown(clause)}")
     kept = sum(each.spec is not None for each in made)
-    for world_name, path in files.items():
-        specs = [each.spec for each in made if each.spec and each.world == world_name]
+    for one in chosen:
+        specs = [each.spec for each in made if each.spec and each.world == one.name]
         if specs:
+            path = files[one.name]
             say(f"{append(path, specs)} added to {path}.")
+            say(f"{_proof_sheet(one, specs, path)} shows each in three states.")
     asks = bool(recipe) and not asked.endpoint("query").absent
     given = sum(each.given for each in made if each.spec)
     by = f"of their conditions the model gave {given:,}" if asks else "no model was asked"
     say(f"{kept} of {len(made)} dialogues became scripts; {by}.")
     if not kept:
         raise typer.Exit(NOTHING_ACCEPTED)
-    say(
-        "Read them beside the world's file first: `toolloom world proof FILE` shows each in states."
-    )
+    say("Read these before the scripts are used: whether words fit is for a reader.")
 
 
 @app.command()
@@ -312,6 +311,29 @@ def serve(file: WorldFile, seed: SeedOf = 0) -> None:
     from toolloom.pipeline.worlds.serve import serve as answer
 
     asyncio.run(answer(*_drawn(file, seed)))
+
+
+def _title(script: Any) -> str:
+    """A script's name, in what voice it is, and by whom it was written."""
+    by = f", written by {script.written}" if script.written else ""
+    return f"{script.name} ({script.voice or 'any voice'}{by})"
+
+
+def _proof_sheet(world: Any, specs: list[Any], path: Path) -> Path:
+    """The file beside `path` that shows scripts of a world in three states each, to be read."""
+    from toolloom.pipeline.checks.world.interpreter import Machine
+    from toolloom.pipeline.store.files import replacing
+    from toolloom.pipeline.worlds.scripts import as_text, proofs
+    from toolloom.pipeline.worlds.shelf import scripts_of
+
+    machine, text = Machine(world.spec), ""
+    scripts = scripts_of(world.model_copy(update={"scripts": tuple(specs)}), machine)
+    for script, rows in zip(scripts, proofs(scripts, machine, 0, PROOFS), strict=True):
+        text += "\n\n".join([f"# {_title(script)}", *map(as_text, rows)]) + "\n\n"
+    sheet = path.with_suffix(".proof.txt")
+    with replacing(sheet) as file:
+        file.write(text.encode())
+    return sheet
 
 
 def _dialogues(outputs: Path, name: str) -> tuple[list[Any], list[Any]]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -35,6 +35,7 @@ from toolloom.pipeline.checks.world.interpreter import (
 from toolloom.pipeline.checks.world.kinds import Kind, Mistake, Tree
 from toolloom.pipeline.checks.world.outcome import Acted
 from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
+from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.schemas import Scenario
 
@@ -63,6 +64,7 @@ class WorldScript:
     voice: str
     british: bool
     scenario: str  # where the writer says it
+    written: str  # by which model, if not by a person
     opening: tuple[ScriptEntry, ...]  # what is looked for in a state
     turns: tuple[ScriptEntry, ...]
 
@@ -143,6 +145,7 @@ class _ScriptReader:
             voice=str(spec.get("voice", "")),
             british=spec.get("dialect") == "uk",
             scenario=str(scenario),
+            written=str(spec.get("written", "")),
             opening=tuple(opening),
             turns=tuple(turns),
         )
@@ -241,6 +244,26 @@ def play(script: WorldScript, machine: Machine, rng: random.Random) -> Play | No
         if row:
             return row
     return None
+
+
+def proofs(
+    scripts: Sequence[WorldScript], machine: Machine, seed: int, count: int
+) -> list[list[Play]]:
+    """So many rows of each script, in the first states that meet its conditions; fewer where no
+    more of `STATES` do. A state is drawn once for all scripts."""
+    rows: list[list[Play]] = [[] for _ in scripts]
+    for number in range(STATES):
+        lacking = [place for place, found in enumerate(rows) if len(found) < count]
+        if not lacking:
+            break
+        rng = rng_for(seed, "proof", number)
+        now = draw_now(rng)
+        state = draw_state(machine, rng, now)
+        for place in lacking:
+            script = scripts[place]
+            row = play_in(script, machine, state, now, rng_for(seed, script.name, number))
+            rows[place] += [row] if row else []
+    return rows
 
 
 def play_in(

@@ -143,6 +143,9 @@ def test_dialogues_become_scripts_that_can_be_proved(
     assert scripts and {each["written"] for each in scripts} == {"model large"}
     counts = f"{len(scripts)} of 8 dialogues became scripts; no model was asked."
     assert counts in " ".join(result.output.split())
+    sheet = file.with_suffix(".proof.txt").read_text()
+    assert sheet.count("# library-") == len(scripts) == sheet.count("written by model large")
+    assert sheet.count("[202") == 3 * len(scripts)
     before = file.read_bytes()
     assert "0 added" in call(*told).output and file.read_bytes() == before
     proof = call("world", "proof", tmp_path / "library.yaml", "-n", "1")
