@@ -32,14 +32,14 @@ async def choose(
         drawn = random.Random(seed).randrange(len(candidates))
     if len(candidates) == 1 or not (ask_model and job.model.endpoint.small):
         return Answer(drawn, Costs())
-    offered = range(len(candidates))[:MOST]
+    offered = sorted(random.Random(seed).sample(range(len(candidates)), min(MOST, len(candidates))))
     letters = ascii_uppercase[: len(offered)]
     options = [(letter, candidates[i]) for letter, i in zip(letters, offered, strict=True)]
     try:
         return await ask(
             job.model,
             render("choice", {"what": what, "options": options}),
-            lambda answer: letters.index(answer["choice"]),
+            lambda answer: offered[letters.index(answer["choice"])],
             schema=one("choice", {"enum": list(letters)}),
             seed=seed,
             max_tokens=12,

@@ -31,7 +31,7 @@ from toolloom.schemas import (
 )
 
 TOKENS = 40_000  # of prompts, for a world
-SPARED = 5_000  # of these, for the promises
+SPARED = 4_000  # of these, for the promises
 FEWEST = 4  # operations of a world, one of which changes something
 STATES = 5  # drawn to see whether the tables can be
 TOLD = 8  # findings of an operation that are told to who wrote it
@@ -121,7 +121,7 @@ class _Authoring:
         tokens as are spared for what comes after."""
         usage = self.made.costs.usage
         each = usage.prompt_tokens // max(1, usage.requests)
-        return usage.prompt_tokens + 5 * each // 2 + spared <= TOKENS
+        return usage.prompt_tokens + 2 * each + spared <= TOKENS
 
     async def _operations(self, draft: Draft) -> None:
         for name in [*draft.plan][author.OPERATIONS :]:

@@ -185,8 +185,8 @@ async def test_an_author_of_three_hundred_operations_is_bounded(working: Any) ->
     assert "at most 40 operations" in made.outcome.rejected[0].detail
     author = Author({"tables": some})
     made = await authored(working, author)
-    assert made.world and made.asked == 12
-    assert sum("are not asked for" in why for why in made.dropped.values()) == 15
+    assert made.world and made.asked == 11
+    assert sum("are not asked for" in why for why in made.dropped.values()) == 16
 
 
 async def test_too_little_is_no_world(working: Any) -> None:

@@ -143,6 +143,7 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
     elif actor:
         fault(("actor",), f"`{actor[:60]}` is no entity{kinds.near(actor, reader.entities)}.")
     entities = {name: _entity(reader, name, spec) for name, spec in names}
+    _written_references(reader, entities)
     operations, scopes = {}, {}
     for name, spec in reader.named(reader.raw.get("operations"), ("operations",), "operations"):
         operations[name], scopes[name] = _operation(reader, name, spec)
@@ -401,6 +402,21 @@ def _data(reader: _World, name: str, raw: Any, place: Place) -> list[dict[str, A
                 values[field_name] = reader.told(where, constant, kind, text)
         data.append(values)
     return data
+
+
+def _written_references(reader: _World, entities: Mapping[str, dict[str, Any]]) -> None:
+    """A written row refers to rows whose keys are written too: those of others are drawn."""
+    keys = {n: {row.get(spec["key"]) for row in spec["data"]} for n, spec in entities.items()}
+    for name, spec in entities.items():
+        for number, row in enumerate(spec["data"]):
+            for column, value in row.items():
+                target = reader.entities[name][column].get("entity")
+                if column != spec["key"] and target and value and value not in keys[target]:
+                    key = f"{reader.keys[target]}: {str(value)[:40]}"
+                    reader.fault(
+                        ("entities", name, "data", number, column),
+                        f"No row of {target} is written with this key: write `{key}` in its row.",
+                    )
 
 
 def constant(kind: Kind, raw: Any) -> Any:
