@@ -125,7 +125,8 @@ async def run(
             gateway = Gateway(where, prices=recipe.prices, budget=recipe.budget, run=recipe.run_id)
             async with gateway, AsyncExitStack() as stack:
                 watch.opened(gateway.stats)
-                context = Context.of(recipe, gateway, folder.worlds)
+                known = folder.worlds if start or recipe.writes_worlds else tuple
+                context = Context.of(recipe, gateway, known)
                 started_clusters: list[Dispatcher] = []
 
                 async def away(opened: Engine) -> Dispatcher:
@@ -222,9 +223,8 @@ def shrunk(recipe: Recipe, n: int) -> Recipe:
     """A recipe for about `n` rows: three times the queries, as some are rejected, and no more
     APIs than their pools need."""
     apis, queries = recipe.apis, recipe.queries
-    pool = queries.distractors + 4
-    least = 1 if recipe.writes_worlds else max(3, -(-pool // apis.per_domain))
-    domains = min(apis.domains, least)
+    few = max(3, -(-(queries.distractors + 4) // apis.per_domain))
+    domains = 1 if recipe.writes_worlds else min(apis.domains, few)
     changes = {
         "apis": apis.model_copy(update={"domains": domains}),
         "queries": queries.model_copy(update={"count": min(queries.count, 3 * n)}),

@@ -156,6 +156,7 @@ def test_a_world_without_scripts_is_for_a_capable_model(home: Path) -> None:
 
 def test_all_stands_for_each_world_that_ships(home: Path) -> None:
     """Beside one's own, each once; the list shows them with what they are."""
+    edit(home / "library.yaml", "world: library", "world: lending")
     use("all", "shop", "library.yaml")(home)
     planned, listed = call("validate", "lent.yaml"), call("world", "list")
     assert planned.exit_code == listed.exit_code == 0, planned.output
@@ -164,7 +165,7 @@ def test_all_stands_for_each_world_that_ships(home: Path) -> None:
         for page, more in ((planned, ""), (listed, world.about[:20])):
             (line,) = (line for line in page.output.splitlines() if line.startswith(f"{name} "))
             assert line.split()[1:4] == [str(count) for count in counts] and more in line
-    assert "\nlibrary " in planned.output and "\nlibrary " not in listed.output
+    assert "\nlending " in planned.output and "\nlending " not in listed.output
     (home / "lent.yaml").write_text((RECIPE % "all").replace("{use", "{rows: 6, use"))
     result = call("run", "--engine", "local", "lent.yaml")
     assert result.exit_code == 0 and "6 dialogues accepted" in result.output, result.output
