@@ -26,7 +26,7 @@ RECORD_FILES, REQUEST_FILES, PUBLISH_ROOMS = 80, 24, 5
 FIELDS = {
     "name": "path",
     "seed": 7,
-    "apis": {"domains": 3, "per_domain": 3},
+    "apis": {"domains": 3, "per_domain": 3, "worlds": False},
     "queries": {"count": 2},
     "tester": {"votes": 1},
     "splits": dict.fromkeys(("validation", "test_instruction", "test_tool", "test_category"), 0),

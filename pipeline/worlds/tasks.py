@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, Row, State
 from toolloom.pipeline.checks.world.kinds import Kind
@@ -255,6 +255,7 @@ def _task(plan: Plan, scenario: str) -> Task | None:
         return None  # what was chosen from is not even looked up
     if scenario == "single":
         scenario = "single" if len(calls) == 1 else "sequential"
+    _said_in_time(plan, calls, facts)
     writer = _Sources(plan, calls)
     for fact in facts:
         if fact.row:
@@ -288,6 +289,17 @@ def _task(plan: Plan, scenario: str) -> Task | None:
         plan.avoided,
         offered,
     )
+
+
+def _said_in_time(plan: Plan, calls: Sequence[PlayedCall], facts: Iterable[TaskFact]) -> None:
+    """Rows are named no later than the first call or fact that needs them."""
+    needed = [(fact.row, fact.turn) for fact in facts if fact.row]
+    for made in calls:
+        keys = keys_in(made.arguments, plan.machine.operations[made.name].args)
+        needed += [((entity, key), made.turn) for _, entity, key in keys]
+    for place, turn in needed:
+        if place in plan.rows and plan.rows[place].turn > turn:
+            plan.rows[place] = replace(plan.rows[place], turn=turn)
 
 
 def _idle(plan: Plan, calls: list[PlayedCall]) -> bool:
