@@ -25,7 +25,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from toolloom.cli import apis, cache, datasets, expand, formats, run, show, world
+from toolloom.cli import apis, author, cache, datasets, expand, formats, run, show, world
 from toolloom.cli.console import BUG, MISTAKE, close_log, complain
 from toolloom.cli.signals import stoppable
 
@@ -126,6 +126,8 @@ for command in (
 ):
     app.command()(command)
 GROUPS = (("expand", expand.app), ("apis", apis.app), ("world", world.app), ("cache", cache.app))
+world.app.command()(author.write)
+world.app.command()(author.infer)
 for name, group in GROUPS:
     app.add_typer(group, name=name)
 

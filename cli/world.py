@@ -254,50 +254,6 @@ def scripts(
 
 
 @app.command()
-def write(
-    domain: Annotated[
-        str,
-        typer.Argument(metavar="DOMAIN", help="What it is about, in a few words or a sentence."),
-    ],
-    recipe: Annotated[
-        Path | None,
-        typer.Option(metavar="RECIPE", help="Whose API agent writes; a capable model."),
-    ] = None,
-    to: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Not outputs/worlds/NAME.yaml.")
-    ] = None,
-    seed: SeedOf = 0,
-    outputs: Outputs = HERE,
-) -> None:
-    """Have the API agent write a world for a domain: tables, operations, promises, policies.
-
-    First it writes the tables with their rows, then one operation a question, then, from the
-    documentation alone, what each promises. Mistakes go back to it with their line, and so does
-    what random calls find; an operation that still fails is dropped, and kept with its answers
-    beside the world's file. Play in it, edit it, name it in a recipe: `worlds: [FILE]`. Exit
-    code 1 if no world came of it.
-
-    Example: `toolloom world write "a fitness studio with a waiting list" --recipe mine.yaml`
-    """
-    import asyncio
-
-    from toolloom.schemas import RecipeError, load_recipe, parse_recipe
-
-    plan = load_recipe(recipe) if recipe else parse_recipe({"name": "world"}, "no recipe")
-    endpoint = plan.endpoint("api")
-    if endpoint.small or endpoint.absent:
-        raise RecipeError(
-            "A world is written by a capable model, and "
-            f"{'the recipe names none' if recipe else 'the embedded one is small'}. Give a recipe "
-            "with one: `--recipe mine.yaml`, with `model: {base_url: …, model: …}` in it."
-        )
-    made = asyncio.run(_written(" ".join(domain.split()), plan, seed, outputs))
-    name = made.world.name if made.world else "none"
-    path = to or outputs / "worlds" / f"{name}.yaml"
-    _report(made, path)
-
-
-@app.command()
 def serve(file: WorldFile, seed: SeedOf = 0) -> None:
     """Serve a world to any MCP client over standard input and output.
 
@@ -369,58 +325,6 @@ async def _asking(work: Any, recipe: Any, outputs: Path, asks: bool) -> Any:
 
     async with Gateway(address(outputs), prices=recipe.prices, budget=recipe.budget) as gateway:
         return await work(model=gateway.model(recipe.endpoint("query")))
-
-
-async def _written(domain: str, recipe: Any, seed: int, outputs: Path) -> Any:
-    """What comes of a domain."""
-    from toolloom.agents.ask import Job
-    from toolloom.llm import Gateway
-    from toolloom.llm.cache import address
-    from toolloom.pipeline.worlds.authoring import write_world
-    from toolloom.schemas import Domain
-
-    async with Gateway(address(outputs), prices=recipe.prices, budget=recipe.budget) as gateway:
-        job = Job("worlds", "api", domain, seed, gateway.model(recipe.endpoint("api")))
-        return await write_world(Domain(category="", name=domain), job, complain)
-
-
-def _report(made: Any, path: Path) -> None:
-    """Write what came of a domain, and tell it."""
-    from toolloom.pipeline.render.section import Section
-    from toolloom.pipeline.store.files import record_line, replacing
-    from toolloom.schemas import WorldError
-
-    if made.world and path.exists() and path.read_text("utf-8") != made.world.text:
-        raise WorldError(f"{path}: is there already, and is another. Name a new file with --to.")
-    left = path.with_suffix(".rejected.jsonl")
-    if made.outcome.rejected:
-        with replacing(left) as file:
-            file.write(b"".join(map(record_line, made.outcome.rejected)))
-    usage = made.costs.usage
-    rows = [
-        ["operations asked for", made.asked],
-        ["read at once", made.at_once],
-        ["mended after random calls", len(made.mended)],
-        ["dropped", len(made.dropped)],
-        ["requests", usage.requests],
-        ["prompt tokens", usage.prompt_tokens],
-        ["completion tokens", usage.completion_tokens],
-    ]
-    if made.score:
-        rows.append(["share of planted faults found", f"{made.score.share:.2f}"])
-    say([Section(made.world.name if made.world else "No world", ("", ""), rows)])
-    for name, why in made.dropped.items():
-        say(f"{name} is dropped: {why}")
-    if made.outcome.rejected:
-        say(f"What was dropped stands with all answers in {left}.")
-    if not made.world:
-        complain(
-            f"No world: {made.outcome.rejected[-1].reason}: {made.outcome.rejected[-1].detail}"
-        )
-        raise typer.Exit(NOTHING_ACCEPTED)
-    with replacing(path) as file:
-        file.write(made.world.text.encode())
-    say(f"{path} is written. `toolloom world play {path}` lets you try it.")
 
 
 def _drawn(file: Path, seed: int) -> tuple[Any, Any, str]:

@@ -18,7 +18,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -49,6 +49,7 @@ from toolloom.schemas import (
     Busy,
     ClusterError,
     Endpoint,
+    JsonObject,
     Recipe,
     RecipeError,
     Record,
@@ -110,6 +111,7 @@ class ShardJob:
     budget: Budget = field(repr=False)
     pasts: Pasts = field(repr=False)
     code: str = field(repr=False)
+    worlds: Sequence[JsonObject] = field(default=(), repr=False)  # those that no file holds
 
     def entering(self) -> list[Record]:
         """The records, as if off the disk where they are lines."""
@@ -145,6 +147,7 @@ class Cluster(Protocol):
         """Have it done. Raises what the worker raised, WorkerLost, and ClusterError."""
 
 
+KnownWorlds: TypeAlias = Callable[[], Iterable[JsonObject]]
 Engine: TypeAlias = Callable[[], AbstractAsyncContextManager[Cluster]]
 """Starts a cluster, or finds one."""
 
@@ -223,11 +226,14 @@ class Driver:
 class Dispatcher:
     """Has shards done on a cluster. Made by `dispatcher`."""
 
-    def __init__(self, cluster: Cluster, recipe: Recipe, cache: str, gateway: Gateway) -> None:
+    def __init__(
+        self, cluster: Cluster, recipe: Recipe, cache: str, gateway: Gateway, known: KnownWorlds
+    ) -> None:
         self._cluster = cluster
         self._recipe = recipe
         self._cache = cache
         self._gateway = gateway
+        self._known = known
         self.driver = Driver(cache, recipe.run_id)
         shares = min(cluster.slots(), most_shares(recipe) or cluster.slots())
         self.slots = max(1, shares)
@@ -303,6 +309,7 @@ class Dispatcher:
             budget=self._limited(allotted),
             pasts=slot.recall(),
             code=code(),
+            worlds=tuple(self._known()),
         )
         used: Usage | None = None
         try:
@@ -334,13 +341,18 @@ class Dispatcher:
 
 @asynccontextmanager
 async def dispatcher(
-    cluster: Cluster, recipe: Recipe, cache: str, gateway: Gateway
+    cluster: Cluster,
+    recipe: Recipe,
+    cache: str,
+    gateway: Gateway,
+    known: KnownWorlds = tuple,
 ) -> AsyncIterator[Dispatcher]:
-    """A run's dispatcher; when the block ends, workers that are still at work stop.
+    """A run's dispatcher; when the block ends, workers that are still at work stop. `known`: the
+    worlds of the run, which workers cannot read.
 
     Raises Busy if another process drives the run.
     """
-    made, run = Dispatcher(cluster, recipe, cache, gateway), recipe.run_id
+    made, run = Dispatcher(cluster, recipe, cache, gateway, known), recipe.run_id
     if not await made.driver.drives():
         raise Busy(TAKEN.format(run))
     keeping = asyncio.create_task(made.driver.keep())
@@ -427,7 +439,7 @@ async def _work_shard(order: ShardJob) -> ShardResult:
         check_stages([order.stage], order.recipe)
         for endpoint in order.recipe.endpoints:  # some share an address, and so its limits
             gateway.limit(endpoint)
-        context = Context.of(order.recipe, gateway)
+        context = Context.of(order.recipe, gateway, lambda: order.worlds)
         work = work_on(order.stage, order.entering(), context, order.run, lambda *_: None)
         with suppress(BudgetReached):  # the driver knows whether there is room elsewhere
             part = await _while_wanted(work, gateway.cache, order)

@@ -356,7 +356,11 @@ def _beside(
         return Flow(templates, most)
     if stage.writes is World:
         flow, named = Flow(), bool(recipe.worlds and recipe.worlds.use)
-        subjects = {NeedShape(WorldPlan.__name__): float(named)}
+        documents = len(recipe.apis.sources) if recipe.infers_worlds else 0
+        subjects = {
+            NeedShape(WorldPlan.__name__): float(named),
+            NeedShape(ApiSource.__name__): float(documents),
+        }
         if recipe.writes_worlds:
             subjects[NeedShape(Domain.__name__)] = found["domains"].accepted
         _sent(flow, subjects, stage, sample)

@@ -125,14 +125,14 @@ async def run(
             gateway = Gateway(where, prices=recipe.prices, budget=recipe.budget, run=recipe.run_id)
             async with gateway, AsyncExitStack() as stack:
                 watch.opened(gateway.stats)
-                known = folder.worlds if start or recipe.writes_worlds else tuple
+                known = folder.worlds if start or recipe.makes_worlds else tuple
                 context = Context.of(recipe, gateway, known)
                 started_clusters: list[Dispatcher] = []
 
                 async def away(opened: Engine) -> Dispatcher:
                     if not started_clusters:
                         cluster = await stack.enter_async_context(opened())
-                        shards = dispatcher(cluster, recipe, str(where), gateway)
+                        shards = dispatcher(cluster, recipe, str(where), gateway, known)
                         started_clusters.append(await stack.enter_async_context(shards))
                     return started_clusters[0]
 
@@ -177,7 +177,7 @@ async def make_dataset(
         cache=cache,
         engine=engine,
     )
-    if recipe.writes_worlds and recipe.regenerate is None:
+    if recipe.makes_worlds and recipe.regenerate is None:
         keep(RunFolder(Path(summary.path)).worlds(), outputs)
     if not summary.counts.made:
         return Made(summary, None)

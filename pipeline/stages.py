@@ -40,6 +40,7 @@ from toolloom.pipeline.worlds.staging import (
     offer_world,
     settle_worlds,
     take_worlds,
+    uncovered,
     wants_worlds,
     worlds_of,
 )
@@ -112,8 +113,9 @@ def settle_domains(found: Sequence[Domain]) -> Outcome:
 
 def feed_apis(given: StageInput) -> Iterator[Record]:
     """What APIs come of: the recipe's sources of real ones, worlds, then the domains."""
-    yield from given.recipe.apis.sources
-    yield from worlds_of(given)
+    worlds = worlds_of(given)
+    yield from (uncovered(source, worlds) for source in given.recipe.apis.sources)
+    yield from worlds
     if not given.recipe.writes_worlds:
         yield from given.records()
 

@@ -160,6 +160,11 @@ class ApiSource(Record):
     category: str = Field(default="", description="Category of its APIs, in place of its own.")
     collection: str = Field(default="", description="A collection that its APIs belong to.")
     only: tuple[str, ...] = Field(default=(), description="APIs to take; empty: all.")
+    without: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=lambda value: not value,
+        description="APIs to leave out.",
+    )
     values: dict[str, tuple[Any, ...]] = Field(
         default_factory=dict,
         description="Values users ask for, by parameter, where the source gives no examples. "

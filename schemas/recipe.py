@@ -90,12 +90,26 @@ class Recipe(Record):
         return bool(self.apis.domains) and self.apis.worlds is not False and not self._no_author
 
     @property
+    def infers_worlds(self) -> bool:
+        """Whether there are worlds behind its documents."""
+        return bool(self.worlds and self.worlds.infer)
+
+    @property
+    def makes_worlds(self) -> bool:
+        """Whether worlds are made in its run, which nothing else holds."""
+        return self.writes_worlds or self.infers_worlds
+
+    @property
     def _no_author(self) -> str:
         """Why no model of the recipe can write worlds and the words in them, if so."""
         if self.languages != ("English",):
             return "what is said in worlds is English"
-        small = [a for a in ("api", "query") if (e := self.endpoint(a)).small or e.absent]
-        return f"the model of the {small[0]} agent is small or none" if small else ""
+        return self._no_writer("api") or self._no_writer("query")
+
+    def _no_writer(self, agent: AgentName) -> str:
+        endpoint = self.endpoint(agent)
+        lacking = endpoint.small or endpoint.absent
+        return f"the model of the {agent} agent is small or none" if lacking else ""
 
     @property
     def played(self) -> WorldPlan | None:
@@ -128,7 +142,12 @@ class Recipe(Record):
             raise ValueError(
                 "`apis.domains` must be above 0 where there are neither `apis.sources` nor `worlds`"
             )
-        if self.worlds and not self.worlds.use and not self.writes_worlds:
+        if self.infers_worlds:
+            if not self.apis.sources:
+                raise ValueError("`worlds.infer` needs documents among `apis.sources`")
+            if why := self._no_writer("query"):
+                raise ValueError(f"`worlds.infer` cannot be true: {why}")
+        elif self.worlds and not self.worlds.use and not self.writes_worlds:
             raise ValueError("`worlds.use` names no world, and none is written for `apis.domains`")
         if self.apis.worlds and self._no_author:
             raise ValueError(f"`apis.worlds` cannot be true: {self._no_author}")

@@ -133,8 +133,16 @@ def sections(counts: PoolCounts) -> list[Section]:
 
 def list_section(apis: Iterable[Api]) -> Section:
     """A line for each API."""
-    rows = [(a.function, short(f"{a.category}/{a.tool}", 40), short(a.description)) for a in apis]
-    return Section(head=("function", "category/tool", "description"), rows=rows)
+    rows = [
+        (a.function, short(f"{a.category}/{a.tool}", 40), _answers(a), short(a.description))
+        for a in apis
+    ]
+    return Section(head=("function", "category/tool", "answered by", "description"), rows=rows)
+
+
+def _answers(api: Api) -> str:
+    """Who answers a call in a run, unless the recipe has it executed."""
+    return f"world {api.source.reference}" if api.source.kind == "world" else "simulator"
 
 
 def api_sections(api: Api) -> list[Section]:

@@ -30,7 +30,7 @@ from toolloom.schemas import (
 )
 from toolloom.schemas.api import PublicApi
 
-NOT_WANTED = "It is not in `only`."
+NOT_WANTED = "The recipe leaves it out."
 Item: TypeAlias = Api | PublicApi
 COLUMNS = ("source", "format", "version", "read", "imported", "replaced", "examples")
 LOSSES = ("renamed", "cut", "unresolved", "skipped", "notes")
@@ -107,7 +107,8 @@ def read_source(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator
             continue
         functions |= named(item)
         parameters |= set(item.properties)
-        if source.only and not named(item) & set(source.only):
+        unwanted = source.only and not named(item) & set(source.only)
+        if unwanted or named(item) & set(source.without):
             ledger.skip(item.id, NOT_WANTED)
         else:
             extra = (source.collection,) if source.collection else ()
@@ -126,7 +127,7 @@ def read_source(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator
                     "repeatable": item.repeatable and not named(item) & set(source.not_repeatable),
                 }
             )
-    for field in ("only", "execute", "not_repeatable"):
+    for field in ("only", "without", "execute", "not_repeatable"):
         _known(field, getattr(source, field), functions)
     for field in ("values", "wrong_values"):
         _known(field, getattr(source, field), parameters)

@@ -23,7 +23,7 @@ from toolloom.pipeline.dataset.figures import (
     instructions_of,
     ranked,
 )
-from toolloom.pipeline.dataset.plays import worlds_told
+from toolloom.pipeline.dataset.plays import behind, worlds_told
 from toolloom.pipeline.dataset.report import API_BANK, KINDS, Counts
 from toolloom.pipeline.render.markdown import cell, table
 from toolloom.pipeline.render.plots import BAD, Plot, svg
@@ -210,9 +210,9 @@ def _worlds(manifest: JsonObject) -> Iterator[str]:
         return
     worlds = worlds_told(manifest)
     yield "## Worlds"
-    rows = sum(world.rows for world in worlds)
     yield (
-        f"{counted(rows, 'dialogue')} of {counted(len(worlds), 'world')}: APIs with a state that "
+        f"{counted(sum(world.rows for world in worlds), 'dialogue')} of "
+        f"{counted(len(worlds), 'world')}: APIs with a state that "
         "can be run. Each begins in a state of its own; what came of its calls was held against "
         "its goal, and its calls against the policies. `worlds` and `environments` hold them for "
         "training in the world itself, and `replay/` has what runs a world as one file that needs "
@@ -233,11 +233,11 @@ def _worlds(manifest: JsonObject) -> Iterator[str]:
         "How alike rows are is the share of their words that two have in common, its mean over a "
         "sample: of two rows of one script, and of two scripts."
     )
+    yield from filter(None, map(behind, manifest["worlds"]["known"]))
     for world in worlds:
         if world.dry:
-            more = len(world.dry) - NAMED
             named = ", ".join(f"«{cell(script)}»" for script in world.dry[:NAMED])
-            rest = f" and {more:,} more" if more > 0 else ""
+            rest = f" and {more:,} more" if (more := len(world.dry) - NAMED) > 0 else ""
             yield f"Scripts of `{world.name}` that gave no row: {named}{rest}."
 
 

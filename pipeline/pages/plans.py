@@ -106,7 +106,8 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
         rows = counted(expect_rows(recipe), "dialogue")
         own = domains if recipe.writes_worlds and not drawn else ""
         few = "" if own else f", at most {recipe.played.per_script} of a script,"
-        wanted.append(f"{own}{rows} in worlds{few}")
+        behind = " that are inferred behind its documents" if recipe.infers_worlds else ""
+        wanted.append(f"{own}{rows} in worlds{behind}{few}")
     votes = 0 if recipe.endpoint("tester").absent else recipe.tester.votes
     plan = (
         f"{' and '.join(wanted)} with {queries.distractors} distractors, each judged by "

@@ -49,6 +49,7 @@ from toolloom.schemas import (
 )
 from toolloom.schemas.splits import SEEN, split_of_need, split_of_script, zone
 
+OFFERED = 24  # operations of a world that an assistant has, unless more are called
 PER_STATE = 2  # rows of different scripts
 TASKS = 40  # drawn until one is of the wanted kind
 DRY = 5  # rows after one another without a task: the world has none of that kind
@@ -320,7 +321,7 @@ def _need(
         ability = Ability.CALL  # nothing is searched for
     elif ability is Ability.PLAN_RETRIEVE_CALL and max(map(len, turns.values())) < 2:
         ability = Ability.RETRIEVE_CALL  # no request takes several APIs
-    pool = [api.bare() for api in own]
+    pool = [api.bare() for api in _fewer(own, set().union(*turns.values()), rng)]
     if _every_turn_calls(row):
         offers = Distractors(_near(recipe, draw.world, known))
         if offers.apis:
@@ -335,6 +336,18 @@ def _need(
         intent=intent_of(row, by_operation),
         setting=setting_of(draw, row),
     )
+
+
+def _fewer(own: Sequence[Api], called: set[str], rng: random.Random) -> Sequence[Api]:
+    """Of a world with many operations those that are called and some others: no assistant is given
+    all that a document has."""
+    others = [api for api in own if api.source.operation not in called]
+    if len(own) <= OFFERED:
+        return own
+    kept = called.union(
+        a.source.operation for a in rng.sample(others, max(0, OFFERED - len(called)))
+    )
+    return [api for api in own if api.source.operation in kept]
 
 
 def intent_of(row: Play, by_operation: Mapping[str, Api]) -> tuple[Intention, ...]:
@@ -368,8 +381,10 @@ def _facts(row: Play) -> list[tuple[Any, str]]:
 
 
 def _plain(state: State) -> Json:
-    """A state as JSON."""
-    tables = {name: dict(rows) for name, rows in state["tables"].items()}
+    """A state as JSON, in which all keys are texts."""
+    tables = {
+        n: {str(key): row for key, row in rows.items()} for n, rows in state["tables"].items()
+    }
     return {"me": state["me"], "next": dict(state["next"]), "tables": tables}
 
 

@@ -132,7 +132,7 @@ class _Drawer:
         entity = self.machine.entities[name]
         refused: Counter[str] = Counter()
         for _ in range(TRIES):
-            key = given.get(entity.key) or f"{entity.prefix}{number}"
+            key = given.get(entity.key) or entity.keyed(number)
             row: Row = {entity.key: key}
             for field, kind in entity.fields.items():
                 if field in given:

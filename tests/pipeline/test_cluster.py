@@ -81,6 +81,25 @@ async def test_the_bytes_are_those_of_one_process(
     assert password not in shown and "http" not in shown
 
 
+@pytest.mark.slow
+async def test_worlds_that_the_run_made_are_known_to_its_workers(
+    on_cluster: OnCluster, tmp_path: Path
+) -> None:
+    """They are in no file that a worker could read."""
+    document = Path(__file__).parents[1] / "support" / "shelter.yaml"
+    async with FakeServer() as server:
+        changes = {
+            "apis": {"domains": 0, "sources": [{"path": str(document)}]},
+            "worlds": {"infer": True, "rows": 4},
+            "model": {"base_url": server.base_url, "model": "large"},
+        }
+        wanted = recipe(server, **changes)
+        await run(wanted, outputs=tmp_path / "one")
+        two = await on_cluster(wanted)
+    assert two.counts.made
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
 async def test_a_lost_worker_costs_nothing_that_was_answered(
     on_cluster: OnCluster, tmp_path: Path
 ) -> None:

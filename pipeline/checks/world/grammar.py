@@ -50,7 +50,7 @@ LONGEST = 2_000  # characters of one text
 MOST_TOKENS = 300  # of one text: `1 + 1 + …` nests as deep as it is long
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<text>'(?:[^'\\]|\\.)*')|(?P<number>\d+(?:\.\d+)?)|(?P<arg>\$[a-z_][a-z0-9_]*)"
+    r"\s*(?:(?P<text>'(?:[^'\\]|\\.)*')|(?P<number>\d+(?:\.\d+)?)|(?P<arg>\$[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign><=|>=|!=|[-=<>+*/().,:\[\]]))"
 )
 
@@ -835,6 +835,7 @@ _FUNCTIONS: dict[str, _Function] = {
     "time": _plain("time", [("datetime",)], TIME),
     "at": _plain("at", [("date",), ("time",)], DATETIME),
     "hour": _plain("hour", [("datetime", "time")], INTEGER),
+    "stamp": _plain("stamp", [("datetime",)], TEXT),
     "weekday": _plain(
         "weekday", [("date", "datetime")], {"type": "choice", "choices": list(WEEKDAYS)}
     ),

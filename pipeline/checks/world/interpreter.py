@@ -135,8 +135,16 @@ def state_of(
     return {
         "me": me,
         "next": dict(counters),
-        "tables": {name: Table(rows) for name, rows in tables.items()},
+        "tables": {
+            name: Table({_own(key, row): row for key, row in rows.items()})
+            for name, rows in tables.items()
+        },
     }
+
+
+def _own(key: str, row: Row) -> Any:
+    """The key of a row as the row holds it: JSON makes texts of those that are numbers."""
+    return int(key) if key.isdecimal() and key not in row.values() else key
 
 
 class Machine:
@@ -296,6 +304,7 @@ class _Entity:
         self.name = name
         self.key: str = spec["key"]
         self.prefix: str = spec["prefix"]
+        self.whole: bool = spec.get("whole", False)  # whether keys are numbers
         self.fields: dict[str, Json] = spec["fields"]
         self.rules: list[tuple[str, Term]] = [
             (text, as_term(tree)) for text, tree in spec.get("rules", ())
@@ -314,6 +323,10 @@ class _Entity:
         }
         self.owner: list[tuple[str, str]] | None = None
         self.pointed_at: list[tuple[str, str]] = []
+
+    def keyed(self, number: int) -> Any:
+        """The key of the row of a number."""
+        return number if self.whole else f"{self.prefix}{number}"
 
     def fault(self, row: Row, before: Row | None) -> str | None:
         """What is wrong with the values of a row that was created or changed."""
@@ -406,7 +419,7 @@ def writes(steps: Json) -> bool:
 
 def misfit(kind: Json, value: Json) -> str | None:
     """Why a value is not of a type, as the rest of a sentence; None if it is."""
-    form = kind["type"]
+    form = "integer" if kind.get("whole") else kind["type"]
     if form in ("text", "ref"):
         if not isinstance(value, str) or len(value) > TEXT:
             return "must be a text"
@@ -465,11 +478,11 @@ def _range(low: Json, high: Json) -> str:
 
 def _tidy(kind: Json, value: Json) -> Json:
     """An argument as rows hold it: whole floats as integers, moments without seconds."""
-    form = kind["type"]
+    form = "integer" if kind.get("whole") else kind["type"]
     if form in ("integer", "number") and isinstance(value, float) and value.is_integer():
         return int(value) if abs(value) <= LARGEST else value
     if form == "datetime" and isinstance(value, str):
-        return re.sub(r"^(.{10})[T ](.{5}):00$", r"\1T\2", value)
+        return re.sub(r"^(.{10})[T ](.{5}):00(\.0+)?(Z|\+00:00)?$", r"\1T\2", value)
     if form == "list" and isinstance(value, list) and len(value) <= ITEMS:
         return [_tidy(kind["of"], item) for item in value]
     if form == "object" and isinstance(value, dict):
@@ -987,6 +1000,7 @@ FORMS: dict[str, Callable[..., Term]] = {
     "at": _of_two(_at),
     "weekday": _of_one(lambda value: (m := _moment(value)) and WEEKDAYS[m.weekday()]),
     "hour": _of_one(lambda value: (m := _moment(value)) and m.hour),
+    "stamp": _of_one(lambda value: (m := _moment(value)) and f"{m:%Y-%m-%dT%H:%M:%SZ}"),
     "round": lambda of, places: _of_one(lambda value: rounded(value, places))(of),
     "money": _of_one(money),
     "size": _of_one(lambda value: len(value) if isinstance(value, (str, list, tuple)) else 0),
@@ -1098,7 +1112,7 @@ def _create(
     def run(frame: Frame) -> None:
         kind = machine.entities[entity]
         number = frame.next[entity]
-        while (key := f"{kind.prefix}{number}") in frame.tables[entity]:
+        while (key := kind.keyed(number)) in frame.tables[entity]:
             number += 1
         frame.next[entity] = number + 1
         row: Row = {kind.key: key, **dict.fromkeys(kind.fields), **values(frame)}

@@ -116,14 +116,14 @@ def _repeats(dialogue: Dialogue, call: CallMade, seen: Observation) -> bool:
 
 
 def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[tuple[str, Any]]:
-    """Arguments that nobody can know: keys that no result showed and the user did not say; in what
-    changes something, also names, amounts and moments, which the assistant may have put forward and
-    the user agreed to. Choices, what a lookup is narrowed by, and free texts are the assistant's
-    reading of the request, and judged by what comes of them."""
+    """Arguments that nobody can know: keys that no result or error showed and the user did not say;
+    in what changes something, also names, amounts and moments, which the assistant may have put
+    forward and the user agreed to. Choices, what a lookup is narrowed by, and free texts are the
+    assistant's reading of the request, and judged by what comes of them."""
     operation = machine.operations.get(_operation(call))
     if operation is None or call.api is None:
         return
-    texts = said_before(dialogue, call.place)
+    texts = [*said_before(dialogue, call.place), *_refused(dialogue, call.place)]
     agreed = [*texts, *_answered(dialogue, call.place)]
     seen = observed_before(dialogue, call.place)
     setting = dialogue.query.setting
@@ -141,6 +141,12 @@ def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[
                 held = True
             if not held:
                 yield name, leaf
+
+
+def _refused(dialogue: Dialogue, place: int) -> list[str]:
+    """What errors said before a message: `CRN-7 is blocked by CRN-3` tells of both."""
+    seen = (c.observation for c in made(dialogue) if c.back is not None and c.back < place)
+    return [each.error for each in seen if each is not None and each.error]
 
 
 def _answered(dialogue: Dialogue, place: int) -> list[str]:

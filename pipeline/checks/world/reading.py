@@ -7,11 +7,15 @@ all of them at once. docs/worlds.md is the page for those who write worlds.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
+
+from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import SchemaError
 
 from toolloom.pipeline.checks.world import grammar, kinds
 from toolloom.pipeline.checks.world.grammar import NameScope
@@ -22,10 +26,12 @@ Place: TypeAlias = tuple[str | int, ...]
 Errors: TypeAlias = dict[str, dict[str, str]]  # of an operation, by code: `text`, and `fix`
 FaultTold: TypeAlias = Callable[[Place, str], None]
 
-MOST = {"entities": 12, "operations": 40, "steps": 16, "fields": 24, "rows": 200}
+MOST = {"entities": 40, "operations": 120, "steps": 16, "fields": 40, "rows": 200}
 """What a world may hold: enough for a good API, and bounded for a hostile file."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _FIELD = re.compile(
     r"(?P<type>->\s*[a-z_]+|list of .+?|like [a-z_.]+|[a-z]+)"
     r"(?:\((?P<inside>[^()]*)\))?"
@@ -51,7 +57,7 @@ _KEYS = {
     | {"policies", "promises"},
     "entity": {"key", "noun", "called", "rows", "fields", "data", "rules", "likely", "rising"}
     | {"views"},
-    "operation": {"about", "sought", "args", "steps", "returns"},
+    "operation": {"about", "sought", "args", "steps", "returns", "document"},
     "policy": {"says", "calls", "must", "first", "same", "once", "one", "consent", "words"},
     "promise": {"effects", "only_if", "after", "shows"},
 }
@@ -108,14 +114,17 @@ class _World:
             return ""
         return value.strip()
 
-    def named(self, value: Any, place: Place, most: str = "") -> Iterator[tuple[str, Any]]:
+    def named(
+        self, value: Any, place: Place, most: str = "", form: re.Pattern[str] = _NAME
+    ) -> Iterator[tuple[str, Any]]:
         """The entries of a mapping whose keys are names that tools can have."""
         entries = self.mapping(value, place)
         if most and len(entries) > MOST[most]:
             self.fault(place, f"A world has at most {MOST[most]} {most}; here are {len(entries)}.")
             entries = {}
         for name, inner in entries.items():
-            if isinstance(name, str) and _NAME.fullmatch(name) and name not in grammar.WORDS:
+            free = form is _ARGUMENT or name not in grammar.WORDS  # `$limit` is no `limit`
+            if isinstance(name, str) and form.fullmatch(name) and free:
                 yield name, inner
             else:
                 self.fault(
@@ -145,7 +154,8 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
     entities = {name: _entity(reader, name, spec) for name, spec in names}
     _written_references(reader, entities)
     operations, scopes = {}, {}
-    for name, spec in reader.named(reader.raw.get("operations"), ("operations",), "operations"):
+    every = reader.raw.get("operations")
+    for name, spec in reader.named(every, ("operations",), "operations", _TOOL_NAME):
         operations[name], scopes[name] = _operation(reader, name, spec)
     _fixes(reader, operations)
     return {
@@ -169,13 +179,14 @@ def _declare(reader: _World, name: str, raw: Any) -> None:
     """The name and key of an entity: others refer to it before it is read."""
     spec = reader.mapping(raw, ("entities", name), "entity")
     key = str(spec.get("key", ""))
-    match = re.fullmatch(r"([a-z][a-z0-9_]*) ([A-Za-z]+[-_]?|#)(\d*)", key)
+    match = re.fullmatch(r"([a-z][a-z0-9_]*) ([A-Za-z]+[-_]?|#|(?=\d))(\d*)", key)
     if not match:
         where = ("entities", name, "key")
         reader.fault(where, f"{key!r} is no key: a field and a prefix are, as in `order_id ORD-`.")
     reader.keys[name] = match[1] if match else f"{name}_id"
     reader.nouns[name] = str(spec.get("noun") or _singular(name))
-    reader.entities[name] = {reader.keys[name]: {"type": "ref", "entity": name}}
+    kind = {"type": "ref", "entity": name} | ({"whole": True} if match and not match[2] else {})
+    reader.entities[name] = {reader.keys[name]: kind}
     views = reader.mapping(spec.get("views", {}), ("entities", name, "views"))
     reader.views[name] = {view: str(fields) for view, fields in views.items()}
 
@@ -250,7 +261,8 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
             hints = kinds.near(entity, reader.entities)
             reader.fault(place, f"`{entity}` is no entity{hints}.")
             return {"type": "any"}
-        return {"type": "ref", "entity": entity, "noun": reader.nouns[entity]}
+        own = next(iter(reader.entities[entity].values()))  # that of its key
+        return {**own, "noun": reader.nouns[entity]}
     if form.startswith("list of "):
         return kinds.list_of(kind_of(reader, form[8:], place, ranges))
     if form.startswith("like "):
@@ -341,6 +353,7 @@ def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
     return {
         "key": reader.keys[name],
         "prefix": match[1].lstrip("#") if match else "",
+        **({"whole": True} if key.isdecimal() else {}),
         "first": int(match[2] or 1001) if match else 1,
         "noun": reader.nouns[name],
         "called": called,
@@ -450,14 +463,14 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
     spec = reader.mapping(raw, place, "operation")
     scope = reader.scope()
     args: dict[str, Kind] = {}
-    for arg, text in reader.named(spec.get("args", {}), (*place, "args")):
+    for arg, text in reader.named(spec.get("args", {}), (*place, "args"), form=_ARGUMENT):
         kind = kind_of(reader, text, (*place, "args", arg))
         args[arg] = kind
         if kind["type"] == "ref":
             kind["as"] = arg.removesuffix("_id")
-            if kind["as"] in scope.names:
-                where = (*place, "args", arg)
-                reader.fault(where, f"`{kind['as']}` is the name of two rows: rename `{arg}`.")
+            if kind["as"] in scope.names or kind["as"] in grammar.WORDS:
+                named = f"`{kind['as']}` is the name of two rows, or a word of the language"
+                reader.fault((*place, "args", arg), f"{named}: rename `{arg}`.")
             scope = scope.bound(kind["as"], {**kinds.row_of(kind["entity"]), "arg": arg})
     scope = replace(scope, args=args)
     errors: Errors = {}
@@ -469,11 +482,9 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
     returns, shape = None, kinds.NOTHING
     if spec.get("returns") is not None:
         where = (*place, "returns")
-        read = reader.told(where, grammar.term, str(spec["returns"]), scope)
-        if read:
-            returns, shape = read
-            if shape["type"] == "row":
-                reader.fault(where, "A row needs the fields that are shown: `order[order_id, …]`.")
+        returns, shape = _response(reader, spec["returns"], scope, where)
+        if shape["type"] == "row":
+            reader.fault(where, "A row needs the fields that are shown: `order[order_id, …]`.")
     operation = {
         "about": reader.text(spec.get("about"), (*place, "about")),
         "args": args,
@@ -482,10 +493,24 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
         "shape": shape,
         "errors": errors,
     }
+    if spec.get("document") is not None:
+        operation["document"] = reader.told((*place, "document"), _documented, spec["document"])
     where = (*place, "sought")
     if sought := reader.listing(spec.get("sought"), where):
         operation["sought"] = [reader.text(words, (*where, at)) for at, words in enumerate(sought)]
     return operation, scope
+
+
+def _documented(raw: Any) -> dict[str, Any]:
+    """The schemas that an API document gives an operation, as JSON. Raises Mistake."""
+    try:
+        found = json.loads(raw)
+        for schema in (found["parameters"], found.get("returns")):
+            legal = True if schema is None else schema
+            Draft202012Validator.check_schema(legal, format_checker=FormatChecker(()))
+    except (ValueError, TypeError, KeyError, SchemaError) as error:
+        raise Mistake("`document` is JSON with `parameters` and `returns`.") from error
+    return {name: found.get(name) for name in ("operation", "parameters", "returns")}
 
 
 def _steps(
@@ -534,6 +559,18 @@ def _refusal(spec: Mapping[str, Any], scope: NameScope, errors: Errors) -> tuple
     tree = grammar.template(text, scope)
     errors.setdefault(code, {"text": text} | ({"fix": str(spec["fix"])} if spec.get("fix") else {}))
     return code, tree
+
+
+def _response(reader: _World, raw: Any, scope: NameScope, place: Place) -> tuple[Tree, Kind]:
+    """What is returned: a term, or an object of terms."""
+    if not isinstance(raw, dict):
+        return reader.told(place, grammar.term, str(raw), scope) or (["value", None], kinds.NOTHING)
+    parts = {name: _response(reader, raw[name], scope, (*place, name)) for name in raw}
+    fields = {name: shape for name, (_, shape) in parts.items()}
+    return ["view", [[n, tree] for n, (tree, _) in parts.items()]], {
+        "type": "object",
+        "fields": fields,
+    }
 
 
 _Read: TypeAlias = tuple[Tree, NameScope]
@@ -727,7 +764,7 @@ def _policies(reader: _World, scopes: Mapping[str, NameScope]) -> list[dict[str,
 def _promises(reader: _World, scopes: Mapping[str, NameScope]) -> dict[str, Any]:
     promises = {}
     raw = reader.raw.get("promises") or {}
-    for name, spec in reader.named(raw, ("promises",)):
+    for name, spec in reader.named(raw, ("promises",), form=_TOOL_NAME):
         place: Place = ("promises", name)
         if name not in scopes:
             reader.fault(place, f"`{name}` is no operation{kinds.near(name, scopes)}.")
@@ -762,10 +799,7 @@ def _shows(reader: _World, raw: Any, scope: NameScope, place: Place) -> list[Any
     """What a response shows: a view, or a search without one for the rows whose keys it has."""
     if raw is None:
         return None
-    read = reader.told(place, grammar.term, str(raw), scope)
-    if read is None:
-        return None
-    tree, kind = read
+    tree, kind = _response(reader, raw, scope, place)
     rows = kind["type"] == "list" and kind["of"]["type"] == "row"
     return [kind["of"]["entity"] if rows else None, tree]
 

@@ -34,6 +34,8 @@ def schema_of(kind: Kind) -> JsonObject:
 
 def _bare(kind: Kind) -> JsonObject:
     form = kind["type"]
+    if kind.get("whole"):
+        return {"type": "integer"}
     if form in ("integer", "number"):
         bounds = {"minimum": kind.get("low"), "maximum": kind.get("high")}
         return {
