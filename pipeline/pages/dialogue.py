@@ -397,13 +397,18 @@ class Shown:
 
 
 def samples(version: Version, seen: ReadRows) -> Iterator[Shown]:
-    """Of each ability, of rows of templates, of each reason, and of requests with instructions.
+    """Of each ability, of rows of templates, of each reason, of scripts with several rows, and of
+    requests with instructions.
 
     Raises StoreError for a row that is damaged.
     """
     for show, row in _drawn(seen):
         with readable(version, row[1]):
             yield show(row)
+    for world, script, rows in seen.sheets.items():
+        sheet = [_accepted(row).html for row in rows]
+        html = render("sheet.html.j2", world=world, script=script, rows=sheet)
+        yield Shown("scripts", html, {"world": world})
     yield from map(_instructed, seen.instructed.items())
 
 
@@ -446,9 +451,17 @@ def _shown(
         "stage": fallen.get("stage"),
         "ability": need.get("ability"),
         "scenario": need.get("scenario"),
+        "words": _words(need),
         "split": split,
     }
     return Shown(group, html, {k: str(v) for k, v in facets.items() if v})
+
+
+def _words(need: JsonObject) -> str:
+    """Whose words a dialogue in a world has: a script can be played again, and nobody is asked."""
+    if not need.get("setting"):
+        return ""
+    return "of a script, free to use again" if need["setting"]["script"] else "of a model"
 
 
 def _instructed(rows: list[Row]) -> Shown:

@@ -24,7 +24,7 @@ from toolloom.pipeline.dataset.unfold import STAGE
 from toolloom.pipeline.render.html import visible
 from toolloom.pipeline.store.run import begun_with
 from toolloom.pipeline.store.version import Version
-from toolloom.schemas import JsonObject, StoreError, Usage
+from toolloom.schemas import JsonObject, StoreError, Usage, digest
 
 T = TypeVar("T")
 DRAWN = 2_000  # requests that are compared, each with each
@@ -34,6 +34,7 @@ NEAR = 80  # from here on two requests are told to be alike
 _LONE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(f"[{_LONE}]|[^\\W{_LONE}]+")
 SHOWN = 20  # samples of each kind
+PROOFS = 3  # rows of a script, to be read side by side
 WRITTEN, SCRIPTED = "written by agents", "of worlds' scripts"
 TEMPLATES, INSTRUCTED = "rows of templates", "instructions"
 
@@ -92,6 +93,25 @@ class Histogram(Generic[T]):
         return [*chain.from_iterable(chain.from_iterable(rounds))][: self._size]
 
 
+class ProofSheets:
+    """Rows of a script beside each other, of so many scripts at random, in memory that does not
+    grow."""
+
+    def __init__(self) -> None:
+        self._drawn: dict[tuple[str, str], SampleDraw[Row]] = {}
+
+    def offer(self, script: tuple[str, str], name: str, row: Row) -> None:
+        self._drawn.setdefault(script, SampleDraw(PROOFS)).offer(name, row)
+        if len(self._drawn) > 10 * SHOWN:  # many have one row only
+            del self._drawn[max(self._drawn, key=digest)]
+
+    def items(self) -> Iterator[tuple[str, str, list[Row]]]:
+        """World, script and rows of each that has several."""
+        several = [script for script, draw in self._drawn.items() if draw.seen > 1]
+        for script in sorted(sorted(several, key=digest)[:SHOWN]):
+            yield *script, self._drawn[script].items()
+
+
 @dataclass
 class ReadRows:
     """What there is in a version."""
@@ -106,6 +126,7 @@ class ReadRows:
     accepted: Histogram[Row] = field(default_factory=lambda: Histogram(SHOWN))  # by ability
     templates: SampleDraw[Row] = field(default_factory=lambda: SampleDraw(SHOWN))
     rejected: Histogram[Row] = field(default_factory=lambda: Histogram(SHOWN))  # by reason
+    sheets: ProofSheets = field(default_factory=ProofSheets)
     instructed: SampleDraw[list[Row]] = field(
         default_factory=lambda: SampleDraw(SHOWN)
     )  # by request
@@ -169,14 +190,18 @@ def _take_sample(seen: ReadRows, split: str, row: JsonObject) -> None:
     seen.measure("turns of the user", sum([m["role"] == "user" for m in messages]))
     seen.measure("messages", len(messages))
     seen.measure("tokens of the dialogue", sum(map(_bytes, messages)) // 4)
-    if STAGE in {share["stage"] for share in json.loads(row["provenance"])}:
+    shares = {share["stage"]: share for share in json.loads(row["provenance"])}
+    setting = need.get("setting") or {}
+    # Rows of a script that was made of a dialogue have the dialogue's name for one.
+    if script := setting.get("script") or (setting and shares.get(STAGE, {}).get("parents", "")):
+        seen.sheets.offer((setting["world"], "".join(script)), row["id"], (split, row))
+    if STAGE in shares:
         seen.expanded += 1
         seen.templates.offer(row["id"], (split, row))
         seen.request(TEMPLATES, row["id"], need["text"])
     else:
         seen.accepted.offer(_text(row, "ability"), row["scenario"], row["id"], (split, row))
-        scripted = (need.get("setting") or {}).get("script")
-        seen.request(SCRIPTED if scripted else WRITTEN, row["id"], need["text"])
+        seen.request(SCRIPTED if script else WRITTEN, row["id"], need["text"])
 
 
 def _bytes(message: JsonObject) -> int:

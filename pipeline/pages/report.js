@@ -5,9 +5,10 @@
   const find = (selector) => browser.querySelector(selector);
   const samples = Array.from(browser.querySelectorAll(".sample"));
   const names = {
-    accepted: "Accepted", rejected: "Rejected", templates: "Rows of templates", instructions: "Instructions",
+    accepted: "Accepted", rejected: "Rejected", templates: "Rows of templates",
+    scripts: "Scripts side by side", instructions: "Instructions",
   };
-  const facets = ["reason", "stage", "ability", "scenario", "split", "source"];
+  const facets = ["reason", "stage", "ability", "scenario", "words", "world", "split", "source"];
   const groups = Object.keys(names).filter((group) => samples.some((one) => one.dataset.group === group));
   const said = new Map();
   let group = groups[0], wanted = {}, words = "", matching = [], at = 0;
