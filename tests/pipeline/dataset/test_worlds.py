@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 from support.tampered import Row, fix, found, only, read_manifest, rows_of, write_rows
 
 from toolloom.pipeline.dataset import verify as verifying
@@ -24,7 +25,8 @@ from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.dataset.verify_beside import Inspectors
 from toolloom.pipeline.dataset.verify_files import FaultKind
 from toolloom.pipeline.growth import plan_extension, plan_regeneration
-from toolloom.pipeline.pages.reading import read
+from toolloom.pipeline.pages.dialogue import samples
+from toolloom.pipeline.pages.reading import SHOWN, read
 from toolloom.pipeline.pages.report import page
 from toolloom.pipeline.pages.sections import worlds_sections
 from toolloom.pipeline.run import run_recipe
@@ -40,6 +42,7 @@ RECIPE = {
     "splits": {"train": 0.7, "validation": 0.3, "test_instruction": 0, "test_tool": 0}
     | {"test_category": 0},
 }
+TWICE = {"use": [WORLD], "rows": 200, "per_script": 2}
 
 
 @pytest.fixture(scope="module")
@@ -352,3 +355,21 @@ def test_what_no_process_answers_is_looked_at_here(version: Path) -> None:
                 process.kill()
             told.add(beside.found(None))
         assert told == {None}
+
+
+def test_the_report_has_a_proof_sheet_of_each_script(outputs: Path) -> None:
+    """Rows of a script side by side, and whose words a dialogue has."""
+    run_recipe(parse_recipe({**RECIPE, "name": "twice", "worlds": TWICE}, "a recipe"), outputs)
+    version = open_version(outputs / "datasets" / "twice" / "1.0.0")
+    rows = [row for split in ("train", "validation") for row in version.rows("environments", split)]
+    several = {name: n for name, n in Counter(row["script"] for row in rows).items() if n > 1}
+    shown = [*samples(version, read(version))]
+    sheets = [one for one in shown if one.group == "scripts"]
+    assert len(several) > SHOWN == len(sheets)
+    for sheet in sheets:
+        (script,) = (name for name in several if f"<h3>{escape(name)} <small>" in sheet.html)
+        ids = {row["id"] for row in rows if row["script"] == script}
+        assert len(ids & {*re.findall(r"<h3>([\w-]+)</h3>", sheet.html)}) == min(3, len(ids))
+    assert {one.facets["words"] for one in shown if one.group == "accepted"} == {
+        "of a script, free to use again"
+    }

@@ -6,7 +6,9 @@ import asyncio
 import copy
 import datetime as dt
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -17,8 +19,10 @@ from support import lending
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine, state_of
 from toolloom.pipeline.checks.world.outcome import observed, outcome
+from toolloom.pipeline.worlds.files import load_world
 from toolloom.schemas import Dialogue, Reason
 
+LIBRARY = Path(__file__).parents[3] / "support" / "library.yaml"
 Raw: TypeAlias = dict[str, Any]
 SCRIPTS = ("fines", "renewal", "refused", "both at once", "fines first", "no longer wanted")
 SETTLED = st.sampled_from(SCRIPTS)
@@ -152,6 +156,22 @@ def test_a_planted_fault_is_found(
         assert not played.reasons(raw)
         act(raw, *more)
         assert reason in played.reasons(again(raw, played.machine))
+
+
+def test_a_key_that_an_error_tells_is_known(played: Played, tmp_path: Path) -> None:
+    """`LOA-7 is blocked by LOA-3` shows both, and what it does not name stays unknown."""
+    tells = "is there, like {first(loans as l where l.loan_id != $loan_id).loan_id}."
+    text = re.sub(r'else: "(twice|fines|waited): .*"', rf'else: "\1: {tells}"', LIBRARY.read_text())
+    (tmp_path / "library.yaml").write_text(text)
+    machine = Machine(load_world(tmp_path / "library.yaml"))
+    raw = played.raw("refused")
+    add(raw, "renew", {"loan_id": "LOA-9999"})
+    again(raw, machine)
+    assert Reason.UNGROUNDED_ARGUMENT in played.reasons(raw, machine)
+    (error,) = (m["content"] for m in raw["messages"] if "is there, like" in (m["content"] or ""))
+    (key,) = re.findall(r"like ([A-Z]+-\d+)", error)
+    put(raw, "renew", "loan_id", lambda known: key if known == "LOA-9999" else known)
+    assert Reason.UNGROUNDED_ARGUMENT not in played.reasons(again(raw, machine), machine)
 
 
 @given(script=SETTLED, data=st.data())
