@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -175,6 +176,15 @@ def _refuse(document: WrittenDocument, raw: JsonObject, inside: Place, top: Plac
 
 
 def _told(document: WrittenDocument) -> None:
+    """Raise BadAnswer for the mistakes of an answer; one that comes again is told once."""
+    often = Counter(fault.what for fault in document.faults)
+    document.faults = [*{fault.what: fault for fault in reversed(document.faults)}.values()]
+    document.faults = [
+        replace(fault, what=f"{fault.what} ({often[fault.what]} times)")
+        if often[fault.what] > 1
+        else fault
+        for fault in document.faults
+    ]
     if lines := document.mistakes():
         raise BadAnswer(Reason.WORLD_UNSOUND, "\n".join(lines[: TOLD + 1]))
 
@@ -280,13 +290,10 @@ def read_rows(text: str, draft: Draft) -> Draft:
                 entity["fields"][column] = form
     _told(document)
     filled = replace(draft, frame=frame)
-    read_world(filled.raw(), lambda place, what: document.fault((), f"{_path(place)}: {what}"))
+    start = 0 if "entities" in value else 1
+    read_world(filled.raw(), lambda place, what: document.fault(place[start:], what))
     _told(document)
     return filled
-
-
-def _path(place: Place) -> str:
-    return ".".join(map(str, place))
 
 
 @dataclass
@@ -380,7 +387,7 @@ async def rows(domain: Domain, draft: Draft, job: Job, check: Check) -> Answer[D
         return filled
 
     every = json.dumps([draft.operations, draft.promises])
-    used = {name: len(re.findall(rf"\\b{name}\\b", every)) for name in draft.frame["entities"]}
+    used = {name: len(re.findall(rf"\b{name}\b", every)) for name in draft.frame["entities"]}
     most = sorted(used, key=lambda name: -used[name])[:TABLES]
     prompt = _prompt("rows", domain, draft, entities=_tables(draft, most))
     return await ask(job.model, prompt, read, seed=job.seed, max_tokens=6000)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: set[str]) -> None:
     shipped = {name for name in wheel if ".dist-info/" not in name}
     assert shipped == source() >= {"toolloom/py.typed", "toolloom/prompts/query.j2"}
     assert any(name.endswith("LICENSE") for name in wheel)
+
+
+def test_every_folder_of_modules_ships() -> None:
+    """A package that pyproject.toml does not name is missing where toolloom is installed."""
+    named = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    there = {p.parent for room in ROOMS for p in (ROOT / room).rglob("*.py")}
+    folders = {".".join(("toolloom", *p.relative_to(ROOT).parts)) for p in there}
+    assert folders | {"toolloom"} == set(named["tool"]["setuptools"]["packages"])
 
 
 def test_no_module_lies_at_the_root() -> None:

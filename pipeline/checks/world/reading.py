@@ -396,6 +396,10 @@ def _row_range(reader: _World, name: str, raw: Any, place: Place) -> list[Any] |
     return [int(match[1]), int(match[2] or match[1]), per]
 
 
+EMPTY = ("null", "~", "", "nothing")
+"""How a written row says that an optional field has no value."""
+
+
 def _data(reader: _World, name: str, raw: Any, place: Place) -> list[dict[str, Any]]:
     """Rows that are written out; fields that they leave out are drawn."""
     rows = reader.listing(raw, place)
@@ -411,6 +415,11 @@ def _data(reader: _World, name: str, raw: Any, place: Place) -> list[dict[str, A
             if kind is None:
                 hints = kinds.near(str(field_name), reader.entities[name])
                 reader.fault(where, f"{name} has no field `{str(field_name)[:60]}`{hints}.")
+            elif text in EMPTY and kind["type"] != "choice":
+                values[field_name] = None
+                if not kind.get("optional"):
+                    hint = "write a value, or leave the field out to have one drawn"
+                    reader.fault(where, f"`{field_name}` is not optional: {hint}.")
             else:
                 values[field_name] = reader.told(where, constant, kind, text)
         data.append(values)

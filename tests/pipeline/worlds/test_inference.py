@@ -241,6 +241,23 @@ def test_a_model_takes_it_as_its_first_draft() -> None:
     assert made.asked > 2 and any("rather not" in r for e in made.outcome.rejected for r in e.raw)
 
 
+def test_mistakes_in_rows_are_told_with_their_line_and_once() -> None:
+    """What is wrong in every row is one line."""
+
+    class Untidy(Documented):
+        rows: ClassVar[Any] = {
+            "entities": {
+                "pets": {
+                    "data": [{"name": n, "status": "gone"} for n in ("Biscuit", "Moss", "Juno")]
+                }
+            }
+        }
+
+    made = inferred(Untidy(), asks=True)
+    (told,) = {e.detail for e in made.outcome.rejected if "gone" in e.detail}
+    assert "line 5" in told and "(3 times)" in told and told.count("gone") == 1
+
+
 def test_a_signature_that_a_model_changes_is_refused() -> None:
     class Changes(Documented):
         operations: ClassVar[Any] = {

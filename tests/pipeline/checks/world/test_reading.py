@@ -48,6 +48,7 @@ RENEW = ("operations", "renew")
         (("entities", "members", "rows"), "1000000", "no number of rows"),
         (("entities", "books", "data"), [{"titel": "x"}], "title can stand here"),
         (("entities", "books", "data"), [{"copies": "many"}], "not a number"),
+        (("entities", "books", "data"), [{"title": "null"}], "`title` is not optional"),
         (("entities", "books", "data"), [{"title": "x"}] * 1000, "at most 200 rows"),
         ((*RENEW, "args", "loan_id"), "text", "Nothing is called `loan`"),
         ((*RENEW, "steps", 0, "require"), "loan.renewal < 2", "renewals can stand here"),
