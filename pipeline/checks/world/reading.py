@@ -408,7 +408,7 @@ def _data(reader: _World, name: str, raw: Any, place: Place) -> list[dict[str, A
         return []
     data = []
     for number, row in enumerate(rows):
-        values = {}
+        values: dict[str, Any] = {}
         for field_name, text in reader.mapping(row, (*place, number)).items():
             kind = reader.entities[name].get(field_name)
             where = (*place, number, field_name)
