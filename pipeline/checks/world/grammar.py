@@ -51,7 +51,7 @@ MOST_TOKENS = 300  # of one text: `1 + 1 + …` nests as deep as it is long
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'(?:[^'\\]|\\.)*')|(?P<number>\d+(?:\.\d+)?)|(?P<arg>\$[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign><=|>=|!=|[-=<>+*/().,:\[\]]))"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign><=|>=|!=|==|[-=<>+*/().,:\[\]]))"
 )
 
 
@@ -611,7 +611,8 @@ def _tokens(text: str) -> Iterable[Token]:
         if match is None:
             raise Mistake(f"{text[at:].strip()[:12]!r} cannot be read in {text!r}.")
         form = str(match.lastgroup)
-        yield Token(form, match[form], match.start(form))
+        said = "=" if match[form] == "==" else match[form]  # as in most languages
+        yield Token(form, said, match.start(form))
         at = match.end()
 
 

@@ -51,6 +51,7 @@ def scope() -> NameScope:
         ("loan.due - $days days", "2026-01-20"),
         ("days(today, loan.due)", 3),
         ("weekday(now)", "Tuesday"),
+        ("count(loans where member_id == me)", 1),
         ("if(me.fines > 4, 'much', 'little')", "much"),
         ("least(me.fines, 3)", 3),
         ("count(loans where member_id = me)", 1),
