@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from toolloom.pipeline.checks.world.interpreter import Frame, Json, Machine, Row, Term, as_term
-from toolloom.pipeline.checks.world.kinds import Kind, Tree
+from toolloom.pipeline.checks.world.kinds import NUMBERS, Kind, Tree
 
 Path = tuple[str | int, ...]
 FieldOf = tuple[str, str]  # an entity and one of its fields
@@ -111,6 +111,13 @@ class Lookups:
             if entity == machine.actor
         }
         """Fields of one's own row that operations change: nobody asks for the others."""
+        self.grounds = {
+            (name, says): self._grounds(name, says)
+            for name in operations
+            for says in ("", *(policy["says"] for policy in self.policies[name]))
+        }
+        """What has to be seen before an operation is called or agreed to; before it is refused, by
+        what the policy says."""
         self.musts = {
             name: [
                 (policy["says"], as_term(tree), scanned(tree))
@@ -119,6 +126,41 @@ class Lookups:
             ]
             for name in operations
         }
+
+    def deciding(self, name: str, says: str = "") -> list[Tree]:
+        """What policies, or the one that says so, want to be true before a call."""
+        policies = [p for p in self.policies[name] if says in ("", p["says"])]
+        return [tree for p in policies for _, tree in p.get("must", {}).get(name, ())]
+
+    def _grounds(self, name: str, says: str) -> frozenset[FieldOf]:
+        """The fields on which policies depend, or one does, those of either side of an `if` too;
+        where a yes is wanted, also those of which the change makes its amounts. Only such as a
+        read shows."""
+        spec = self.machine.world["operations"][name]
+        names = {"me": self.machine.actor or ""} | {
+            kind["as"]: kind["entity"] for kind in spec["args"].values() if kind.get("as")
+        }
+        trees = self.deciding(name, says)
+        if not says and any(policy.get("consent") for policy in self.policies[name]):
+            trees += self._amounts(spec["steps"])
+        keys = {entity.key for entity in self.machine.entities.values()}
+        reads = {field for tree in trees for field in fields_read(tree, names)}
+        read = frozenset().union(*(self.shown[each] for each in self.reads))
+        searched = {entity for tree in trees for entity in scanned(tree)}
+        return frozenset(f for f in reads & read if f[1] not in keys and f[0] not in searched)
+
+    def _amounts(self, steps: Json) -> Iterator[Tree]:
+        """What a change computes: named values, and amounts that it sets."""
+        for step in steps:
+            if step[0] == "let":
+                yield step[2]
+            elif step[0] == "when":
+                yield from self._amounts([step[2]])
+            elif step[0] == "each":
+                yield from self._amounts(step[4])
+            elif step[0] in ("create", "update"):
+                kinds = self.machine.entities[step[1]].fields
+                yield from (tree for f, tree in step[3].items() if kinds[f]["type"] in NUMBERS)
 
     def _label(self, entity: str) -> list[tuple[str, Term]]:
         """The values of which a person makes a row's name, without their own name."""

@@ -20,6 +20,7 @@ from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.worlds.lookups import (
     LONGEST,
+    FieldOf,
     Lookups,
     Path,
     Search,
@@ -39,6 +40,8 @@ from toolloom.pipeline.worlds.solutions import (
     looked_at,
     played,
     seen,
+    uses,
+    visible,
 )
 
 MOST_TURNS, MOST_CALLS = 4, 8
@@ -72,6 +75,7 @@ class Plan:
         self.facts: list[TaskFact] = []
         self.avoided: Avoided | None = None
         self.wide = False  # whether lists of one's own serve several wants
+        self.grounds: dict[str, frozenset[FieldOf]] = {}  # what was seen before a change
         self.withheld: dict[tuple[str, Path], int] = {}  # turn that says an argument, if no other
 
     def begin(self, form: str, *operations: str) -> None:
@@ -100,19 +104,56 @@ class Plan:
         self.consent(name)
         return self.run(name, args, self.agrees(name)).error is None
 
-    def prepare(self, name: str, args: Row) -> bool:
-        """Learn the keys among arguments, and look at what policies want looked at."""
+    def prepare(self, name: str, args: Row, says: str = "") -> bool:
+        """Learn the keys among arguments, and look at what policies want looked at; `says`: only
+        what tells that this policy does not allow it."""
         kinds = self.machine.operations[name].args
         keys = list(keys_in(args, kinds))
+        if says:
+            trees = self.lookups.deciding(name, says)
+            about = {a for a, k in kinds.items() if any(uses(t, k.get("as")) for t in trees)}
+            if not all(p[0] in about or self._said(e, k) for p, e, k in keys):
+                return False
+            keys = [key for key in keys if key[0][0] in about]
         keys.sort(
             key=lambda key: (key[1] not in self.lookups.own, key[1] not in self.lookups.named)
         )
         if not all(self.learn(entity, key, name, args) for _, entity, key in keys):
             return False
         for policy in self.lookups.policies[name]:
-            if policy.get("first") and not self._first(policy, name, args):
+            if policy.get("first") and not says and not self._first(policy, name, args):
                 return False
-        return all(self._look(entity) for entity in self.looks(name, args))
+        if not all(self._look(entity) for entity in self.looks(name, args)):
+            return False
+        self._ground(name, args, says)
+        return True
+
+    def _said(self, entity: str, key: str) -> bool:
+        """Name a row that nobody has to look up."""
+        frame = self.machine.frame(self.state, {}, self.now)
+        label = self.lookups.label(entity, self.state["tables"][entity][key], frame)
+        if (entity, key) not in self.rows and entity in self.lookups.named and label:
+            self.rows[entity, key] = NamedRow(entity, key, tuple(label), self.turn)
+        return (entity, key) in self.rows or key == self.state["me"]
+
+    def _ground(self, name: str, args: Row, says: str) -> None:
+        """See what decides on a change, as far as a read can be asked for it."""
+        grounds = self.lookups.grounds[name, says]
+        for entity, field_name in sorted(grounds):
+            place = (entity, field_name)
+            if place not in visible(self.lookups, self.calls):
+                ways = [way for way in self.lookups.reads if place in self.lookups.shown[way]]
+                next((way for way in ways if self._asks(way, entity, name, args)), None)
+        seen_by_now = grounds & visible(self.lookups, self.calls)
+        self.grounds[name] = self.grounds.get(name, seen_by_now) & seen_by_now
+
+    def _asks(self, way: str, entity: str, name: str, args: Row) -> bool:
+        """Make a read with what a goal says, or one that shows a row which the goal names."""
+        given = self._fitted(way, name, args)
+        if given is not None and self.run(way, given).error is None:
+            return True
+        keys = keys_in(args, self.machine.operations[name].args)
+        return any(e == entity and self.find(way, e, key, name, args) for _, e, key in keys)
 
     def works(self, name: str, args: Row, state: State | None = None) -> bool:
         """Whether a call succeeds, changes something and breaks no policy: now, or in a state."""

@@ -250,7 +250,7 @@ class ScenarioDrawer:
             if says is None or self.machine.apply(self.start, name, args, self.now)[2]:
                 continue
             self.plan.turns[0].operations.append(name)
-            if not self.plan.prepare(name, args):
+            if not self.plan.prepare(name, args, says):
                 return False
             self.plan.avoided = Avoided(name, args, says)
             return True

@@ -22,6 +22,7 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
 from toolloom.pipeline.worlds.lookups import (
+    FieldOf,
     Lookups,
     ShownKey,
     keys_in,
@@ -90,6 +91,8 @@ class Requirement:
     rows: dict[tuple[str, str], NamedRow]
     avoided: Avoided | None = None
     errors: list[tuple[str, str]] = field(default_factory=list)
+    grounds: dict[str, frozenset[FieldOf]] = field(default_factory=dict)
+    """By operation what was seen before it that decides on it."""
 
 
 # --- what calls show -------------------------------------------------------------------------
@@ -115,6 +118,11 @@ def seen(lookups: Lookups, calls: Iterable[PlayedCall], entity: str) -> bool:
         made.name in lookups.ways[entity] and made.error is None and not made.arguments
         for made in calls
     ) or any(s.entity == entity for made in calls for s in made.shown)
+
+
+def visible(lookups: Lookups, calls: Iterable[PlayedCall]) -> frozenset[FieldOf]:
+    """The fields that results have shown."""
+    return frozenset().union(*(lookups.shown[made.name] for made in calls if not made.error))
 
 
 class _Watched(dict[str, Table]):
@@ -180,6 +188,8 @@ def shortfalls(
         for entity in looked_at(lookups, made.before, now, made.name, made.arguments):
             if lookups.ways[entity] and not seen(lookups, before, entity):
                 yield f"{made.name}: no look at {entity}"
+        if missing := need.grounds.get(made.name, frozenset()) - visible(lookups, before):
+            yield f"{made.name}: {missing} was not seen"
     if need.avoided:
         yield from _unseen(lookups, start, now, calls, need)
     for code in need.errors:
@@ -206,12 +216,13 @@ def _unseen(
     if avoided is None or avoided.why == "missing":
         return
     state = calls[-1].after if calls else start
+    if missing := need.grounds.get(avoided.name, frozenset()) - visible(lookups, calls):
+        yield f"{avoided.name}: {missing} was not seen"
     kinds = machine.operations[avoided.name].args
     for path, entity, key in keys_in(avoided.arguments, kinds):
         alias = kinds[str(path[0])].get("as")
-        policies = [p for p in lookups.policies[avoided.name] if p["says"] == avoided.why]
-        trees = [tree for p in policies for _, tree in p["must"].get(avoided.name, ())]
-        used = avoided.why == "declined" or any(_uses(tree, alias) for tree in trees)
+        trees = lookups.deciding(avoided.name, avoided.why)
+        used = avoided.why == "declined" or any(uses(tree, alias) for tree in trees)
         if used and not known(machine, start, calls, entity, key, need.rows):
             yield f"{avoided.name}: nothing shows {key}"
     for entity in looked_at(lookups, state, now, avoided.name, avoided.arguments):
@@ -223,10 +234,11 @@ def _unseen(
                 yield str(policy["says"])
 
 
-def _uses(tree: Json, alias: str | None) -> bool:
+def uses(tree: Json, alias: str | None) -> bool:
+    """Whether a tree is about a named row."""
     if not isinstance(tree, list):
         return False
-    return tree == ["var", alias] or any(_uses(part, alias) for part in tree)
+    return tree == ["var", alias] or any(uses(part, alias) for part in tree)
 
 
 def known(

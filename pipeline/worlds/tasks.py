@@ -35,6 +35,7 @@ from toolloom.pipeline.worlds.solutions import (
     played,
     pruned,
     shortfalls,
+    visible,
 )
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 
@@ -193,16 +194,30 @@ def _start(machine: Machine, rng: random.Random, goal: str | None) -> tuple[Stat
 def faults(machine: Machine, task: Task, calls: Iterable[TaskCall]) -> list[str]:
     """What calls lack to be a solution of a task: a key that nothing showed, a fact that nothing
     tells, a change that is missing or too much, a policy that is broken."""
-    made, state = [], task.start
+    lookups = lookups_of(machine)
+    made = _made(machine, task, calls)
+    errors = [(fact.operation, str(fact.value)) for fact in task.facts if fact.field == "error"]
+    rows = {(row.entity, row.key): row for row in task.rows}
+    need = Requirement(task.changes, list(task.facts), rows, task.avoided, errors)
+    solved = _made(machine, task, task.calls)
+    for number, call in enumerate(solved):
+        before = visible(lookups, solved[:number]) & lookups.grounds[call.name, ""]
+        need.grounds[call.name] = need.grounds.get(call.name, before) & before
+    if task.avoided:
+        name, why = task.avoided.name, task.avoided.why
+        grounds = lookups.grounds.get((name, why), lookups.grounds[name, ""])
+        need.grounds[name] = grounds & visible(lookups, solved)
+    return list(shortfalls(lookups, task.start, task.now, made, need))
+
+
+def _made(machine: Machine, task: Task, calls: Iterable[TaskCall]) -> list[PlayedCall]:
+    made, state = list[PlayedCall](), task.start
     for call in calls:
         made.append(
             played(machine, state, task.now, call.name, call.arguments, call.turn, call.agreed)
         )
         state = made[-1].after
-    errors = [(fact.operation, str(fact.value)) for fact in task.facts if fact.field == "error"]
-    rows = {(row.entity, row.key): row for row in task.rows}
-    need = Requirement(task.changes, list(task.facts), rows, task.avoided, errors)
-    return list(shortfalls(lookups_of(machine), task.start, task.now, made, need))
+    return made
 
 
 @dataclass
@@ -241,7 +256,7 @@ def _task(plan: Plan, scenario: str) -> Task | None:
         *plan.facts,
         *(TaskFact(c.name, None, "error", c.error, c.turn) for c in plan.calls if c.error),
     ]
-    need = Requirement(changes, facts, plan.rows, plan.avoided, errors)
+    need = Requirement(changes, facts, plan.rows, plan.avoided, errors, plan.grounds)
     calls = pruned(lookups, plan.start, plan.now, plan.calls, need)
     if calls and len([c for c in calls if _acts(c)]) < len([c for c in plan.calls if _acts(c)]):
         return None  # one of several wants came to nothing
