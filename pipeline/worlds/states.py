@@ -29,6 +29,7 @@ from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.schemas import WorldError
 
 TRIES = 500  # draws of a row until it keeps its rules
+LIKELY = 100  # draws of a row that is partly written until what is likely no longer holds of it
 STARTS = 8  # draws of a state until no row of it is refused too often
 ROWS = (4, 8)  # of an entity that says nothing
 AT_BORDER = 0.15  # share of numbers at the low end of their range: sold out, nothing owed
@@ -92,8 +93,9 @@ class _Drawer:
         self.state = state_of({name: {} for name in machine.entities}, None, {})
         self.tables: dict[str, Table] = self.state["tables"]
         self.rules = {
-            name: _parted(spec, machine.entities[name].derived)
+            (name, drawn): _parted(spec, machine.entities[name].derived, drawn)
             for name, spec in machine.world["entities"].items()
+            for drawn in (True, False)
         }
         self.numbers: dict[str, int] = {}
         self.written: dict[str, Row] = {}  # what a world says itself of a row, by its key
@@ -131,7 +133,8 @@ class _Drawer:
     def _add(self, name: str, given: Row, number: int) -> None:
         entity = self.machine.entities[name]
         refused: Counter[str] = Counter()
-        for _ in range(TRIES):
+        written = any(field not in entity.references for field in given)
+        for turn in range(TRIES):
             key = given.get(entity.key) or entity.keyed(number)
             row: Row = {entity.key: key}
             for field, kind in entity.fields.items():
@@ -145,7 +148,7 @@ class _Drawer:
             if self._unique(name, row):
                 self.written[key] = given
                 self._put(name, key, row)
-                early, late = self.rules[name]
+                early, late = self.rules[name, not written or turn < LIKELY]
                 broken = self._broken(early, row)
                 if broken is None:
                     self._compute(name, row)
@@ -251,12 +254,12 @@ class _Drawer:
 
 
 def _parted(
-    spec: Mapping[str, Any], derived: Collection[str]
+    spec: Mapping[str, Any], derived: Collection[str], drawn: bool
 ) -> tuple[list[tuple[str, Term]], list[tuple[str, Term]]]:
-    """The rules of an entity and what is likely of its rows: those that say nothing of what is
+    """The rules of an entity, and what is likely of `drawn` rows: those that say nothing of what is
     computed, which are tried before anything is, and the others."""
     parts: tuple[list[tuple[str, Term]], list[tuple[str, Term]]] = ([], [])
-    for text, tree in (*spec["rules"], *spec["likely"]):
+    for text, tree in (*spec["rules"], *(spec["likely"] if drawn else ())):
         parts[bool(_words(tree) & set(derived))].append((text, as_term(tree)))
     return parts
 

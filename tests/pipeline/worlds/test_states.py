@@ -62,6 +62,16 @@ def test_what_is_likely_holds_of_drawn_rows(machine: Machine) -> None:
     assert {loan["renewals"] for loan in loans} == {0, 1}
 
 
+def test_a_written_row_may_be_unlikely() -> None:
+    """What is likely binds what is drawn; a row that says otherwise itself is there all the same."""
+    raw = yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
+    raw["entities"]["members"] |= {"likely": ["fines = 0"], "data": [{"fines": "12"}], "rows": "4"}
+    machine = Machine(read_world(raw, lambda *fault: pytest.fail(str(fault))))
+    for state, _ in states(machine, 3):
+        fines = [row["fines"] for row in state["tables"]["members"].values()]
+        assert fines == [12, 0, 0, 0]
+
+
 def test_equal_seeds_draw_alike(machine: Machine) -> None:
     """A row can be made again from its seed."""
     first, again = (json.dumps([*states(machine, 3)]) for _ in "ab")
