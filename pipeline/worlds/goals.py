@@ -18,6 +18,7 @@ from toolloom.pipeline.checks.world.kinds import Kind
 RowKey = tuple[str, str]  # an entity and the key of one of its rows
 
 RELATED = 0.65  # share of keys that go with those named before
+OPEN = 0.85  # share of keys of rows that are not over, where there are any
 AS_SHOWN = 0.5  # share of amounts that stand in a row
 OPTIONAL = 0.4  # share of optional arguments of a change that are given
 ITEMS = (1, 1, 2, 2, 3)  # of a list
@@ -95,11 +96,18 @@ class GoalDrawer:
         if self.rows and self.rng.random() < RELATED:
             near = self._near(entity)
             rows = [row for row in rows if row[key] in near] or rows
+        if self.rng.random() < OPEN:
+            rows = [row for row in rows if not self._over(entity, row)] or rows
         if not rows:
             return None
         row = self.rng.choice(rows)
         self.rows.append((entity, row))
         return row[key]
+
+    def _over(self, entity: str, row: Row) -> bool:
+        """Whether a row has come to where its state changes no more."""
+        moves = self.machine.entities[entity].moves
+        return any(ways and not ways.get(row[field]) for field, ways in moves.items())
 
     def _near(self, entity: str) -> set[str]:
         """Keys of an entity in rows named before, and in rows that refer to those."""

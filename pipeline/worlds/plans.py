@@ -249,6 +249,8 @@ class Plan:
             return 200.0
         search = self.lookups.searches.get(way)
         direct = search is not None and search.own == (entity in self.lookups.own)
+        if direct and self.lookups.listed[way] != entity:
+            return 0.5  # a booking is looked for among bookings, not among requests about them
         return 8.0 if direct and not required else 2.0 if direct else 0.2
 
     def find(self, way: str, entity: str, key: str, name: str, wanted: Row, depth: int = 0) -> bool:

@@ -190,6 +190,7 @@ class ScenarioDrawer:
             (argument,)
             for argument, kind in kinds.items()
             if not kind.get("optional") and kind["type"] not in ("ref", "list", "text")
+            if not self._settled(argument, args[argument])
         ]
         if not paths:
             return False
@@ -197,6 +198,16 @@ class ScenarioDrawer:
         self.plan.begin("answer", name)
         self.plan.withheld[name, path] = 1
         return self.plan.act(name, args)
+
+    def _settled(self, argument: str, value: Json) -> bool:
+        """Whether nobody would ask for an argument: it was said for a lookup, or a row that was
+        looked up has a value of that name, which would stay."""
+        for made in self.plan.calls:
+            if any(str(value).startswith(str(said)) for said in made.arguments.values()):
+                return True
+            if any(argument in s.item for s in made.shown if s.entity in self.lookups.own):
+                return True
+        return False
 
     def _ambiguous(self, name: str, args: Row) -> bool:
         """Name a row of one's own by what two of them have, and only then by what it alone has."""

@@ -174,10 +174,10 @@ def tasks(
 
 
 def _likeness(task: Task) -> str:
-    """What two tasks share that differ at most in how they come about."""
-    facts = [(fact.operation, fact.field, fact.row) for fact in task.facts]
-    avoided = task.avoided and [task.avoided.name, task.avoided.arguments]
-    return json.dumps([task.changes, facts, avoided])
+    """What two tasks share that differ at most in how they come about, and in days and amounts."""
+    named = sorted({(row.entity, row.key) for row in task.rows})
+    asked = sorted({name for turn in task.turns for name in turn.operations})
+    return json.dumps([asked, named])
 
 
 def _start(machine: Machine, rng: random.Random, goal: str | None) -> tuple[State, str]:
@@ -270,6 +270,8 @@ def _task(plan: Plan, scenario: str) -> Task | None:
         return None  # what was chosen from is not even looked up
     if scenario == "single":
         scenario = "single" if len(calls) == 1 else "sequential"
+    if any(not _offered(plan, calls, row) for row in plan.rows.values()):
+        return None
     _said_in_time(plan, calls, facts)
     writer = _Sources(plan, calls)
     for fact in facts:
@@ -304,6 +306,13 @@ def _task(plan: Plan, scenario: str) -> Task | None:
         plan.avoided,
         offered,
     )
+
+
+def _offered(plan: Plan, calls: Iterable[PlayedCall], row: NamedRow) -> bool:
+    """Whether a row that the user chooses was shown in a turn before."""
+    shown = ((s.entity, s.key) for c in calls if c.turn < row.turn for s in c.shown)
+    chosen = any(turn.form == "choose" for turn in plan.turns[row.turn : row.turn + 1])
+    return not chosen or (row.entity, row.key) in shown
 
 
 def _said_in_time(plan: Plan, calls: Sequence[PlayedCall], facts: Iterable[TaskFact]) -> None:
