@@ -136,10 +136,14 @@ class _Played:
         testers = asked and asked == _open(query)[-1] and job.model.endpoint.small
         # The tester's words are drawn by the seed until it chooses; what is left of the story
         # tells it the place.
+        self.sought = {part.name: part.sought for part in story if part.role == "call"}
         self.left = story[asked:] if testers else ()
         self.asked = story[asked] if asked and not testers else None
 
     async def say(self, part: Part) -> None:
+        if self.query.ability.searches:
+            for name in part.offers:
+                await self._look_up(self.apis[name], self.sought.get(name, ()))
         place, what = len(self.messages), TURN[part.role]
         ask_model = part is self.asked
         picked = await choose(self.job, what, part.words, place, ask_model=ask_model)
@@ -155,13 +159,16 @@ class _Played:
         apis = [self.apis[part.name] for part in parts]
         if self.query.ability.searches:
             for api, part in zip(apis, parts, strict=True):
-                if api.function not in self.known:
-                    await self._find(api, part.sought)
+                await self._look_up(api, part.sought)
         calls = [
             (api, part.arguments, await self.executor.run(api, part.arguments))
             for api, part in zip(apis, parts, strict=True)
         ]
         self._add(calls)
+
+    async def _look_up(self, api: Api, sought: Sequence[str]) -> None:
+        if api.function not in self.known:
+            await self._find(api, sought)
 
     async def _find(self, api: Api, sought: Sequence[str]) -> None:
         """Search until it is found: with words that its world gives for it, in an order by seed,

@@ -82,6 +82,9 @@ class Part(Record):
     result: str = Field(default="", description="Of a call that a model words: what it returns.")
     arguments: JsonObject = Field(default_factory=dict, description="Of a call.")
     sought: tuple[str, ...] = Field(default=(), description="Of a call: with what to search.")
+    offers: tuple[str, ...] = Field(
+        default=(), description="Of a reply: operations that it offers, and so has to know."
+    )
     beside: bool = Field(
         default=False, description="Of a call: side by side with the one before it."
     )

@@ -29,7 +29,7 @@ ROOMS = (
 SILENT_ROOMS: set[str] = set()
 """Rooms whose `__init__` does not yet open with ten lines."""
 
-LINES, MODULES = 72_000, 274
+LINES, MODULES = 72_150, 275
 """Python lines outside tests/, with those of benchmarks/; modules of the package."""
 
 LONG = {"grammar.py", "growth.py", "interpreter.py", "reading.py"}

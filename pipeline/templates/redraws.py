@@ -34,12 +34,11 @@ from toolloom.pipeline.worlds.needs import (
     Chance,
     WorldDraw,
     intent_of,
-    scenario_of,
     setting_of,
-    story,
 )
 from toolloom.pipeline.worlds.scripts import MadeCall, Play
 from toolloom.pipeline.worlds.session import executed
+from toolloom.pipeline.worlds.telling import scenario_of, story
 from toolloom.schemas import (
     API_SEARCH,
     Choice,

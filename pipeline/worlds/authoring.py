@@ -35,6 +35,7 @@ from toolloom.schemas import (
 
 TOKENS = 40_000  # of prompts, for a world
 SPARED = 4_000  # of these, for the promises
+AGAIN = 1.5  # questions that one takes, with what has to be mended
 FEWEST = 4  # operations of a world, one of which changes something
 STATES = 5  # drawn to see whether the tables can be
 TOLD = 8  # findings of an operation that are told to who wrote it
@@ -136,11 +137,11 @@ class _Authoring:
         return replace(self.job, seed=seed_for(self.job.seed, part))
 
     def _can_ask(self, spared: int) -> bool:
-        """Whether one more question, and another if its answer has to be mended, leave as many
+        """Whether one more question, and a part of those that have to be asked again, leave as many
         tokens as are spared for what comes after."""
         usage = self.made.costs.usage
         each = usage.prompt_tokens // max(1, usage.requests)
-        return usage.prompt_tokens + 2 * each + spared <= TOKENS
+        return usage.prompt_tokens + AGAIN * each + spared <= TOKENS
 
     async def _operations(self, draft: Draft) -> None:
         for name in [*draft.plan][author.OPERATIONS :]:

@@ -25,9 +25,9 @@ from toolloom.pipeline.worlds.conditions import (
     parts_of,
     start_of,
 )
-from toolloom.pipeline.worlds.needs import scenario_of
 from toolloom.pipeline.worlds.results import ResultParts
 from toolloom.pipeline.worlds.scripts import MadeCall, Play, WorldScript, play_in, read_scripts
+from toolloom.pipeline.worlds.telling import scenario_of
 from toolloom.pipeline.worlds.texts import TextSlots
 from toolloom.schemas import Dialogue, JsonObject
 

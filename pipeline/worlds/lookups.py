@@ -252,6 +252,42 @@ def fields_read(tree: Json, names: dict[str, str]) -> set[FieldOf]:
     return found
 
 
+def form_of(one: SearchFilter, kind: Kind) -> str:
+    """What a condition is about, for whoever chooses conditions."""
+    form = kind["type"]
+    if one.sign == "has":
+        return "words" if form == "text" else "choice"
+    if form == "ref":
+        return "key"
+    if form == "choice" and one.tree[0] == "field" and one.tree[1][0] == "hop":
+        return "subject"
+    if form == "choice":
+        return "weekday" if one.tree[0] == "weekday" else "choice"
+    return {"date": "day", "datetime": "day", "time": "clock"}.get(form, "other")
+
+
+def alike(kind: Kind, other: Kind) -> bool:
+    """Whether two lists hold the same kind of keys."""
+    if other["type"] != "list":
+        return False
+    one, two = kind["of"], other["of"]
+    if one["type"] == "object" and two["type"] == "object":
+        return {n: f.get("entity") for n, f in one["fields"].items()} == {
+            n: f.get("entity") for n, f in two["fields"].items()
+        }
+    return bool(one["type"] == two["type"] and one.get("entity") == two.get("entity"))
+
+
+def spoken(shown: ShownKey) -> list[tuple[str, str]]:
+    """Names and choices in an item, by which somebody might tell it from others."""
+    found = {}
+    for path, kind, value in leaves(shown.kind, shown.item):
+        spoken = kind["type"] == "choice" or kind.get("label")
+        if spoken and isinstance(value, str) and len(value) <= LONGEST:
+            found[value] = ".".join(str(part) for part in path if isinstance(part, str))
+    return [(name, value) for value, name in found.items()]
+
+
 # --- trees -----------------------------------------------------------------------------------
 
 

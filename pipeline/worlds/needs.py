@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby, pairwise
-from typing import Any, Literal
+from itertools import groupby
+from typing import Any
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, State
 from toolloom.pipeline.checks.world.outcome import difference
@@ -24,17 +24,17 @@ from toolloom.pipeline.sampling.draw import shares
 from toolloom.pipeline.sampling.needs import Distractors
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
-from toolloom.pipeline.worlds.scripts import MadeCall, Play, WorldScript, acts, play_in
+from toolloom.pipeline.worlds.scripts import MadeCall, Play, WorldScript, play_in
 from toolloom.pipeline.worlds.shelf import briefing, scripts_of
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.pipeline.worlds.tasks import draw_scenario, draw_task
+from toolloom.pipeline.worlds.telling import scenario_of, story
 from toolloom.pipeline.worlds.wants import play_of
 from toolloom.schemas import (
     Ability,
     Api,
     Intention,
     Need,
-    Part,
     Recipe,
     Scenario,
     Setting,
@@ -44,7 +44,6 @@ from toolloom.schemas import (
     WorldError,
     WorldGoal,
     WorldPlan,
-    canonical,
     digest,
 )
 from toolloom.schemas.splits import SEEN, split_of_need, split_of_script, zone
@@ -193,7 +192,7 @@ def _draw_scripts(
     for draw, wanted in zip(draws, parted(recipe, plan, draws), strict=True):
         own = [api for api in known if api.source.reference == draw.world.name]
         chances = draw.chances(wanted, partial(draw.wants, plan))
-        kinds = abilities(recipe, draw, len(chances))
+        kinds = Abilities(recipe, draw)
         for number, same in groupby(chances, key=lambda chance: chance.state):
             now, state = draw.start(number)
             for chance in same:
@@ -202,7 +201,7 @@ def _draw_scripts(
                 name = f"{draw.world.name}-{recipe.seed}-{chance.script:03d}-{chance.use:02d}"
                 script = draw.scripts[chance.script]
                 scenario = scenario_of(script, row, draw.machine)
-                more = (scenario, name, own, known, next(kinds))
+                more = (scenario, name, own, known, kinds.of(row))
                 yield _need(recipe, draw, row, *more)
 
 
@@ -224,11 +223,11 @@ def _draw_tasks(
     # A sequential task is a single want that takes more than one call.
     among = {"single" if s == "sequential" else s.value for s in plan.scenarios} or SCENARIOS
     for draw, count in zip(draws, counts.values(), strict=True):
-        kinds = abilities(recipe, draw, count)
+        kinds = Abilities(recipe, draw)
         dry = 0
         for number in range(count):
             name = f"{draw.world.name}-{recipe.seed}-t{number:05d}"
-            ability, rng = next(kinds), draw.rng("task", number)
+            rng = draw.rng("task", number)
             for _ in range(TASKS):
                 chosen = draw_scenario(rng, size=size, among=among)
                 task = draw_task(draw.machine, rng, chosen, size=size)
@@ -242,7 +241,7 @@ def _draw_tasks(
                     if api.source.reference == draw.world.name and api.source.operation in offered
                 ]
                 scenario = Scenario(task.scenario)
-                need = _need(recipe, draw, row, scenario, name, own, known, ability)
+                need = _need(recipe, draw, row, scenario, name, own, known, kinds.of(row))
                 if anew is None or split_of_need(recipe.splits, need) is anew.split:
                     dry = 0
                     yield need
@@ -287,7 +286,29 @@ def parted(recipe: Recipe, plan: WorldPlan, draws: Sequence[WorldDraw]) -> list[
     return wanted
 
 
-def abilities(recipe: Recipe, draw: WorldDraw, count: int) -> Iterator[Ability]:
+class Abilities:
+    """An ability for each row, in the recipe's proportions. Where something the user says leads to
+    no call, the reply rests on documentation that no search found: another row searches instead."""
+
+    def __init__(self, recipe: Recipe, draw: WorldDraw) -> None:
+        self._drawn = abilities(recipe, draw)
+        self._owed: list[Ability] = []
+
+    def of(self, row: Play) -> Ability:
+        wanted = next(self._drawn)
+        can_search = _every_turn_calls(row) and _ends_with_calls(row)
+        if wanted.searches and not can_search:
+            self._owed.append(wanted)
+            return Ability.CALL
+        return self._owed.pop(0) if can_search and self._owed and not wanted.searches else wanted
+
+
+def _ends_with_calls(row: Play) -> bool:
+    roles = [role for role, _ in row.messages]
+    return "call" in roles[len(roles) - roles[::-1].index("user") :]
+
+
+def abilities(recipe: Recipe, draw: WorldDraw) -> Iterator[Ability]:
     """An ability for each row, in the recipe's proportions, in an order by seed."""
     weights = recipe.queries.abilities
     total = sum(weights.values())
@@ -420,81 +441,3 @@ def _by_turn(row: Play) -> Iterator[tuple[int, MadeCall]]:
         turn += role == "user"
         if isinstance(part, MadeCall):
             yield max(0, turn), part
-
-
-def story(row: Play, machine: Machine) -> Iterator[Part]:
-    """What is said and called, each text with all alternatives."""
-    texts, says = iter(row.choices), iter(row.says or [""] * len(row.choices))
-    batch: list[MadeCall] = []
-    for role, part in row.messages:
-        if isinstance(part, MadeCall):
-            beside = bool(batch) and _independent(part, batch, machine)
-            batch = [*batch, part] if beside else [part]
-            yield Part(
-                role="call",
-                name=part.name,
-                sought=tuple(machine.world["operations"][part.name].get("sought", ())),
-                arguments=part.arguments,
-                beside=beside,
-                result=_result(part) if row.says else "",
-            )
-        else:
-            batch = []
-            who: Literal["user", "assistant"] = "user" if role == "user" else "assistant"
-            yield Part(role=who, words=next(texts), says=next(says))
-
-
-def _result(call: MadeCall) -> str:
-    return f"{call.error}: {call.response}" if call.error else canonical(call.response)
-
-
-def _independent(call: MadeCall, batch: Sequence[MadeCall], machine: Machine) -> bool:
-    """Whether a call may go side by side with those before it: it reads, as they do, or does the
-    same to another thing; nothing of theirs is in it; and none of theirs could have made it
-    needless. A search after a search may be made because of what the first one found."""
-    if (
-        call.follows
-        or call.error
-        or any(other.error or other.response in (None, []) for other in batch)
-    ):
-        return False
-    same = all(other.name == call.name for other in batch)
-    keyed = any(kind["type"] == "ref" for kind in machine.operations[call.name].args.values())
-    changes = any(machine.operations[other.name].changes for other in (call, *batch))
-    if not keyed if same else changes:
-        return False
-    given = set(_texts(call.arguments))
-    return not given & {text for other in batch for text in _texts(other.response)}
-
-
-def _texts(value: Json) -> Iterator[str]:
-    if isinstance(value, dict):
-        for inner in value.values():
-            yield from _texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner)
-    elif isinstance(value, str):
-        yield value
-
-
-def scenario_of(script: WorldScript, row: Play, machine: Machine) -> Scenario:
-    """What a row exercises: as its writer says, else as its calls tell."""
-    if script.scenario:
-        return Scenario(script.scenario)
-    calls = row.calls
-    if not calls:
-        return Scenario.IRRELEVANCE
-    roles = [role for role, _ in row.messages]
-    if any(a.error and not b.error for a, b in pairwise(calls)):
-        return Scenario.ERROR_RECOVERY
-    if "assistant" in roles[: roles.index("call")]:
-        return Scenario.CLARIFICATION
-    consent = {n for p in machine.world["policies"] if p.get("consent") for n in p["calls"]}
-    if any(act.agreed and act.name in consent for act in acts(row)) and roles.count("user") == 2:
-        return Scenario.CONFIRMATION
-    if roles.count("user") > 1:
-        return Scenario.MULTI_TURN
-    if any(part.beside for part in story(row, machine)):
-        return Scenario.PARALLEL
-    return Scenario.SEQUENTIAL if len(calls) > 1 else Scenario.SINGLE

@@ -19,15 +19,16 @@ from toolloom.pipeline.checks.world.interpreter import (
 from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.worlds.lookups import (
-    LONGEST,
     FieldOf,
     Lookups,
     Path,
     Search,
     SearchFilter,
     ShownKey,
+    alike,
+    form_of,
     keys_in,
-    leaves,
+    spoken,
 )
 from toolloom.pipeline.worlds.solutions import (
     Avoided,
@@ -216,7 +217,7 @@ class Plan:
         for other, value in args.items():
             if kind["type"] == "date" and kinds[other]["type"] == "datetime":
                 return value[:10]
-            if kind["type"] == "list" and _alike(kind, kinds[other]):
+            if kind["type"] == "list" and alike(kind, kinds[other]):
                 return value
         return None
 
@@ -317,7 +318,7 @@ class Plan:
         ]
         alone = [
             (name, value)
-            for name, value in _spoken(target)
+            for name, value in spoken(target)
             if not any(value in other.values for other in others)
         ]
         timeless = [part for part in called if not _is_moment(part[1])]
@@ -480,28 +481,6 @@ class Plan:
 # --- forms of values -------------------------------------------------------------------------
 
 
-def _alike(kind: Kind, other: Kind) -> bool:
-    """Whether two lists hold the same kind of keys."""
-    if other["type"] != "list":
-        return False
-    one, two = kind["of"], other["of"]
-    if one["type"] == "object" and two["type"] == "object":
-        return {n: f.get("entity") for n, f in one["fields"].items()} == {
-            n: f.get("entity") for n, f in two["fields"].items()
-        }
-    return bool(one["type"] == two["type"] and one.get("entity") == two.get("entity"))
-
-
-def _spoken(shown: ShownKey) -> list[tuple[str, str]]:
-    """Names and choices in an item, by which somebody might tell it from others."""
-    found = {}
-    for path, kind, value in leaves(shown.kind, shown.item):
-        spoken = kind["type"] == "choice" or kind.get("label")
-        if spoken and isinstance(value, str) and len(value) <= LONGEST:
-            found[value] = ".".join(str(part) for part in path if isinstance(part, str))
-    return [(name, value) for value, name in found.items()]
-
-
 def _is_moment(value: str) -> bool:
     return any(pattern.fullmatch(value) for pattern in PATTERNS.values())
 
@@ -514,17 +493,3 @@ def _alone(label: list[tuple[str, Json]], others: list[ShownKey]) -> bool:
 
 def _flat(values: list[Json]) -> list[Json]:
     return [v for value in values for v in (value if isinstance(value, list) else [value])]
-
-
-def form_of(one: SearchFilter, kind: Kind) -> str:
-    """What a condition is about, for whoever chooses conditions."""
-    form = kind["type"]
-    if one.sign == "has":
-        return "words" if form == "text" else "choice"
-    if form == "ref":
-        return "key"
-    if form == "choice" and one.tree[0] == "field" and one.tree[1][0] == "hop":
-        return "subject"
-    if form == "choice":
-        return "weekday" if one.tree[0] == "weekday" else "choice"
-    return {"date": "day", "datetime": "day", "time": "clock"}.get(form, "other")

@@ -2,7 +2,7 @@
 them. Nothing is worded here; a task says which values and rows each user turn names.
 
     task = draw_task(machine, rng_for(seed, number))
-    print(as_text(task))
+    print(task.calls, task.changes)
 
 The goal is computed: an operation is drawn with arguments that succeed in a drawn state, lookups
 and what the policies want before it follow (`plans.py`), what is not needed goes (`solutions.py`),
@@ -21,8 +21,8 @@ from toolloom.pipeline.checks.world.interpreter import Json, Machine, Row, State
 from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.lookups import Path, keys_in, leaves, lookups_of
-from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan, form_of
+from toolloom.pipeline.worlds.lookups import Path, form_of, keys_in, leaves, lookups_of
+from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, ScenarioDrawer, TaskSize
 from toolloom.pipeline.worlds.solutions import (
     Avoided,
@@ -481,44 +481,3 @@ def _told(plan: Plan, calls: list[PlayedCall], writer: _Sources) -> Iterator[Tas
                 continue
             if str(value) not in said and str(value) not in (plan.now, plan.now[:10]):
                 yield TaskFact(made.name, None, str(path[-1]), value, made.turn)
-
-
-# --- reading ---------------------------------------------------------------------------------
-
-
-def as_text(task: Task) -> str:
-    """A task as a plain list: what each turn says, the calls with where their arguments come from,
-    the goal."""
-    lines = [f"[{task.now}] {task.world}, {task.scenario}, {len(task.calls)} calls"]
-    for number, turn in enumerate(task.turns):
-        said = "; ".join(_said(part) for part in turn.said)
-        asks = f" asks {', '.join(turn.asks)}" if turn.asks else ""
-        lines.append(f"User ({turn.form}) {' + '.join(turn.operations)}: {said}{asks}")
-        for index, call in enumerate(task.calls):
-            if call.turn == number:
-                lines += _lines(index, call)
-    if task.avoided:
-        args = json.dumps(task.avoided.arguments, ensure_ascii=False)
-        lines.append(f"  not {task.avoided.name}({args}): {task.avoided.why}")
-    lines += [f"  = {' '.join(map(str, change))}" for change in task.changes]
-    lines += [f"  tell {fact.field}: {fact.value}" for fact in task.facts]
-    return "\n".join(lines)
-
-
-def _said(part: SaidValue) -> str:
-    path = ".".join(map(str, part.path))
-    if part.label:
-        return f"{path} = the one with " + ", ".join(f"{n} {v}" for n, v in part.label)
-    return f"{path} = {part.value}"
-
-
-def _lines(index: int, call: TaskCall) -> Iterator[str]:
-    args = json.dumps(call.arguments, ensure_ascii=False)
-    agreed = " (agreed)" if call.agreed else ""
-    yield f"  {index + 1} → {call.name}({args}){agreed}"
-    for source in call.sources:
-        if source.form == "result" and source.call is not None:
-            where = ".".join(map(str, source.where)) or "shown"
-            yield f"      {'.'.join(map(str, source.path))} from {source.call + 1}: {where}"
-    text = json.dumps(call.response, ensure_ascii=False)
-    yield f"    ← {'error ' + call.error + ': ' if call.error else ''}{text}"

@@ -6,10 +6,11 @@ Calls, results and goal are settled; of each turn it is told what is to be said 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine
 from toolloom.pipeline.worlds.scripts import MadeCall, Play
-from toolloom.pipeline.worlds.tasks import SaidValue, Task, TaskTurn
+from toolloom.pipeline.worlds.tasks import SaidValue, Task, TaskCall, TaskTurn
 
 FORMS = {
     "ask": "wants",
@@ -66,3 +67,44 @@ def _said(said: SaidValue) -> str:
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def as_text(task: Task) -> str:
+    """A task as a plain list: what each turn says, the calls with where their arguments come from,
+    the goal."""
+    lines = [f"[{task.now}] {task.world}, {task.scenario}, {len(task.calls)} calls"]
+    for number, turn in enumerate(task.turns):
+        said = "; ".join(_part(part) for part in turn.said)
+        asks = f" asks {', '.join(turn.asks)}" if turn.asks else ""
+        lines.append(f"User ({turn.form}) {' + '.join(turn.operations)}: {said}{asks}")
+        for index, call in enumerate(task.calls):
+            if call.turn == number:
+                lines += _lines(index, call)
+    if task.avoided:
+        args = json.dumps(task.avoided.arguments, ensure_ascii=False)
+        lines.append(f"  not {task.avoided.name}({args}): {task.avoided.why}")
+    lines += [f"  = {' '.join(map(str, change))}" for change in task.changes]
+    lines += [f"  tell {fact.field}: {fact.value}" for fact in task.facts]
+    return "\n".join(lines)
+
+
+def _part(part: SaidValue) -> str:
+    path = ".".join(map(str, part.path))
+    if part.label:
+        return f"{path} = the one with " + ", ".join(f"{n} {v}" for n, v in part.label)
+    return f"{path} = {part.value}"
+
+
+def _lines(index: int, call: TaskCall) -> Iterator[str]:
+    args = json.dumps(call.arguments, ensure_ascii=False)
+    agreed = " (agreed)" if call.agreed else ""
+    yield f"  {index + 1} → {call.name}({args}){agreed}"
+    for source in call.sources:
+        if source.form == "result" and source.call is not None:
+            where = ".".join(map(str, source.where)) or "shown"
+            yield f"      {'.'.join(map(str, source.path))} from {source.call + 1}: {where}"
+    text = json.dumps(call.response, ensure_ascii=False)
+    yield f"    ← {'error ' + call.error + ': ' if call.error else ''}{text}"

@@ -26,7 +26,7 @@ Place: TypeAlias = tuple[str | int, ...]
 Errors: TypeAlias = dict[str, dict[str, str]]  # of an operation, by code: `text`, and `fix`
 FaultTold: TypeAlias = Callable[[Place, str], None]
 
-MOST = {"entities": 40, "operations": 120, "steps": 16, "fields": 40, "rows": 200}
+MOST = {"entities": 40, "operations": 120, "steps": 24, "fields": 40, "rows": 200}
 """What a world may hold: enough for a good API, and bounded for a hostile file."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -522,6 +522,16 @@ def _documented(raw: Any) -> dict[str, Any]:
     return {name: found.get(name) for name in ("operation", "parameters", "returns")}
 
 
+def _one_by_one(raw: list[Any]) -> Iterator[tuple[int, Any]]:
+    """Steps with their places; a `let` of several names is one of each."""
+    for number, step in enumerate(raw):
+        named = step.get("let") if isinstance(step, dict) else None
+        if isinstance(named, dict) and len(named) > 1:
+            yield from ((number, {**step, "let": {name: named[name]}}) for name in named)
+        else:
+            yield number, step
+
+
 def _steps(
     reader: _World,
     raw: list[Any],
@@ -531,7 +541,7 @@ def _steps(
     nested: bool,
 ) -> tuple[list[Tree], NameScope]:
     steps: list[Tree] = []
-    for number, step in enumerate(raw):
+    for number, step in _one_by_one(raw):
         where = (*place, number)
         spec = reader.mapping(step, where)
         acts = [act for act in _STEPS if act in spec]
@@ -623,8 +633,8 @@ def _read_let(
             raise Mistake(f"`{name}` is {kinds.said(scope.names[name])} already.")
         scope = scope.bound(name, kind)
         trees.append(["let", name, tree])
-    if len(trees) != 1:
-        raise Mistake("`let` names one value: `let: {total: …}`.")
+    if not trees:
+        raise Mistake("`let` names a value: `let: {total: …}`.")
     return trees[0], scope
 
 

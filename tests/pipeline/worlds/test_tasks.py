@@ -24,12 +24,12 @@ from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
 from toolloom.pipeline.worlds.tasks import (
     Task,
     TaskCall,
-    as_text,
     coverage,
     draw_task,
     faults,
     tasks,
 )
+from toolloom.pipeline.worlds.wants import as_text
 
 ROOT = Path(__file__).parents[3]
 WORLDS = {"lending": ROOT / "tests" / "support" / "library.yaml"} | {

@@ -58,7 +58,7 @@ RENEW = ("operations", "renew")
         ((*RENEW, "steps", 3, "set"), {"due": "3"}, "a date is needed"),
         ((*RENEW, "steps", 3, "update"), "renewals", "Nothing is called"),
         ((*RENEW, "steps", 0), {"require": "true", "let": {"x": "1"}}, "here are 2"),
-        ((*RENEW, "steps"), [{"let": {"x": "1"}}] * 99, "at most 16 steps"),
+        ((*RENEW, "steps"), [{"let": {"x": "1"}}] * 99, "at most 24 steps"),
         ((*RENEW, "returns"), "loan", "needs the fields that are shown"),
         ((*RENEW, "returns"), "loan[loan_id, loan_id]", "shown twice"),
         (("operations", "place_holds", "steps", 0, "do", 1, "set"), {}, "needs `book_id`"),
