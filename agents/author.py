@@ -27,7 +27,7 @@ from toolloom.pipeline.store.documents import Place, WrittenDocument, read_text
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import Api, Domain, JsonObject, Reason, WorldError
 
-OPERATIONS = 11  # of a world: more are not asked for
+OPERATIONS = 10  # of a world: more are not asked for
 TABLES = 6  # of a document, that a question shows
 TOLD = 12  # mistakes of an answer that are told to who wrote it
 Check: TypeAlias = Callable[["Draft"], None]
@@ -211,7 +211,7 @@ def read_tables(text: str, domain: Domain) -> Draft:
     plan = value.get("plan")
     if not isinstance(plan, dict) or len(plan) < 3:
         document.fault(
-            ("plan",), "A mapping of 8 to 11 operations, each with a sentence, is needed."
+            ("plan",), "A mapping of 8 to 10 operations, each with a sentence, is needed."
         )
         plan = {}
     bare = {"about": "x"}
