@@ -29,7 +29,7 @@ from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.schemas import WorldError
 
 TRIES = 500  # draws of a row until it keeps its rules
-LIKELY = 100  # draws of a row that is partly written until what is likely no longer holds of it
+UNLIKELY = 500  # more draws of a row that is partly written, of which nothing need be likely
 STARTS = 8  # draws of a state until no row of it is refused too often
 ROWS = (4, 8)  # of an entity that says nothing
 AT_BORDER = 0.15  # share of numbers at the low end of their range: sold out, nothing owed
@@ -134,7 +134,7 @@ class _Drawer:
         entity = self.machine.entities[name]
         refused: Counter[str] = Counter()
         written = any(field not in entity.references for field in given)
-        for turn in range(TRIES):
+        for turn in range(TRIES + UNLIKELY * written):
             key = given.get(entity.key) or entity.keyed(number)
             row: Row = {entity.key: key}
             for field, kind in entity.fields.items():
@@ -148,7 +148,7 @@ class _Drawer:
             if self._unique(name, row):
                 self.written[key] = given
                 self._put(name, key, row)
-                early, late = self.rules[name, not written or turn < LIKELY]
+                early, late = self.rules[name, turn < TRIES]
                 broken = self._broken(early, row)
                 if broken is None:
                     self._compute(name, row)

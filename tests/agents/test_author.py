@@ -186,8 +186,8 @@ async def test_an_author_of_three_hundred_operations_is_bounded(working: Any) ->
     assert "at most 120 operations" in made.outcome.rejected[0].detail
     author = Author({"tables": some})
     made = await authored(working, author)
-    assert made.world and made.asked == 11
-    assert sum("are not asked for" in why for why in made.dropped.values()) == 16
+    assert made.world and made.asked == 10
+    assert sum("are not asked for" in why for why in made.dropped.values()) == 17
 
 
 async def test_too_little_is_no_world(working: Any) -> None:
