@@ -173,6 +173,18 @@ class Lookups:
             and (entity == self.machine.actor or not _hops_to(part, self.machine.actor))
         ]
 
+    def holders(self, entity: str, other: str, key: str, frame: Frame) -> list[str]:
+        """Rows of one's own through which a key is shown, such as the order that holds a line."""
+        near: set[str] = set()
+        if entity not in self.own:
+            return []
+        for between, column in self.machine.entities[other].pointed_at:
+            for row in frame.tables[between].by(column).get(key, ()):
+                references = self.machine.entities[between].references.items()
+                near |= {row[f] for f, to in references if to == entity}
+        table = frame.tables[entity]
+        return sorted(k for k in near if self.machine.owned(frame, entity, table[k]))
+
     def label(self, entity: str, row: Row, frame: Frame) -> list[tuple[str, Json]]:
         """How a row is called, by field."""
         frame.vars["this"] = row
@@ -286,6 +298,11 @@ def spoken(shown: ShownKey) -> list[tuple[str, str]]:
         if spoken and isinstance(value, str) and len(value) <= LONGEST:
             found[value] = ".".join(str(part) for part in path if isinstance(part, str))
     return [(name, value) for value, name in found.items()]
+
+
+def flat(values: list[Json]) -> list[Json]:
+    """Values, and those that stand in lists among them."""
+    return [v for value in values for v in (value if isinstance(value, list) else [value])]
 
 
 # --- trees -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     Row,
     State,
 )
-from toolloom.pipeline.checks.world.kinds import Kind
+from toolloom.pipeline.checks.world.kinds import MOMENTS, Kind
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.worlds.lookups import (
     FieldOf,
@@ -26,6 +26,7 @@ from toolloom.pipeline.worlds.lookups import (
     SearchFilter,
     ShownKey,
     alike,
+    flat,
     form_of,
     keys_in,
     spoken,
@@ -300,6 +301,8 @@ class Plan:
             listed = listed and bool(kinds) and self.rng.random() < CHOSEN
         listed = listed or entity not in self.lookups.named
         if listed and made.turn == self.turn:  # chosen from what the assistant lists
+            if len({s.key for s in made.shown if s.entity == entity}) < 2:
+                return False
             self.begin("choose")
         self.rows[entity, key] = NamedRow(entity, key, label, self.turn)
         return True
@@ -343,7 +346,9 @@ class Plan:
                 continue
             value = self.borrowed(argument, kind, name, wanted)
             if value is None and kind["type"] == "ref":
-                value = self._holder(kind["entity"], entity, key)
+                frame = self.machine.frame(self.state, {}, self.now)
+                holders = self.lookups.holders(kind["entity"], entity, key, frame)
+                value = self.rng.choice(holders) if holders else None
             if value is None:
                 return None
             args[argument] = value
@@ -355,6 +360,7 @@ class Plan:
         search = self.lookups.searches.get(way)
         if search is None:
             return args
+        args |= self._known(way, name, wanted)
         frame = self.machine.frame(self.state, args, self.now)
         rows = [row for row in search.rows(frame) if key in row.values()]
         if not rows:
@@ -370,21 +376,16 @@ class Plan:
             args[filtered.argument] = value
         return args
 
-    def _holder(self, entity: str, other: str, key: str) -> str | None:
-        """A row of one's own through which a key is shown, such as the order that holds a line."""
-        near: set[str] = set()
-        if entity not in self.lookups.own:
-            return None
-        spec = self.machine.entities[other]
-        frame = self.machine.frame(self.state, {}, self.now)
-        for between, column in spec.pointed_at:
-            for row in self.state["tables"][between].by(column).get(key, ()):
-                for f, to in self.machine.entities[between].references.items():
-                    if to == entity:
-                        near.add(row[f])
-        table = self.state["tables"][entity]
-        own = sorted(k for k in near if self.machine.owned(frame, entity, table[k]))
-        return self.rng.choice(own) if own else None
+    def _known(self, way: str, name: str, wanted: Row) -> Row:
+        """The moments that a search takes as well as what is wanted: free rooms on that day."""
+        given = self.machine.operations[name].args if name else {}
+        kinds = self.machine.operations[way].args
+        return {
+            argument: wanted[argument]
+            for argument, kind in kinds.items()
+            if kind["type"] in MOMENTS and kind.get("optional") and argument in wanted
+            if given[argument]["type"] == kind["type"]
+        }
 
     def narrow(
         self,
@@ -406,6 +407,8 @@ class Plan:
             if kind.get("optional") and one.argument not in frame.args:
                 values = one.of(frame, search.alias, row)
                 value = self._asked(one, kind, self.rng.choice(values)) if values else None
+                if isinstance(value, str) and one.sign == "has" and kind["type"] == "text":
+                    value = self._words(value, search, one, frame)
                 if value is not None and self._narrows(way, search, one, value, frame):
                     usable.append((one, value))
         by_form: dict[str, list[tuple[SearchFilter, Json]]] = {}
@@ -417,15 +420,16 @@ class Plan:
             for form, share in NARROWED.items():
                 if self.wide and form != "words":
                     continue
+                if form == "key":  # nobody looks one row up to list others by it
+                    known = {s.key for made in self.calls for s in made.shown}
+                    by_form[form] = [pair for pair in by_form.get(form, ()) if pair[1] in known]
                 if by_form.get(form) and self.rng.random() < share:
                     return [self.rng.choice(by_form[form])]
             return []
         required = any(not kind.get("optional") for kind in kinds.values())
         if entity in self.lookups.named:
             words = by_form.get("words")
-            known = frozenset().union(*(row.words for row in self.rows.values()))
-            heard = any(value in word for _, value in words or () for word in known)
-            if words and (heard or self.rng.random() < 0.9 or len(usable) == 1):
+            if words:
                 return [self.rng.choice(words)]
             easy = [*by_form.get("choice", ()), *by_form.get("key", ())] or usable
             return [self.rng.choice(easy)] if easy else [] if required else None
@@ -447,7 +451,7 @@ class Plan:
         if self.machine.operations[way].args[one.argument]["type"] != "choice":
             return True
         every = search.rows(frame)
-        return any(value not in _flat(one.of(frame, search.alias, row)) for row in every)
+        return any(value not in flat(one.of(frame, search.alias, row)) for row in every)
 
     def _when(self, times: list[tuple[SearchFilter, Json]]) -> list[tuple[SearchFilter, Json]]:
         """One bound or both: a day, from a day on, after a time."""
@@ -461,7 +465,7 @@ class Plan:
         if one.sign == "has":
             if isinstance(value, list):
                 return self.rng.choice(value) if value else None
-            return self._words(value)
+            return value
         if form == "boolean":
             return value or None
         if form == "time":
@@ -471,10 +475,14 @@ class Plan:
             return -(-value // 10) * 10 if one.sign == "<=" else None  # what is needed is not known
         return value
 
-    def _words(self, value: str) -> str:
+    def _words(self, value: str, search: Search, one: SearchFilter, frame: Frame) -> str:
+        """What somebody types to find a name: all of it, or the word that fewest others have."""
         words = value.split()
         if len(words) > 1 and self.rng.random() < 0.4:
-            return max(words, key=len)
+            rows = search.rows(frame)
+            texts = [str(v) for row in rows for v in one.of(frame, search.alias, row)]
+            often = {word: sum(word in text for text in texts) for word in words}
+            return min(words, key=lambda word: (often[word], -len(word)))
         return value if len(words) <= 4 else " ".join(words[:3])
 
 
@@ -489,7 +497,3 @@ def _alone(label: list[tuple[str, Json]], others: list[ShownKey]) -> bool:
     """Whether what is said of a row holds of no other."""
     words = {value for _, value in label}
     return not any(words <= other.values for other in others)
-
-
-def _flat(values: list[Json]) -> list[Json]:
-    return [v for value in values for v in (value if isinstance(value, list) else [value])]

@@ -131,11 +131,14 @@ class QuestionDrawer:
             for shown in made.shown
             if made.name == name and (shown.entity, shown.key) == (entity, key)
         )
-        words = {*self.plan.rows[entity, key].words, *map(str, made.arguments.values())}
+        words = {w for row in self.plan.rows.values() for w in row.words}
+        words |= set(map(str, made.arguments.values()))
+        named = {name for name, _ in self.lookups.labels[entity]}
         ranked = [
             (self.rng.random() ** (1 / WEIGHTS.get(kind["type"], 3)), str(path[-1]), value)
             for path, kind, value in leaves(item.kind, item.item)
             if kind["type"] != "ref" and len(path) == 1 and not _within(value, words)
+            if path[-1] not in named
         ]
         news = [(name, value) for _, name, value in sorted(ranked, reverse=True, key=_weight)]
         if not news or (entity in self.lookups.mine and not any(map(_counts, news))):

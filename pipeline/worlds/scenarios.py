@@ -21,6 +21,7 @@ from toolloom.pipeline.worlds.solutions import (
     Avoided,
     NamedRow,
     forbidden,
+    visible,
 )
 
 SCENARIOS = {
@@ -390,9 +391,11 @@ class ScenarioDrawer:
             for made in self.plan.calls
             if made.name in searches and searches[made.name].own
         }
-        if searched - own:
+        shown = visible(self.lookups, self.plan.calls)
+        listed = {searches[made.name].entity for made in self.plan.calls if made.name in searches}
+        counted = {entity for entity, _ in shown} - listed  # a sum over rows tells of all of them
+        if searched - own - counted:
             return False
-        shown = {field for made in self.plan.calls for field in self.lookups.shown[made.name]}
         keys = {e.key for e in self.machine.entities.values()}
         reads = {
             (entity, field)

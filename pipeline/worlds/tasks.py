@@ -165,19 +165,26 @@ def tasks(
             goal = changes[(number // PER_STATE) % len(changes)] if changes else None
             start = _start(machine, rng_for(seed, "task state", number), goal)
         chosen = scenario or draw_scenario(rng, goal)
-        task = draw_task(machine, rng, chosen, start, goal)
-        if task is None or _likeness(task) in seen:  # another state may have one, or another
-            task = draw_task(machine, rng, chosen) or draw_task(machine, rng, scenario, start)
+        for begin in (start, None, None, start):  # another state may have one, or another
+            task = draw_task(machine, rng, chosen, begin, goal if begin else None)
+            if task and not _wants(machine, task) & seen:
+                break
+        task = task or draw_task(machine, rng, scenario, start)
         if task:
-            seen.add(_likeness(task))
+            seen |= _wants(machine, task)
         yield task
 
 
-def _likeness(task: Task) -> str:
-    """What two tasks share that differ at most in how they come about, and in days and amounts."""
-    named = sorted({(row.entity, row.key) for row in task.rows})
-    asked = sorted({name for turn in task.turns for name in turn.operations})
-    return json.dumps([asked, named])
+def _wants(machine: Machine, task: Task) -> set[str]:
+    """What a task is about, want by want: two that differ in days and amounts are one."""
+    asked = {name for turn in task.turns for name in turn.operations}
+    acts = [(call.name, call.arguments) for call in task.calls if call.name in asked]
+    if task.avoided:
+        acts.append((task.avoided.name, task.avoided.arguments))
+    return {
+        json.dumps([name, sorted(k for _, _, k in keys_in(args, machine.operations[name].args))])
+        for name, args in acts
+    }
 
 
 def _start(machine: Machine, rng: random.Random, goal: str | None) -> tuple[State, str]:
