@@ -377,15 +377,13 @@ class Plan:
         return args
 
     def _known(self, way: str, name: str, wanted: Row) -> Row:
-        """The moments that a search takes as well as what is wanted: free rooms on that day."""
+        """The moments that a search takes, if all of them are wanted: free rooms on that day."""
         given = self.machine.operations[name].args if name else {}
         kinds = self.machine.operations[way].args
-        return {
-            argument: wanted[argument]
-            for argument, kind in kinds.items()
-            if kind["type"] in MOMENTS and kind.get("optional") and argument in wanted
-            if given[argument]["type"] == kind["type"]
-        }
+        times = {n: k for n, k in kinds.items() if k["type"] in MOMENTS and k.get("optional")}
+        if all(n in wanted and given[n]["type"] == kind["type"] for n, kind in times.items()):
+            return {argument: wanted[argument] for argument in times}
+        return {}
 
     def narrow(
         self,
