@@ -301,6 +301,7 @@ class PromiseReader:
     """Reads promises and policies: strictly at first, at last without those that cannot be read."""
 
     draft: Draft
+    wanted: Collection[str]  # operations: what others promise is settled
     strict: int  # answers that have to be right
     dropped: list[str] = field(default_factory=list)
 
@@ -309,14 +310,14 @@ class PromiseReader:
         value = _mapping(document)
         promises = value.get("promises", value)
         promises = promises if isinstance(promises, dict) else {}
-        promises = {n: p for n, p in promises.items() if n in self.draft.operations}
+        promises = {n: p for n, p in promises.items() if n in self.wanted}
         policies = _listed(value.get("policies"))
         whole = {**self.draft.frame, "operations": self.draft.operations}
         faulty: set[Place] = set()
         for part in ("promises", "policies"):
             raw = {**whole, "promises": promises, "policies": policies}
             read_world(raw, partial(self._note, document, faulty, part))
-        for name in self.draft.operations.keys() - promises.keys():
+        for name in sorted(set(self.wanted) - promises.keys()):
             document.fault(("promises",), f"`{name}` has none.")
         self.strict -= 1
         if self.strict >= 0:
@@ -422,10 +423,11 @@ async def documented(domain: Domain, draft: Draft, api: Api, job: Job) -> Answer
 
 
 async def promises(
-    domain: Domain, draft: Draft, apis: str, job: Job
+    domain: Domain, draft: Draft, names: Collection[str], apis: str, job: Job
 ) -> Answer[tuple[JsonObject, list[Any]]]:
-    """Promises and policies, of those operations that are there. Raises NoUsableAnswer."""
-    reader = PromiseReader(draft, job.model.endpoint.candidates)
+    """Promises of these operations, whose documentation is told, and policies. Raises
+    NoUsableAnswer."""
+    reader = PromiseReader(draft, names, job.model.endpoint.candidates)
     prompt = _prompt("promises", domain, draft, apis=apis)
     return await ask(job.model, prompt, reader, seed=job.seed, max_tokens=6000)
 

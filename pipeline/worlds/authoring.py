@@ -8,7 +8,7 @@ if enough is left of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -161,11 +161,12 @@ class _Authoring:
             self.made.at_once += answer.costs.usage.requests == 1
             draft.operations[name] = answer.value
 
-    async def _promises(self, draft: Draft, names: Iterable[str] = ()) -> None:
+    async def _promises(self, draft: Draft, names: Sequence[str] = ()) -> None:
         self.note(f"{draft.frame['world']}: promises")
-        docs = author.documentation(_spec(draft), names or draft.operations)
+        names, job = names or list(draft.operations), self._job("promises")
+        docs = author.documentation(_spec(draft), names)
         try:
-            answer = await author.promises(self.domain, draft, docs, self._job("promises"))
+            answer = await author.promises(self.domain, draft, names, docs, job)
         except NoUsableAnswer as why:
             self.rejected.append(self.job.reject(self.domain, why))
             self.made.costs.book(why.costs)

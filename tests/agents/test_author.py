@@ -233,5 +233,5 @@ def test_the_forms_that_are_shown_are_forms_that_there_are() -> None:
     promised = "promises:\n" + textwrap.indent(
         others[0] + "list_loans: {}\ncancel_booking: {}", "  "
     )
-    promises, kept = PromiseReader(draft, 1)(f"{promised}\n{policies}")
+    promises, kept = PromiseReader(draft, list(draft.operations), 1)(f"{promised}\n{policies}")
     assert len(kept) == 3 and promises["renew_loan"]["after"]

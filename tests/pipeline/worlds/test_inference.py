@@ -234,6 +234,8 @@ def test_a_model_takes_it_as_its_first_draft() -> None:
     spec = made.world.spec
     assert {row["name"] for row in spec["entities"]["pets"]["data"]} == {"Biscuit", "Moss", "Juno"}
     assert list(spec["operations"]["reservePet"]["errors"]) == ["taken"]
+    assert spec["promises"].keys() == spec["operations"].keys()
+    assert not [e for e in made.outcome.rejected if "has none" in e.detail]
     assert spec["operations"]["removePet"]["steps"]
     by_name = {api.function: api for api in apis()}
     shown = {api.function: api.parameters for api in apis_of(made.world)}
