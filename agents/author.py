@@ -240,7 +240,8 @@ def read_operation(text: str, draft: Draft, name: str) -> JsonObject:
 
 def read_documented(text: str, draft: Draft, api: Api) -> JsonObject:
     """An operation that keeps its document's signature. Raises BadAnswer."""
-    operation = {**read_operation(text, draft, api.function), "about": api.description}
+    operation = read_operation(text, draft, api.function)
+    operation["about"] = api.description or operation["about"]
     spec = read_world({**draft.frame, "operations": {api.function: operation}}, lambda *_: None)
     read = spec["operations"][api.function]
     told, args = api.properties, read["args"]

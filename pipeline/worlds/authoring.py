@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
 from pathlib import Path
 
 from toolloom.agents import author
@@ -307,12 +308,13 @@ class _Inferring(_Authoring):
         return answer.value
 
     async def _documented(self, draft: Draft) -> list[str]:
-        """Have operations written: those that the document left open, then those that change
-        something. One that cannot be read stays as it was."""
+        """Have operations written, by turns one that changes something and one that the document
+        left open. One that cannot be read stays as it was."""
         changing = [n for n, o in Machine(_spec(draft)).operations.items() if o.changes]
         written = list[str]()
         draft.plan = {n: api.description[:120] for n, api in self.apis.items() if n in changing}
-        for name in [*self.made.left, *changing][: author.OPERATIONS]:
+        by_turns = chain.from_iterable(zip_longest(changing, list(self.made.left)))
+        for name in [*filter(None, by_turns)][: author.OPERATIONS]:
             if not self._can_ask(SPARED):
                 break
             self.note(f"{self.domain.name}: {name}")

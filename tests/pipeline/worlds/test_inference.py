@@ -38,13 +38,14 @@ def apis() -> list[Api]:
     return [item for item in imported(ApiSource(path=str(SHELTER)))[0] if isinstance(item, Api)]
 
 
-def inferred(answer: Any = improvise, asks: bool = False) -> Authored:
+def inferred(answer: Any = improvise, asks: bool = False, **changes: Any) -> Authored:
     """The shelter's world; with an author's answers, if it asks."""
+    told = [api.model_copy(update=changes) for api in apis()]
 
     async def work(url: str) -> Authored:
         async with Gateway(cache) as gateway:
             model = gateway.model(Endpoint(base_url=url, model="large"))
-            return await infer_world(apis(), Job("worlds", "api", "d", 0, model), asks=asks)
+            return await infer_world(told, Job("worlds", "api", "d", 0, model), asks=asks)
 
     with TemporaryDirectory() as folder, (server := FakeServer(answer)).serve_in_thread():
         cache = Path(folder, "cache.sqlite")
@@ -241,6 +242,13 @@ def test_a_model_takes_it_as_its_first_draft() -> None:
     shown = {api.function: api.parameters for api in apis_of(made.world)}
     assert shown == {name: api.parameters for name, api in by_name.items()}
     assert made.asked > 2 and any("rather not" in r for e in made.outcome.rejected for r in e.raw)
+
+
+def test_a_document_without_descriptions_is_written_to() -> None:
+    """What the author says of an operation stands where the document says nothing."""
+    made = inferred(Documented(), asks=True, description="")
+    assert made.world
+    assert made.world.spec["operations"]["reservePet"]["about"] == "x"
 
 
 def test_mistakes_in_rows_are_told_with_their_line_and_once() -> None:
