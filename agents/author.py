@@ -424,11 +424,11 @@ async def documented(domain: Domain, draft: Draft, api: Api, job: Job) -> Answer
 
 
 async def promises(
-    domain: Domain, draft: Draft, names: Collection[str], apis: str, job: Job
+    domain: Domain, draft: Draft, names: Collection[str], apis: str, job: Job, strict: bool = True
 ) -> Answer[tuple[JsonObject, list[Any]]]:
-    """Promises of these operations, whose documentation is told, and policies. Raises
-    NoUsableAnswer."""
-    reader = PromiseReader(draft, names, job.model.endpoint.candidates)
+    """Promises of these operations, whose documentation is told, and policies; unless `strict`,
+    those that can be read, without a second question. Raises NoUsableAnswer."""
+    reader = PromiseReader(draft, names, job.model.endpoint.candidates if strict else 0)
     prompt = _prompt("promises", domain, draft, apis=apis)
     return await ask(job.model, prompt, reader, seed=job.seed, max_tokens=6000)
 

@@ -10,6 +10,8 @@ import typer
 from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, complain, say
 from toolloom.cli.world import SeedOf
 
+To = Annotated[Path | None, typer.Option(metavar="FILE", help="Not outputs/worlds/NAME.yaml.")]
+
 
 def write(
     domain: Annotated[
@@ -20,9 +22,7 @@ def write(
         Path | None,
         typer.Option(metavar="RECIPE", help="Whose API agent writes; a capable model."),
     ] = None,
-    to: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Not outputs/worlds/NAME.yaml.")
-    ] = None,
+    to: To = None,
     seed: SeedOf = 0,
     outputs: Outputs = HERE,
 ) -> None:
@@ -59,9 +59,7 @@ def infer(
         Path | None,
         typer.Option(metavar="RECIPE", help="Whose API agent writes more; a capable model."),
     ] = None,
-    to: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Not outputs/worlds/NAME.yaml.")
-    ] = None,
+    to: To = None,
     seed: SeedOf = 0,
     outputs: Outputs = HERE,
 ) -> None:

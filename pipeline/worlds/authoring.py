@@ -36,7 +36,8 @@ from toolloom.schemas import (
 
 TOKENS = 40_000  # of prompts, for a world
 SPARED = 4_000  # of these, for the promises
-AGAIN = 1.5  # questions that one takes, with what has to be mended
+PROMISES = 9_000  # that promises take which have to be mended
+AGAIN = 2.5  # questions that one takes which has to be mended
 FEWEST = 4  # operations of a world, one of which changes something
 STATES = 5  # drawn to see whether the tables can be
 TOLD = 8  # findings of an operation that are told to who wrote it
@@ -138,8 +139,8 @@ class _Authoring:
         return replace(self.job, seed=seed_for(self.job.seed, part))
 
     def _can_ask(self, spared: int) -> bool:
-        """Whether one more question, and a part of those that have to be asked again, leave as many
-        tokens as are spared for what comes after."""
+        """Whether one more question, also if its answer has to be mended, leaves as many tokens as
+        are spared for what comes after."""
         usage = self.made.costs.usage
         each = usage.prompt_tokens // max(1, usage.requests)
         return usage.prompt_tokens + AGAIN * each + spared <= TOKENS
@@ -167,7 +168,9 @@ class _Authoring:
         names, job = names or list(draft.operations), self._job("promises")
         docs = author.documentation(_spec(draft), names)
         try:
-            answer = await author.promises(self.domain, draft, names, docs, job)
+            used = self.made.costs.usage.prompt_tokens
+            strict = used + PROMISES <= TOKENS
+            answer = await author.promises(self.domain, draft, names, docs, job, strict)
         except NoUsableAnswer as why:
             self.rejected.append(self.job.reject(self.domain, why))
             self.made.costs.book(why.costs)

@@ -213,7 +213,7 @@ def keys_shown(
                 continue
             if inner["type"] == "ref":
                 if values is None:
-                    values = frozenset((*above, *_texts(value)))
+                    values = frozenset((*above, *texts_in(value)))
                 yield ShownKey(inner["entity"], value[name], (*path, name), value, kind, values)
             elif inner["type"] in ("list", "object"):
                 yield from keys_shown(inner, value[name], (*path, name), (*above, *own))
@@ -451,12 +451,13 @@ def _keys_of_shape(kind: Kind) -> Iterator[tuple[str, Kind]]:
                 yield from _keys_of_shape(inner)
 
 
-def _texts(value: Json) -> Iterator[str]:
+def texts_in(value: Json) -> Iterator[str]:
+    """Every text of a value, those in lists and objects too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for inner in value.values():
-            yield from _texts(inner)
+            yield from texts_in(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _texts(inner)
+            yield from texts_in(inner)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal
 
-from toolloom.pipeline.checks.world.interpreter import Json, Machine
+from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.worlds.lookups import texts_in
 from toolloom.pipeline.worlds.scripts import MadeCall, Play, WorldScript, acts
 from toolloom.schemas import Part, Scenario, canonical
 
@@ -70,19 +71,8 @@ def _independent(call: MadeCall, batch: Sequence[MadeCall], machine: Machine) ->
     changes = any(machine.operations[other.name].changes for other in (call, *batch))
     if not keyed if same else changes:
         return False
-    given = set(_texts(call.arguments))
-    return not given & {text for other in batch for text in _texts(other.response)}
-
-
-def _texts(value: Json) -> Iterator[str]:
-    if isinstance(value, dict):
-        for inner in value.values():
-            yield from _texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner)
-    elif isinstance(value, str):
-        yield value
+    given = set(texts_in(call.arguments))
+    return not given & {text for other in batch for text in texts_in(other.response)}
 
 
 def scenario_of(script: WorldScript, row: Play, machine: Machine) -> Scenario:

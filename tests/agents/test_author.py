@@ -14,6 +14,7 @@ from support.author import LIBRARY, Author
 
 from toolloom.agents.author import PromiseReader, read_operation, read_tables
 from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.worlds import authoring
 from toolloom.pipeline.worlds.authoring import Authored, write_world
 from toolloom.pipeline.worlds.files import load_world
 from toolloom.pipeline.worlds.mutation import score
@@ -188,6 +189,22 @@ async def test_an_author_of_three_hundred_operations_is_bounded(working: Any) ->
     made = await authored(working, author)
     assert made.world and made.asked == 10
     assert sum("are not asked for" in why for why in made.dropped.values()) == 17
+
+
+@pytest.mark.parametrize("limit", [9_000, 14_000, 20_000, 40_000])
+async def test_no_world_costs_more_than_its_tokens(
+    working: Any, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where every first answer has to be given again."""
+    monkeypatch.setattr(authoring, "TOKENS", limit)
+    parts = ["tables", *LIBRARY["operations"], "promises"]
+    author = Author(
+        {part: lambda _: "I would rather not." for part in parts},
+        {part: lambda answer: answer for part in parts},
+    )
+    made = await authored(working, author)
+    assert 0 < made.costs.usage.prompt_tokens <= limit
+    assert bool(made.world) == (limit > 14_000)
 
 
 async def test_too_little_is_no_world(working: Any) -> None:
