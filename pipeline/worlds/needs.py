@@ -201,7 +201,7 @@ def _draw_scripts(
                 name = f"{draw.world.name}-{recipe.seed}-{chance.script:03d}-{chance.use:02d}"
                 script = draw.scripts[chance.script]
                 scenario = scenario_of(script, row, draw.machine)
-                more = (scenario, name, own, known, kinds.of(row))
+                more = (scenario, name, own, known, kinds.of(row, script.searches))
                 yield _need(recipe, draw, row, *more)
 
 
@@ -288,15 +288,16 @@ def parted(recipe: Recipe, plan: WorldPlan, draws: Sequence[WorldDraw]) -> list[
 
 class Abilities:
     """An ability for each row, in the recipe's proportions. Where something the user says leads to
-    no call, the reply rests on documentation that no search found: another row searches instead."""
+    no call, or the script says so, a reply rests on documentation that no search found: another row
+    searches instead."""
 
     def __init__(self, recipe: Recipe, draw: WorldDraw) -> None:
         self._drawn = abilities(recipe, draw)
         self._owed: list[Ability] = []
 
-    def of(self, row: Play) -> Ability:
+    def of(self, row: Play, searches: bool = True) -> Ability:
         wanted = next(self._drawn)
-        can_search = _every_turn_calls(row) and _ends_with_calls(row)
+        can_search = searches and _every_turn_calls(row) and _ends_with_calls(row)
         if wanted.searches and not can_search:
             self._owed.append(wanted)
             return Ability.CALL

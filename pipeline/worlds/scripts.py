@@ -64,6 +64,7 @@ class WorldScript:
     voice: str
     british: bool
     scenario: str  # where the writer says it
+    searches: bool  # else a reply rests on documentation that no call of it needs
     written: str  # by which model, if not by a person
     opening: tuple[ScriptEntry, ...]  # what is looked for in a state
     turns: tuple[ScriptEntry, ...]
@@ -129,7 +130,7 @@ class _ScriptReader:
         self.scope = NameScope(entities, keys, names=names)
 
     def script(self, spec: dict[str, Any], place: Place, number: int) -> WorldScript:
-        known = {"name", "written", "voice", "dialect", "scenario", "find", "turns"}
+        known = {"name", "written", "voice", "dialect", "scenario", "search", "find", "turns"}
         for key in spec.keys() - known:
             self.fault((*place, key), "is unknown in a script.")
         opening = self.entries(spec.get("find"), (*place, "find"), finding=True)
@@ -140,11 +141,15 @@ class _ScriptReader:
         if scenario and scenario not in set(Scenario):
             hints = kinds.near(str(scenario), [each.value for each in Scenario])
             self.fault((*place, "scenario"), f"is no scenario{hints}.")
+        searches = spec.get("search", True)
+        if not isinstance(searches, bool):
+            self.fault((*place, "search"), "is true or false.")
         return WorldScript(
             name=str(spec.get("name", number + 1)),
             voice=str(spec.get("voice", "")),
             british=spec.get("dialect") == "uk",
             scenario=str(scenario),
+            searches=searches is not False,
             written=str(spec.get("written", "")),
             opening=tuple(opening),
             turns=tuple(turns),

@@ -217,6 +217,17 @@ def test_abilities_are_those_of_the_recipe() -> None:
     assert counts == {Ability.CALL: 15, Ability.RETRIEVE_CALL: 5}
 
 
+def test_a_script_can_be_kept_from_searching() -> None:
+    """What it tells stands in documentation that no call of it would have found."""
+    weights = {"queries": {"abilities": {"retrieve_call": 1}}}
+    world = lending.world("renewal", "refused")
+    one, other = world.scripts
+    world = world.model_copy(update={"scripts": ({**one, "search": False}, other)})
+    needs = lending.needs(lending.recipe(worlds={"per_script": 1}, **weights), [world])
+    found = {need.setting.script: need.ability for need in needs if need.setting}
+    assert found == {"renewal": Ability.CALL, "refused": Ability.RETRIEVE_CALL}
+
+
 def test_distractors_stand_beside_where_every_turn_calls(world: World) -> None:
     """Where the assistant may say that it has no tool for it, another world's would make it lie."""
     other = world.model_copy(update={"name": "archive", "tool": "archive"})
