@@ -31,9 +31,9 @@ from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.files import load_scripts, load_world
 from toolloom.pipeline.worlds.plans import MOST_CALLS
 from toolloom.pipeline.worlds.scripts import play
+from toolloom.pipeline.worlds.series import coverage, tasks
 from toolloom.pipeline.worlds.soundness import walk
 from toolloom.pipeline.worlds.states import draw_now, draw_state
-from toolloom.pipeline.worlds.tasks import coverage, tasks
 
 SHIPPED = Path(__file__).parents[1] / "recipes" / "worlds"
 SECONDS = 2.0  # of each measurement

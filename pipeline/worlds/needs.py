@@ -25,9 +25,10 @@ from toolloom.pipeline.sampling.needs import Distractors
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
 from toolloom.pipeline.worlds.scripts import MadeCall, Play, WorldScript, play_in
+from toolloom.pipeline.worlds.series import tasks
 from toolloom.pipeline.worlds.shelf import briefing, scripts_of
 from toolloom.pipeline.worlds.states import draw_now, draw_state
-from toolloom.pipeline.worlds.tasks import draw_scenario, draw_task
+from toolloom.pipeline.worlds.tasks import Task
 from toolloom.pipeline.worlds.telling import scenario_of, story
 from toolloom.pipeline.worlds.wants import play_of
 from toolloom.schemas import (
@@ -50,7 +51,6 @@ from toolloom.schemas.splits import SEEN, split_of_need, split_of_script, zone
 
 OFFERED = 24  # operations of a world that an assistant has, unless more are called
 PER_STATE = 2  # rows of different scripts
-TASKS = 40  # drawn until one is of the wanted kind
 DRY = 5  # rows after one another without a task: the world has none of that kind
 PICKS = 12  # tries in a state for a script that was made of a dialogue: it needs more to hold
 STATES = 300  # drawn of a world, and
@@ -225,31 +225,32 @@ def _draw_tasks(
     for draw, count in zip(draws, counts.values(), strict=True):
         kinds = Abilities(recipe, draw)
         dry = 0
-        for number in range(count):
+        seed = [recipe.seed, "worlds", draw.world.name]
+        drawn = tasks(
+            draw.machine, seed, count, size=size, among=among, fits=partial(_let_in, plan)
+        )
+        for number, task in enumerate(drawn):
+            dry = 0 if task else dry + 1
+            if dry == DRY:
+                break
+            if task is None:
+                continue
             name = f"{draw.world.name}-{recipe.seed}-t{number:05d}"
-            rng = draw.rng("task", number)
-            for _ in range(TASKS):
-                chosen = draw_scenario(rng, size=size, among=among)
-                task = draw_task(draw.machine, rng, chosen, size=size)
-                if task is None or (plan.scenarios and task.scenario not in plan.scenarios):
-                    continue
-                row = play_of(task, draw.machine)
-                offered = frozenset(task.offered)
-                own = [
-                    api
-                    for api in known
-                    if api.source.reference == draw.world.name and api.source.operation in offered
-                ]
-                scenario = Scenario(task.scenario)
-                need = _need(recipe, draw, row, scenario, name, own, known, kinds.of(row))
-                if anew is None or split_of_need(recipe.splits, need) is anew.split:
-                    dry = 0
-                    yield need
-                    break
-            else:
-                dry += 1
-                if dry == DRY:
-                    break
+            row = play_of(task, draw.machine)
+            offered = frozenset(task.offered)
+            own = [
+                api
+                for api in known
+                if api.source.reference == draw.world.name and api.source.operation in offered
+            ]
+            scenario = Scenario(task.scenario)
+            need = _need(recipe, draw, row, scenario, name, own, known, kinds.of(row))
+            if anew is None or split_of_need(recipe.splits, need) is anew.split:
+                yield need
+
+
+def _let_in(plan: WorldPlan, task: Task) -> bool:
+    return not plan.scenarios or task.scenario in plan.scenarios
 
 
 def fits_dials(row: Play, plan: WorldPlan) -> bool:

@@ -11,16 +11,13 @@ and the difference of the states is the goal.
 
 from __future__ import annotations
 
-import json
 import random
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, Row, State
 from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.checks.world.outcome import difference
-from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.lookups import Path, form_of, keys_in, leaves, lookups_of
 from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, ScenarioDrawer, TaskSize
@@ -37,13 +34,12 @@ from toolloom.pipeline.worlds.solutions import (
     shortfalls,
     visible,
 )
-from toolloom.pipeline.worlds.states import draw_now, draw_state
+from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
 
 KINDS, TRIES = 8, 5  # scenarios, and goals of each, that are tried until one has a solution
 STARTS = 4  # states that are tried
 STATES = 16  # draws of a start state until a change can be made in it
 WISHES = ("single", "multi_turn", "clarification", "confirmation")  # that can begin with a change
-PER_STATE = 4  # tasks that are drawn from one start state
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,7 @@ def draw_task(
     """A task, of one scenario, about one change or of a size if they are given; None if none of
     several goals has a solution. `start`: a state and its moment; else several are tried."""
     if start is None:
-        starts = (_start(machine, rng, goal) for _ in range(STARTS))
+        starts = (start_for(machine, rng, goal) for _ in range(STARTS))
         drawn = (draw_task(machine, rng, scenario, start, goal, size) for start in starts)
         return next(filter(None, drawn), None)
     size = size or TaskSize()
@@ -151,47 +147,17 @@ def draw_scenario(
     return rng.choices(list(kinds), list(kinds.values()))[0]
 
 
-def tasks(
-    machine: Machine, seed: int, count: int, scenario: str | None = None
-) -> Iterator[Task | None]:
-    """Tasks by number. Several share a start state, which is drawn so that the first of them can
-    be about the change whose turn it is: so no change is left out because few states allow it."""
-    changes = lookups_of(machine).writes
-    for number in range(count):
-        rng = rng_for(seed, "task", number)
-        goal = None
-        if number % PER_STATE == 0:
-            seen: set[str] = set()
-            goal = changes[(number // PER_STATE) % len(changes)] if changes else None
-            start = _start(machine, rng_for(seed, "task state", number), goal)
-        chosen = scenario or draw_scenario(rng, goal)
-        for begin in (start, None, None, start):  # another state may have one, or another
-            task = draw_task(machine, rng, chosen, begin, goal if begin else None)
-            if task and not _wants(machine, task) & seen:
-                break
-        task = task or draw_task(machine, rng, scenario, start)
-        if task:
-            seen |= _wants(machine, task)
-        yield task
-
-
-def _wants(machine: Machine, task: Task) -> set[str]:
-    """What a task is about, want by want: two that differ in days and amounts are one."""
-    asked = {name for turn in task.turns for name in turn.operations}
-    acts = [(call.name, call.arguments) for call in task.calls if call.name in asked]
-    if task.avoided:
-        acts.append((task.avoided.name, task.avoided.arguments))
-    return {
-        json.dumps([name, sorted(k for _, _, k in keys_in(args, machine.operations[name].args))])
-        for name, args in acts
-    }
-
-
-def _start(machine: Machine, rng: random.Random, goal: str | None) -> tuple[State, str]:
-    """A state and its moment in which a change can be made, or the last of several."""
-    for _ in range(STATES):
+def start_for(machine: Machine, rng: random.Random, goal: str | None) -> tuple[State, str]:
+    """A state and its moment in which a change can be made, or the last of several. Raises
+    Unsatisfied if the last moment has no state: some a world's rules may leave without one."""
+    for number in range(STATES):
         now = draw_now(rng)
-        state = draw_state(machine, rng, now)
+        try:
+            state = draw_state(machine, rng, now)
+        except Unsatisfied:
+            if number == STATES - 1:
+                raise
+            continue
         drawer = ScenarioDrawer(lookups_of(machine), state, now, rng, goal)
         if goal is None or drawer.wish() is not None:
             break
@@ -225,31 +191,6 @@ def _made(machine: Machine, task: Task, calls: Iterable[TaskCall]) -> list[Playe
         )
         state = made[-1].after
     return made
-
-
-@dataclass
-class TaskCoverage:
-    """What tasks were drawn about."""
-
-    depths: Counter[int]
-    scenarios: Counter[str]
-    undrawn: list[str]  # operations that no task is about
-    unmet: list[str]  # errors, as operation.code, that no task meets
-
-
-def coverage(machine: Machine, drawn: Iterable[Task | None]) -> TaskCoverage:
-    """Depths, scenarios, goals never drawn and errors never met over many tasks."""
-    operations = machine.world["operations"]
-    left = set(operations)
-    unmet = {f"{name}.{code}" for name, spec in operations.items() for code in spec["errors"]}
-    result = TaskCoverage(Counter(), Counter(), [], [])
-    for task in filter(None, drawn):
-        result.depths[len(task.calls)] += 1
-        result.scenarios[task.scenario] += 1
-        left -= {name for turn in task.turns for name in turn.operations}
-        unmet -= {f"{call.name}.{call.error}" for call in task.calls if call.error}
-    result.undrawn, result.unmet = sorted(left), sorted(unmet)
-    return result
 
 
 # --- from a plan to a task -------------------------------------------------------------------

@@ -24,9 +24,9 @@ from toolloom.pipeline.worlds.authoring import Authored, infer_world
 from toolloom.pipeline.worlds.files import load_world
 from toolloom.pipeline.worlds.inference import infer
 from toolloom.pipeline.worlds.mutation import score
+from toolloom.pipeline.worlds.series import tasks
 from toolloom.pipeline.worlds.shelf import apis_of
 from toolloom.pipeline.worlds.states import draw_state
-from toolloom.pipeline.worlds.tasks import tasks
 from toolloom.schemas import Api, ApiSource, RecipeError, World, parse_recipe
 from toolloom.schemas.endpoint import Endpoint
 

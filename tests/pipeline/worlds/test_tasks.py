@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections import defaultdict
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,8 @@ from toolloom.pipeline.worlds.files import load_world
 from toolloom.pipeline.worlds.lookups import keys_in, keys_shown, lookups_of
 from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
-from toolloom.pipeline.worlds.tasks import (
-    Task,
-    TaskCall,
-    coverage,
-    draw_task,
-    faults,
-    tasks,
-)
+from toolloom.pipeline.worlds.series import coverage, tasks
+from toolloom.pipeline.worlds.tasks import Task, TaskCall, draw_task, faults
 from toolloom.pipeline.worlds.wants import as_text
 
 ROOT = Path(__file__).parents[3]
@@ -189,7 +183,7 @@ def test_one_more_change_is_seen(world: str) -> None:
     """A right solution with another task's last change at its end does not reach the goal."""
     machine, found = drawn(world)
     tried = 0
-    for task, other in pairwise(found):
+    for task, other in permutations(found, 2):
         if task.start is not other.start or not other.calls or other.calls[-1].error:
             continue
         more = dataclasses.replace(other.calls[-1], agreed=True)
