@@ -15,7 +15,7 @@ from toolloom.pipeline.checks.world.interpreter import Json, Row, State
 from toolloom.pipeline.checks.world.kinds import MOMENTS, Kind
 from toolloom.pipeline.worlds.followups import FollowUpDrawer
 from toolloom.pipeline.worlds.goals import GoalDrawer
-from toolloom.pipeline.worlds.lookups import Lookups, Path, fields_read, keys_in, scanned
+from toolloom.pipeline.worlds.lookups import FieldOf, Lookups, Path, fields_read, keys_in, scanned
 from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan
 from toolloom.pipeline.worlds.questions import QuestionDrawer
 from toolloom.pipeline.worlds.solutions import (
@@ -375,8 +375,14 @@ class ScenarioDrawer:
             for clause in _clauses(steps, code)
         )
 
+    def _readable(self) -> set[FieldOf]:
+        """What a look at rows that are nobody's own would show, and a careful assistant sees before
+        it tries."""
+        shown = (place for way in self.lookups.reads for place in self.lookups.shown[way])
+        return {place for place in shown if place[0] not in self.lookups.own}
+
     def _foreseen(self, name: str, code: str) -> bool:
-        """Whether results so far show all on which an error depends."""
+        """Whether results so far show all on which an error depends, or a look would have."""
         spec = self.machine.world["operations"][name]
         names = {"me": self.machine.actor or ""} | {
             kind["as"]: kind["entity"] for kind in spec["args"].values() if kind.get("as")
@@ -404,7 +410,7 @@ class ScenarioDrawer:
             for entity, field in reads
             if field not in keys and (entity != self.machine.actor or field in self.lookups.changed)
         }
-        return reads <= shown
+        return reads - self._readable() <= shown
 
 
 def _counts_equals(tree: Json) -> bool:

@@ -141,15 +141,15 @@ class _ScriptReader:
         if scenario and scenario not in set(Scenario):
             hints = kinds.near(str(scenario), [each.value for each in Scenario])
             self.fault((*place, "scenario"), f"is no scenario{hints}.")
-        searches = spec.get("search", True)
-        if not isinstance(searches, bool):
+        searches = str(spec.get("search", "true"))
+        if searches not in ("true", "false"):
             self.fault((*place, "search"), "is true or false.")
         return WorldScript(
             name=str(spec.get("name", number + 1)),
             voice=str(spec.get("voice", "")),
             british=spec.get("dialect") == "uk",
             scenario=str(scenario),
-            searches=searches is not False,
+            searches=searches == "true",
             written=str(spec.get("written", "")),
             opening=tuple(opening),
             turns=tuple(turns),

@@ -113,7 +113,7 @@ def test_operations_do_what_their_method_and_path_say(world: World) -> None:
 def test_tasks_are_drawn_in_it(world: World) -> None:
     """Their arguments fit the document's schemas."""
     drawn = [task for task in tasks(Machine(world.spec), 5, 40) if task]
-    assert len(drawn) > 20 and {task.scenario for task in drawn} >= {"single", "multi_turn"}
+    assert len(drawn) > 20 and {task.scenario for task in drawn} >= {"sequential", "multi_turn"}
 
 
 def test_a_start_state_survives_json(world: World) -> None:

@@ -222,7 +222,7 @@ def test_a_script_can_be_kept_from_searching() -> None:
     weights = {"queries": {"abilities": {"retrieve_call": 1}}}
     world = lending.world("renewal", "refused")
     one, other = world.scripts
-    world = world.model_copy(update={"scripts": ({**one, "search": False}, other)})
+    world = world.model_copy(update={"scripts": ({**one, "search": "false"}, other)})
     needs = lending.needs(lending.recipe(worlds={"per_script": 1}, **weights), [world])
     found = {need.setting.script: need.ability for need in needs if need.setting}
     assert found == {"renewal": Ability.CALL, "refused": Ability.RETRIEVE_CALL}
