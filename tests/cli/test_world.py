@@ -146,7 +146,7 @@ def test_dialogues_become_scripts_that_can_be_proved(
     assert counts in " ".join(result.output.split())
     sheet = file.with_suffix(".proof.txt").read_text()
     assert sheet.count("# library-") == len(scripts) == sheet.count("written by model large")
-    assert sheet.count("[202") == 3 * len(scripts)
+    assert 2 * len(scripts) <= sheet.count("[202") <= 3 * len(scripts)  # of three states
     before = file.read_bytes()
     assert "0 added" in call(*told).output and file.read_bytes() == before
     proof = call("world", "proof", tmp_path / "library.yaml", "-n", "1")
