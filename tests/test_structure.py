@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -29,15 +29,16 @@ ROOMS = (
 SILENT_ROOMS: set[str] = set()
 """Rooms whose `__init__` does not yet open with ten lines."""
 
-LINES, MODULES = 72_150, 275
-"""Python lines outside tests/, with those of benchmarks/; modules of the package."""
+BUDGET = {"product": 72_147, "modules": 284, "tests": 39_250, "docs": 3_400, "README": 220}
+"""Lines at most, and modules: Python outside tests/ with that of benchmarks/, Python below tests/,
+Markdown below docs/. There is no law on one file or function, only on the whole: it goes down, and
+up only by what a change says it needs."""
 
-LONG = {"grammar.py", "growth.py", "interpreter.py", "reading.py"}
-"""Modules of more than 500 lines: two subjects still, but for the interpreter of worlds, which is
-one file so that it can be shipped alone."""
-
-PREFIXES = {"pipeline/dataset/verify"}
-"""Prefixes that three files of a folder share: packages in disguise."""
+TWICE = {
+    *("files", "growth", "instructions", "needs", "plans", "progress", "reading"),
+    *("report", "results", "run", "session", "tables", "templates", "wording"),
+}
+"""Module names that stand more than once below pipeline/: this list only shrinks."""
 
 
 def package_files() -> list[Path]:
@@ -95,17 +96,6 @@ def circles(graph: dict[str, set[str]]) -> list[set[str]]:
     return closed
 
 
-def test_a_class_name_stands_once() -> None:
-    """Whoever reads a name knows which class is meant."""
-    names = Counter(
-        node.name
-        for tree in modules().values()
-        for node in tree.body
-        if isinstance(node, ast.ClassDef)
-    )
-    assert {name for name, times in names.items() if times > 1} == set()
-
-
 def test_no_module_imports_itself_by_way_of_others() -> None:
     """A circle may not hide inside a function either."""
     graph = {name: set(imports(name, tree)) for name, tree in modules().items()}
@@ -121,42 +111,32 @@ def test_the_layers_have_no_exceptions() -> None:
     assert not any("ignore_imports" in contract for contract in contracts)
 
 
-def test_a_module_is_one_subject() -> None:
-    """Five hundred lines are enough for one."""
-    sizes = {path: len(path.read_bytes().splitlines()) for path in package_files()}
-    assert {path.name for path, size in sizes.items() if size > 500} <= LONG
-
-
 def test_a_room_says_what_lives_in_it() -> None:
     """Ten lines: what lives here, what it may touch, where to begin reading."""
     told = {room: ast.get_docstring(modules()[room.replace("/", ".")]) or "" for room in ROOMS}
     assert {room for room, text in told.items() if len(text.splitlines()) < 10} <= SILENT_ROOMS
 
 
-def test_no_prefix_is_a_package_in_disguise() -> None:
-    """Three files of a folder that begin with the same word belong in a package of that name."""
-    shared: dict[str, int] = defaultdict(int)
-    for path in package_files():
-        word = path.stem.split("_")[0]
-        shared[f"{path.parent.relative_to(ROOT)}/{word}"] += bool(word)
-    assert {prefix for prefix, files in shared.items() if files >= 3} <= PREFIXES
-
-
-def test_functions_are_short() -> None:
-    """Nine of ten have at most 35 lines."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    lengths = sorted(
-        (node.end_lineno or 0) - node.lineno + 1
-        for tree in modules().values()
-        for node in ast.walk(tree)
-        if isinstance(node, kinds)
-    )
-    assert lengths[len(lengths) * 9 // 10] <= 35
-
-
-def test_the_product_does_not_grow_unseen() -> None:
+def test_the_whole_keeps_within_its_budget() -> None:
     """A ceiling that is raised is raised on purpose."""
-    files = [*package_files(), *(ROOT / "benchmarks").glob("*.py")]
-    lines = sum(len(path.read_bytes().splitlines()) for path in files)
-    assert lines <= LINES, lines
-    assert len(modules()) <= MODULES
+    product = [*package_files(), *(ROOT / "benchmarks").glob("*.py")]
+    sizes = {
+        "product": lines(product),
+        "modules": len(product),
+        "tests": lines((ROOT / "tests").rglob("*.py")),
+        "docs": lines((ROOT / "docs").rglob("*.md")),
+        "README": lines([ROOT / "README.md"]),
+    }
+    assert {name: size for name, size in sizes.items() if size > BUDGET[name]} == {}
+
+
+def test_a_module_name_stands_once_below_pipeline() -> None:
+    """Whoever reads a file's name knows which file is meant."""
+    names = Counter(
+        path.stem for path in (ROOT / "pipeline").rglob("*.py") if path.stem != "__init__"
+    )
+    assert {name for name, times in names.items() if times > 1} <= TWICE
+
+
+def lines(paths: Iterable[Path]) -> int:
+    return sum(len(path.read_bytes().splitlines()) for path in paths)
