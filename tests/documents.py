@@ -118,7 +118,7 @@ def reasons() -> str:
     return table(("Reason", "What it means"), rows)
 
 
-# --- docs/commands.md: what `--help` says
+# --- docs/commands.md: the first sentence of each command's help
 
 
 def commands(group: Any = None, before: str = "") -> Iterator[tuple[str, Any]]:
@@ -130,53 +130,26 @@ def commands(group: Any = None, before: str = "") -> Iterator[tuple[str, Any]]:
             yield (before.strip() if command.hidden else f"{before}{name}"), command
 
 
-def value_of(option: Any) -> str:
-    """What is typed after an option, such as ` PATH|URL`; nothing for a switch."""
-    kind = option.type_descriptor.annotation
-    if option.is_flag:
-        return ""
-    if isinstance(kind, type) and issubclass(kind, Enum) and not option.metavar:
-        return " " + "|".join(member.value for member in kind)
-    return " " + (option.metavar or ("N" if kind is int else option.name.upper()))
-
-
-def cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
-
-
-def parameters(command: Any) -> Iterator[tuple[str, str]]:
-    """Arguments and options with what they mean, their defaults and variables in brackets."""
-    for parameter in command.params:
-        if parameter.name == "help":
-            continue
-        argument = parameter.param_type_name == "argument"
-        typed = parameter.metavar if argument else ", ".join(parameter.opts) + value_of(parameter)
-        notes = [f"default `{getattr(d, 'value', d)}`"] if (d := parameter.default) else []
-        notes += [f"or `{parameter.envvar}`"] if parameter.envvar else []
-        notes += ["required"] if parameter.required and not argument else []
-        said = f"{parameter.help or ''}" + (f" ({'; '.join(notes)})" if notes else "")
-        yield f"`{cell(typed)}`", cell(said)
-
-
-def command_pages() -> str:
-    parts = []
+def command_table() -> str:
+    rows = []
     for name, command in commands():
         arguments = (
             parameter.metavar if parameter.required else f"[{parameter.metavar}]"
             for parameter in command.params
             if parameter.param_type_name == "argument"
         )
-        usage = " ".join(["toolloom", name, *arguments])
-        rows = table(("Argument or option", "Meaning"), parameters(command))
-        parts.append(f"## `{usage}`\n\n{inspect.cleandoc(command.help)}\n\n{rows}")
-    return "\n\n".join(parts)
+        usage = " ".join(["toolloom", name, *arguments]).replace("|", "\\|")
+        rows.append(
+            (f"`{usage}`", inspect.cleandoc(command.help).split("\n\n")[0].replace("\n", " "))
+        )
+    return table(("Command", "What it does"), iter(rows))
 
 
 # Page, name of the block, what makes it.
 MADE: tuple[tuple[str, str, Callable[[], str]], ...] = (
     ("docs/recipe.md", "dials", recipe_fields),
     ("docs/reasons.md", "reasons", reasons),
-    ("docs/commands.md", "commands", command_pages),
+    ("docs/commands.md", "commands", command_table),
 )
 
 
