@@ -121,7 +121,7 @@ def root(
 for command in (
     *(run.validate, run.preview, run.estimate, run.run, show.show, show.rejected, run.serve),
     *(datasets.push, datasets.versions, datasets.diff, datasets.regenerate, expand.rewrite),
-    *(datasets.verify, show.report, show.notebook, formats.export, formats.check_export),
+    *(datasets.verify, show.report, show.notebook, formats.export),
     *(formats.audit, datasets.complexity),
 ):
     app.command()(command)

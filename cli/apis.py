@@ -56,7 +56,7 @@ def import_(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="What the sources hold: openapi, python, openai, bfcl, toolbench, api-bank, "
+            help="What the sources hold: openapi, python, openai, toolbench, api-bank, "
             "public-apis or pool; `auto` tells by itself.",
         ),
     ] = "auto",

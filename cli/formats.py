@@ -1,4 +1,4 @@
-"""The commands for forms of others: export a dataset, check such a file, audit data of others."""
+"""The commands for forms of others: export a dataset, audit data of others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, complain, known, say, tell
+from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, known, say, tell
 
 if TYPE_CHECKING:
     from toolloom.pipeline.formats.audit import AuditReport
@@ -55,9 +55,8 @@ def export(
 ) -> None:
     """Write a dataset in a trainer's form, and say what that form cannot hold.
 
-    Formats: `trl`, `trl-dpo`, `llamafactory`, `axolotl`, `verl`, `openai`, `hermes`, `xlam`,
-    `bfcl`, `api-bank`, `toolllama`, `few-shot`, `all-shot`. Exit code 1 if no sample has a place
-    in it.
+    Formats: `trl`, `trl-dpo`, `llamafactory`, `axolotl`, `verl`, `openai`, `hermes`,
+    `api-bank`, `toolllama`, `few-shot`, `all-shot`. Exit code 1 if no sample has a place in it.
 
     Examples: `toolloom export shop --format trl`,
     `toolloom export shop/1.0.0 --format openai --split train --into shop.jsonl`
@@ -84,47 +83,6 @@ def export(
         raise typer.Exit(NOTHING_ACCEPTED)
 
 
-def check_export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of rows.")],
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", metavar="FORMAT", help="Its form; else told by its keys."),
-    ] = None,
-    template: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME|FILE",
-            help="Chat template: one of TRL's by name, `all` of them, or a file; repeatable.",
-        ),
-    ] = None,
-) -> None:
-    """Check each row's shape, render it through real chat templates, and load the file.
-
-    A rendering fails, too, if a call, an argument or an observation is not in its text. Exit
-    code 1 if a row has another shape, the file does not load as it is, no template renders all
-    rows, or one that was named does not.
-
-    Example: `toolloom check-export train.jsonl --template qwen3 --template mine.jinja`
-    """
-    from toolloom.pipeline.dataset.export.checking import check, detect
-    from toolloom.pipeline.dataset.export.formats import NAMES
-    from toolloom.pipeline.dataset.export.templates import choose
-    from toolloom.pipeline.pages.sections import check_sections
-
-    known("--format", format_, NAMES)
-    chosen = choose(template or [])
-    checked = check(file, format_ or detect(file), chosen)
-    say(check_sections(checked))
-    if not chosen:
-        complain(
-            "No chat template was tried: TRL, whose package has some, is not installed. "
-            "Name a template's file with --template."
-        )
-    asked_for = bool(template) and "all" not in (template or ())
-    if not checked.is_sound or (asked_for and checked.losses):
-        raise typer.Exit(NOTHING_ACCEPTED)
-
-
 EVERY = 5.0  # seconds between two lines of progress
 
 
@@ -136,7 +94,7 @@ def audit(
         str,
         typer.Option(
             "--format",
-            help="trl, openai, sharegpt, hermes, xlam, bfcl, api-bank or toolbench.",
+            help="trl, openai, sharegpt, hermes, api-bank or toolbench.",
         ),
     ],
     n: Annotated[int, typer.Option("-n", min=0, max=1000, help="Examples of each reason.")] = 3,

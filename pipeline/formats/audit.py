@@ -49,8 +49,6 @@ FORMATS: dict[str, tuple[str, str]] = {
     "openai": ("chat", "openai_dialogues"),
     "sharegpt": ("sharegpt", "sharegpt_dialogues"),
     "hermes": ("sharegpt", "hermes_dialogues"),
-    "xlam": ("xlam", "dialogues"),
-    "bfcl": ("bfcl", "dialogues"),
     "api-bank": ("api_bank_dialogues", "dialogues"),
     "toolbench": ("toolbench", "dialogues"),
 }

@@ -17,7 +17,6 @@ from toolloom.schemas import (
     Message,
     Observation,
     Sample,
-    Scenario,
     ToolCall,
     digest,
 )
@@ -201,35 +200,6 @@ def first_task(said: Sequence[Message]) -> tuple[list[Message], bool]:
     """The first user turn with what serves it, and whether there are more."""
     ends = [place for place, m in enumerate(said) if m.role == "user" and place]
     return list(said[: ends[0]] if ends else said), bool(ends)
-
-
-def first_calls(sample: Sample) -> tuple[Message, list[Message]]:
-    """The user's first turn and the messages that make its calls: one, or none at all.
-
-    Raises NotRepresentable if one round of calls is not all the request needs.
-    """
-    query, said = sample.dialogue.query, spoken(sample.dialogue.messages)
-    if query.ability.searches:
-        raise NotRepresentable("APIs are searched for before they are called")
-    rounds = [m for m in first_task(said)[0] if m.tool_calls]
-    if not rounds and query.scenario is not Scenario.IRRELEVANCE:
-        raise NotRepresentable("the assistant asks before it calls")
-    if len(rounds) > 1 and query.scenario is not Scenario.ERROR_RECOVERY:
-        raise NotRepresentable("calls need the results of others")
-    return said[0], rounds[:1]
-
-
-def lost_after_calls(sample: Sample, *extra: str) -> tuple[str, ...]:
-    """The parts that neither format holds."""
-    said = spoken(sample.dialogue.messages)
-    recovers = sample.dialogue.query.scenario is Scenario.ERROR_RECOVERY
-    parts = {
-        "observations": any(m.role == "tool" for m in said),
-        "answers": True,
-        "the user's later turns": any(m.role == "user" for m in said[1:]),
-        "what follows an error": recovers,
-    }
-    return (*extra, *(part for part, is_lost in parts.items() if is_lost))
 
 
 def kind_of(schema: Any) -> str:

@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from toolloom.pipeline.formats import (
     api_bank,
-    bfcl,
     openai_tools,
     openapi,
     public_apis,
@@ -26,13 +25,12 @@ from toolloom.schemas import Api, ImportFailed
 from toolloom.schemas.api import PublicApi
 
 Name: TypeAlias = Literal[
-    "openapi", "openai", "bfcl", "toolbench", "api-bank", "public-apis", "python", "folder"
+    "openapi", "openai", "toolbench", "api-bank", "public-apis", "python", "folder"
 ]
 NAMES: tuple[Name, ...] = get_args(Name)
 _TOLD: dict[Name, str] = {
     "openapi": "an OpenAPI or Swagger description (JSON or YAML)",
     "openai": "function tools (JSON)",
-    "bfcl": "BFCL function documents or questions (JSON lines)",
     "toolbench": "ToolBench queries or tools (JSON)",
     "api-bank": "API-Bank descriptions, dialogues or scenes",
     "public-apis": "a list of public APIs (Markdown or JSON)",
@@ -118,8 +116,6 @@ def _read(
             return public_apis.read(path, ledger, category=category, document=document)
         case "openai":
             return openai_tools.read(path, ledger, category=category, document=document, seen=seen)
-        case "bfcl":
-            return bfcl.read(path, ledger, category=category, document=document, seen=seen)
         case "toolbench":
             return toolbench.read(path, ledger, category=category, document=document, seen=seen)
         case "folder":
@@ -176,7 +172,6 @@ def _fitting(seen: Any, document: Any) -> DetectedFormat | str:
 
 _FITS: tuple[tuple[Name, Callable[[Any], bool]], ...] = (
     ("toolbench", toolbench.fits),
-    ("bfcl", bfcl.fits),
     ("api-bank", api_bank.fits),
     ("public-apis", public_apis.fits),
     ("openai", openai_tools.fits),  # the widest, so the last

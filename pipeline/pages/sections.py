@@ -1,4 +1,4 @@
-"""What a person sees of runs and of versions: their counts, differences, checks and exports."""
+"""What a person sees of runs and of versions: their counts, differences and exports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from toolloom.pipeline.dataset.complexity import Complexity
     from toolloom.pipeline.dataset.complexity import ComplexityReport as ComplexityReport
     from toolloom.pipeline.dataset.diff import Diff
-    from toolloom.pipeline.dataset.export.checking import Checked
     from toolloom.pipeline.dataset.export.exporting import ExportReport as ExportReport
     from toolloom.pipeline.dataset.push import Load, Pushed
     from toolloom.pipeline.dataset.report import (
@@ -389,44 +388,6 @@ def export_sections(report: ExportReport) -> list[Section]:
         ("rows do not hold", "samples"): report.lost.most_common(),
     }
     return [Section(head=head, rows=rows) for head, rows in tables.items() if rows]
-
-
-def check_sections(checked: Checked) -> list[Section]:
-    """A row for each template, for rows that are text one without; then what is wrong."""
-
-    def tools(shows: bool, knows: bool) -> str:
-        if shows:
-            return "tools, calls"
-        return "calls" if knows else "–"
-
-    rows = [
-        (
-            checked.format,
-            checked.rows,
-            one.template.name,
-            tools(one.template.shows_tools, one.template.knows_tools),
-            one.rendered if one.template.knows_tools else "no tools",
-            one.failed if one.template.knows_tools else "–",
-            one.first if one.template.knows_tools else "",
-        )
-        for one in checked.templates
-    ]
-    plain = (checked.format, checked.rows, "–", "–", "–", "–", "")
-    head = ("format", "rows", "template", "tools", "rendered", "failed", "first failure")
-    return [Section(head=head, rows=rows or [plain]), Section(note="\n".join(_faults(checked)))]
-
-
-def _faults(checked: Checked) -> Iterator[str]:
-    """What is wrong with the file itself, in words."""
-    if not checked.rows:
-        yield "The file has no rows."
-    if checked.wrong:
-        wrong = f"{checked.wrong:,} of {checked.rows:,} rows have another shape"
-        yield f"{wrong}. First, {checked.first}"
-    if checked.loaded:
-        yield f"Loading: {checked.loaded}."
-    if checked.templates and not checked.is_sound and not (checked.wrong or checked.loaded):
-        yield "No template that knows tools renders all rows."
 
 
 def sending(load: Load, seconds: float) -> str:

@@ -111,18 +111,6 @@ HERMES: JsonObject = {
     ),
     "tools": json.dumps([TOOL]),
 }
-_PARAMETERS = {
-    "city": {"description": "City.", "type": "str", "default": "Paris"},
-    "country": {"description": "Code.", "type": "str", "default": ""},
-    "days": {"description": "Days ahead.", "type": "int, optional"},
-    "hours": {"description": "Hours.", "type": "List[int], optional"},
-}
-XLAM: JsonObject = {
-    "id": 7,
-    "query": "Will it rain in Bern within 3 days?",
-    "answers": json.dumps([{"name": "get_weather", "arguments": {"city": "Bern", "days": 3}}]),
-    "tools": json.dumps([{**FUNCTION, "parameters": _PARAMETERS}]),
-}
 FINISH: JsonObject = {
     "name": "Finish",
     "description": "End.",
@@ -206,25 +194,6 @@ INSTRUCTION: JsonObject = {
     ],
     "relevant APIs": [["Sky", "Weather"]],
 }
-BFCL: JsonObject = {
-    "id": "q",
-    "question": [[{"role": "user", "content": "Do 3 on 2024-05-03."}]],
-    "function": [
-        {
-            "name": "a.b",
-            "description": "Does it.",
-            "parameters": {
-                "type": "dict",
-                "properties": {
-                    "n": {"type": "integer", "default": 3},
-                    "of": {"type": "array", "items": {"type": "dict", "properties": {"k": {}}}},
-                },
-                "required": ["n"],
-            },
-        }
-    ],
-    "ground_truth": [{"a.b": {"n": [3, ""], "of": [[{"k": ["v"]}]]}}],
-}
 API_BANK: list[JsonObject] = [
     {"role": "User", "text": "Do 3 on May 3rd."},
     {
@@ -251,9 +220,7 @@ GOOD: dict[str, list[JsonObject]] = {
     "openai": [OPENAI, OLDER],
     "sharegpt": [SHAREGPT],
     "hermes": [HERMES],
-    "xlam": [XLAM],
     "toolbench": [TREE, TOOLLLAMA, INSTRUCTION],
-    "bfcl": [BFCL],
     "api-bank": API_BANK,
 }
 

@@ -68,7 +68,7 @@ rewrite: {}
 shard_size: 8
 """
 FORMATS = (
-    *("trl", "trl-dpo", "llamafactory", "axolotl", "verl", "openai", "hermes", "xlam", "bfcl"),
+    *("trl", "trl-dpo", "llamafactory", "axolotl", "verl", "openai", "hermes"),
     *("api-bank", "toolllama", "few-shot --shots 2", "all-shot"),
 )
 READ_BACK = {
@@ -76,8 +76,6 @@ READ_BACK = {
     "openai": "openai/train.jsonl",
     "sharegpt": "llamafactory/train.jsonl",
     "hermes": "hermes/train.jsonl",
-    "xlam": "xlam/train.json",
-    "bfcl": "bfcl/train",
     "api-bank": "api-bank/train.json",
     "toolbench": "toolllama/train.json",
 }
@@ -326,12 +324,8 @@ def export_all(house: House) -> None:
         house.tell(f"exports/{form}.txt", f"export played --format {options}")
         folder = Path("outputs/exports/played/2.2.0") / form
         house.keep(f"exports/{form}", folder)
-        for path in sorted(folder.glob("test_tool.*")):
-            house.tell(f"exports/{form}-checked.txt", f"check-export {path} --format {form}")
     house.tell("exports/trl-text.txt", "export executed --format trl --arguments string")
     house.keep("exports/trl-text", Path("outputs/exports/executed/1.1.0/trl"))
-    train = "outputs/exports/played/2.2.0/openai/train.jsonl"
-    house.tell("exports/rendered.txt", f"check-export {train} --template qwen3")
 
 
 def read_all(house: House) -> None:

@@ -13,14 +13,11 @@ from toolloom.pipeline.dataset.export.shots import (
 )
 from toolloom.pipeline.formats.api_bank import api_bank
 from toolloom.pipeline.formats.base import ExportFile, Format
-from toolloom.pipeline.formats.bfcl import bfcl
 from toolloom.pipeline.formats.chat import axolotl, axolotl_notes, openai, trl, verl
 from toolloom.pipeline.formats.preferences import trl_dpo
 from toolloom.pipeline.formats.sharegpt import dataset_info, hermes, llamafactory
 from toolloom.pipeline.formats.toolllama import toolllama
-from toolloom.pipeline.formats.xlam import xlam
 
-_BFCL = ("simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance")
 LINES = {"sft": ExportFile("{split}.jsonl", "jsonl")}
 ARRAY = {"sft": ExportFile("{split}.json", "json")}
 _TALK = ("messages", "tools")
@@ -116,32 +113,6 @@ FORMATS: tuple[Format, ...] = (
         ("object",),
         why=_IN_TEXT,
         hint=_LOAD_LINES,
-    ),
-    Format(
-        "xlam",
-        "Salesforce's xLAM-60k: a query and its calls",
-        xlam,
-        ARRAY,
-        ("object",),
-        why=_IN_TEXT,
-        hint='load_dataset("json", data_files="{folder}/{split}.json", split="train")',
-    ),
-    Format(
-        "bfcl",
-        "Berkeley's function calling leaderboard, version 4: questions and possible answers",
-        bfcl,
-        {
-            **{name: ExportFile(f"{{split}}/BFCL_v4_{name}.json", "jsonl") for name in _BFCL},
-            **{
-                f"{name} answers": ExportFile(
-                    f"{{split}}/possible_answer/BFCL_v4_{name}.json", "jsonl"
-                )
-                for name in _BFCL[:-1]
-            },
-        },
-        ("object",),
-        why="the format lists the values each argument may have",
-        hint="In place of the files of these names in bfcl_eval/data: {folder}/{split}",
     ),
     Format(
         "api-bank",

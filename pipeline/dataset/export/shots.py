@@ -13,21 +13,16 @@ as the whole answer; all-shot (section C.2) API documents, then goals with a los
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import Any, NamedTuple, TypeAlias
-
-from pydantic import Field, model_validator
+from typing import Any, NamedTuple
 
 from toolloom.agents.query import moment
 from toolloom.pipeline.checks.text.call_text import parse, write
 from toolloom.pipeline.dataset.complexity import Demonstration, Retriever, repository, stem
-from toolloom.pipeline.formats import row_shapes
 from toolloom.pipeline.formats.base import (
     Arguments,
     Exported,
@@ -40,7 +35,6 @@ from toolloom.pipeline.formats.base import (
     spaced,
     spoken,
 )
-from toolloom.pipeline.formats.row_shapes import RowShape
 from toolloom.pipeline.store.files import to_text
 from toolloom.prompts import render
 from toolloom.schemas import (
@@ -57,10 +51,6 @@ from toolloom.schemas import (
 
 NOW, GOAL, ACTIONS = "Now: ", "Goal: ", "Actions:"
 _MARK = re.compile(rf"\n(?:{NOW}|{GOAL}|{ACTIONS})")
-_CALLS = re.compile(rf"^{ACTIONS}(.*\n?)", re.MULTILINE)  # calls, with the end of their line
-
-Functions: TypeAlias = dict[str, frozenset[str] | None]
-"""Names, and the arguments of each where no others may be given."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +62,6 @@ class Served:
     apis: tuple[Api, ...]  # given, or found by API Search
     calls: tuple[FunctionCall, ...]  # none if no API fits
     lost: tuple[str, ...]  # parts of the sample that are not here
-
-
-@dataclass(frozen=True)
-class GoalLines:
-    """What was read from text."""
-
-    goal: str
-    calls: tuple[FunctionCall, ...] | None  # None where they are yet to be written
 
 
 def served(sample: Sample) -> Served:
@@ -152,58 +134,6 @@ def action_text(calls: Sequence[FunctionCall]) -> str:
     except (ValueError, RecursionError):  # numbers too long to write, values too deep
         pass
     raise NotRepresentable("calls that this syntax cannot hold")
-
-
-def read_lines(text: str) -> list[GoalLines]:
-    """The goals and calls in a text. Raises ValueError that says which line is wrong."""
-    goals: list[GoalLines] = []
-    goal: list[str] | None = None
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.startswith(NOW) and goal is None:
-            continue
-        if line.startswith(GOAL) and goal is None:
-            goal = [line.removeprefix(GOAL)]
-        elif line.startswith(ACTIONS) and goal is not None:
-            calls = line.removeprefix(ACTIONS)
-            if calls.strip() and not calls.startswith(" ["):
-                raise ValueError(f"line {number} of the goals: the actions are no list of calls")
-            goals.append(GoalLines("\n".join(goal), parse(calls) if calls.strip() else None))
-            goal = None
-        elif goal is not None and not line.startswith((NOW, GOAL)):
-            goal.append(line)
-        elif line or goal is not None:
-            raise ValueError(f"line {number} of the goals is out of place: {line[:60]!r}")
-    if goal is not None:
-        raise ValueError("the last goal has no actions")
-    return goals
-
-
-def read_documents(text: str) -> Functions:
-    """The functions that lines describe, with their arguments, where no others may be given.
-
-    Raises ValueError for a line that describes none.
-    """
-    functions: Functions = {}
-    for line in filter(None, text.split("\n")):
-        try:
-            described = json.loads(line)
-            name = described.get("name")
-        except (ValueError, AttributeError, RecursionError) as error:
-            raise ValueError(f"no document of an API function: {line[:60]!r}") from error
-        if not isinstance(name, str):
-            raise ValueError(f"a document of an API function without its name: {line[:60]!r}")
-        functions[name] = _closed(described.get("parameters"))
-    return functions
-
-
-def _closed(schema: Any) -> frozenset[str] | None:
-    """The arguments of a schema that knows no others."""
-    if not isinstance(schema, dict) or schema.get("additionalProperties") is not False:
-        return None
-    fields = schema.get("properties")
-    if not isinstance(fields, dict) or "patternProperties" in schema:
-        return None
-    return frozenset(fields)
 
 
 LONGEST = 2_048  # tokens of a sequence, as in the paper
@@ -427,72 +357,3 @@ def _row(identity: str, goal: Served, shown: Sequence[Demonstration]) -> JsonObj
 
 def _text(one: Demonstration) -> str:
     return f"{goal_lines(one.goal, one.now)} {action_text(one.calls)}"
-
-
-def _known(found: list[GoalLines], functions: Functions | None = None) -> None:
-    """All calls are there, and go to functions and arguments that are described.
-
-    Raises ValueError.
-    """
-    for one in found:
-        if one.calls is None:
-            raise ValueError(f"a goal has no actions: {one.goal[:60]!r}")
-        for call in one.calls:
-            if functions is not None and call.name not in functions:
-                raise ValueError(f"{call.name!r} is called, which no API function describes")
-            known = functions[call.name] if functions is not None else None
-            if known is not None and (odd := sorted({*call.arguments} - known)):
-                raise ValueError(f"{call.name!r} has no argument {odd[0]!r}")
-
-
-class FewShotRow(RowShape):
-    id: str
-    messages: list[row_shapes.Message] = Field(min_length=3, max_length=3)
-    demonstrations: list[str]
-
-    @model_validator(mode="after")
-    def _reads(self) -> FewShotRow:
-        if [message.role for message in self.messages] != ["system", "user", "assistant"]:
-            raise ValueError("the messages are not system, user and assistant")
-        system, user, assistant = (message.content or "" for message in self.messages)
-        _, head, body = f"{system}\n".partition(f"\n{HEAD}")
-        if not head:
-            raise ValueError("the system turn has no API functions")
-        documents, _, demonstrations = f"\n{body}".partition("\n\nDemonstrations:\n")
-        functions, shown = read_documents(documents), read_lines(demonstrations)
-        if len(shown) != len(self.demonstrations):
-            raise ValueError(f"the system turn shows {len(shown)} demonstrations")
-        _known(shown)  # whose functions need not be described
-        if len(read_lines(user)) != 1 or not user.endswith(ACTIONS):
-            raise ValueError("the user's turn is not one goal without its actions")
-        _known(read_lines(f"{user} {assistant}"), functions)
-        return self
-
-
-class Segment(RowShape):
-    label: bool
-    text: str = Field(min_length=1)
-
-
-class AllShotRow(RowShape):
-    ids: list[str] = Field(min_length=1)
-    apis: list[str]
-    segments: list[Segment] = Field(min_length=2)
-
-    @model_validator(mode="after")
-    def _reads(self) -> AllShotRow:
-        whole = "".join(segment.text for segment in self.segments)
-        if not whole.startswith(HEAD):
-            raise ValueError("the text does not begin with the API functions")
-        documents, _, goals = f"\n{whole.removeprefix(HEAD)}".partition("\n\n")
-        lines, found = list(filter(None, documents.split("\n"))), read_lines(goals)
-        if (len(lines), len(found)) != (len(self.apis), len(self.ids)):
-            raise ValueError(f"the text has {len(lines)} API functions and {len(found)} goals")
-        _known(found, read_documents(documents))
-        ends = accumulate(len(segment.text) for segment in self.segments)
-        spans = [
-            (end - len(s.text), end) for s, end in zip(self.segments, ends, strict=True) if s.label
-        ]
-        if spans != [calls.span(1) for calls in _CALLS.finditer(whole)]:
-            raise ValueError("not every call has a loss, or more than calls has one")
-        return self

@@ -18,8 +18,6 @@ READ_AS = {
     "openai": ("train.jsonl", "openai"),
     "hermes": ("train.jsonl", "hermes"),
     "llamafactory": ("train.jsonl", "sharegpt"),
-    "xlam": ("train.json", "xlam"),
-    "bfcl": ("train", "bfcl"),
     "api-bank": ("train.json", "api-bank"),
     "toolllama": ("train.json", "toolbench"),
 }

@@ -28,10 +28,11 @@ from toolloom.pipeline.formats.audit import (
 from toolloom.pipeline.formats.reading import Toolbox
 from toolloom.schemas import NothingFound, StoreError
 
-FUNCTION = {
+PRICE = {
     "name": "shop.price",
+    "description": "What items cost.",
     "parameters": {
-        "type": "dict",
+        "type": "object",
         "properties": {"item": {"type": "string"}, "count": {"type": "integer"}},
         "required": ["item"],
     },
@@ -39,13 +40,16 @@ FUNCTION = {
 
 
 def question(number: int, said: str, **arguments: Any) -> dict[str, Any]:
-    """A BFCL row that holds its own gold call."""
-    allowed = {name: [value] for name, value in arguments.items()}
+    """A row of OpenAI messages that ends with a call."""
+    called = {"name": "shop.price", "arguments": json.dumps(arguments)}
+    call = {"id": "c1", "type": "function", "function": called}
     return {
         "id": f"q{number}",
-        "question": [[{"role": "user", "content": said}]],
-        "function": [FUNCTION],
-        "ground_truth": [{"shop.price": allowed}],
+        "messages": [
+            {"role": "user", "content": said},
+            {"role": "assistant", "tool_calls": [call]},
+        ],
+        "tools": [{"type": "function", "function": PRICE}],
     }
 
 
@@ -66,7 +70,7 @@ def file(tmp_path: Path) -> Path:
 def test_findings_are_counted_by_reason(file: Path) -> None:
     """Rows and findings are two numbers; examples name the row, checks the rows they ran on."""
     flagged: list[Any] = []
-    report = audit(file, "bfcl", examples=1, flag=flagged.append)
+    report = audit(file, "openai", examples=1, flag=flagged.append)
     assert (report.rows, report.dialogues, report.calls, report.flagged) == (4, 3, 3, 2)
     assert report.checks["fitting_arguments"] == 3 and "fitting_observations" not in report.checks
     told = report.as_json()["reasons"]
@@ -91,8 +95,8 @@ def test_checks_of_the_intent_are_in_no_audit() -> None:
 
 def test_another_format_is_noticed(file: Path) -> None:
     """A file of which no row is a dialogue is a mistake of the command, not of the data."""
-    with pytest.raises(StoreError, match="does not look like xlam.*Known are trl"):
-        audit(file, "xlam")
+    with pytest.raises(StoreError, match="does not look like toolbench.*Known are trl"):
+        audit(file, "toolbench")
     with pytest.raises(NothingFound, match="no format `csv`"):
         audit(file, "csv")
 
@@ -103,14 +107,14 @@ def test_a_large_file_of_another_format_is_not_read_to_its_end(tmp_path: Path) -
     path.write_text('{"n": 1}\n' * 5_000)
     seen = 0
     with pytest.raises(StoreError, match="its first 200 rows"):
-        for _ in audited(path, "bfcl"):
+        for _ in audited(path, "openai"):
             seen += 1
     assert seen < 300
 
 
 def test_tools_get_legal_and_unique_names() -> None:
     """Calls are found under the name their row gives; unknown names stay as they are."""
-    tools = Toolbox("bfcl")
+    tools = Toolbox("openai")
     for name in ("a.b", "a_b", "api_search", "a.b"):
         assert tools.add(name) is None
     assert tools.add("") is not None
@@ -121,7 +125,7 @@ def test_tools_get_legal_and_unique_names() -> None:
 
 def test_a_default_is_allowed_whatever_its_own_schema_says() -> None:
     """`N/A` for a choice of seconds or minutes is no fault of the call that leaves it so."""
-    tools = Toolbox("bfcl")
+    tools = Toolbox("openai")
     unit = {"type": "string", "enum": ["s", "min"], "default": "N/A"}
     tools.add("wait", "", {"type": "object", "properties": {"unit": unit}})
     (api,) = tools.pool
@@ -159,7 +163,7 @@ def test_nothing_is_written_over_what_is_audited(file: Path, tmp_path: Path) -> 
     """Neither by the flagged rows nor by the report, nor is a folder taken for a file."""
     with pytest.raises(StoreError, match="is what is audited"), flagged_rows(file, file):
         pass
-    report = audit(file, "bfcl")
+    report = audit(file, "openai")
     with pytest.raises(StoreError, match="is what is audited"):
         write_report(file, report, file)
     with pytest.raises(StoreError, match="is a folder"):

@@ -21,7 +21,6 @@ OPENAPI = {
     "openapi": "3.0.0",
 }
 TOOLS = [{"type": "function", "function": {"name": "count", "parameters": SCHEMA}}]
-BFCL = {"name": "math.count", "parameters": {"type": "dict", "properties": {}}}
 ENTRY = {"category_name": "C", "tool_name": "T", "api_name": "A", "required_parameters": []}
 DESCRIPTION = {"name": "Borrow", "input_parameters": {}, "output_parameters": {}}
 CALL = {"role": "API", "api_name": "Borrow", "param_dict": {"book": "Emma"}, "result": {}}
@@ -31,7 +30,6 @@ FILES: dict[str, tuple[str, str]] = {
     "shop.json": ("openapi", json.dumps(OPENAPI)),
     "shop.yaml": ("openapi", "swagger: 2.0\ninfo: {title: Old shop}\npaths: {}\n"),
     "tools.json": ("openai", json.dumps({"tools": TOOLS})),
-    "functions.json": ("bfcl", f"{json.dumps(BFCL)}\n{json.dumps(BFCL)}\n"),
     "queries.json": ("toolbench", json.dumps([{"api_list": [ENTRY]}])),
     "talk.jsonl": ("api-bank", json.dumps(CALL)),
     "apis.json": ("api-bank", json.dumps([DESCRIPTION])),
@@ -74,11 +72,11 @@ def test_a_mixed_folder_is_read_file_by_file(tmp_path: Path) -> None:
     (tmp_path / "all" / "readme.md").write_text("Nothing here.\n")
     (tmp_path / "all" / ".hidden.py").write_text("def hidden(): ...\n")
     found, report = gather(str(tmp_path / "all"))
-    assert report.format == "api-bank, bfcl, openai, openapi, public-apis, python, toolbench"
+    assert report.format == "api-bank, openai, openapi, public-apis, python, toolbench"
     (borrow,) = [api for api in found if api.name == "Borrow"]
     assert borrow.source.reference == "all"
     assert {line.what for line in report.skipped} == {"readme.md"}
-    assert len(found) == 8
+    assert len(found) == 7
 
 
 def test_one_format_of_a_folder(tmp_path: Path) -> None:
@@ -113,10 +111,10 @@ def test_modules_of_one_name_are_told_apart(tmp_path: Path) -> None:
 
 def test_repeats_across_files_count_once(tmp_path: Path) -> None:
     """A function that stands in two files of a folder is one API."""
-    for name in ("a.jsonl", "b.jsonl"):
-        (tmp_path / name).write_text(json.dumps(BFCL))
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(json.dumps([{"api_list": [ENTRY]}]))
     found, report = gather(str(tmp_path))
-    assert len(found) == 1 and "b.jsonl: descriptions that stand again" in report.notes[0]
+    assert len(found) == 1 and "b.json: descriptions that stand again" in report.notes[0]
 
 
 def test_a_module_is_told_by_its_name() -> None:

@@ -24,7 +24,7 @@ def take(intake: ApiBuilder, **given_values: Any) -> list[Api]:
 def test_the_same_description_counts_once() -> None:
     """A repeat is no further operation: it is told in a note, not in `read`."""
     ledger = ImportLog("shop.json")
-    intake = ApiBuilder(ledger, "bfcl")
+    intake = ApiBuilder(ledger, "openai")
     made = [*take(intake, name="buy"), *take(intake, name="buy"), *take(intake, name="sell")]
     intake.close()
     assert [api.name for api in made] == ["buy", "sell"]
@@ -36,7 +36,7 @@ def test_the_same_description_counts_once() -> None:
 def test_namesakes_get_ids_of_their_own() -> None:
     """Two descriptions under one name become two APIs, whose rename is booked."""
     ledger = ImportLog("shop.json")
-    intake = ApiBuilder(ledger, "bfcl")
+    intake = ApiBuilder(ledger, "openai")
     first = take(intake, name="buy", description="Buys a book.")
     second = take(intake, name="buy", description="Buys a car.")
     ids = [api.id for api in first + second]
@@ -47,7 +47,7 @@ def test_namesakes_get_ids_of_their_own() -> None:
 
 def test_a_namesake_gets_no_id_that_another_name_has() -> None:
     """Ids are unique, whatever order the names come in."""
-    intake = ApiBuilder(ImportLog("shop.json"), "bfcl")
+    intake = ApiBuilder(ImportLog("shop.json"), "openai")
     wanted = [("buy", "1"), ("buy", "2"), ("buy (2)", "3"), ("sell (2)", "4"), ("sell", "5")]
     found = [take(intake, name=n, description=d) for n, d in [*wanted, ("sell", "6")]]
     assert len({api.id for (api,) in found}) == len(found)
@@ -56,7 +56,7 @@ def test_a_namesake_gets_no_id_that_another_name_has() -> None:
 def test_what_has_no_name_is_booked() -> None:
     """An entry without a name is counted and skipped with a reason."""
     ledger = ImportLog("shop.json")
-    assert take(ApiBuilder(ledger, "bfcl"), name=None, description="Lost and found.") == []
+    assert take(ApiBuilder(ledger, "openai"), name=None, description="Lost and found.") == []
     (skipped,) = ledger.report(imported=0).skipped
     assert skipped.what == "shop: Lost and found." and ledger.read == 1
 
@@ -64,7 +64,7 @@ def test_what_has_no_name_is_booked() -> None:
 def test_long_descriptions_are_cut_and_booked() -> None:
     """A description keeps at most 1,024 characters; what is left out is told."""
     ledger = ImportLog("shop.json")
-    (api,) = take(ApiBuilder(ledger, "bfcl"), name="buy", description="many words " * 300)
+    (api,) = take(ApiBuilder(ledger, "openai"), name="buy", description="many words " * 300)
     (cut,) = ledger.report(imported=1).cut
     assert len(api.description) <= LONGEST_TEXT and cut.why == "text" and cut.bytes > 2000
 

@@ -49,7 +49,7 @@ def test_every_sample_is_in_rows_or_counted(name: str, shop: Shop, tmp_path: Pat
     assert report.rows == sum(report.files.values())
     assert report.rows >= report.held or name == "all-shot"  # which puts several into one row
     assert all(report.unfit) and all(path.is_file() for path in (*report.files, *report.notes))
-    for path in report.files if name in ("xlam", "api-bank", "toolllama") else ():
+    for path in report.files if name in ("api-bank", "toolllama") else ():
         assert len(json.loads(path.read_text(encoding="utf-8"))) == report.files[path]
     assert "{" not in report.hint and str(tmp_path.resolve()) in report.hint
 

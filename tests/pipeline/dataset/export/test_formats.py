@@ -19,15 +19,11 @@ from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.text.call_text import parse
 from toolloom.pipeline.dataset.export.exporting import export
 from toolloom.pipeline.dataset.export.formats import FORMATS, format_named
-from toolloom.pipeline.formats import bfcl as reader
 from toolloom.pipeline.formats.api_bank import api_bank
 from toolloom.pipeline.formats.base import NotRepresentable, number_of
-from toolloom.pipeline.formats.bfcl import _allowed, _dialect, bfcl
 from toolloom.pipeline.formats.chat import trl
-from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.formats.preferences import DEFECTS, Turn, _dialogue, trl_dpo
 from toolloom.pipeline.formats.toolllama import toolllama
-from toolloom.pipeline.formats.xlam import xlam
 from toolloom.pipeline.store.tables import read_rows
 from toolloom.schemas import Sample
 
@@ -37,8 +33,7 @@ SYSTEM = "You call APIs. The present moment is Monday 2026-03-02 09:30."
 @pytest.mark.parametrize(
     ("writes", "kind", "why"),
     [
-        ((xlam, bfcl), "search", "searched for before"),
-        ((xlam, bfcl, toolllama), "clarification", "asks before it calls"),
+        ((toolllama,), "clarification", "asks before it calls"),
         ((trl_dpo,), "irrelevance", "nothing is called"),
     ],
 )
@@ -51,50 +46,9 @@ def test_what_a_form_has_no_place_for_is_left_out(
             write(samples[kind], "object")
 
 
-def test_bfcl_types_are_its_own_at_every_depth() -> None:
-    """A property called `type` is no type, and values are left as they are."""
-    schema = {
-        "type": "object",
-        "properties": {
-            "type": {"type": "number", "enum": [1]},
-            "many": {"type": "array", "items": {"type": ["object", "null"], "properties": {}}},
-            "any": {"type": ["string", "integer"], "default": {"type": "object"}},
-        },
-    }
-    assert _dialect(schema) == {
-        "type": "dict",
-        "properties": {
-            "type": {"type": "float", "enum": [1]},
-            "many": {"type": "array", "items": {"type": "dict", "properties": {}}},
-            "any": {"type": "any", "default": {"type": "object"}},
-        },
-    }
-
-
-def test_bfcl_lists_the_values_of_an_objects_keys(samples: dict[str, Sample]) -> None:
-    """As in BFCL's own answers: an object's keys have lists, and so have those of a list's; what
-    may be left out has its default and "". A schema may be just `true`, which has no default."""
-    call = {"name": "f", "arguments": {"a": {"x": 1}, "b": [{"y": [2]}], "c": [3, 4]}}
-    assert _allowed(call, None) == {"f": {"a": [{"x": [1]}], "b": [[{"y": [[2]]}]], "c": [[3, 4]]}}
-    weather = samples["single"].dialogue.query.pool[0]
-    assert _allowed({"name": "w", "arguments": {}}, weather) == {"w": {"unit": ["celsius", ""]}}
-    loose = weather.model_copy(update={"parameters": {"properties": {"city": True}}})
-    assert _allowed({"name": "w", "arguments": {}}, loose) == {"w": {}}
-
-
-def test_bfcl_functions_import_again(samples: dict[str, Sample], tmp_path: Any) -> None:
-    """The importer of BFCL's files reads the schemas back as they were."""
-    path = tmp_path / "BFCL_v4_multiple.json"
-    path.write_text(json.dumps(bfcl(samples["single"], "object").rows[0][1]) + "\n")
-    apis = list(reader.read(path, ImportLog(str(path))))
-    assert [(api.function, api.parameters) for api in apis] == [
-        (api.function, api.parameters) for api in samples["single"].dialogue.query.pool
-    ]
-
-
 @pytest.mark.parametrize("seed", ["7", "1700000000", str(2**63)])
 def test_samples_have_numbers_of_their_own(seed: str, samples: dict[str, Sample]) -> None:
-    """Whatever the length of the seed: BFCL pairs questions with answers by them."""
+    """Whatever the length of the seed: verl tells rows apart by them."""
     sample = samples["single"]
     numbers = {number_of(changed(sample, id=f"train-{seed}-{n:06d}")) for n in range(30)}
     assert len(numbers) == 30

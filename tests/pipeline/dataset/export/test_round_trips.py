@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from support import foreign_rows
 from support.json_values import json_values
 from support.shop import changed, with_arguments
+from support.trainer_rows import SHAPES
 
 from toolloom.pipeline.checks.text.call_text import parse
-from toolloom.pipeline.dataset.export.checking import SHAPES
 from toolloom.pipeline.dataset.export.exporting import Opened, _made
 from toolloom.pipeline.dataset.export.formats import FORMATS
 from toolloom.pipeline.formats.base import Arguments, Format, NotRepresentable
@@ -53,7 +53,6 @@ READ_BACK: dict[str, Callable[[JsonObject], Any]] = {
     "hermes": lambda row: json.loads(*HERMES.findall(row["conversations"][2]["value"]))[
         "arguments"
     ],
-    "xlam": lambda row: json.loads(row["answers"])[0]["arguments"],
     "api-bank": lambda row: parse(row["output"])[0].arguments,
     "toolllama": lambda row: json.loads(
         row["conversations"][2]["value"].partition("Action Input: ")[2]
@@ -75,16 +74,11 @@ def test_rows_hold_the_very_call_in_their_shape_whatever_it_is(
     A sample without a row is left out with a reason.
     """
     made = _made(format_, remade(samples["single"], words, arguments), format_.arguments[0])
-    for _, row in made.rows:
-        fitting = [one for one in SHAPES[format_.name] if set(row) <= _names(one.model)]
-        fitting[0].model.model_validate(row)
+    for part, row in made.rows:
+        SHAPES[format_.name, part].model_validate(row)
     if format_.name in READ_BACK:
         assert made.rows or made.unfit
         assert all(READ_BACK[format_.name](row) == arguments for _, row in made.rows[:1])
-
-
-def _names(model: Any) -> set[str]:
-    return {field.alias or name for name, field in model.model_fields.items()}
 
 
 TABLE = {format.name: format for format in FORMATS}
@@ -143,24 +137,6 @@ def test_hermes_comes_back_but_for_its_instruction(
     assert kind == "search" or offered(found) == offered(sample)
     assert foreign_rows.findings(found) == []
     assert found.dialogue and found.dialogue.query.now == sample.dialogue.query.now
-
-
-@pytest.mark.parametrize("kind", ["single", "parallel", "irrelevance", "recovery"])
-def test_xlam_holds_the_request_its_calls_and_tools(
-    tmp_path: Path, samples: dict[str, Sample], kind: str
-) -> None:
-    """Flat parameters keep names, types and what may be left out."""
-    sample = samples[kind]
-    found = foreign_rows.reading(tmp_path, "xlam", exported(sample, "xlam")[0])
-    made = [c for m in sample.dialogue.messages if m.tool_calls for c in m.tool_calls]
-    first = made[:1] if kind == "recovery" else made
-    assert foreign_rows.calls(found) == [(c.function.name, c.function.arguments) for c in first]
-    assert found.dialogue
-    for there, here in zip(found.dialogue.query.pool, sample.dialogue.query.pool, strict=True):
-        assert (there.function, there.required) == (here.function, here.required)
-        kinds = [{n: p["type"] for n, p in a.properties.items()} for a in (there, here)]
-        assert kinds[0] == kinds[1]
-    assert foreign_rows.findings(found) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

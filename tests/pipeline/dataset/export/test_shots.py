@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from support.shop import Shop, changed, lines, with_arguments
 
 from toolloom.pipeline.checks.text.call_text import parse
@@ -19,9 +18,7 @@ from toolloom.pipeline.dataset.export.shots import (
     FEWER,
     LONGEST,
     OF_CATEGORY,
-    AllShotRow,
     AllShots,
-    FewShotRow,
     all_shot,
     few_shot,
 )
@@ -105,7 +102,6 @@ def test_goals_may_have_lines(samples: Samples) -> None:
     words = "Hello.\n\nActions speak. Demonstrations:\nWeather in Zürich?"
     made = row(renamed(samples["single"], "s-1", said=words))
     assert words in made["messages"][1]["content"]
-    FewShotRow.model_validate(made)
 
 
 def test_the_most_similar_demonstrations_of_train_are_shown(
@@ -156,36 +152,6 @@ def test_shots_are_refused_where_none_are_shown() -> None:
     assert [choose_shots(few, None), choose_shots(few, 5), choose_shots(trl, None)] == [3, 5, 0]
     with pytest.raises(ExportError, match="--format trl --shots 2.*Leave out --shots"):
         choose_shots(trl, 2)
-
-
-@pytest.mark.parametrize(
-    ("place", "old", "new", "why"),
-    [
-        (2, "[", "Sure: [", "no list of calls"),
-        (2, "[current_weather(city='Zürich')]", "", "has no actions"),
-        (2, "current_weather", "current_wether", "no API function describes"),
-        (2, "]", "]\nDone.", "out of place"),
-        (1, "Actions:", "", "no actions"),
-        (1, "Actions:", "Actions: []", "not one goal without its actions"),
-        (1, "Now: ", "Then: ", "out of place"),
-        (0, "API functions:\n", "", "no API functions"),
-        (0, '{"name"', 'name: "', "no document"),
-    ],
-)
-def test_the_check_reads_the_text_back(
-    place: int, old: str, new: str, why: str, samples: Samples
-) -> None:
-    """Prose, unknown functions and lines out of place are found."""
-    made = json.loads(json.dumps(row(samples["single"])))
-    made["messages"][place]["content"] = made["messages"][place]["content"].replace(old, new)
-    with pytest.raises(ValidationError, match=why):
-        FewShotRow.model_validate(made)
-
-
-def test_the_check_counts_demonstrations(samples: Samples) -> None:
-    """The column names as many as the system turn shows."""
-    with pytest.raises(ValidationError, match="shows 0 demonstrations"):
-        FewShotRow.model_validate({**row(samples["single"]), "demonstrations": ["t-1"]})
 
 
 def test_calls_of_the_answer_read_back(samples: Samples) -> None:
@@ -250,8 +216,6 @@ def test_each_sample_is_in_one_row_and_no_row_is_too_long(samples: Samples, tmp_
         rows = lines(tmp_path / f"{split}.jsonl")
         assert sorted(i for row in rows for i in row["ids"]) == ids
         assert all(len(text(row).encode()) <= 4 * LONGEST for row in rows)
-        for row in rows:
-            AllShotRow.model_validate(row)
 
 
 def test_rows_of_one_template_are_spread(samples: Samples) -> None:
@@ -311,41 +275,3 @@ def test_what_waits_is_bounded(samples: Samples) -> None:
 
     peak(10)
     assert peak(2_000) < 1.3 * peak(400)
-
-
-def relabelled(row: JsonObject, place: int, **changes: Any) -> JsonObject:
-    segments = [dict(segment) for segment in row["segments"]]
-    segments[place] |= changes
-    return {**row, "segments": segments}
-
-
-def test_an_argument_that_no_document_has(samples: Samples) -> None:
-    """Where a function takes no other arguments, a call with one is found."""
-    (row,) = woven(many(samples["single"], ["a-1"]))
-    told = row["segments"][0]["text"]
-    closed = told.replace('"type": "object"', '"type": "object", "additionalProperties": false', 1)
-    row = relabelled(row, 0, text=closed)
-    AllShotRow.model_validate(row)
-    with pytest.raises(ValidationError, match="has no argument 'town'"):
-        AllShotRow.model_validate(relabelled(row, 1, text=" [current_weather(town='Rome')]\n"))
-
-
-@pytest.mark.parametrize(
-    ("place", "changes", "why"),
-    [
-        (1, {"label": False}, "not every call has a loss"),
-        (2, {"label": True}, "not every call has a loss"),
-        (0, {"text": "API functions:\n\nNow: x\nGoal: y\nActions:"}, "0 API functions"),
-        (0, {"text": "Functions:\n\nGoal: y\nActions:"}, "does not begin"),
-        (1, {"text": " [current_weather(city='Rome')]\nBye.\n"}, "out of place"),
-        (3, {"text": "\n"}, "has no actions"),
-    ],
-)
-def test_the_check_finds_what_was_changed(
-    place: int, changes: dict[str, Any], why: str, samples: Samples
-) -> None:
-    """Labels and text must tell the same goals and calls."""
-    (row,) = woven(many(samples["single"], ["a-1", "a-2"]))
-    AllShotRow.model_validate(row)
-    with pytest.raises(ValidationError, match=why):
-        AllShotRow.model_validate(relabelled(row, place, **changes))
