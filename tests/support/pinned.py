@@ -67,6 +67,17 @@ expand: {rows: 12}
 rewrite: {}
 shard_size: 8
 """
+QUICKSTART = """\
+name: quickstart
+description: All worlds that ship, and nobody is asked.
+seed: 7
+model: none
+worlds: {use: [all], rows: 24, per_script: 1}
+queries: {distractors: 3, abilities: {call: 2, retrieve_call: 1, plan_retrieve_call: 1}}
+splits: {train: 0.8, validation: 0.1, test_instruction: 0.1}
+tester: {votes: 0}
+shard_size: 16
+"""
 FORMATS = (
     *("trl", "trl-dpo", "llamafactory", "axolotl", "verl", "openai", "hermes"),
     *("api-bank", "toolllama", "few-shot --shots 2", "all-shot"),
@@ -118,6 +129,7 @@ class House:
         Path("apis/shop.py.txt").rename("apis/shop.py")  # no code of ours: no tool shall read it
         Path("played.yaml").write_text(PLAYED % self._address)
         Path("executed.yaml").write_text(EXECUTED % (self._address, self._address))
+        Path("quickstart.yaml").write_text(QUICKSTART)
         Path("wrong.yaml").write_text("name: wrong\nqueries: {count: none, cuont: 3}\n")
         row = {"question": "Please convert 3 kilograms to pounds for my parcel."}
         Path("benchmark.jsonl").write_text(json.dumps(row) + "\n")
@@ -305,7 +317,7 @@ def import_apis(house: House) -> None:
 
 
 def make_datasets(house: House) -> None:
-    """A dataset that grows in all ways, and one of all that a recipe can ask."""
+    """A dataset that grows in all ways, one of all that a recipe can ask, and one of worlds."""
     house.make("run.txt", "run played.yaml")
     house.make("keep.txt", "regenerate train --dataset played --keep")
     house.make("regenerate.txt", "regenerate validation --dataset played")
@@ -316,6 +328,7 @@ def make_datasets(house: House) -> None:
     house.tell("told/validate-executed.txt", "validate executed.yaml")
     written = "expand executed --rows 30 --templates templates --no-mine --no-ask"
     house.make("expand-written.txt", written)
+    house.make("run-quickstart.txt", "run quickstart.yaml")
 
 
 def export_all(house: House) -> None:
@@ -330,7 +343,7 @@ def export_all(house: House) -> None:
 
 def read_all(house: House) -> None:
     """What the commands that only read have to say."""
-    for name in ("played", "executed"):
+    for name in ("played", "executed", "quickstart"):
         house.tell(f"told/verify-{name}.txt", f"verify {name}")
         house.tell(f"told/verify-{name}.json", f"verify {name} --json -")
         house.tell(f"told/versions-{name}.txt", f"versions {name}")
